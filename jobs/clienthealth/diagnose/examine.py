@@ -84,7 +84,7 @@ def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Seque
         attached.dated = True
         attached.shift(shift)
         if attached.named and not first - NEAR_MS <= attached.span_ms[0] <= last + NEAR_MS:
-            # The clock may be in another zone: the items share no window with dated ones, so they contradict nothing.
+            # The clock may be in another zone. Far from all dated items, these items cannot contradict them.
             attached.timed, attached.start_ms, attached.end_ms = False, None, None
             shift -= APART_MS
             attached.cannot_read("the clock in its name fits nothing else")
@@ -98,9 +98,9 @@ def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Seque
 
 
 def apart(process: tuple[str, str], record: Recorded, dated: Sequence[Attached]) -> Recorded:
-    """Move an undated record long before all dated ones of its process, so that they share no window.
+    """Move an undated record long before all dated ones of its process, so that no window contains both.
 
-    The date of its file does not show how far apart they really are.
+    The file's date does not show how far apart they really are.
     """
     starts = [other.start_ms for of_other, other in dated if of_other == process and other.start_ms is not None]
     if not starts or not record.ts_ms:

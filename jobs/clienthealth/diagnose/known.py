@@ -18,12 +18,13 @@ from clienthealth.monitor.attribution import ProcessLog
 from clienthealth.monitor.bucket import Bucket
 from clienthealth.monitor.ends import has_ended
 
-#: Kinds of metrics that end when a person stops reading them. A recorder, in contrast, writes as long as its client
-#: lives.
+#: Kinds of metrics that a person copied, which end when the person stops reading. A recorder writes until its client
+#: ends.
 PASTED = ("metrics (", "log", "JSON document")
-#: Samples reach the end of a process's data if they end at most this many intervals, and this time (ms), before it.
+#: A client's samples count as complete if they end at most this many intervals plus this time (ms) before its process's
+#: data.
 LATE_INTERVALS, LATE_MS = 1.5, 2_000
-#: Samples closer together than this (ms) are parts of one.
+#: Samples closer together than this (ms) are parts of one sample.
 APART_MS = 500
 NO_CLOCK = "the time at which its metrics were read is unknown"
 
@@ -33,7 +34,7 @@ def contexts(bucket: Bucket, clients: Iterable[Client], inputs: Sequence[Input])
     logs, rows = bucket.logs, bucket.state.readings
     all_clients, names = bucket.state.all_clients, bucket.state.names
     numbers = {client.identity: number for number, client in enumerate(all_clients)}
-    # The time of a file is exact enough for an onset, but not for the time between two dumps.
+    # A file's time is exact enough for the onset of a failure, but not for the time between two dumps.
     timeless = _topics(inputs, lambda attached: not attached.timed or attached.start_ms is None)
     untimed = _topics(inputs, lambda attached: not attached.timed)
     undated = undated_topics(inputs)

@@ -265,7 +265,7 @@ def _weight(fact: Evidence) -> tuple[float, float]:
 
 
 def _of_all(name: str, value: Any, mode: Mode) -> str:
-    """Return a number of the whole incident in words: a sum is a lower bound (at least), a peak an upper one."""
+    """Return a number of the whole incident in words: `at least` before a sum, `up to` before a peak."""
     most = name in mode.peaks and isinstance(value, int)
     return f"{'at least ' if name in mode.sums else 'up to ' if most else ''}{_value(name, value)}"
 

@@ -247,13 +247,16 @@ def events(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
 
 
 def failures(window: ClientWindow, meaning: Meaning) -> list[LogEvent]:
-    """Return lines on failed sends; lines without a client id only unless this client's error count did not rise."""
+    """Return lines on failed sends.
+
+    A line without a client id is left out if this client's error count did not rise around it.
+    """
     lines = events(window, meaning)
     return [e for e in lines if e.client_id or rose_around(window, "record-error-total", e.ts_ms, 1000) is not False]
 
 
 def moments(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
-    """Return one event per occurrence, because a client logs several lines about one at once."""
+    """Return one event per occurrence: of lines that follow each other within SAME_MOMENT_MS the first."""
     separate: list[LogEvent] = []
     for event in events(window, *meanings):
         if not separate or event.ts_ms - separate[-1].ts_ms > SAME_MOMENT_MS:
@@ -267,12 +270,12 @@ def captured(event: LogEvent, name: str) -> float:
 
 
 def spanned(dated: Sequence[Dated]) -> float:
-    """Return the time (s) from the first to the last of some input in order of time."""
+    """Return the time (s) between the first and the last input; `dated` is in order of time."""
     return (dated[-1].ts_ms - dated[0].ts_ms) / 1000 if dated else 0.0
 
 
 def at_least(number: int, one: str) -> str:
-    """Format a number of occurrences, of which the log may lack some: `at least 3 sends`, `1 send`."""
+    """Format a count that is a lower bound, because the log may lack lines: `at least 3 sends`, but `1 send`."""
     return f"{'at least ' if number > 1 else ''}{count_of(number, one)}"
 
 

@@ -41,9 +41,10 @@ def on_io_thread(event: LogEvent) -> bool:
 
 
 def is_own(window: ClientWindow, thread: Thread) -> bool:
-    """True if the thread is this client's I/O thread by its name, or any producer's if the client has no name.
+    """True if the thread is this client's I/O thread by its name.
 
-    A client that reports without a name can be the one in the thread's name. If no client reports, it cannot.
+    A thread without a client's name always counts. If the client itself has no name, every producer's I/O thread
+    counts, provided that the client reports metrics.
     """
     owner = thread.name.partition(" | ")[2]
     named = owner == window.client.client_id or not owner or (not window.client.client_id and bool(window.readings))

@@ -16,11 +16,12 @@ from clienthealth.modes._evidence import used_bytes
 from clienthealth.modes._io_thread import at_work, in_callback, network_threads
 from clienthealth.modes._polls import longest_between, seconds_since
 
-#: Dumps at least this far apart (ms) show whether a thread goes on; people who take two dumps by hand wait ten seconds.
+#: Dumps at least this far apart (ms) show whether a thread moves. People are asked to wait ten seconds between two
+#: dumps.
 APART_MS = 9_000
 NOTHING = "neither metrics nor a thread dump"
 UNMEASURED = "neither a thread dump nor a log shows that it is absent, and its metrics are too few or end too early"
-#: A dump shows health only for this time (ms), and only if it is as new as all other data of the process.
+#: A dump shows health for at most this time (ms) after it was taken, and not if other data of the process is newer.
 FRESH_MS = 60_000
 
 

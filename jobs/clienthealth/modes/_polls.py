@@ -21,14 +21,14 @@ from clienthealth.modes._evidence import Fact, increases, reported, version
 
 #: Metric of clients that push; 1 in the last push of a client that closes.
 CLOSES = "terminating"
-#: Version from which clients keep pushing after the connection breaks during a push; older clients stop for good
-#: (KAFKA-19747; measured on 3.9.2 and 4.1.2).
+#: Version from which a Java client pushes again after its connection broke during a push. Older clients never do
+#: (KAFKA-19747; measured with 3.9.2 and 4.1.2).
 PUSHES_ON_SINCE = (4, 1, 2)
 #: Between two samples the application did not poll if both values stay within these limits. The first is the share of
 #: time spent waiting in the selector: 36 to 100 % with polls, at most 0.02 % without. The second is the selects per
 #: second: 10 to 11 without polls, more if an application polls and does not wait.
 WAITING_SHARE, MOST_SELECTS = 0.02, 20.0
-#: A client that knows its coordinator sends a heartbeat within this time (s): one is due every 3 to 5 s.
+#: A client with a known coordinator sends a heartbeat within this time (s): its interval is 3 to 5 s.
 HEARTBEAT_SECONDS = 8.0
 
 
@@ -102,7 +102,7 @@ def has_polled(window: ClientWindow, since_ms: int) -> bool:
 
 
 class Spell(NamedTuple):
-    """The time (s) that an application has been outside poll().
+    """The time (s) that an application has been outside poll(), and its limits.
 
     longest  the longest earlier time between two polls
     needed   twice the time that the records of the last poll need at the earlier pace, because they may be harder

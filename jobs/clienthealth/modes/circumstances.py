@@ -102,7 +102,7 @@ def _stays_outside(window: ClientWindow) -> bool:
 
 
 def unless_away(window: ClientWindow, lines: Sequence[LogEvent]) -> Circumstance | None:
-    """Return the circumstance that brokers were away at each of the lines; None if the lines are to be trusted."""
+    """Return the circumstance that brokers answered, if it fails at every line; else None."""
     answers = [coordinator_answers(window, line.ts_ms) for line in lines]
     return answers[-1] if all(answer.holds is False for answer in answers) else None
 
@@ -110,7 +110,8 @@ def unless_away(window: ClientWindow, lines: Sequence[LogEvent]) -> Circumstance
 def inside_the_client(window: ClientWindow, thread: Thread, at_ms: int) -> Circumstance | None:
     """Return whether brokers answered while a thread was inside a Kafka client; None if it was in foreign code.
 
-    Stacks do not show the C calls of librdkafka, so one of its threads may be inside the client in any case.
+    Stacks do not show librdkafka's C calls, so a thread of an application on librdkafka may always be inside the
+    client.
     """
     own, hidden = in_foreign_code(thread), reports_in_poll(window.client.library)
     answers = None if own and not hidden else coordinator_answers(window, at_ms)
@@ -147,7 +148,7 @@ def _measured(readings: tuple[Reading, ...]) -> Iterator[_Sign]:
                 text = f"it sent no heartbeat for {elapsed(silent)}, although it asks brokers: no coordinator is known"
                 yield _Sign(since_ms, ts_ms, False, text)
         if answered or not selected:
-            # Until the thread's next select, an answer may be unread in the socket.
+            # The socket may hold an unread answer until the thread selects again.
             answered_ms, asks = ts_ms, False
             continue
         if asks and ts_ms - answered_ms >= ANSWER_MS:

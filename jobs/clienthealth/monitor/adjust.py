@@ -375,7 +375,7 @@ def _stopped_looking(verdict: Verdict, context: Context) -> Verdict:
     attached, kinds = context.attached, {fact.kind for fact in verdict.evidence}
     if attached is None or not verdict.unhealthy or not modes()[verdict.mode].absence:
         return verdict
-    # In hand-read metrics only a log line can show an end, because a working client logs nothing about itself.
+    # Metrics that a person copied show no end: they stop when the person stops reading. A log line can show the end.
     if not kinds <= {"metric", "absence"}:
         return verdict
     topics = _topics(verdict, "metric")

@@ -58,7 +58,7 @@ def take(state: BucketState, entries: Iterable[LogEntry]) -> None:
         state.also_seen.remember(key, run, run.last_ms)
 
 
-#: Issues with a threshold below this are reported from an excerpt even if they have fewer lines.
+#: An excerpt reports issues with a lower `least` than this even if it has fewer lines of them.
 EVERYDAY_LINES = 8
 
 

@@ -45,11 +45,12 @@ LOGGED_MS = 30_000
 AROUND_MS = 35_000
 #: Lower bound (s) of half the max.poll.interval.ms, for clients of which it is unknown.
 AWAY_SECONDS = 5.0
-#: The only library with metrics that can contradict lines; others count differently, or log events that they do not
-#: count.
+#: The only library with metrics that can contradict its log lines. Other libraries count differently, or log events
+#: that they do not count.
 COUNTS = "java"
 
-#: Libraries that do not run in a JVM, and words that only those in a JVM have: another program's log quotes these.
+#: Libraries that do not run in a JVM, and texts that only a JVM logs. Such a text in the log of such a library quotes
+#: another program.
 _NO_JVM = re.compile(r"rdkafka|kafka-python|aiokafka", re.ASCII)
 _OF_JVM = re.compile(
     r"(?:clients\.(?:consumer|producer)|common\.errors)\.\w{1,100}Exception\b"
@@ -187,8 +188,7 @@ class ProcessLog:
                     event = replace(event, client_id=event.client_id if named else None, repeats=entry.repeats)
                 unnamed = event.client_id is None and event.signature not in _of_processes()
                 if unnamed and not self._clients_of_topic(event, client.kind):
-                    # The line names no client. If several reporting clients of the process fit, it is unknown of which
-                    # one it is.
+                    # The line names no client. If several reporting clients fit, any of them may have logged it.
                     alike = [(one.kind, one.instance) for one in self.reporting].count((client.kind, client.instance))
                     event = replace(event, own=False) if alike > 1 else event
                 events.append(event)
@@ -197,7 +197,10 @@ class ProcessLog:
         return WindowLog(tuple(events), tuple(dumps))
 
     def _owner(self, entry: LogEntry, client: Client, name: str | None) -> Owner:
-        """Return the owner of an entry: if the log names the client's instance, other instances are not its own."""
+        """Return the owner of an entry.
+
+        If the log names the client's instance, entries of other instances are another client's.
+        """
         if entry.instance and entry.instance != client.instance and client.instance in self.instances:
             return "another's"
         return owner(entry.instance, entry.ts_ms, client, self.lives, name)

@@ -119,10 +119,10 @@ def take(state: BucketState, entries: Sequence[LogEntry], settings: MonitorSetti
 
 
 def _keep_pollers(entries: Iterable[LogEntry], new: Set[int], in_poll: Set[ProcessKey]) -> None:
-    """In new dumps, keep threads outside any Kafka client if an earlier dump found them inside poll().
+    """From new dumps, drop threads that touch no Kafka client, except those that an earlier dump found inside poll().
 
-    `in_poll`: processes with clients that report only while they poll, in a poll() that dumps do not show. Dumps of
-    these processes keep all other threads too.
+    `in_poll`: processes with clients that report only inside poll(), and whose dumps do not show that poll(). Their
+    other threads are kept as `ThreadDump.others`.
     """
     pollers: dict[tuple[ProcessKey, str | None], set[str]] = defaultdict(set)
     for entry in entries:
@@ -151,7 +151,7 @@ def _remember(state: BucketState, entry: LogEntry) -> None:
     instance = entry.instance or ""
     for at in same if event.signature in CONFIG_LOGGED else ():
         if kept[at][0] == instance:
-            # Of earlier starts, keep only the named values that the log pattern captures.
+            # An earlier start needs no options: names of options contain a dot, names of the pattern's groups do not.
             few = {name: text for name, text in kept[at][1].captures.items() if "." not in name}
             kept[at] = instance, replace(kept[at][1], captures=few)
     if len(same) > LAST_KEPT:

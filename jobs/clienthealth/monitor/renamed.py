@@ -71,7 +71,8 @@ def _named(state: BucketState) -> list[tuple[OpenIncident, Client]]:
     }
     open_ = [incident for incident in state.incidents.all if not incident.client.client_id]
     for incident in state.incidents.all if spoken_of else ():
-        # Only incidents that lines and dumps alone show, and that are not about an end: a successor has not ended.
+        # Move an incident if only lines and dumps show it. Do not move one about an end, because the other client has
+        # not ended.
         by_log = {evidence.kind for evidence in incident.verdict.evidence} <= {"log", "thread-dump"}
         about_end = incident.departed_ms or modes()[incident.verdict.mode].absence
         if (incident.client.key, incident.client.kind) in spoken_of and by_log and not about_end:

@@ -99,7 +99,10 @@ class GroupState(msgspec.Struct):
 
 
 class Life(NamedTuple):
-    """The lifetime of a client by its own clock (epoch ms): from its first sample until the next was overdue."""
+    """The lifetime of a client by its own clock (epoch ms).
+
+    It begins with the first sample and ends when the next one is overdue.
+    """
 
     client: Client
     first_ms: float

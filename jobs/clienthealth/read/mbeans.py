@@ -79,7 +79,7 @@ PATTERNS: Mapping[str, Sequence[str]] = {
     # Old consumers have one MBean per partition for its lag; the MBeans of whole topics have more properties.
     "kafka.consumer:type=consumer-fetch-manager-metrics,client-id=*": (),
     **{f"kafka.{kind}:type=app-info,*": ("version", "Version") for kind in ("producer", "consumer")},
-    # Brokers have MBeans in kafka.server, too, hence the type.
+    # Brokers also have MBeans in kafka.server, so the pattern names the type.
     **{
         f"kafka.{'server' if kind == 'FetcherLagMetrics' else 'consumer'}:type={kind},*": ("Value", "Count")
         for kind in dict.fromkeys(path.partition("/")[0] for path in metric_names.SCALA)
@@ -172,14 +172,14 @@ def _layout(path: str, attributes: tuple[str, ...]) -> _Layout:
 
 
 def add(samples: Samples, mbean: MBean, name: str | None, value: float | None) -> None:
-    """Add a sample of a client's MBean. `name`: ours."""
+    """Add a sample of a client's MBean. `name`: our name of the metric."""
     samples.add(mbean.subject, name, value)
     if mbean.group and mbean.subject.kind and mbean.subject.client_id:
         samples.saw(mbean.subject.client_id, mbean.subject.kind, group=mbean.group)
 
 
 def _read_version(samples: Samples, mbean: MBean, attributes: Mapping[str, Any]) -> None:
-    """Read the version that all Scala consumers of a JVM share; its MBean names none of them."""
+    """Read the version that all Scala consumers of a JVM share: the MBean with the version names no client."""
     for attribute, value in attributes.items():
         if f"{mbean.path}/{attribute}" in VERSIONS and (version := text(value)):
             if mbean.subject.client_id is not None:

@@ -31,7 +31,7 @@ MAX_ENTRY_LINES, MAX_DUMP = 500, 1 << 26
 #: Time zones differ by quarters of an hour, at most by 14 hours (56 quarters). The clocks of a shipper and an
 #: application differ by less than ZONE_EXACT_MS.
 QUARTER_MS, MOST_QUARTERS, ZONE_EXACT_MS = 900_000, 56, 60_000
-#: Number of different lines of bursts that are remembered.
+#: Maximum number of different lines of bursts in memory.
 _REMEMBERED = 20_000
 
 _STAMP_ONLY = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\s*")
@@ -189,14 +189,17 @@ class Splitter:
         return self._time(self.times.stamp(stripped), time, key)
 
     def _apart(self, block: bytes, begin: int, end: int, hits: Sequence[int], number: int) -> Iterator[Entry]:
-        """Parse the lines of a part of a block, and yield its entries. `hits`: places of Kafka texts in the block."""
+        """Parse the lines in a part of a block and yield its entries.
+
+        `hits`: positions of the texts that only Kafka's clients log.
+        """
         next_hit, at = bisect_left(hits, begin), begin
         for line in block[begin:end].removesuffix(b"\n").split(b"\n"):
             at += len(line) + 1
             hit, next_hit = next_hit, bisect_left(hits, at, next_hit)
             relevant = next_hit > hit
             if relevant and self._is_left_out(line):
-                # The same line, including its time: nearly all lines of a burst are left out here.
+                # This line, with the same time, occurred before. Most lines of a burst end here.
                 number += 1
                 continue
             stripped, key, time, part = self.prefixes.parted(line)
@@ -282,7 +285,7 @@ class Splitter:
                 # A time in local time differs from UTC by its zone; the shipper's time names its zone.
                 quarters = round((sent_ms - own) / QUARTER_MS)
                 exact = abs(sent_ms - own - quarters * QUARTER_MS) <= ZONE_EXACT_MS and abs(quarters) <= MOST_QUARTERS
-                # If no time zone has this difference, the shipper was late.
+                # These times match no time zone, so the shipper was late.
                 own += self._zones.setdefault(key, quarters * QUARTER_MS if exact else 0)
         if own is None:
             return self._time_of.get(key, self.last_ms)
@@ -331,7 +334,7 @@ _STRIDE = 4
 _LEAST = 2 * _STRIDE - 1
 _FACTOR = np.uint32(2_654_435_761)
 _SHIFT = np.uint32(16)
-#: Letters by their frequency in logs: a rare letter identifies a text better.
+#: Letters in order of their frequency in logs. The scanner looks for the rarest letters of a text.
 _FREQUENT = b" eatinosrlcd.:-0123m=/[]u,p"
 
 

@@ -24,7 +24,7 @@ from clienthealth.diagnose.attachments.text import Read
 from clienthealth.model.errors import InputError
 from clienthealth.read.recordings import second_process
 
-#: Reason for a doubt about a text that may be incomplete.
+#: Why a text may be incomplete.
 CUT = "its last line does not end"
 
 
@@ -98,7 +98,7 @@ class Input:
         self.unread[why] = self.unread.get(why, 0) + count
 
 
-#: Words in file names that describe a file's content or part, and so do not name a process.
+#: Words in file names that describe the content or the part of a file, and so do not name a process.
 _GENERAL = re.compile(
     r"app|application|audit|client|console|csv|debug|dump|dumps|err|error|gc|info|json|"
     r"jsonl|kafka|log|logs|main|messages|metrics|ndjson|out|output|root|server|stack|stacks|"

@@ -26,12 +26,13 @@ Context = Literal["logged", "quoted", "explained"]
 MOST = 1 << 22
 #: Maximum size of an excerpt (bytes); only in an excerpt is each pair of lines examined together.
 _EXCERPT = 1 << 16
-#: Least number of frames with the same prefix that is no coincidence, and of frames on one line that are a stack.
+#: Minimum number of frames with one prefix that cannot be a coincidence; minimum number of frames that make a line a
+#: stack.
 _ALIKE, _ON_ONE_LINE = 3, 3
 _MAX_JOINED = 3
 #: Maximum width of wrapped text, and the share of lines that must have been too long for the next word.
 _WIDEST, _SHARE = 200, 0.8
-#: Number of first characters: lines that have them in common are below each other on purpose, not wrapped.
+#: Lines that have this many first characters in common were written as separate lines; no tool wrapped them.
 _SAME = 12
 
 #: Words of texts that explain or report, by kind.
@@ -40,16 +41,17 @@ _SIGNS = {
     for name, pattern in table(Path(__file__).with_name("explanations.toml")).items()
 }
 _WEIGHTS = {"": 1, "-strongly": 3}
-#: Maximum size of a text (bytes) that people write, and least weight of explaining words: one is no explanation. Then
-#: the number of lines before and after a line that are its context.
+#: Maximum size (bytes) of a text that a person wrote; minimum weight of words that make a line an explanation (one word
+#: is not enough); number of lines before and after a line that belong to its context.
 _PAGE = 1 << 18
 _EXPLAINS, _BEFORE, _AFTER = 2, 30, 20
 _STATEMENTS = 3
 _ESCAPES = {"n": "\n", "r": "", "t": "\t", '"': '"'}
 _FRAME = r"at [\w$.<>@/+-]{3,600}\("
-#: Entries on one line that show a log without line ends; a shipper's prefix, with a time, is shorter than _SHIPPED.
+#: Number of entries on one line that show that a log lost its line ends; maximum length of a shipper's prefix with a
+#: time.
 _ENTRIES, _SHIPPED = 2, 45
-#: An incomplete sentence that may continue (not a frame), and a possible next line (words, no value or column).
+#: Minimum length of a line that may be an unfinished sentence.
 _LONG = 40
 #: The patterns of `pastes.toml`.
 _RE: Mapping[str, re.Pattern[str]] = {
@@ -91,7 +93,7 @@ def context(content: bytes) -> Callable[[int], Context]:
 
     @cache
     def weights(number: int) -> tuple[int, ...]:
-        """Return how much of a line explains and reports; its writer's own words count."""
+        """Return the weights of the explaining and the reporting words in a line, without quotations and code."""
         line = lines[number]
         if fences[number] % 2 or _RE["code"].match(line):
             return 0, 0

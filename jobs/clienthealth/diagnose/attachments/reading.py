@@ -80,7 +80,7 @@ class Reader:
         self._anchors = {} if undated is None else undated
         self._undated: Timed = "file" if believable else "order"
         self._cut = False
-        #: True if there are dumps or documents beside the log; then: true if there are entries of a log.
+        #: True if the stream has dumps or documents beside a log; true if it has entries of a log.
         self._found = self._logs = False
         self._context: Callable[[int], Context] = lambda _: "logged"
         service, instance = stream.process
@@ -184,7 +184,7 @@ class Reader:
         rows, what = exports.exported(content, lines, self._is_recognised)
         if rows:
             self.input.what, self._cut = what, self._cut and what != exports.DOCUMENT
-        # Undoing a paste, as from a mail, may remove quotation marks that JSON needs.
+        # `restored` may remove quotation marks that a JSON text needs.
         content = content if rows else restored(content)
         self._context = context(b"" if rows else content)
         first = next((line for line in content.split(b"\n") if line.strip()), b"")
@@ -332,7 +332,7 @@ class Reader:
         last_ms: int | None = None
         for dump in dumps:
             first = min(dump.taken, default=0)
-            # A dump without a time is not older than the dump above it; how much newer it is, is unknown.
+            # A dump without a time is not older than the dump above it, but may be much newer.
             last_ms = ts_ms = dump.ts_ms or time_before(first) or last_ms or self._time_in_name()
             self.input.span(ts_ms)
             if dump.complete is False:

@@ -181,8 +181,7 @@ def _exported(blocks: Iterator[bytes]) -> Iterator[bytes]:
         yield last + (b"\n" if not rest else b"")
 
 
-#: Least share of Kafka lines that must be understood without their prefixes; below it the file is taken to have no
-#: prefixes.
+#: Minimum share of Kafka lines that must parse without their prefixes. If fewer do, the lines have no prefixes.
 _FITS = 0.5
 _SAMPLE = 2_000
 #: A line that belongs to the entry above: a frame, the value of an option, an exception.

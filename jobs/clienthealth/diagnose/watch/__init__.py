@@ -1,1 +1,1 @@
-"""Is my client stuck now? Read a process every second and judge it by the monitor's own step, without Kafka."""
+"""Watch a running process without Kafka: read it every second and judge it by the monitor's own step."""

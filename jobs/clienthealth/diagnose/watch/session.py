@@ -73,13 +73,13 @@ class Recorder:
             raise InputError(f"--record {self._folder}: cannot be written: {error.strerror}") from error
 
 
-#: A watch may last for days, and a dump of thousands of threads takes megabytes.
+#: Maximum number of dumps in memory: a watch may last for days, and a dump of thousands of threads takes megabytes.
 KEPT_DUMPS = 20
 _encode = msgspec.json.Encoder().encode
 
 
 class Stand(NamedTuple):
-    """The place where an application's thread is in the newest dump of its process, and since when at least (epoch ms).
+    """A thread's place in its process's newest dump. `since_ms`: since when it is known to be there (epoch ms).
 
     dumps   number of consecutive dumps that found the thread at these frames
     cpu_ms  CPU time that the thread used since the first of these dumps, None if a dump does not state it
@@ -95,11 +95,11 @@ class Stand(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """How long the thread has been at this place, at least."""
+        """The minimum time (s) that the thread has been at this place."""
         return (self.at_ms - self.since_ms) / 1000
 
     def as_json(self) -> dict[str, Any]:
-        """Return what the JSON of `watch` says of the thread."""
+        """Return the thread and its place as `watch` writes them in JSON."""
         of_thread = {"name": self.thread.name, "state": self.thread.state, "since": self.since_ms, "dumps": self.dumps}
         return of_thread | {"cpu_ms": self.cpu_ms, "polled": self.polled, "frames": decisive(self.thread.frames)}
 

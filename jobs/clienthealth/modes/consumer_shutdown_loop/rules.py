@@ -110,7 +110,7 @@ def _hanging(window: ClientWindow, seen: Closing, limits: Thresholds) -> list[Fa
     dump, thread = seen.stay.dump, seen.stay.thread
     text = f"'{thread.name}' has been inside close() for at least {elapsed(seen.seconds)}, in {innermost(thread)}"
     given = None if in_foreign_code(thread) else coordinator_answers(window, seen.last_ms)
-    # Without this consumer's time of polls, another consumer of the process may be the one that is being closed.
+    # Unless metrics show when this consumer polled, the thread may be closing another consumer of the process.
     alone = sum(thread.name.startswith(CONSUMER_THREADS) for thread in dump.threads) < 2
     certain = alone or any(polled_ms(reading) is not None for reading in window.readings[-1:])
     facts = [seen.fact(text, certain and seen.seconds >= limits.confirm_close_seconds, given)]
@@ -189,7 +189,7 @@ def _storm(window: ClientWindow, thread: str, limits: Thresholds) -> list[LogEve
 
 
 def _rows(parts: list[list[LogEvent]], pause_seconds: float) -> list[list[LogEvent]]:
-    """Join consecutive parts that are less than `pause_seconds` apart."""
+    """Join neighbouring parts with a gap of less than `pause_seconds` between them."""
     rows: list[list[LogEvent]] = []
     for part in parts:
         if rows and part[0].ts_ms - rows[-1][-1].ts_ms < 1000 * pause_seconds:
@@ -200,7 +200,7 @@ def _rows(parts: list[list[LogEvent]], pause_seconds: float) -> list[list[LogEve
 
 
 def _is_burst(lines: list[LogEvent], limits: Thresholds) -> bool:
-    """True if the lines look up one broker many times a second."""
+    """True if the lines show many look-ups of one broker per second."""
     by_address: Counter[str | None] = Counter()
     for event in lines:
         by_address[event.captures.get("address")] += event.repeats

@@ -87,7 +87,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     expired = moments(window, POLL_EXPIRED)
     stuck, threads = _dumped(window, w, thresholds)
     facts = [*_measured(window, w, thresholds), *_logged(window, w, thresholds), *threads]
-    # A slow batch also keeps a thread at one place, so with a dump this fact adds no certainty.
+    # Metrics that show a slow batch say nothing new beside a dump: the slow batch also keeps the thread at its place.
     if not facts and (facts := _outside(window, w, thresholds)):
         stuck = {"cause": "handler-hangs"}
     facts += _refused_commits(window, thresholds)

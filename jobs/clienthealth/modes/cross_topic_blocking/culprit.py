@@ -86,7 +86,7 @@ def handled_alone(readings: Sequence[Reading], since_ms: int) -> Alone | None:
     if len(handled) != 1:
         return None
     (topic,) = handled
-    # The consumer may have gained or lost the topic between the two samples.
+    # Between the two samples the consumer may have gained or lost the topic, so use only samples that contain it.
     (first, before), *_, (last, now) = [one for one in positioned[begin:] if topic in one[1]]
     waiting = {t.topic for t in last.topics if (t.metrics.get("records-lag") or 0) > 0}
     starved = sorted((waiting | moved(positioned[0][1], before).keys()) - handled)

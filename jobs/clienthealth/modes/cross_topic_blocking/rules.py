@@ -158,7 +158,7 @@ def _blockade(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[lis
     for at in np.argsort(-runs.seconds, kind="stable"):
         blocked = run(window, "fetch-requests-total", runs.first[at], runs.last[at])
         chunks_of = [_topics(reading, "queue-chunks") for reading in blocked.readings[1:]]
-        # Without a known limit, a queue of constant length may be full.
+        # If the limit is unknown, a queue with a constant length counts as full.
         least = limit if configured else min(limit, 1)
         at_limit = [t for t in chunks_of[-1] if all(q.get(t, 0) >= least for q in chunks_of)]
         empty = [t for t in chunks_of[-1] if all(q.get(t) == 0 for q in chunks_of)]
@@ -178,7 +178,7 @@ def _blockade(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[lis
 
 
 def _is_victim(window: ClientWindow, start: Reading, topic: str, culprit: str, limits: Thresholds) -> bool:
-    """True if the topic was not just idle: its total of messages rose before, or is a fair share of the culprit's."""
+    """True if the topic was not just idle: it had messages before, or its total is a fair share of the culprit's."""
     totals = [_topics(r, "messages-total").get(topic) for r in window.readings if r.ts_ms <= start.ts_ms]
     counted = [total for total in totals if total is not None]
     if any(later > earlier for earlier, later in itertools.pairwise(counted)):
@@ -317,7 +317,8 @@ def _slow_poll(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[li
     culprit = slow_topic(window.readings, limits.slow_poll_seconds / 2, limits.culprit_share)
     grows = behind > 0 and (behind > before or not consumed)
     piles_up = grows and (behind >= consumed or culprit is not None)
-    # An old client shows polls only by its selector; between two long times outside poll() this shows one poll.
+    # Only the selector of an old client shows its polls: a poll between two long times outside poll() looks like one
+    # time.
     reported = window.readings[-1].get("last-poll-seconds-ago")
     hanging = away if reported is None and not w.reported("time-between-poll-max")[0] else reported or 0.0
     if len(topics) < 2 or not (piles_up or hanging >= limits.hanging_poll_seconds):

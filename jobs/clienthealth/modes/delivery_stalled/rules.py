@@ -43,7 +43,7 @@ TLS = FILE.reads("also-seen.tls")
 TROUBLES = ("connection-close-total", "record-retry-total", "record-error-total")
 #: Lost connections per second: above this, brokers refuse connections at once; below it, connections time out.
 REFUSED_PER_SECOND = 0.2
-#: How log lines spell that too few replicas are in sync: error code, exception and plain words, letters only.
+#: Spellings of "too few replicas are in sync" in log lines (error code, exception, plain words), reduced to letters.
 REPLICAS = ("notenoughreplicas", "notenoughinsyncreplicas", "fewerinsyncreplicas")
 
 
@@ -325,7 +325,7 @@ def _detail(window: ClientWindow, w: Windows, lost: int | None) -> dict[str, obj
 
 
 def _cause(window: ClientWindow, w: Windows, since: Ints) -> dict[str, object]:
-    """Return why nothing is acknowledged, and what to look at."""
+    """Return the cause of the missing acknowledgements, with the address or node to examine."""
     if _refused(window):
         return {"cause": "not-enough-replicas"}
     for cause, lines, names in (

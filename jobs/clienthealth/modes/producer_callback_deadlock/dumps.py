@@ -33,10 +33,11 @@ SELECTS = "select-total"
 WAITS = ("ProduceRequestResult.await", "TransactionalRequestResult.await", ".waitOnMetadata", "BufferPool.allocate")
 #: Dumps closer together (s) count as one: they were taken quickly by hand, or by two exporters during a takeover.
 APART_SECONDS = 5.0
-#: A thread that wakes up now and then in a callback uses at most this many times the CPU of one that does not; one that
+#: A thread that only wakes up now and then uses at most this many times the CPU time of a sleeping one. A thread that
 #: runs short callbacks uses more.
 LITTLE = 5
-#: Causes in which the thread waits for something outside, rather than for a result that it must deliver itself.
+#: Causes in which the thread waits for something outside the client, not for a result that the thread itself must
+#: deliver.
 HELD = ("callback-blocked", "io-thread-blocked")
 
 
@@ -100,7 +101,7 @@ def _shown(window: ClientWindow, stay: Held, cause: str, limits: Thresholds, ove
         why = "the callback's own send() waits for metadata or memory that only this thread can provide"
         return _seen(stay, f"{in_wait}: {why}", direct=not _came_back(window, dump))
     if cause not in HELD:
-        # The awaited result may come from another producer; then it will arrive.
+        # If the process has another producer, that one may deliver the awaited result.
         alone = sum(map(is_network_thread, dump.threads)) == 1
         proves = thread.state == "WAITING" and (alone or meanwhile is not None)
         why = "inside a callback: the thread waits for a result that only it could deliver"

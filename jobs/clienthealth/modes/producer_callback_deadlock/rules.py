@@ -457,12 +457,12 @@ SILENT = (
 )
 
 
-#: If this share of the buffer is used, a dump is worth its cost; half of it for clients without select-total (before
-#: 1.0).
+#: A dump is worth its cost from this used share of the buffer on; for clients without select-total (before 1.0) from
+#: half-full on.
 FULL_RATIO, HALF_FULL_RATIO = 0.8, 0.5
 
 
-#: The exception of a failed send(), which on-call engineers attach most often.
+#: Reason for a failed send(), the exception that people attach most often.
 FULL = "send() found no room in the buffer; no metric or dump shows whether the I/O thread is stuck or brokers are slow"
 
 

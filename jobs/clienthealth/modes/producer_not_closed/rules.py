@@ -22,7 +22,7 @@ PRODUCER_CONFIG = FILE.reads("self-descriptions.producer-config")
 CLOSING = FILE.reads("closing")
 CLOSED = FILE.reads("closed")
 FORCED = FILE.reads("forced")
-#: Logged for a close() inside a callback. Such a close() does not wait; it gives up all records behind the current one.
+#: Logged by a close() inside a callback, which does not wait: it drops all records behind the current one.
 CLOSED_INSIDE = FILE.reads("producer-callback-deadlock.closed-inside")
 ABORTED = FILE.reads("aborted")
 TERMINATING = FILE.reads("terminating")
@@ -98,7 +98,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     if window.alive and reports_only_in_poll(window):
         return Verdict(ID, "unknown", reason=BESIDE)
     pending = _pending(window)
-    # Prefer the line that records were given up to the line that the close was forced.
+    # A line on dropped records proves more than a line on a forced close.
     forced = next(iter(events(window, ABORTED) or events(window, FORCED)), None)
     waited = forced is not None and (forced in ABORTED or _waited(window))
     inside = events(window, CLOSED_INSIDE)

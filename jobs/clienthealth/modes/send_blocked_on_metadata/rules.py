@@ -120,7 +120,10 @@ def _sends(failures: list[LogEvent]) -> Happened:
 
 
 def _sends_counted(window: ClientWindow, w: Windows) -> Happened:
-    """Return when sends failed, by the client's counter; empty if anything was sent: other records may have failed."""
+    """Return when the client's counter shows failed sends.
+
+    Returns nothing if the buffer holds or the client sent records: other records may then have failed.
+    """
     sent = dict(increases(window, "record-send-total"))
     if not w.reported("record-send-total")[0] or w.max(_used(w))[0] > 0:
         return []

@@ -59,10 +59,10 @@ def _texts(values: list[Any]) -> list[str]:
     return [text for text in map(as_text, values) if text is not None]
 
 
-#: A time without zone counts if it differs from the shipper's clock by at most this (ms): local time would be hours
-#: off, and a line rarely waits longer for its shipper.
+#: A time without a zone is believed if it is within this time (ms) of the shipper's clock. A local time would be hours
+#: off, and shippers rarely delay a line for longer.
 BELIEVED_MS = 600_000
-#: What stern and Docker Compose write before a line of JSON: pod and container, or a service and a bar.
+#: The prefix of a JSON line from stern (pod and container) or Docker Compose (service and a bar).
 _CONTAINER = re.compile(r"[\w.-]{1,253} (?:[\w.-]{1,253}| *\|) (?=\{\")")
 
 

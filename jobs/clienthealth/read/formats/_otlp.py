@@ -42,7 +42,7 @@ class Metric(NamedTuple):
     """The meaning of a metric's name.
 
     name   our name of the metric; None for a metric that is not read
-    whole  the subject of a data point without attributes: the client that the resource names
+    whole  the subject of a data point without attributes: the client of the resource
     """
 
     kind: str

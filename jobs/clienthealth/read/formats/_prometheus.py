@@ -27,15 +27,15 @@ Labels = tuple[tuple[str, str], ...]
 
 def kind_of(name: str) -> str | None:
     """Return the kind of Kafka client that has metrics of this name; None if no Kafka client has."""
-    # The prefixes `kafka_producer_` and `kafka_consumer_` have the same length.
+    # Its kind of client, by the first characters: both prefixes have the same length.
     return _KINDS.get(name[: len("kafka_producer_")])
 
 
 @lru_cache(maxsize=65_536)
 def series(name: str, labels: Labels) -> tuple[Identity, Subject, str | None] | None:
-    """Return a series' process, its subject and our name of the metric; None if it is not a Kafka client's.
+    """Return the process, the subject and our metric name for a series; None if no Kafka client has such a series.
 
-    The name is None for a metric that is not read.
+    The metric name is None if the metric is not read.
     """
     kind = kind_of(name)
     if kind is None:

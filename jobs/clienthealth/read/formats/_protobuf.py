@@ -31,7 +31,7 @@ _SCHEMA: Mapping[str, Mapping[str, tuple[int, str]]] = table(Path(__file__).with
 _LEN, _FIXED64 = 2, 1
 #: Wire type → length of its values in bytes.
 _FIXED = {_FIXED64: 8, 5: 4}
-#: The tag (field 1, embedded message) with which every request begins.
+#: First byte of every request: the tag of field 1 as an embedded message.
 _RESOURCES = 0x0A
 
 

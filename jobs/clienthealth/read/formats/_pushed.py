@@ -59,7 +59,7 @@ def complete(snapshot: Snapshot, headers: Mapping[str, str]) -> None:
 
 
 def software(name: str, version: str) -> tuple[str, str]:
-    """Return library and version from a client's own name for itself; for librdkafka that is its binding's name."""
+    """Translate a client's software name and version; bindings of librdkafka state a name of their own."""
     binding, _, of_library = version.rpartition("rdkafka-")
     if binding or "rdkafka" in name or name.startswith("confluent-kafka-"):
         return "librdkafka", of_library

@@ -19,7 +19,7 @@ from clienthealth.model.telemetry import Identity, Member, Snapshot, TopicMetric
 from clienthealth.model.values import EARLIEST_MS, MAX_INT, MAX_NAME, MIN_INT, interval, measurement, option, present
 from clienthealth.read.formats.canonical import INTERVAL_MS, METRIC_NAMES, options
 
-#: The value of an unknown metric. If the record lacks the metric, the value is this very object, so `is` tells.
+#: The value of an unknown metric. A metric that the record lacks has this very object, so a test with `is` finds it.
 UNKNOWN = float("nan")
 #: Maximum number of clients, and of sets of options, in the caches.
 REMEMBERED = 100_000

@@ -84,7 +84,7 @@ def _read(samples: Samples, subject: Subject, names: Mapping[str, str], metrics:
         value = number(raw)
         maximum = metrics.get(f"{metric[:-4]}-max", 0.0) if metric.endswith("-avg") else 0.0
         if number(maximum) is None:
-            # The average is 0 because nothing was measured: leave it out.
+            # Nothing was measured, so the average of 0 is unknown.
             value = None
         if value is not None and metric.startswith(QUEUE_TIME):
             value *= queue_factor

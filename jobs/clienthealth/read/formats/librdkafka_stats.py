@@ -33,7 +33,7 @@ def _decode(record: Record) -> list[Snapshot] | None:
     producer = kind == "producer"
     seconds = measurement(stats.get("time"))
     client = Identity(
-        # The handle's name is the same in every replica, so at best it is unique within its process.
+        # Each replica has a handle of the same name, so the name is unique at most within its process.
         handle=text(stats.get("name")),
         client_id=text(stats.get("client_id")),
         kind=kind if kind in ("producer", "consumer") else None,

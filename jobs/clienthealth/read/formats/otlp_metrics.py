@@ -106,7 +106,7 @@ def _take(scopes: list[list[Any]], into: Points, ids: tuple[str, ...]) -> None:
 
 
 def _points(one: Mapping[str, Any]) -> tuple[list[Any], bool]:
-    """Return the data points of a metric, and whether it is a sum with deltas as points."""
+    """Return a metric's data points, and whether they are deltas of a sum."""
     total = one.get("sum")
     points, delta = None, False
     if type(total) is dict:

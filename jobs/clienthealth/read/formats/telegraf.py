@@ -65,7 +65,7 @@ def _layout(name: str, fields: tuple[str, ...]) -> _Layout:
 
 @lru_cache(maxsize=16_384)
 def _tagged(tags: Labels, kind: str | None) -> tuple[Identity, Subject]:
-    """Return the process and the subject that the tags of a metric from Jolokia name."""
+    """Return the process and the subject that the tags of a Jolokia metric name."""
     values = dict(tags)
     host, instance = host_and_instance(label(values, "jolokia_agent_url"), label(values, "host"))
     subject = Subject(

@@ -75,7 +75,7 @@ class Trouble(Meaning, frozen=True, eq=False, kw_only=True, forbid_unknown_field
         return bool(self.when) and not any(one.option.startswith(MEASURED) for one in self.when)
 
 
-#: Place in each library's source: of the classes of Kafka's protocol errors, and of their descriptions in words.
+#: Where each library's source defines the classes of Kafka's protocol errors; then where it describes them in words.
 _NAMED_BY = {"java": "common/errors; the same names in errors.py of Python and lib/kafka.rb of Ruby"}
 _DESCRIBED_BY = {
     "java": "common/protocol/Errors; kafkajs in protocol/error.js",
@@ -84,9 +84,9 @@ _DESCRIBED_BY = {
     "ruby-kafka": "lib/kafka",
     "pykafka": "cluster.py, broker.py and producer.py",
 }
-#: Characters that JSON may escape: in raw records a literal text cannot contain them.
+#: Characters that JSON may escape, so that a literal text with them may not occur in a raw record.
 _ESCAPED = re.compile(r"[\"\\<>&'=/+]")
-#: The beginnings of the words in an error's name, other than the first.
+#: The beginning of each word in an error's class name, except the first word.
 _WORDS = re.compile(r"(?<=[a-z\d])(?=[A-Z])")
 #: Text that follows an error's class name where the error is thrown or logged, but not where source code mentions it.
 _THROWN = r"(?:Exception|Error)(?=: \S|\]|['\"]| - | at |\s*(?:\n|\Z))"
@@ -118,7 +118,7 @@ def _coded(error: str) -> dict[str, object]:
 def _described(library: str, text: str) -> dict[str, object]:
     """Return the log pattern for a library's description of an error.
 
-    Descriptions that begin alike (`Broker: `) share a literal.
+    Several descriptions may have the same beginning (`Broker: `) as literal.
     """
     shared = library in ("librdkafka", "sarama")
     return {

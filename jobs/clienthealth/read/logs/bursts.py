@@ -15,8 +15,8 @@ from clienthealth.model.readings import LogEvent
 from clienthealth.model.values import grouped, integer
 from clienthealth.read.logs.dumps import DUMP_LINE
 
-#: Of events with the same log pattern, client, thread and address, one per SAMPLING_MS is kept; it counts the others.
-#: So a process that writes 100,000 lines a second costs as much state as one that writes ten.
+#: Of events with the same log pattern, client, thread and address, one per SAMPLING_MS (ms) is kept, with the number of
+#: the others. So 100,000 lines a second cost as much state as ten.
 SAMPLING_MS = 100
 #: A dump of up to SLOTS × SLOT_BYTES is kept whole, even if many of its threads have the same frame. Of a burst of
 #: stack traces at most SLOTS copies of each line are kept per half minute.
@@ -32,7 +32,7 @@ class Entry(Protocol):
 
     @property
     def process(self) -> tuple[str, str]:
-        """Service and host of its process."""
+        """The process (service, host) that logged it."""
 
     @property
     def signature(self) -> str:
@@ -40,7 +40,7 @@ class Entry(Protocol):
 
     @property
     def sample(self) -> Hashable:
-        """The key that equal entries of one burst share."""
+        """The key that all equal entries of one burst have."""
 
 
 E = TypeVar("E", bound=Entry)

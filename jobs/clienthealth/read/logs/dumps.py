@@ -28,9 +28,9 @@ _END = "JNI global ref"
 _TELLING = ("kafka.", "java.util.concurrent.", "java.lang.", "jdk.internal.", "sun.nio.", "sun.misc.", ".onCompletion(")
 #: Prefixes of lines between a thread's header and its frames.
 _MARKS = ("java.lang.Thread.State: ", DUMP_TITLE, "Mounted virtual thread ", _END, DEADLOCK, HOLDER)
-#: A thread's header: the name in quotes (a name may contain quotes itself), then text that only a header has.
+#: A thread's header: the name in quotes (names may contain quotes), then text that only headers contain.
 _HEADER = re.compile(r'"(.{0,1000})" (?:#\d|\[|daemon |prio=|os_prio=|cpu=|tid=|virtual|- Thread t@\d)', re.ASCII)
-#: Mark for missing lines: no thread's frames continue after it.
+#: Stands for missing lines, so that a thread's frames do not continue after the gap.
 _MISSING = "ERROR lines are missing"
 _STAMP_LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", re.ASCII)
 
@@ -94,21 +94,20 @@ def _dumps_of_file(lines: list[LogEvent]) -> list[ThreadDump]:
 
 
 def _place(line: LogEvent) -> tuple[int, int, str, tuple[str, int, int]]:
-    """Return the line's offset in its file, and a key that sorts lines of one offset."""
+    """Return a key that sorts lines by their offset in the file, and lines without one by time, text and place."""
     source = line.source
     where = (source.topic, source.partition, source.offset) if source else ("", 0, 0)
     return integer(line.captures.get("offset"), 64) or 0, line.ts_ms, line.text, where
 
 
-#: Frame of a caller of send() that waits for metadata.
+#: A frame of a caller of send() that waits for metadata.
 WAIT_FRAME = "KafkaProducer.waitOnMetadata"
 #: Parts of frames that identify a kind of client; the kinds are tried in this order.
 _FRAMES: Mapping[Kind, list[str]] = TABLES["client_frames"]
 #: Frames of frameworks with threads that poll a consumer and call the application's handler between two polls.
 _CONTAINERS: list[str] = TABLES["containers"]["frames"]
-#: For frameworks with threads that Kafka itself names: the thread's name, the names of consumers for which the
-#: name shows whether the thread polls them, and the default name of the consumer that it polls. Kafka Streams names
-#: its consumers itself, so its threads poll no other consumers.
+#: For frameworks whose threads Kafka itself names: a thread's name; names of consumers that show which thread polls
+#: them; the default name of the consumer that this thread polls. Kafka Streams always names its consumers itself.
 _POLLERS = (
     (re.compile(r"(.+-StreamThread-\d+)"), re.compile(r".+"), "{}-consumer"),
     (re.compile(r"task-thread-(.+)"), re.compile(r"connector-consumer-.+"), "connector-consumer-{}"),

@@ -55,25 +55,26 @@ _AFTER_LAYOUT = re.compile(
     r"\b(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL):?|\A\{.*\"\w{1,40}\" ?: ?\")\s*\Z"
 )
 
-#: A program's own words before an error, inside a quotation.
+#: Inside a quotation: a program's own words before an error.
 _AFTER_WORDS = re.compile(r"\A[\w ]{1,60}:\s\Z")
 
-#: Human text around a quotation of a library: a comment, a list, a diff, source code, a sentence.
+#: Text that shows that a person quotes a library's line: a list, a diff, a comment, source code, or a sentence.
 _NO_LINE = re.compile(
     r"\s*(?:[-+*#]|//)(?:\s|[-+*#/]|[A-Za-z])|\s*(?:\d{1,3}(?:\.\d{1,3}){0,3}[.)]? )?(?:[A-Za-z'’]{1,20}[,:]? ){4}"
     r"|.*?(?:\b(?:throw new|raise|assert\w{0,20}|return) ?|[\w)]\.\w{1,40})\b[^\s:]{0,80}\(\"",
 )
-#: Comments of source code, but not of a shell: on lines of their own, in an indented block, after a statement. Also an
-#: `if` that describes what to do.
+#: Text that shows source code around a message: a comment (except a shell's) on a line of its own, in an indented
+#: block, or after a statement; also an `if` with the advice that follows from it.
 _SOURCE = re.compile(
     r"\s*(?://|#\s?(?:TODO|FIXME|XXX)\b|#\s+[bfru]?')|(?:\t+|(?:  )+) \*\s(?![\[\d%])"
     r"|[^\n]*?(?:[;{}]\s?//|[,()]\s*//\s)"
     r"|[^\n]*?\b[Ii]f\b[^\n]*?(?:[-=]>|→)"
 )
-#: A string that the next line of source code continues.
+#: A string that source code continues on the next line.
 _CONTINUED = re.compile(r"\s*[bfru]{0,2}([\"'])[^\n]*[, ]\1\s*\Z")
 _ASKED = re.compile(r"[^\s.?]{0,40}\?")
-#: A line of a block comment; then text before a quotation in a sentence or list, but not an assignment, key or block.
+#: A line of a block comment; then two patterns of text before a quotation that a sentence or a list introduces. They
+#: exclude assignments, keys and blocks.
 _IN_COMMENT = re.compile(r"(?:\t+|(?:  )*) \*\s")
 _REPORTED_IN_TICKS = re.compile(r"(?!\s*[a-z_$][\w.$-]{0,99} ?: ?\Z).*(?<![=({\[])\s?\Z", re.ASCII)
 _REPORTED_IN_QUOTES = re.compile(
@@ -81,7 +82,7 @@ _REPORTED_IN_QUOTES = re.compile(
     # Chinese, Japanese and Korean sentences have few blanks.
     r"|[^=;{}\"]*[\u3040-\u9fff\uac00-\ud7af]{2}[^=;{}\"]*\Z"
 )
-#: After a quotation: the end of a statement in source code, and the end of a question.
+#: Text after a quotation: the end of a statement in source code; the end of a question.
 _STATEMENT = re.compile(r"[^\"`]*[\"`]\s*[;)]")
 _QUESTION = re.compile(r"[^\"`]*[\"`][^.!?\n]*\?")
 #: A line is cut to MAX_SHOWN characters. If the match would be cut off, the text begins MAX_LEFT characters before it.
@@ -138,11 +139,11 @@ def events_and_dumps(line: LogLine, source: Source, catalogue: Catalogue) -> tup
 
 
 def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
-    """True if a client of the program logs the line, None if the line quotes another program's, else False.
+    """True if a client of this program logged the line, None if the line quotes another program's, else False.
 
-    A line is a client's own if a library or a client's thread logs it, or if it begins with the library's words or with
-    their exception. Text that no program logs is not a client's: source code, a comment, a change of either, a
-    sentence, a question. `before`, `after`: the text around the match.
+    A client logged a line if its logger or thread is a library's, or if it begins with the library's words or
+    exception. Text that no program logs is not a client's: source code, a comment, a diff, a sentence, a question.
+    `before`, `after`: the text around the match.
     """
     logger = line.logger or ""
     bare = not (logger or line.level or line.thread)
@@ -177,7 +178,7 @@ def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
 
 
 def _of_another_time(before: str, ts_ms: int) -> bool:
-    """True if a time within the message is farther from the line's own time than time zones are: a line in a line."""
+    """True if the message contains a time that is too far from the line's own: it quotes another line."""
     stamp = Times.anywhere().stamp(before[:MAX_BEFORE].encode())
     return stamp is not None and stamp.ts_ms is not None and abs(stamp.ts_ms - ts_ms) > FAR_MS
 

@@ -84,7 +84,7 @@ def _client_in(message: str) -> str | None:
 def _client_of(thread: str) -> str | None:
     """Return the client that a thread's name states.
 
-    Layouts that cut names to 15 characters keep the end of the prefix before the client's id (`ad | x-1`).
+    A layout that cuts names to 15 characters leaves the client's id and the end of the text before it (`ad | x-1`).
     """
     before, separator, name = thread.partition("| ")
     if not separator or not any(prefix.endswith(f"{before}| ") for prefix in THREAD_PREFIXES):

@@ -43,14 +43,14 @@ _PATTERN = re.compile(
     rf"{_CONTAINER}(?:\[?({_TIME})\]?(?: - |[ \t]+|: ?))?(?:{'|'.join(f'(?:{pattern})' for pattern, _ in _LAYOUTS)})",
     re.ASCII,
 )
-#: Last group of a match, which tells the layout → the group of each field in that layout.
+#: Number of a match's last group, which identifies the layout → name and number of each field's group.
 _GROUPS: dict[int, dict[str, int]] = {}
 for _, _names in _LAYOUTS:
     _numbers = {_name: _number for _number, _name in enumerate(_names, max(_GROUPS, default=1) + 1)}
     _GROUPS |= dict.fromkeys(_numbers.values(), _numbers)
 _LEVELS = _LEVEL[1:-1]
-#: A logger in brackets, and the message. The text is a logger only if it has a package or a sign follows; otherwise it
-#: is the first word of the message.
+#: A logger, perhaps in brackets, and the message. A text counts as logger only if it has a package or a sign follows
+#: it; otherwise it is the first word of the message.
 _TAIL = (
     r"(?:(?=[\[({<]\s*[^\])}>\s]{0,300}\s*[\])}>]|[^\s\[({<]{1,300}(?<=[:|-])\s|[^\s\[({<]{1,300}\s+[-:|]+\s"
     r"|[\w$]{1,100}\.[\w.$]{1,200}\s)[\[({<]?\s*([^\])}>\s]{0,300})\s*[\])}>]?\s*[-:|]*\s*)?(.*)"
@@ -68,10 +68,10 @@ _LOOSE: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
     (re.compile(rf"[\[(<|]?\s*({_LEVELS})\b\s*[\])>|:]?\s*[-:|]?\s*(.*)"), ("level", "message")),
 )
 _COLUMNS = re.compile(r"[ ]*\t[ ]*")
-#: Level, thread, logger and message between bars; threads of Kafka have a bar between blanks in their names.
+#: Level, thread, logger and message, separated by bars. Names of Kafka's threads contain a bar between blanks.
 _BARS = re.compile(rf"({_LEVELS})\|((?:[^|\n]| \| ){{0,300}})\|([\w.$/-]{{1,300}})\|(.*)")
 _ONLY_LEVEL = re.compile(_LEVELS)
-#: Text that may stand between a time and the fields after it.
+#: Characters that may stand between a time and the fields after it.
 _AFTER_TIME = "])>}\"' \t|:,;-"
 _HANDLE = re.compile(r"(.*)#(producer|consumer)-\d{1,9}", re.ASCII | re.DOTALL)
 _COLOUR = re.compile(r"\x1b\[[0-9;]{0,20}m")

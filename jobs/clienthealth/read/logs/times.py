@@ -103,16 +103,16 @@ def has_zone(written: str) -> bool:
     return number(written) is not None or _written(written)[1]
 
 
-#: Nearly all zones are multiples of half an hour (ms), at most 14 hours. A text usually arrives within SOON_MS of the
-#: time written in it.
+#: Time zones are multiples of ZONE_MS (half an hour), at most MOST_ZONES of them from UTC. A text usually arrives
+#: within SOON_MS after the time written in it.
 ZONE_MS, MOST_ZONES, SOON_MS = 1_800_000, 28, 10_000
 
 
 def zone_between(written_ms: int, there_ms: int) -> int | None:
-    """Return the offset (ms) to add to a time without a zone to get UTC; None if it cannot be inferred.
+    """Return the offset (ms) that turns a time without a zone into UTC; None if it cannot be inferred.
 
-    `there_ms`: when the text with that time was present. A delay of whole half hours, which would look like a zone, is
-    rare.
+    `there_ms`: a time at which the text already existed. The difference counts as a zone if it is a multiple of half an
+    hour, because few texts are late by exactly that much.
     """
     away = there_ms - written_ms
     zone = round(away / ZONE_MS) * ZONE_MS
