@@ -73,7 +73,7 @@ class Publisher:
         try:
             encoded = _json(value)
         except UnicodeEncodeError:
-            # Half a surrogate pair, which a log may contain.
+            # `replace`: a log may contain half a surrogate pair.
             encoded = json.dumps(value, ensure_ascii=False).encode(errors="replace")
         with self._changed:
             if self._under_way >= self._capacity:

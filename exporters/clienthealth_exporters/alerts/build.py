@@ -85,10 +85,10 @@ def rendered(settings: Settings, severity: Callable[[str], str], limits: object 
     """Render the templates with these values, by the name of the rules file, without empty lines."""
 
     def levels(level: str) -> list[tuple[str, str]]:
-        """Return the alerts of one condition: the severity of each, and its matcher on the recorded series.
+        """Return the severity of each alert of one condition, with its matcher on the recorded series.
 
-        For series with the label quiet, a page becomes a ticket. An alert with an empty label lacks that label, and
-        its text stays as it was.
+        For series with the label quiet, a page becomes a ticket. An alert with an empty label lacks that label, and its
+        text stays as it was.
         """
         if level != "critical":
             return [(severity(level), "")]
@@ -156,5 +156,5 @@ def _values(settings: Settings) -> dict[str, Any]:
 
 
 def _either(names: tuple[str, ...]) -> str:
-    """Return an expression that matches these names, as a string of PromQL."""
+    """Return an expression that matches any of these names, as a PromQL string."""
     return "|".join(re.escape(name).replace("\\", "\\\\") for name in names)

@@ -115,7 +115,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     if args.json and not args.once:
         raise InputError("--json goes with --once")
     if args.once:
-        # Read all clusters before the exit code reports a failure.
+        # Read every cluster, even if an earlier one failed; the exit code then reports the failure.
         return max([once(cluster, as_json=args.json) for cluster in clusters(settings)])
     serve(settings, stop_event())
     return 0
@@ -158,7 +158,7 @@ def serve(settings: Settings, stop: threading.Event) -> None:
             log.info("consumer groups of %s are read every %g s", each.kafka.bootstrap_servers, often)
         tasks = [threads.submit(GroupExporter(settings, cluster).run, stop) for cluster in all_clusters]
         wait(tasks, return_when=FIRST_EXCEPTION)
-        # If one thread ends by an error of ours, all end, and the error is raised.
+        # A defect that ends one thread ends all of them, and is raised.
         stop.set()
     for task in tasks:
         task.result()
@@ -167,8 +167,8 @@ def serve(settings: Settings, stop: threading.Event) -> None:
 def next_reading(now: float, interval: float, lead: float) -> float:
     """Return the time of the next reading (epoch seconds): `lead` before a multiple of the interval, or now.
 
-    Batches of the monitor begin at multiples of their trigger, so a reading just before them is judged soonest. At a
-    random time it would wait for half a trigger, or at every reading for a whole one.
+    The monitor's batches begin at multiples of their trigger interval. A reading just before a batch is judged at once;
+    a reading at any other time waits for the next batch.
     """
     return now if lead >= interval else ((now + lead) // interval + 1) * interval - lead
 

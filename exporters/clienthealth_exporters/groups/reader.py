@@ -41,7 +41,7 @@ def _message(name: str) -> Any:
     """Return the request class of a message that kafka-python lacks, from its definition in `messages`."""
     for kind in ("Response", "Request"):
         made = type(ApiMessage)(name + kind, (ApiMessage,), {}, load_json=f"{__package__}.messages")
-        # kafka-python holds only a weak reference to responses.
+        # kafka-python keeps only a weak reference to response classes, so keep them alive here.
         _MESSAGES.append(made)
     return made
 
@@ -50,7 +50,7 @@ _MESSAGES: list[Any] = []
 #: Type of a group → the request that describes it. Groups of all other types are described as classic groups.
 _DESCRIBE = {kind.lower(): _message(f"{kind}GroupDescribe") for kind in ("Consumer", "Streams", "Share")}
 _SHARE_OFFSETS = _message("DescribeShareGroupOffsets")
-#: States of an empty group.
+#: States of a group without members.
 MEMBERLESS = ("Empty", "Dead")
 #: Time between two readings of an unchanged group, as a share of the time since its last change.
 SHARE = 0.1
@@ -330,7 +330,7 @@ def _raised(row: Any) -> bool:
 
 
 def _assigned(group: Any) -> Iterator[tuple[Member, list[TopicPartition]]]:
-    """Yield the members of a described group with their partitions; in Streams the partitions of their active tasks."""
+    """Yield the members of a described group, each with its partitions; in Streams with those of its active tasks."""
     topics = {
         part.subtopology_id: [*part.source_topics, *(topic.name for topic in part.repartition_source_topics)]
         for part in getattr(getattr(group, "topology", None), "subtopologies", None) or ()
@@ -338,7 +338,7 @@ def _assigned(group: Any) -> Iterator[tuple[Member, list[TopicPartition]]]:
     for row in group.members:
         if hasattr(row, "member_assignment"):
             given = []
-            # The assignment was written by another member, and a broker accepts any bytes.
+            # Ignore an unreadable assignment: any client may have written it, and brokers accept any bytes.
             with suppress(struct.error, ValueError, IndexError):
                 if group.protocol_type == "consumer":
                     decoded = ConsumerProtocolAssignment.decode(row.member_assignment)
@@ -367,13 +367,12 @@ class _Seen:
 
 
 class Pace:
-    """The schedule of groups: a group in use is due every time, an unchanged or failing one less and less often.
+    """Schedule the groups: active ones are due at every reading, unchanged or failing ones less and less often.
 
     Most groups of a large cluster are abandoned. Commits are visible only in a group's offsets, so a group with members
-    is read every time. A group without members changes only through an administrator; a member that joins changes the
-    group's state, which every listing shows.
-
-    Times are in seconds of one clock; `longest`: the longest time until a group is read again.
+    is read every time. A group without members changes only through an administrator, or when a member joins; the
+    group's state, which every listing contains, shows a new member. Times are in seconds of one clock; `longest`: the
+    longest time until a group is read again.
     """
 
     def __init__(self, longest: float) -> None:

@@ -22,7 +22,7 @@ DUMP_DATASET = "kafka.thread-dump"
 MAX_DUMP_BYTES = 900_000
 WEAK_DUMPS = 3
 PAIR = 2
-#: Pauses between two dumps while the suspicion lasts, in multiples of the shortest pause.
+#: Pauses between two dumps while the client stays suspicious, in multiples of the shortest pause.
 PAUSES = (1, 1, 2, 4)
 
 
@@ -35,7 +35,7 @@ class Reason:
 
 
 class Suspicion:
-    """The successive samples of one JVM."""
+    """Finds suspicious changes from each sample of a JVM to the next."""
 
     def __init__(self) -> None:
         self._before: dict[tuple[str, str], Snapshot] = {}
@@ -43,7 +43,7 @@ class Suspicion:
         self._was_sending: set[tuple[str, str]] = set()
 
     def reasons(self, snapshots: Sequence[Snapshot]) -> list[Reason]:
-        """Return what is suspicious in this sample, compared with the one before."""
+        """Return what is suspicious in this sample, compared with the previous one."""
         now = {(snap.client.kind or "", snap.client.client_id or ""): snap for snap in snapshots}
         self._gone = {key: snap for key, snap in {**self._gone, **self._before}.items() if key not in now}
         reasons = [

@@ -44,7 +44,7 @@ MAX_BACKOFF_SECONDS = 60.0
 TICK_SECONDS = 0.2
 #: Number of reads of a JVM without a Kafka client before a warning; an application may create its client late.
 READS_WITHOUT_CLIENTS = 6
-#: Options of its clients that a target may state. JMX does not even show a consumer's group.
+#: Client options that a target may state, because JMX does not show them (not even a consumer's group).
 TARGET_OPTIONS = (*CONFIG_OPTIONS, GROUP_OPTION)
 #: Option of a target with clients that push their metrics.
 PUSHED = "metrics=pushed"
@@ -97,7 +97,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 class Targets:
-    """The targets that were given, and those of a file that may change. Raises InputError if there are none."""
+    """The targets from the command line and from a file that may change. Raises InputError if there are none."""
 
     def __init__(self, targets: Sequence[Target], file: Path | None = None) -> None:
         if not targets and file is None:
@@ -187,7 +187,7 @@ class Watch:
             self._failures += 1
             longest = max(interval, MAX_BACKOFF_SECONDS)
             interval = min(interval * 2 ** (self._failures - 1), longest)
-            # A JVM that does not answer is logged once: a thousand such JVMs would fill the log.
+            # Log a JVM that does not answer only once, because a thousand such JVMs would fill the log.
             if self._failures == 1 or self._pause < longest:
                 log.warning("%s does not answer: %s; next try in %.0f s", self.target.service, error, interval)
             self._pause = interval

@@ -97,7 +97,7 @@ class Jolokia:
         try:
             with suppress(msgspec.DecodeError):
                 return msgspec.json.decode(content)
-            # Older agents write NaN, which JSON lacks.
+            # Older agents write NaN, which JSON does not allow.
             return json.loads(content)
         except ValueError as error:
             raise JolokiaError(f"{self.url}: the answer is not JSON") from error

@@ -52,7 +52,7 @@ def page(template: str, **values: Any) -> str:
 
 
 def address(client: Client) -> str:
-    """Return the relative address of a client's page: a proxy may serve all pages under its own path."""
+    """Return the address of a client's page, relative, because a proxy may serve all pages under another path."""
     query = {"service": client.service, "instance": client.instance, "client_id": client.client_id}
     return f"client?{urlencode(query, errors='replace')}"
 
@@ -93,7 +93,7 @@ def since(view: View, verdict: Verdict) -> str:
 
 
 def onset(view: View, record: HealthRecord) -> str:
-    """Return when the oldest failure of the client began, '' if unknown."""
+    """Return when the client's oldest present failure began, '' if unknown."""
     begun = [at for verdict in record.verdicts if verdict.unhealthy and (at := amount(verdict.since_ms)) is not None]
     return wording.moment(min(begun) / 1000, view.now) if begun else ""
 
@@ -202,7 +202,7 @@ class Measurement:
 def measurements(record: HealthRecord) -> list[Measurement]:
     """Return the four measurements (buffer, callback, topic queue, lag), always in this order."""
     kind = record.client.kind
-    # librdkafka's producers count the waiting records of each topic, the Java client's do not.
+    # Producers on librdkafka report waiting records per topic, Java producers do not.
     queues = any(row.get("used_ratio") is not None for row in record.rows("queues"))
     readers: tuple[tuple[str, bool, Callable[[str, HealthRecord], Measurement]], ...] = (
         ("Buffer", kind == "producer", _buffer),
@@ -216,7 +216,7 @@ def measurements(record: HealthRecord) -> list[Measurement]:
 def _buffer(name: str, record: HealthRecord) -> Measurement:
     used, queued = amount(record.value("buffer_used_ratio", "last")), amount(record.value("buffer", "queued_records"))
     if used is None:
-        # Without a limit (kafka-python 3) there is no ratio.
+        # kafka-python 3 has no limit, so there is no used share.
         return Measurement(name, None if queued is None else f"{wording.count(queued)} records queued")
     waiting, full = record.value("buffer", "waiting_threads"), record.value("buffer", "seconds_to_full")
     notes = (

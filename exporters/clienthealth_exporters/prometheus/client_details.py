@@ -44,7 +44,7 @@ def details(view: View, state: State, track: Track | None) -> dict[str, Any]:
     lasting = ((v, since) for v in record.verdicts if v.unhealthy and (since := amount(v.since_ms)) is not None)
     incidents = [(since / 1000, f"{v.mode}: still {v.status}") for v, since in lasting]
     incidents += [(change.at, f"{change.mode}: {change.status}") for change in (track.changes() if track else ())]
-    # The page as text for a ticket: copied by a button if scripts run, else selected by hand.
+    # A text for a ticket. A button copies it if scripts run; otherwise the reader selects it.
     client = record.client
     evidence = [f"{client.service} / {client.client_id} on {client.instance}, {wording.moment(view.now, view.now)}"]
     for verdict in record.verdicts:
@@ -60,7 +60,7 @@ def details(view: View, state: State, track: Track | None) -> dict[str, Any]:
         "plots": drawn,
         "incidents": sorted(incidents, reverse=True),
         "dumps": sorted(dumps, key=lambda fact: -(amount(fact.ts_ms) or 0)),
-        # An option that the client does not report has the library's default, or another value.
+        # Only options that the client reports. Any other option has the library's default or an unknown value.
         "options": sorted(record.config.items()),
         "advice": lint({**record.config, **_measured(record)}, record.client.kind),
         "known": list(_known(record)),
@@ -69,7 +69,7 @@ def details(view: View, state: State, track: Track | None) -> dict[str, Any]:
 
 
 def _measured(record: HealthRecord) -> dict[str, str]:
-    """Return the measurements with which a client's options are compared, by names that begin with `measured.`."""
+    """Return the measurements that are compared with a client's options, by names that begin with `measured.`."""
     figures = {"buffer_used_ratio": record.value("buffer_used_ratio", "last")}
     figures["waiting_threads"] = record.value("buffer", "waiting_threads")
     idle, rate = record.value("poll_idle_ratio"), record.value("records_consumed_rate")
@@ -80,7 +80,7 @@ def _measured(record: HealthRecord) -> dict[str, str]:
 
 
 def _known(record: HealthRecord) -> Iterator[tuple[str, str]]:
-    """Return everything in a client's record besides verdicts: its identity, and every figure."""
+    """Yield everything in a client's record except verdicts: its identity and its numbers."""
     client = record.client
     library = f"{client.library or ''} {client.version or ''}".strip()
     known = [("service", client.service), ("client id", client.client_id), ("kind", client.kind), ("library", library)]

@@ -100,7 +100,7 @@ class Exporter:
                 page = self.metrics()
                 if self._complete:
                     return Response(page, exposition.CONTENT_TYPE)
-                # A failed scrape is better than a partial page, which would make half a fleet look like a whole one.
+                # Let the scrape fail: a partial page would make half a fleet look complete.
                 later = {"Retry-After": "1"}
                 return Response(page, exposition.CONTENT_TYPE, HTTPStatus.SERVICE_UNAVAILABLE, later)
             case "/healthz" | "/readyz":
@@ -121,7 +121,7 @@ class Exporter:
             case path if path.startswith(api.PREFIX):
                 return self._api(request)
             case path if path.startswith(RUNBOOKS) and path.endswith("/"):
-                # With a slash at the end of the path, the page's relative links would be wrong.
+                # Redirect a path that ends with a slash, because the page's relative links would be wrong there.
                 above = {"Location": f"../{path.rstrip('/').rpartition('/')[2]}"}
                 return Response("", "text/plain", HTTPStatus.MOVED_PERMANENTLY, above)
             case path if path.startswith(RUNBOOKS):
@@ -154,13 +154,13 @@ class Exporter:
         return Page(kept, "".join(self._rendered(families)))
 
     def prepare(self) -> None:
-        """Make the lines of all clients before the exporter is ready: it takes 4 s of CPU for 20,000 clients."""
+        """Make the lines of all clients before the exporter reports that it is ready: 20,000 clients take 4 s of CPU."""
         self._clients()
 
     def _clients(self) -> tuple[Packed, Mapping[str, int]]:
-        """Return the part of the page on clients, groups and services, and the number of missing series by metric.
+        """Return the lines on clients, groups and services, and the number of missing series by metric.
 
-        The part is made only after a change, and then once for all requests.
+        They are made anew only after a change, and shared by all requests.
         """
         with self._making:
             states, owners = self.states.live(), self._owners.current()
@@ -202,7 +202,7 @@ class Exporter:
         for state in self.states.live():
             if (state.client.service, state.client.instance, state.client.client_id) == names:
                 return Response(status_page.client(self._view(), state, self.states.history.track(state.key)))
-        # The other shard that serves it, as 2/4, and its status page; each '' if unknown.
+        # The shard that serves the client, as 2/4, and its status page; '' if unknown.
         shard, page, ours = "", "", self.settings.prometheus
         asked = Client(service, "", instance, client_id)
         number = place(asked.key.encode("utf-8", "replace"), ours)

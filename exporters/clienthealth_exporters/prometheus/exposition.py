@@ -26,7 +26,7 @@ _BLOCK_CLIENTS = 1_000
 _NOTHING = ("",) * len(FAMILIES)
 
 
-#: Indicator → the metrics that come from it, with their places.
+#: Indicator → the metrics made from it, with their positions in FAMILIES.
 _BY_INDICATOR: defaultdict[str, list[tuple[int, Family]]] = defaultdict(list)
 for _position, _family in enumerate(FAMILIES):
     _BY_INDICATOR[_family.needs].append((_position, _family))
@@ -47,10 +47,10 @@ class Lines:
 
 
 class Shown(NamedTuple):
-    """The record's lines that go onto a page.
+    """The lines of one record that a page contains.
 
-    `group`: True if the lines in the scope of its group are included. `whole`: True for all lines but evidence; False
-    for only those that every group has. `evidence`: True if the lines that decide failure modes are included.
+    `group`: True if the lines about its group are included. `whole`: True if all lines but evidence are included, False
+    if only those that every group has. `evidence`: True if the lines that decide failure modes are included.
     """
 
     lines: Lines
@@ -143,7 +143,7 @@ def _each(
 def _once(
     index: int, family: Family, shown: Sequence[Shown], cap: int, dropped: MutableMapping[str, int]
 ) -> Iterator[str]:
-    """Return the lines of a metric with series in several records: each series once, from the last record."""
+    """Return the lines of a metric whose series occur in several records: each series once, from the last record."""
     values: dict[str, str] = {}
     for of_record, _, whole, _ in shown:
         for end in (of_record.ends[index] if whole else "").split("\n")[:-1]:
@@ -186,7 +186,7 @@ def _ends(names: tuple[str, ...], samples: tuple[Sample, ...]) -> str:
 
 @functools.lru_cache(maxsize=20_000)
 def _several(names: tuple[str, ...], samples: tuple[Sample, ...]) -> str:
-    """Return ends of lines with extra labels, each series once. Healthy clients share them: most statuses are ok."""
+    """Return the ends of lines with extra labels, one per series. Most healthy clients share one object of them."""
     return "".join([f",{labels_text(names, extra)}}} {_value(value)}\n" for extra, value in dict(samples).items()])
 
 

@@ -24,9 +24,10 @@ CHECK_SECONDS = 5.0
 ANSWER_MS = 4_000
 RETRY_SECONDS = 2.0
 CLIENT_ID = "kafka-client-health-exporter"
-#: Interval (ms) at which new and returning brokers are looked for: an admin client does not do so by itself.
+#: Options of the admin client. It looks for new and returning brokers only when its metadata has expired.
 ASKING = {"request_timeout_ms": ANSWER_MS, "metadata_max_age_ms": round(CHECK_SECONDS * 1000)}
-#: Time limit (ms) for the random broker that kafka-python queries: if that broker is frozen, another one is next.
+#: Options of both clients. kafka-python queries a random broker; if that broker does not answer in time, it tries
+#: another.
 CONNECTING = {"client_id": CLIENT_ID, "bootstrap_timeout_ms": 10_000}
 CODECS = "pip install 'kafka-client-health[exporters]' brings all codecs"
 
@@ -95,7 +96,7 @@ class HealthTopic:
                         self.put(record.key, record.value, record.timestamp)
 
     def _compare(self, reader: KafkaConsumer, there: Extents) -> None:
-        """Read new partitions from their beginning, and find out whether the whole topic has been read."""
+        """Assign new partitions from their beginning, and find out whether the whole topic has been read."""
         topic, assigned = self.settings.topics.health, reader.assignment()
         if new := there.known.keys() - assigned:
             reader.assign(sorted(assigned | new))

@@ -23,16 +23,17 @@ from clienthealth.model.verdicts import UNHEALTHY
 if TYPE_CHECKING:
     from clienthealth_exporters.prometheus.states import State
 
-#: The measurements kept of a client at each moment, and their places in `State.largest`; lag is separate.
+#: The measurements kept of a client at each moment → index in `State.largest`; None: lag, which is separate.
 PLOTTED: Mapping[str, int | None] = {"Buffer": 0, "Callback": 1, "Topic queue": 3, "Lag": None}
 HOUR_SECONDS = 3600
-#: One sample per half minute for an hour. The memory holds this many clients; unhealthy clients replace healthy ones.
+#: POINTS: samples per client, one per half minute. MAX_CLIENTS: maximum number of clients; unhealthy ones replace
+#: healthy ones.
 POINTS = 120
 MAX_CLIENTS = 2000
 MAX_CHANGES = 40
 HOURS = 24
 MAX_SERVICES = 2000
-#: Maximum number of unhealthy clients; beyond it the one that has been without data for longest is dropped.
+#: Maximum number of remembered records of unhealthy clients; beyond it the oldest is dropped.
 MAX_RECALLED = 5_000
 Names = tuple[str, str, str]
 _WIDTH = 1 + len(PLOTTED)
@@ -75,7 +76,7 @@ class Track:
     def series(self, name: str, since: float) -> list[tuple[float, float | None]]:
         """Return moments (epoch seconds) and values of a measurement, None where it was unknown."""
         column = 1 + list(PLOTTED).index(name)
-        # A copy, because the writer continues meanwhile.
+        # Copy the list, because the writer may append to it at any time.
         points = self._points[:]
         pairs = zip(points[::_WIDTH], points[column::_WIDTH], strict=True)
         return [(at, None if isnan(value) else value) for at, value in pairs if at >= since]

@@ -13,7 +13,7 @@ _FILE = Path(__file__).with_suffix(".toml")
 
 @dataclass(frozen=True)
 class Limits(Checked, of=Section(_FILE.name, table(_FILE))):
-    """Shares are 0 to 1, times are seconds; counts are of clients, never of one client's actions."""
+    """The limits. Shares are 0 to 1, times are in seconds; numbers are numbers of clients."""
 
     buffer_used_ratio: float = DEFAULT
     buffer_full_ratio: float = DEFAULT

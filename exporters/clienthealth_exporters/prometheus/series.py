@@ -26,7 +26,7 @@ Scope = Literal["client", "group", "partition", "service", "exporter"]
 #: The labels that identify the subject of a series. The fixed labels of the installation come before them.
 SCOPES: Mapping[Scope, tuple[str, ...]] = {
     "client": CLIENT,
-    # The type: classic, consumer, streams, share; for a group without commits its protocol (connect).
+    # A group's type (classic, consumer, streams, share); the protocol of a group that never commits (connect).
     "group": ("cluster_name", "group", "group_type"),
     "partition": ("cluster_name",),
     "service": ("service",),
@@ -80,7 +80,7 @@ class Family(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
 
     @cached_property
     def always(self) -> bool:
-        """True if it is served for every group, also if only clients in trouble have series of their own."""
+        """True if every group has it, even if only clients with a failure have series of their own."""
         return self.scope == "group" and self.needs == "group"
 
     @cached_property
@@ -181,5 +181,5 @@ METRICS: Mapping[str, Family] = {
 ALL_FAMILIES = tuple(METRICS.values())
 #: All series of clients and groups, in the order of the page.
 FAMILIES = tuple(METRICS[name] for scope in ("client", "group", "partition") for name in _TABLE[scope])
-#: The metric that every client and group has: a client without any room counts as one missing series of it.
+#: The metric that every client and group has. A client without room for its series counts as one missing series of it.
 EVERYBODY = FAMILIES[0].name

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 #: The states of an existing client in the sums.
 STANDINGS = ("ok", "partial", "unknown", "suspected", "confirmed", "gone")
-#: Maximum number of kinds, libraries and versions per service: clients state these themselves, in any number.
+#: Maximum number of (kind, library, version) per service, because clients could state any number of them.
 VERSIONS = 20
 #: Metrics of a service that are the worst of its clients.
 WORST = [family for family in ALL_FAMILIES if family.largest]

@@ -35,13 +35,13 @@ _LIMITS = (LIMITS.buffer_used_ratio, LIMITS.callback_seconds, None, LIMITS.queue
 CLIENTS, GROUPS = "clients", "groups"
 #: States of a consumer group that need attention, the most urgent last.
 LAG_ALARMS = STATE_ORDER[STATE_ORDER.index("WARN") :]
-#: A client's state is unknown if the monitor has published none for this long (s), not even its departure: there is no
-#: input, or the monitor has stopped. Departures are published sooner; a longer window adds its length.
+#: If the monitor has published nothing about a client for this long (s), not even its departure, the client's state is
+#: unknown: there is no input, or the monitor has stopped. Longer windows add their length.
 SILENT_SECONDS = 180
-#: Least time (s) between two log lines about unreadable records; all of them are counted.
+#: Minimum time (s) between two log lines about unreadable records; all of them are counted.
 COMPLAINT_SECONDS = 60
-#: While the memory is full: least time (s) between two searches for clients to evict, and the share of all clients
-#: that one search evicts.
+#: While the memory is full: minimum time (s) between two searches for clients to evict; maximum share of all clients
+#: that a search evicts.
 ROOM_SECONDS = 5.0
 _ROOM_SHARE = 0.1
 
@@ -208,7 +208,7 @@ class States:
         """
         now = self._clock()
         with self._lock:
-            # A client is unknown once it is stale, and dropped after its time to live.
+            # A stale client first becomes unknown; it is dropped after its time to live.
             oldest = min(now, self._written + SILENT_SECONDS) - self._settings.prometheus.ttl_seconds
             old = [key for key, state in self._states.items() if state.written < oldest]
             for key in old:
@@ -292,7 +292,7 @@ class States:
                 break
             self._spare.pop()
             if not self._spare:
-                # The list is used up, but there may be more evictable clients.
+                # The list of evictable clients is used up; a new search may find more.
                 self._looked = -inf
             if other is not None:
                 self._forgotten(self._states.pop(key))

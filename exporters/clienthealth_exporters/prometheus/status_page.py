@@ -32,18 +32,17 @@ from clienthealth_exporters.prometheus.states import State
 __all__ = ["View", "client", "fleet", "missing", "overview"]
 
 REFRESH_SECONDS = 15
-#: Number of unhealthy clients shown in full (each of the others gets one line), and number of rows on causes and
-#: services.
+#: Number of unhealthy clients with a full card (the others get one line each); number of rows on causes and services.
 FULL_CARDS = 10
 MAX_CAUSES = 12
 MAX_OWNED = 8
 NAMED_SERVICES = 3
-#: Least number of unhealthy clients for the rows on causes and services; with fewer, their cards are enough.
+#: Minimum number of unhealthy clients for the rows on causes and services; if there are fewer, cards are enough.
 SUMMED_UP_FROM = 3
 MAX_SERVICES = 200
 MAX_VERSIONS = 60
 MAX_SILENT = 100
-#: Least unhealthy share of an hour, its colour, and the sign that shows the same without colours.
+#: For each level: minimum unhealthy share of an hour, name of the colour, and a sign for readers who see no colours.
 LEVELS = ((0.0, "ok", ""), (1e-9, "some", "·"), (0.05, "warn", "!"), (0.25, "bad", "‼"))
 #: Folder of the runbooks: in a checkout a link to alerts/runbooks; a wheel contains the files.
 FOLDER = Path(__file__).parent / "runbooks"
@@ -194,7 +193,7 @@ def _services(ill: Iterable[State], every: Iterable[State], owners: Owners) -> l
 
 
 def _by_status(states: list[State]) -> dict[str, list[State]]:
-    """Return the clients by status word, each list in the order given."""
+    """Group clients by status word, in the order given."""
     by_status: dict[str, list[State]] = {word: [] for word in _WORDS}
     for state in states:
         by_status[state.status].append(state)

@@ -33,10 +33,10 @@ log = logging.getLogger(__name__)
 #: Maximum number of waiting events (beyond it the oldest is dropped), of facts in an event, and of characters in a
 #: fact.
 MAX_WAITING, MAX_FACTS, MAX_TEXT = 1_000, 5, 500
-#: Pauses (s) after failed attempts, the longest last; and the age (s) at which an event is given up.
+#: Pauses (s) after failed attempts, of which the last one repeats; then the age (s) at which an event is dropped.
 PAUSES, GIVE_UP_SECONDS = (1.0, 2.0, 5.0, 15.0, 60.0), 3_600.0
 ANSWER_SECONDS = 10.0
-#: HTTP statuses below 500 after which another attempt can succeed; every other one means that the event is refused.
+#: HTTP statuses below 500 after which a retry can succeed; every other one means that the receiver refuses the event.
 LATER = frozenset({408, 425, 429})
 #: Least time (s) between two warnings about the same problem.
 WARNING_SECONDS = 60.0
@@ -137,7 +137,7 @@ class Webhook:
                 if not done and time.monotonic() - noted > GIVE_UP_SECONDS:
                     self._dropped("the receiver did not accept it within an hour")
                     done = True
-                # The event may have been dropped meanwhile to make room for newer ones.
+                # The event may have been dropped in the meantime, to make room for newer ones.
                 if done and self._waiting and self._waiting[0][1] is event:
                     self._waiting.popleft()
                     self._changed.notify_all()
@@ -182,7 +182,7 @@ class Webhook:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Treats a redirect as a refusal: following it would send the events elsewhere, and as GET."""
+    """Treats a redirect as a refusal: following it would send the events elsewhere, and by GET."""
 
     def redirect_request(self, *_: Any) -> None:
         return None

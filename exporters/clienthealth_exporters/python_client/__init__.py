@@ -228,7 +228,8 @@ class Reporter:
             _TAKEN.discard((self.process.instance, watched.client_id))
 
     def _at_exit(self) -> None:
-        # kafka-python closes producers itself at exit, after this; then `_finish` knows the undelivered records.
+        # kafka-python closes producers at exit, but later than this; then `_finish` knows how many records are
+        # undelivered.
         for watched in list(self._watched):
             if watched.probe.kind == "consumer" or watched.library != "kafka-python":
                 self._finish(watched)
@@ -237,7 +238,7 @@ class Reporter:
         while True:
             self._wake.clear()
             now = time.monotonic()
-            # New measurements are due an interval earlier.
+            # A client with new measurements is due one interval earlier.
             due = [one for one in list(self._watched) if now >= one.due - self.interval_seconds * one.fresh()]
             try:
                 self._publish(due)
@@ -247,7 +248,7 @@ class Reporter:
                 for watched in due:
                     watched.due = now + self.interval_seconds * watched.patience
                     if watched.client() is None and watched in self._watched:
-                        # The client is gone without a close(); this was its last known state.
+                        # The client object is gone without a close(), and its last state was just published.
                         self._forget(watched)
                 if not self._watched and not self._last:
                     # Another client of the same class will start a new thread.
@@ -298,7 +299,7 @@ class _Lines(logging.Handler):
             self._reporter.keep(record.name, record.levelno, record.getMessage(), more)
         last, logger = logging.lastResort, logging.getLogger(record.name)
         while last is not None and record.levelno >= last.level:
-            # Without handlers an application's warnings go to standard error, and must stay there.
+            # Without a handler of the application, its warnings go to standard error; this handler must not stop that.
             if any(not isinstance(handler, _Lines) for handler in logger.handlers):
                 break
             if not logger.propagate or logger.parent is None:

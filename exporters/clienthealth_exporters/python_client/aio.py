@@ -39,7 +39,7 @@ def watched(client: Any) -> Watched:
     base: Any = type(client)
     client.__dict__[ATTRIBUTE] = probe
     client.__class__ = (_watched_producer if producing else _watched_consumer)(base)
-    # A producer has neither a group nor a limit of the time between polls.
+    # Only a consumer has a group and a limit of the time between polls.
     group, limit = getattr(client, "_group_id", None), getattr(client, "_max_poll_interval_ms", None)
     config = {} if limit is None else {"max.poll.interval.ms": str(limit)}
     client_id = getattr(_connection(client), "_client_id", None) or "aiokafka"
@@ -62,7 +62,7 @@ def _stopping(base: Any) -> Any:
         try:
             await base.stop(self)
         finally:
-            # The last report waits for its acknowledgement, which must not block the application's loop.
+            # Wait for the last report in a thread, because the wait must not block the application's loop.
             await asyncio.to_thread(quietly, self.__dict__[ATTRIBUTE].closed)
 
     return stop
@@ -120,7 +120,7 @@ def _watched_consumer(base: Any) -> type:
 
 
 class Sender:
-    """Sends reports by its own small producer, on a loop of the reporter's thread."""
+    """Sends reports with its own small producer, on the event loop of the reporter's thread."""
 
     def __init__(self, client_id: str, options: Mapping[str, Any]) -> None:
         self._options = {"client_id": client_id, "acks": 1, "request_timeout_ms": 4000, **options}

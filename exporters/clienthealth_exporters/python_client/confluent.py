@@ -35,7 +35,7 @@ _CONNECTION = (
     *("bootstrap.servers", "metadata.broker.list", "security.", "ssl.", "sasl.", "enable.ssl.", "oauth_cb"),
     *("client.dns.lookup", "broker.address.", "socket."),
 )
-#: The attribute of a producer that holds the callback of its configuration for every record.
+#: The attribute of a producer that holds the callback in its configuration, which applies to every record.
 _ON_DELIVERY = "_kafka_health_on_delivery"
 #: The place of the callback among the arguments of `produce()` after the topic.
 _POSITION = 3
@@ -61,7 +61,7 @@ class Reported:
             config["logger"] = _Tee(config["logger"], self)
         else:
             config["error_cb"] = self._calling(self.keep_error, config.get("error_cb"))
-        # The library calls this for each record that has no callback of its own.
+        # Removed, because the library calls it only for records without a callback of their own, and each gets ours.
         config.pop("on_delivery", None)
         return config
 
@@ -120,7 +120,7 @@ def reporting(base: Any, start: Callable[..., None], interval_seconds: float) ->
         given = {**(kwargs.pop(name) if name else {}), **(args[0] if args else {}), **kwargs}
         probe, reported = ProducerProbe() if producing else ConsumerProbe(), Reported(given)
         base.__init__(self, reported.wrapped(interval_seconds), *args[1:])
-        # If the library reports only failures, the number of records in flight is unknown.
+        # If the application only asks for failures, the library does not report how many records are in flight.
         only_errors = str(given.get("delivery.report.only.error", "")).lower()
         probe.all_reported = only_errors not in ("true", "1", "t", "yes", "on")
         self.__dict__.update({ATTRIBUTE: probe, _ON_DELIVERY: given.get("on_delivery")})
@@ -131,7 +131,7 @@ def reporting(base: Any, start: Callable[..., None], interval_seconds: float) ->
         watched.fresh, watched.patience = reported.fresh, 1.25
         quietly(start, watched, connection_of(given), reported)
 
-    # The new class lacks the methods that this version of the library lacks.
+    # Wrap only methods that this version of the library has.
     wrappers = _PRODUCER if producing else _CONSUMER
     calls = {name: wrapper(getattr(base, name)) for name, wrapper in wrappers.items() if hasattr(base, name)}
     return named_like(type(base.__name__, (base,), {"__init__": begin, **calls}), base)
@@ -215,7 +215,7 @@ def _polling(method: Any) -> Callable[..., Any]:
     return poll
 
 
-#: Method of the library's class → what makes the method that replaces it.
+#: Name of a method in the library's class → function that makes the replacement.
 _CLOSING = {"close": closing, "__exit__": closing}
 _PRODUCER = {"produce": _producing, "produce_batch": _producing_batch, **_CLOSING}
 _CONSUMER = {"poll": _polling, "consume": _polling, **_CLOSING}
@@ -227,7 +227,7 @@ def connection_of(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Sender:
-    """Sends reports by its own small producer: the application's may be stuck."""
+    """Sends reports with its own small producer, because the application's may be stuck."""
 
     def __init__(self, client_id: str, options: Mapping[str, Any]) -> None:
         silent = logging.getLogger(f"{__name__}.sender")

@@ -152,7 +152,7 @@ def connection_of(client: Any) -> dict[str, Any]:
 
 
 class Sender:
-    """Sends reports by its own small producer."""
+    """Sends reports with its own small producer."""
 
     def __init__(self, client_id: str, options: Mapping[str, Any]) -> None:
         self._options = {
@@ -172,7 +172,8 @@ class Sender:
         """Send, and wait for the acknowledgements."""
         if self._producer is None:
             self._producer = kafka.KafkaProducer(**self._options)
-            # At exit this producer must outlive the clients that it reports on, which kafka-python closes after it.
+            # Exclude this producer from kafka-python's cleanup at exit, which closes the clients that it reports on
+            # later.
             getattr(self._producer, "_unregister_cleanup", lambda: None)()
         futures = [self._producer.send(topic, key=key, value=value) for topic, key, value in records]
         until = time.monotonic() + DELIVERY_SECONDS

@@ -23,7 +23,7 @@ ATTRIBUTE = "_kafka_health_probe"
 DELIVERY_SECONDS = 5.0
 #: Maximum number of topics or partitions of an application in its reports.
 MAX_TOPICS = 500
-#: Least time (s) between two records that are timed: at a high rate, neighbouring records take the same time.
+#: Minimum time (s) between two timed records; at a high rate, neighbouring records take about the same time.
 SAMPLING_SECONDS = 0.001
 #: From one microsecond upward each bucket of durations is a fifth wider than the one before; the last one holds an
 #: hour and more.
@@ -33,7 +33,7 @@ BUCKETS = 128
 
 
 def quietly(work: Callable[..., None], *args: object) -> None:
-    """Run `work`; a defect of the reporter must not become one of the application."""
+    """Run `work` and log its errors, because a defect of the reporter must not affect the application."""
     try:
         work(*args)
     except Exception:
@@ -41,13 +41,13 @@ def quietly(work: Callable[..., None], *args: object) -> None:
 
 
 def named_like(made: type, base: type) -> type:
-    """Return the class `made` under the name of `base`, for logs and messages of the application."""
+    """Give the class `made` the name of `base`, which appears in logs and messages of the application."""
     made.__name__, made.__qualname__, made.__module__ = base.__name__, base.__qualname__, base.__module__
     return made
 
 
 def closing(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method that runs this one, and then informs the client's probe that the client is closed."""
+    """Return a method that runs this one and then tells the client's probe that the client is closed."""
 
     @functools.wraps(method)
     def close(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -176,7 +176,7 @@ class ProducerProbe:
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self.closed: Callable[[], None] = lambda: None
         self.clock = clock
-        # Reentrant: while it is held, a garbage collection may run the application's code.
+        # Reentrant, because a garbage collection may run the application's code while the lock is held.
         self._lock = threading.RLock()
         self._topics: dict[str, _Topic] = {}
         self._other_topics = _Topic(self._lock)
@@ -199,14 +199,14 @@ class ProducerProbe:
         return counts
 
     def sampled(self, began: float) -> float | None:
-        """Return `began` if the time from there to the record's acknowledgement is to be taken, else None."""
+        """Return `began` if the time from then to the record's acknowledgement should be measured, else None."""
         if began < self._next_sample:
             return None
         self._next_sample = began + SAMPLING_SECONDS
         return began
 
     def delivered(self, topic: _Topic, began: float | None, _metadata: object = None) -> None:
-        """Count an acknowledged record, and take its time since `began` (see `sampled`)."""
+        """Count an acknowledged record, and measure the time since `began`, unless `sampled` returned None."""
         seconds = None if began is None else self.clock() - began
         with self._lock:
             topic.acknowledged += 1
@@ -263,7 +263,7 @@ class ProducerProbe:
 
 @dataclass(slots=True)
 class Polled:
-    """What a poll returned: records by partition, and a number of other records."""
+    """The result of a poll: number of records by partition, and number of other records."""
 
     records: Mapping[Any, Any] = field(default_factory=dict)
     others: int = 0
@@ -316,7 +316,8 @@ class ConsumerProbe:
                 self._consumed += len(batch)
                 counts = self._partitions.get(partition)
                 if counts is None and len(self._partitions) < MAX_TOPICS:
-                    # The assignment changes rarely, and a change always shows as a partition that is new here.
+                    # Ask for the assignment only if a partition is new here: it changes rarely, and a change always
+                    # brings a new partition.
                     assigned = consumer.assignment()
                     self._partitions = {tp: kept for tp, kept in self._partitions.items() if tp in assigned}
                     counts = self._partitions[partition] = [0, 0, 0]

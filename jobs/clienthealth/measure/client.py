@@ -123,14 +123,14 @@ def per_second(w: Windows, total: str) -> Floats:
 
 
 def _totals(w: Windows) -> Column:
-    """Return the newest totals; absent for clients that report deltas: their sum does not count from the start."""
+    """Return the newest totals; NaN for clients that report deltas, which do not count from the start."""
     totals = {name[:-6].replace("-", "_"): w.last(name) for name in COUNTERS[w.kind or ""]}
     from_start = [client.whole for client in w.about()]
     return _partly(len(w), {name: np.where(from_start, values, np.nan) for name, values in totals.items()})
 
 
 def _positive(values: Floats) -> Floats:
-    """Replace values ≤ 0 by NaN: clients before 1.0 report 0 as the batch size if they sent no batch."""
+    """Replace values ≤ 0 by NaN, because clients before 1.0 report 0 if they sent no batch."""
     return np.where(values > 0, values, np.nan)
 
 

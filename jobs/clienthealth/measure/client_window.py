@@ -14,7 +14,7 @@ from clienthealth.measure.view import POSITION, TOPIC_POSITION, About, Rows, Win
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import LogEvent, Reading, Sign, ThreadDump
 
-#: How long (ms) before a window judges may look for an explanation of what they see at its start.
+#: How far (ms) before a window judges may look for an explanation of what the window shows at its start.
 LEAD_MS = 30_000
 
 
@@ -54,7 +54,7 @@ class ClientWindow:
     rows: InitVar[Callable[[], Windows] | None] = None
 
     def __post_init__(self, rows: Callable[[], Windows] | None) -> None:
-        # Not a field, because a window made by `dataclasses.replace` may have other samples.
+        # Not a dataclass field: a window made by `dataclasses.replace` may have other samples and must not inherit it.
         object.__setattr__(self, "_rows", rows)
 
     @property

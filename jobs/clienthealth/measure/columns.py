@@ -185,7 +185,7 @@ class Column:
         a, b = self.bounds(lo, hi)
         return cumulative[b - 1] - cumulative[np.minimum(a, b - 1)]
 
-    # The NaN at the end of the known values compares false: it is no change.
+    # The last comparison is with the NaN after the known values, and false.
     @cached_property
     def _risen(self) -> Ints:
         return counted(self._known[1:] > self._known[:-1])

@@ -200,7 +200,7 @@ def commits_of(history: Iterable[Observation]) -> list[Commit]:
 
 
 def silent_seconds(history: Sequence[Observation]) -> float:
-    """Return the time (s) since the last new commit, as far as there were unread records all the time."""
+    """Return for how long (s) there was no new commit, counting only while there were unread records."""
     now_ms, last, _, _, last_at = history[-1]
     since = now_ms
     for ts_ms, committed, end, _, commit_ts in reversed(history):

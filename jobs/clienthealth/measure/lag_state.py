@@ -31,8 +31,8 @@ FINE = STATE_ORDER[: STATE_ORDER.index("UNKNOWN")]
 #: The rules use this many of the newest commits (Burrow's `intervals`).
 COMMITS = 10
 
-#: The lag counts as climbing if at most this share of commit pairs shows no rise. One outlier among ten commits makes a
-#: fifth of the pairs fail. Ten commits of pure noise stay below the share once in 120 times (Kendall's S ≥ 27).
+#: The lag counts as climbing if at most this share of commit pairs shows no rise. One outlier among ten commits spoils
+#: a fifth of the pairs. Ten commits of pure noise pass once in 120 times (Kendall's S ≥ 27).
 FALLING_SHARE = 0.2
 
 

@@ -50,8 +50,8 @@ def topic_clock(times: Ints, clients: Ints) -> tuple[Ints, Ints]:
     begun, votes, voted = times[order][oldest], times[order][newest], block[order][newest]
     counts = np.bincount(voted)
     first = np.cumsum(counts) - counts
-    # Of two middle values the lower one counts: a slow clock reports a departure late, a fast clock a departure that
-    # did not happen.
+    # Of two middle values the lower one counts. It can delay a departure; the higher one could report a false
+    # departure.
     medians = np.maximum.accumulate(votes[np.lexsort((votes, voted))][first + (counts - 1) // 2])
     spans = medians - begun[np.lexsort((begun, voted))][first + (counts + 1) // 3]
     return medians[block], np.maximum(spans, 0)[block]
@@ -64,7 +64,7 @@ _OFFSETS = ("committed-offset", "end-offset", "start-offset", "commit-timestamp-
 
 @cache
 def _packing(kind: str) -> tuple[Callable[..., bytes], bytes]:
-    """Return the function that packs a sample of this kind of client, and the padding behind the sample."""
+    """Return the function that packs a sample of this kind of client, and the padding that follows the sample."""
     metrics = len(CLIENT_METRICS[kind])
     return struct.Struct(f"={Readings.head()}q{metrics}d").pack, np.full(METRICS_MAX - metrics, NAN).tobytes()
 
@@ -123,7 +123,7 @@ class Packer:
         `topic`, `partition`, `offset`: the input record. `values`: in the order of its kind's CLIENT_METRICS.
         """
         if slot.round != self._round:
-            # The chunk has no entry for the client yet.
+            # The client has no entry in the open chunk yet.
             chunk = self._open[slot.bucket]
             slot.round, slot.chunk, slot.at = self._round, chunk, len(chunk.all_clients)
             slot.config, slot.config_at, slot.topic, slot.topic_at = None, -1, "", -1

@@ -63,14 +63,14 @@ def buffer(w: Windows) -> Mapping[str, Floats]:
 def seconds_to_full(w: Windows) -> Floats:
     """Return the seconds until the buffer is full at the window's least-squares slope; NaN if it is not filling."""
     used, seconds = used_ratios(w), unknown(len(w))
-    # The slope can only be positive if some sample is greater than the one before.
+    # A slope can only be positive if a sample is greater than an earlier one.
     rising = np.flatnonzero((w.count(used) >= MIN_READINGS) & w.rose(used))
     if len(rising):
         w = w.at(rising)
         u = used.values[w.rows]
         reported = ~np.isnan(u)
         u = np.where(reported, u, 0.0)
-        # Times are taken from the window's first point, because squares of epoch times would lose their last digits.
+        # Times count from the window's first point, because squares of epoch times would lose digits.
         since, origin = w.ts / 1000, used.first_row(w.lo, w.hi)
         t = np.where(reported, since[w.rows] - since[origin][w.window_of_row], 0.0)
         n = w.count(used)
@@ -188,12 +188,12 @@ def stalls(w: Windows) -> Stalls:
     if not len(w.ts):
         return Stalls(np.full(len(w), -1), np.zeros(len(w)))
     column = delivered(w)
-    # NaN compares false, so rows without a value do not count as reaching the maximum.
+    # Rows without a value (NaN) never count as the maximum, because NaN compares false.
     reached = np.where(column.values[w.rows] >= w.max(column)[w.window_of_row], w.rows.astype(np.float64), np.nan)
     first = w.reduced(np.fmin, reached)
     counted = ~np.isnan(first)
     since = np.where(counted, np.nan_to_num(first), -1).astype(np.int64)
     calm = Column(np.where(waiting(w), np.nan, 1.0))
-    # From the row after the maximum on, records waited at every sample.
+    # True if records waited at every sample after the maximum was reached.
     stands_still = counted & (calm.count(np.minimum(since + 1, w.hi), w.hi) == 0) & (w.hi - since > MIN_READINGS - 1)
     return Stalls(since, np.where(stands_still, (w.ts[w.last_row] - w.ts[since]) / 1000, 0.0))

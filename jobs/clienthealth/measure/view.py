@@ -269,7 +269,7 @@ class Windows:
         column = self.column(name)
         begin, end = column.still
         a, b = column.bounds(self.lo, self.hi)
-        # A run counts for a window if it ends after the window's first row and starts before its last.
+        # A run counts for a window if at least two of its rows are in the window.
         behind = np.where(b - a > 1, np.searchsorted(begin, b - 1, "left"), 0)
         at, window = spread(np.searchsorted(end, a + 1, "right"), behind)
         first, last = np.maximum(begin[at], a[window]), np.minimum(end[at], b[window]) - 1
@@ -334,7 +334,7 @@ class Windows:
         return counts[np.maximum(begin, end)] > counts[begin]
 
     def apart(self) -> Windows:
-        """Return a selection in which each sample of each window is a window of its own."""
+        """Return a selection with one window per sample."""
         single_readings = self.at(self.window_of_row)
         single_readings.lo, single_readings.hi = self.rows, self.rows + 1
         return single_readings

@@ -15,14 +15,14 @@ from clienthealth.review.model import Capacity, Distribution, LagTrend, of_row
 from clienthealth.spark.history import CLIENT_KEY
 
 MINUTES_PER_DAY = 1440
-#: Least number of periods for a slope; a slope through fewer means nothing.
+#: Minimum number of periods for a slope: a slope through fewer points means nothing.
 LEAST_PERIODS = 3
 BUFFER_CLASSES = 10
 TOP = 5
 
 
 def percentile(histogram: Mapping[int, int], share: float) -> int | None:
-    """Return the lowest class up to which `share` of all counts lie; None without counts."""
+    """Return the lowest class that, with all classes below it, has at least `share` of all counts; None without counts."""
     rank, seen = share * sum(histogram.values()), 0
     for value in sorted(histogram):
         seen += histogram[value]

@@ -35,7 +35,7 @@ RANKINGS = (
 #: Maximum rows of each list on the page and in the text; the JSON has all of them. `services`: maximum number of
 #: services without an unhealthy minute or a loss.
 SHOWN = {"services": 10, "paged": 20, "also": 20, "capacity": 12, "gaps": 20, "clocks": 10, "bugs": 20}
-#: Number of periods: a buffer that will be full only after more of them counts as safe.
+#: A buffer that will be full only after this number of periods or more counts as safe.
 FAR = 104
 
 
@@ -198,7 +198,7 @@ def list_paged(review: Review) -> list[tuple[str, list[Page]]]:
 
 
 def describe_pages(review: Review) -> str:
-    """Say how often somebody was paged, when, and how often for nothing."""
+    """Describe how often somebody was paged, when, and how often without need."""
     if review.pages is None:
         return "This environment opens tickets only ([prometheus] ticket_only): nobody was paged."
     if not review.pages:
@@ -218,7 +218,7 @@ def describe_pages(review: Review) -> str:
 
 
 def describe_watch(review: Review) -> str:
-    """Say how much of the period was watched, and how much of it could be judged."""
+    """Describe how much of the period was watched, and how much of it could be judged."""
     quality, overall = review.quality, review.overall.minutes
     every = overall.unknown + overall.observed
     gaps = "The monitor did not run in the gaps below: clients in them count neither as healthy nor as unhealthy."
@@ -246,7 +246,7 @@ def compared_with(review: Review) -> str:
 
 
 def describe_changes(review: Review) -> str:
-    """Say what the columns `Changes` and `Trend` of the services mean."""
+    """Explain the columns `Changes` and `Trend` of the services."""
     spans = f"{len(review.periods)} {review.period.unit}s"
     return (
         f"Changes: a service ships while its budget of {spans} lasts; once it is overspent they freeze, "
@@ -284,7 +284,7 @@ def trend_of(slo: ServiceSlo) -> list[str]:
     return [*(percent(sli) for sli in slo.trend[:-1]), healthy(slo)]
 
 
-#: Least change of the SLI that is reported as one.
+#: Minimum change of the SLI that is reported.
 LEVEL = 0.00005
 
 

@@ -22,8 +22,8 @@ from clienthealth.spark.history import CLIENT_KEY
 INCIDENT_KEY = (*CLIENT_KEY, "mode")
 #: The columns that are equal for all incidents of a theme.
 THEME = ("mode", "cause", "topic")
-#: Losses in `detail`, as ranges: records if they were counted, bytes if the buffer was read. `records_expired` counts
-#: the records given up in the data that was read: there may be more.
+#: Names of losses in `detail`: ranges of records (if they were counted) and of bytes (if the buffer was read).
+#: `records_expired` counts only records given up in the data that was read, so it is a lower bound.
 LOST = tuple((what, n) for what in ("records", "bytes") for n in (0, 1))
 #: Modes with incidents that lost records even if no number of them is known.
 LOSING = tuple(mode.id for mode in modes().values() if mode.loses)

@@ -122,8 +122,8 @@ def cleared(touching: DataFrame, links: Links) -> list[Incident]:
     return [_incident(row.asDict(), links) for row in rows.collect()]
 
 
-#: Time for which an alert goes on firing: if it fires again within it, it has not ended (`keep_firing_for` of the
-#: rules).
+#: An alert still fires for this long (s) after its condition ended, so a new failure within it continues the alert
+#: (`keep_firing_for` of the rules).
 HOLD_SECONDS = 300
 #: If this many services begin to fail within this time, that is one page of the fleet, as in the alert rule.
 FLEET_SERVICES, FLEET_WITHIN = 10, timedelta(minutes=10)

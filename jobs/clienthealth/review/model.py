@@ -21,7 +21,7 @@ T = TypeVar("T", bound="DataclassInstance")
 SCHEMA = 1
 #: How the JSON writes a time.
 TIME = "%Y-%m-%dT%H:%M:%SZ"
-#: A page that ends within this time (s), without a loss, needed no action: a person needs as long to log in and read
+#: A page that ended within this time (s), without a loss, needed no action: a person needs that long to log in and read
 #: it.
 BRIEF = 10 * MINUTE
 #: The questions that the three sentences of a headline answer.
@@ -175,7 +175,7 @@ class Upgrade:
 
 @dataclass(frozen=True)
 class KnownBugs:
-    """Clients of one kind of a service whose version is known to cause failure modes, or to look like them."""
+    """Clients of a service, of one kind, with a version that is known to cause failure modes or to look like them."""
 
     service: str
     library: str
@@ -262,7 +262,7 @@ class InputQuality:
 
 @dataclass(frozen=True)
 class WrongClock:
-    """A client whose clock was wrong in this many minutes, at most by `skew_seconds` (ahead: positive)."""
+    """A client with a wrong clock. `skew_seconds`: the greatest deviation (ahead: positive), over `minutes` minutes."""
 
     service: str
     instance: str
@@ -303,7 +303,7 @@ class Quality:
 
 @dataclass(frozen=True)
 class Distribution:
-    """Number of times that each class of a measurement occurred, in this period and in the one before."""
+    """How often each class of a measurement occurred, in this period and in the one before."""
 
     classes: tuple[str, ...]
     now: tuple[int, ...]

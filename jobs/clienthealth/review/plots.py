@@ -179,7 +179,7 @@ def heat(review: Review) -> list[HeatRow]:
 
 
 def distribution(title: str, unit: str, counts: Distribution, before: str) -> Markup:
-    """Return bars per class, lengths on a logarithmic scale, with a mark where the period before was."""
+    """Return a bar per class, on a logarithmic scale, with a mark at the value of the period before."""
     row, top = 22, 2
     most = max((*counts.now, *counts.before, 1))
     all_now = sum(counts.now)

@@ -33,7 +33,7 @@ from clienthealth.spark import history
 
 #: Maximum number of points of the burn-down.
 SLOTS = 168
-#: Index of the reviewed period among the last two.
+#: Index of the reviewed period in a list of two periods.
 REVIEWED = 1
 
 

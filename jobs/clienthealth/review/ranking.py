@@ -21,7 +21,7 @@ from clienthealth.spark.history import CLIENT_KEY
 
 TOP = 5
 LISTED = 20
-#: Maximum number of versions: clients state these themselves, in any number.
+#: Maximum number of versions, because clients could state any number of them.
 VERSIONS = 5_000
 
 #: The criteria of the rankings.

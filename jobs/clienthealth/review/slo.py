@@ -59,7 +59,7 @@ def of_service(records: Range, target: int, observed: bool) -> Loss:
 
 
 def of_all(services: Iterable[Loss]) -> Loss:
-    """Return the loss of all services together; its state is that of the worst one, as all have one target."""
+    """Return the loss of all services together, with the state of the worst one, because all have one target."""
     losses = list(services)
     states = {loss.state for loss in losses}
     order: tuple[LossState, ...] = ("missed", "not known", "met")
@@ -232,8 +232,9 @@ def objectives(
 ) -> tuple[ServiceSlo, list[ServiceSlo]]:
     """Return the objective of all services together, and that of each service, worst first.
 
-    `rows`: service, period, slot, status, count. `target`: that of all services together, and of those whose owner has
-    set none. `lost`: records lost in the last period, by service; `lost_target`: the loss that each service is allowed.
+    `rows`: service, period, slot, status, count. `target`: the target of all services together, and of each service
+    without a target of its owner. `lost`: records lost in the last period, by service; `lost_target`: the loss that
+    each service may have.
     """
     periods: dict[str, list[Minutes]] = defaultdict(lambda: [Minutes()] * PERIODS)
     slots: dict[str, dict[int, Minutes]] = defaultdict(lambda: defaultdict(Minutes))

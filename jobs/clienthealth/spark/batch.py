@@ -46,9 +46,9 @@ from clienthealth.spark.topics import write
 if TYPE_CHECKING:
     from clienthealth.spark.self_monitoring import SelfMetrics
 
-#: Wait (s) between batches without input, in which only time passes; short enough to report stale clients.
+#: Pause (s) between batches without input, which only let time pass; short enough to report stale clients in time.
 IDLE_SECONDS = 15.0
-#: Up to this number of rows, one task writes them, and into one file of a table.
+#: Up to this number of rows, one task writes them into one file of a table.
 SMALL = 10_000
 _HEADERS = "array<struct<key:string,value:binary>>"
 
@@ -81,8 +81,8 @@ class Batch:
         self.guard.reads(batch_id)
         records = self._work(batch, batch_id)
         pause = self.settings.monitor.trigger_seconds - (time.monotonic() - begun)
-        # Each batch costs half a second of CPU, however small. So after few records the monitor waits for more; a
-        # backlog is read at once.
+        # Each batch costs half a second of CPU, even a small one. So after a small batch the monitor waits for more
+        # records; it reads a backlog without pauses.
         self.metrics.pause = 0.0
         if not self.guard.limit and pause > 0 and records < self.settings.monitor.max_offsets_per_trigger // 2:
             self.metrics.pause = pause

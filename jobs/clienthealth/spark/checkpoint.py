@@ -107,7 +107,7 @@ class Checkpoint(Files):
         return None if about is None else str(json.loads(about)["id"])
 
     def partitions(self) -> int | None:
-        """The number of partitions of the state, None before the first batch."""
+        """The number of shuffle partitions over which the state is spread; None before the first batch."""
         newest = self._newest("offsets")
         return None if newest is None else int(json.loads(self._offsets(newest)[0][1])["conf"][PARTITIONS])
 
@@ -157,7 +157,7 @@ class Checkpoint(Files):
             ) from error
 
     def _write_offsets(self, batch: int, head: Sequence[str], ends: Sequence[Offsets]) -> None:
-        # The rate source stores a number instead of JSON offsets; keep it unchanged.
+        # The rate source stores a number instead of JSON offsets: keep that line unchanged.
         before = dict(enumerate((self.read(f"offsets/{batch}") or "").splitlines()[len(head) :]))
         lines = [
             json.dumps(offsets) if offsets or before.get(at, "{")[0] == "{" else before[at]

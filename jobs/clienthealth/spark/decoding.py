@@ -34,7 +34,7 @@ REJECTS = -2
 RECORDS_PER_CHUNK = 50_000
 MINUTE_MS = 60_000
 
-#: Minimum number of lines in a batch with a burst; and the number of similar lines that are read in a burst.
+#: Minimum number of lines of a batch to search for bursts; number of similar lines of a burst that are read.
 BURST, READ = 500, 50
 _DIGITS = "[0-9]+"
 #: Times in log lines (ISO 8601, its variants, epoch ms and longer), and a shipper's offset in its file.
@@ -127,7 +127,7 @@ class _Task:
         self.rejects: list[Reject] = []
         self.counts: dict[tuple[int, str, str | None], Count] = {}
         self.schema = pa.schema([("bucket", pa.int32()), ("data", pa.binary())])
-        #: The slots in `packer` of the clients seen so far, by topic.
+        #: The clients seen so far, by topic, each with its place in `packer`.
         self.slots: dict[str, dict[Any, Any]] = {}
         self.partition = 0
 
@@ -248,14 +248,14 @@ class _Task:
             self.rejects.append(records.reject(at, error))
 
     def _count(self, records: _Records, times: np.ndarray, reasons: list[tuple[int, str]]) -> None:
-        # A producer can set any time on its records, even one that the history cannot store.
+        # The producer sets a record's time, so limit it: the history cannot store every time.
         arrived = np.where(records.arrived > 0, np.minimum(records.arrived, self.now_ms), float(self.now_ms))
         minutes = arrived // MINUTE_MS * MINUTE_MS
         late = arrived - times > 1000 * self.settings.monitor.watermark_seconds
         good = np.ones(len(arrived), bool)
         good[[at for at, _ in reasons]] = False
         accepted = [(np.flatnonzero(good & (minutes == minute)), None) for minute in np.unique(minutes[good])]
-        # A rejected record can still have a usable time.
+        # Rejected records count with their time, if they have a usable one.
         for rows, reason in (*((np.array([at]), reason) for at, reason in reasons), *accepted):
             key = int(minutes[rows[0]]), records.topic, reason
             count, of_groups = self.counts.setdefault(key, Count(*key)), records.of_groups[rows]
@@ -283,7 +283,7 @@ class _Records:
         column = batch.column("value")
         data = column.buffers()[2]
         ends = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1].tolist()
-        # Slices, not copies; None for nulls. Arrow's own view has signed bytes.
+        # Slice without copying; None for nulls. Arrow's own view has signed bytes.
         view = memoryview(data).cast("B") if data is not None else memoryview(b"")
         self.values: list[memoryview | None] = [view[a:b] for a, b in itertools.pairwise(ends)]
         if column.null_count:
@@ -384,7 +384,7 @@ def _alike(values: Any, keys: Any, worth: np.ndarray) -> np.ndarray:
         pc.replace_substring_regex(texts, _DIGITS, ""),
         texts if pc.all(named).as_py() else pc.replace_substring_regex(texts, _TIMES, ""),
     )
-    # Every line of a thread dump gets a number of its own.
+    # Number the lines of thread dumps individually, so that all of them are decoded.
     own = pa.array(np.arange(len(worth)).astype(str))
     shape = pc.if_else(pc.match_substring_regex(texts, _OF_DUMPS), own, shape)
     whole = pc.binary_join_element_wise(subject, shape, "\0")

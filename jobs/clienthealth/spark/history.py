@@ -160,7 +160,7 @@ def _make(spark: SparkSession, where: str, schema: StructType) -> None:
 def _as_made(spark: SparkSession, root: str, table: str) -> bool:
     """True if nothing was ever written to the table. Reads the files of its log, because a query takes seconds."""
     log = Files(spark, f"{inside(root, table)}/_delta_log")
-    # Once a table was written, its log may have lost its oldest files.
+    # If the log lost its oldest files, the table was written.
     return log.exists(f"{0:020}.json") and not log.exists(f"{1:020}.json")
 
 
@@ -297,8 +297,8 @@ def _rows(name: str, written: DataFrame) -> DataFrame:
 #: Return rows for the tables MINUTES and VERDICTS.
 minutes, verdicts = partial(_rows, "minutes"), partial(_rows, "verdicts")
 
-#: How the step's output differs from the table: times are in ms, and Spark must not take a number with a fraction for
-#: an integer.
+#: Differences between the step's output and the table: times are in ms, and lag may have a fraction, which Spark must
+#: not read as an integer.
 _WRITTEN = {**dict.fromkeys(("ts", "observed", "since", "minute"), LongType()), "lag_records": DoubleType()}
 
 

@@ -91,8 +91,7 @@ class Losses:
                 here = {where: at for where, at in positions.items() if where[0] in there}
                 for where, earliest in self._offsets(here, self._spec.earliest()).items():
                     begun_at = self._seen.get(where, 0)
-                    # If a partition's first offset is lower than before, a new topic of the same name has replaced the
-                    # old one.
+                    # If a partition's first offset has fallen, a new topic of the same name has replaced the old one.
                     begin = max(here[where], begun_at if begun_at <= earliest else 0)
                     if earliest > begin:
                         log.error("%s records of %s/%s were deleted before they were read", earliest - begin, *where)
@@ -136,7 +135,7 @@ class Losses:
     def _offsets(self, partitions: Collection[tuple[str, int]], which: Any) -> dict[tuple[str, int], int]:
         """Return the first or last offset (`which`) of each of these partitions that exists."""
         requests = self._map()
-        # Each use of a Java object costs a call, so objects are made once and the map is not read again.
+        # Each use of a Java object costs a call to the JVM, so make each object once and do not read the map back.
         for where in partitions:
             if where not in self._made:
                 self._made[where] = self._partition(*where)

@@ -47,9 +47,9 @@ STOP_SECONDS = 60
 JVM_SECONDS, OUT_OF_MEMORY = 10, 3
 #: While no batch ends, the query's positions are compared with Kafka's offsets at this interval (s).
 LOOK_SECONDS = 10
-#: Number of batches after which a monitor makes the archive of classes.
+#: A monitor makes the archive of classes after this number of batches.
 ARCHIVE_AFTER = 10
-#: Time (s) in which a query without brokers plans its first batch.
+#: Maximum time (s) that a query without brokers needs to plan its first batch.
 STARTED_SECONDS = 10
 FIXED = (
     "the checkpoint spreads its state over %s partitions and keeps them: [monitor] shuffle_partitions = %s takes "
@@ -142,7 +142,7 @@ class _Run:
             self._stop,
             self._opened,
             self._restored,
-            # There is a pending batch even if the query before was stopped in the midst of it.
+            # A batch is pending even if the previous query was stopped in the middle of it.
             pending=self._checkpoint.pending(),
             before=self._look,
             waiting=lambda: self._losses.waiting(self._listener.positions),

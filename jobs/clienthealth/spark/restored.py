@@ -25,11 +25,12 @@ from clienthealth.spark.stepping import Quality, by_bucket
 
 log = logging.getLogger(__name__)
 
-#: File names of two notes beside the checkpoint: on the rows that come again, and on the newest batch in `quality`.
+#: File names of two notes beside the checkpoint: the first describes rows that may come again, the second names the
+#: newest batch in `quality`.
 AGAIN, WRITTEN = "again.json", "written"
 #: File name of the note that all open incidents are in the state.
 OPENED = "opened"
-#: For this time (ms) after the history's newest row, rows may still come a second time.
+#: After the history's newest row, rows may come a second time for this long (ms).
 LASTING_MS = 2 * 86_400_000
 #: To fill a gap, reading must start this long (s) before the history's end, because a minute is written after its
 #: windows.

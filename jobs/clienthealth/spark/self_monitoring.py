@@ -117,7 +117,7 @@ class SelfMetrics:
         self.late.labels(QUERY)
         self.up.labels(QUERY)
         self.started.set(time.time())
-        #: How long (s) the last batch waited after its work; and the number of batches since the start.
+        #: Pause (s) after the work of the last batch; number of batches since the start.
         self.pause = 0.0
         self.batches = 0
         self._clients: dict[int, tuple[int, int]] = {}
@@ -177,7 +177,7 @@ class SelfMetrics:
                 for topic, partitions in latest.items():
                     behind = sum(offset - end.get(topic, {}).get(p, 0) for p, offset in partitions.items())
                     self.input_lag.labels(topic, query).set(max(0, behind))
-                # If a batch ends before its start offset, the partition is a new one; the records in it until then are
+                # If a batch ends before its start offset, the partition was recreated, and its records up to that end are
                 # skipped.
                 start = source.get("startOffset") or {}
                 for topic, partitions in end.items():

@@ -195,7 +195,8 @@ class Together:
 
     def __call__(self, spark: SparkSession, jobs: Sequence[Callable[[], None]]) -> None:
         """Run the jobs, and return when all have ended. Raises the first error."""
-        # The jobs belong to the query, and end with it. Each thread changes Spark's properties, so each gets a copy.
+        # The jobs belong to the query and end with it. A job changes properties of its thread, so each thread gets a
+        # copy.
         running = [self._threads.submit(inheritable_thread_target(spark)(job)) for job in jobs]
         wait(running)
         for ended in running:

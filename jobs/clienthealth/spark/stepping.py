@@ -38,7 +38,7 @@ QUALITY, COUNT, SUMMARY = DRIVER = ("quality", "count", "summary")
 #: Maximum length of a reject's reason (characters); number of bytes that a Kafka batch adds to a single record; a
 #: producer's limit on a record (bytes, `topics.SENDING`).
 MAX_REASON, AROUND, SENT_BYTES = 1_000, 1_000, 32 << 20
-#: gzip level. The usual level, 6, needs twice as much CPU for a health record, and makes it only a seventh smaller.
+#: gzip level. Level 6, the default, needs twice the CPU time for a health record and saves only a seventh of its size.
 GZIP_LEVEL = 1
 
 Step = Callable[["tuple[Any, ...]", "Iterator[pd.DataFrame]", "GroupState"], "Iterator[pd.DataFrame]"]

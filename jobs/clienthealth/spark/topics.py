@@ -33,8 +33,7 @@ def stream(spark: SparkSession, settings: Settings, topics: Sequence[str], limit
     """
     start_ms = int((time.time() - settings.monitor.start_seconds_back) * 1000)
     most = settings.monitor.max_offsets_per_trigger
-    # The Java client also unpacks records beyond the end of a batch. So the search for a record that ends the monitor
-    # needs this limit too.
+    # A poll also unpacks records beyond the end of the batch, so the search for a faulty record needs this limit, too.
     fetching = {"kafka.max.poll.records": str(min(limit or POLLED, POLLED))}
     return (
         spark.readStream.format("kafka")
