@@ -154,7 +154,7 @@ class Exporter:
         return Page(kept, "".join(self._rendered(families)))
 
     def prepare(self) -> None:
-        """Make the lines of all clients before the exporter reports that it is ready: 20,000 clients take 4 s of CPU."""
+        """Make the lines of all clients before the exporter is ready; 20,000 clients take 4 s of CPU."""
         self._clients()
 
     def _clients(self) -> tuple[Packed, Mapping[str, int]]:

@@ -22,7 +22,7 @@ TOP = 5
 
 
 def percentile(histogram: Mapping[int, int], share: float) -> int | None:
-    """Return the lowest class that, with all classes below it, has at least `share` of all counts; None without counts."""
+    """Return the lowest class that reaches `share` of all counts, lower classes included; None without counts."""
     rank, seen = share * sum(histogram.values()), 0
     for value in sorted(histogram):
         seen += histogram[value]

@@ -177,8 +177,8 @@ class SelfMetrics:
                 for topic, partitions in latest.items():
                     behind = sum(offset - end.get(topic, {}).get(p, 0) for p, offset in partitions.items())
                     self.input_lag.labels(topic, query).set(max(0, behind))
-                # If a batch ends before its start offset, the partition was recreated, and its records up to that end are
-                # skipped.
+                # If a batch ends before its start offset, the partition was recreated, and its records up to that end
+                # are skipped.
                 start = source.get("startOffset") or {}
                 for topic, partitions in end.items():
                     for partition, offset in partitions.items():
