@@ -14,7 +14,7 @@ from grafana_foundation_sdk.models import dashboard as model
 from clienthealth.model.verdicts import STATUS_ORDER
 from clienthealth.modes import modes
 
-#: Names of colours in Grafana, which adapt to its theme, and the colours that they stand for.
+#: Names of Grafana's colours, which adapt to its theme, and the fixed colours that they stand for.
 GOOD, WARNING, CRITICAL = "blue", "yellow", "dark-red"
 PALETTE: Mapping[str, str] = {GOOD: "#5794F2", WARNING: "#FADE2A", CRITICAL: "#C4162A"}
 #: Colours of an unknown value, which is neither good nor bad.
@@ -46,9 +46,9 @@ Limits = Mapping[float, str]
 
 
 def limits(base: str, above: Limits) -> build.ThresholdsConfig:
-    """Return thresholds: `base` below the first limit, then the colour that applies from each limit on.
+    """Return thresholds: the colour `base` below the first limit, then for each limit the colour from there on.
 
-    Thresholds are always written out: without any, Grafana paints everything above 80 red.
+    Thresholds are always written out, because Grafana's default paints everything above 80 red.
     """
     thresholds = [model.Threshold(value=None, color=base)]
     thresholds += [model.Threshold(value=float(value), color=colour) for value, colour in sorted(above.items())]

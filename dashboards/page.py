@@ -23,7 +23,7 @@ from dashboards.look import CRITICAL, WARNING
 from dashboards.panel import Panel
 from dashboards.scope import DATASOURCE, OF_KEPT, OF_SERVICE, TAG, keeping, named, variable
 
-#: First id of rows, which are numbered by their place; ids of panels are lower.
+#: Lowest id of rows. Rows are numbered by their place; all panels have lower ids.
 FIRST_ROW = 900
 
 
@@ -110,7 +110,7 @@ def _check_ids(name: str, document: Mapping[str, Any]) -> None:
 def plain(dashboard: model.Dashboard) -> dict[str, Any]:
     """Return JSON values without the defaults that the SDK adds."""
     document: dict[str, Any] = json.loads(json.dumps(dashboard, cls=JSONEncoder))
-    # Otherwise Grafana would hide links and annotations in a menu.
+    # Grafana would otherwise hide links and annotations in a menu.
     for item in [*document["links"], *document["annotations"]["list"]]:
         item.pop("placement", None)
     for item in document["templating"]["list"]:

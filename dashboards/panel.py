@@ -40,7 +40,8 @@ ORDER = (
 
 #: Labels with short values, which get narrow columns: the other labels share the rest of a row's width.
 NARROW = ("status", "partition", "library", "version", "kind", "shard")
-#: Maximum number of value columns that leaves room for words, in a table as wide as the page (24 units of the grid).
+#: FEW: maximum number of value columns in a table of full width that leaves room for words. WHOLE: full width in units
+#: of the grid.
 FEW, WHOLE = 6, 24
 
 
@@ -196,7 +197,8 @@ def rows(
         _lettered([Query(expr, heading) for heading, (expr, _) in columns.items()]), columns.items(), strict=True
     ):
         panel.with_target(_instant(ref, query, prometheus_model.PromQueryFormat.TABLE))
-        # Grafana calls the column of a single query `Value`; of several queries, once merged, `Value #A` and so on.
+        # Grafana calls the column of a single query `Value`, and the merged columns of several queries `Value #A`,
+        # `Value #B`, ….
         names["Value" if len(columns) == 1 else f"Value #{ref}"] = heading
         panel.override_by_name(heading, _column(unit, (above or {}).get(heading), (words or {}).get(heading, ())))
     for label, texts in (coloured or {}).items():
@@ -211,9 +213,9 @@ def rows(
     if len(columns) > 1:
         panel.with_transformation(model.DataTransformerConfig(id_val="merge", options={}))
     left_out = {name: True for name in ("Time", "__name__", "job", *hidden)}
-    # Otherwise Grafana sorts columns alphabetically, and the value of a single query would come first.
+    # Without an order, Grafana sorts columns alphabetically, and the value of a single query comes first.
     places = {name: place for place, name in enumerate((*ORDER, *names))}
-    # Otherwise Grafana writes the words for an empty table into every empty label and every unknown number.
+    # Without this, Grafana writes the text for an empty table into every empty label and every unknown number.
     panel.override_by_field_type("string", [model.DynamicConfigValue("noValue", "")])
     panel.override_by_field_type("number", [model.DynamicConfigValue("noValue", UNKNOWN)])
     panel.override_by_regexp(f"/^({'|'.join(NARROW)})$/", [model.DynamicConfigValue("custom.width", 95)])

@@ -63,7 +63,7 @@ OF_GROUP = f'{OF_KEPT}, group=~"$group"'
 OF_GROUP_TOPIC = f'{OF_GROUP}, topic=~"$topic"'
 OF_SERVICE = f'{OF_KEPT}, service=~"$service"'
 BY_CLIENT = listed((*KEPT, *CLIENT))
-#: Labels of what a series is about, with its installation: staging is separate from production.
+#: Labels in the name of a series: its subject, and its installation, which keeps staging and production apart.
 NAMED_KEPT = named(KEPT)
 LEGEND = f"{{{{instance}}}} · {{{{client_id}}}} {NAMED_KEPT}"
 BY_SHARD = listed((*KEPT, "shard", "service"))
@@ -183,7 +183,9 @@ def _link(title: str, url: str) -> build.DashboardLink:
 
 
 def _narrowed(uid: str, field: str, labels: tuple[str, ...]) -> str:
-    """Return a link to a dashboard for what a series or row is about; a missing label is empty and matches absence."""
+    """Return a link to a dashboard for the subject of a series or row; a missing label becomes empty and matches no
+    label.
+    """
     own = of_row if field == "__data.fields" else of_series
     choice = "&".join(own(some) for some in (labels, KEPT) if some)
     return f"/d/{uid}?{choice}&${{__url_time_range}}&${{datasource:queryparam}}"

@@ -1,4 +1,4 @@
-"""Consumers and lag: which groups fall behind, and which topic delays which other one."""
+"""Consumers and lag: which groups fall behind, and which topic delays another one."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from dashboards.panel import CLOCK, Panel, Query, chart, rows
 from dashboards.panels.measurements import worst_clients
 from dashboards.scope import BY_CLIENT, LEGEND, NAMED_KEPT, OF_CLIENT, OF_SERVICE, WORST, to_client, worst
 
-#: Number of lines for the healthiest clients of a service, shown for comparison.
+#: Number of healthy clients of a service that are drawn for comparison.
 _BEST = 4
 #: Maximum rows of the table of undelivered records.
 _LEFT_ROWS = 100

@@ -12,7 +12,7 @@ _BY = listed((*KEPT, "cluster_name", "group"))
 _TOPIC = listed((*KEPT, "cluster_name", "topic"))
 _PARTITION = f"{_TOPIC}, partition"
 _GROUP = f"{{{{group}}}} on {{{{cluster_name}}}} {NAMED_KEPT}"
-#: States that the timeline draws dark red, too.
+#: States that the timeline also draws dark red.
 _TROUBLE = "STALL|STOP|REWIND"
 
 

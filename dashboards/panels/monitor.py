@@ -1,4 +1,4 @@
-"""The monitor itself: if the monitor sees nothing, that must not look healthy.
+"""The monitor itself, because a monitor that sees nothing must not look healthy.
 
 Limits are those of alerts/rules/watchdog.yml.j2; a test compares them.
 """

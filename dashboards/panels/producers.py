@@ -1,4 +1,4 @@
-"""Producers: is there buffer left, are callbacks quick, do records leave."""
+"""Producers: free buffer, duration of callbacks, and delivery of records."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ _MODE = "kafka_client_failure_mode"
 _SINCE = "kafka_client_failure_mode_since_timestamp_seconds"
 #: Maximum number of bands of a timeline, the worst ones; the table and the status page show more.
 _BANDS = 100
-#: Healthy clients have no series: while the exporter answers, a missing series means that there are none.
+#: Healthy clients have no series. While the exporter answers, this makes a missing series count as 0.
 _NONE = f"0 * max(kafka_client_health_exporter_up{{{OF_KEPT}}})"
 
 

@@ -22,11 +22,11 @@ from deploy.demo.processes import Process, free_port
 from deploy.demo.topics import create_topics
 from deploy.supply import plugin
 
-#: The limit is high because three nodes have needed two minutes on a busy machine.
+#: Three nodes on a busy machine have needed two minutes.
 START_SECONDS = 300.0
 STOP_SECONDS = 20.0
 LOG4J = Path(__file__).with_name("broker-log4j.properties")
-#: Small, because several brokers share two cores with Spark. A JVM's first start is mostly compilation.
+#: A small JVM, because several brokers share two cores with Spark, and its first start is mostly compilation.
 JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", f"-Dlog4j.configuration={LOG4J.as_uri()}")
 
 
@@ -83,7 +83,7 @@ class Broker:
             configuration.write_text(
                 "".join(f"{key}={value}\n" for key, value in self._configuration().items()), encoding="utf-8"
             )
-            # The option and the id are one word, because one id in 64 begins with a hyphen.
+            # One word, because one id in 64 begins with a hyphen and would look like an option.
             cluster = f"--cluster-id={self._cluster_id}"
             self._run("kafka.tools.StorageTool", "format", cluster, "--config", str(configuration))
         also = [plugin.jar()] if self._with_plugin else []

@@ -22,14 +22,14 @@ from deploy.demo.running import Running
 from deploy.demo.topics import create_topics
 
 PROGRAMS = Path(__file__).parent / "java"
-#: All Python libraries share one program; the library's name stands where a Java client has its set of jars.
+#: The program of all Python libraries. A library's name takes the place of a Java client's set of jars.
 PYTHON = Path(__file__).parent / "python" / "produce_and_consume.py"
 LIBRARIES = ("confluent-kafka", "kafka-python", "aiokafka")
 #: Delay (s) of each client of the cluster before it starts the next roll; a roll takes up to a minute.
 ROLL_SECONDS = 60.0
 #: Minimum rest (s) of a cluster between two rolls, however many clients it has.
 REST_SECONDS = 90.0
-#: Small, because the whole demo shares two cores.
+#: A small JVM, because the whole demo shares two cores.
 JVM = ("-Xms16m", "-Xmx96m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 #: Sets of jars with clients that push their metrics themselves.
 PUSHING = ("clients-3.9", "clients-4.1", "streams-4.4")
@@ -57,7 +57,7 @@ class LegacyBroker(Protocol):
 
 
 class Cluster(Protocol):
-    """A cluster of three brokers, of which at most one at a time is down."""
+    """A cluster of three brokers, of which at least two always run."""
 
     @property
     def bootstrap_servers(self) -> str: ...

@@ -90,7 +90,7 @@ _NOT_CLOSED = DemoClient(
     service="nightly-export",
     mode="producer-not-closed",
     default=True,
-    # Before 4.1.2, missing metrics do not prove that a client ended.
+    # A version before 4.1.2: such a client may stop pushing although it runs, so missing metrics do not prove its end.
     classpath="clients-4.1",
     topics=("exports",),
     options={
@@ -157,7 +157,7 @@ _LOOP = DemoClient(
     classpath="legacy",
     broker="legacy",
     topics=("events",),
-    # The session timeout exceeds the stalls of a busy machine: an expired session rebalances and ends the loop.
+    # Longer than the stalls of a busy machine: an expired session causes a rebalance, which would end the loop.
     options={"end": "loop", "topic": "events", "seconds": "25", "c.zookeeper.session.timeout.ms": "30000"},
     nice=19,
 )
@@ -366,7 +366,7 @@ def _rolled_python(library: str, service: str) -> DemoClient:
     )
 
 
-#: KAFKA-19747.
+#: See KAFKA-19747.
 _FALLS_SILENT = "a connection that breaks during a push ends the pushes of a client 3.9"
 _CONTROLS = (
     _STEADY,

@@ -26,7 +26,8 @@ from deploy.demo.processes import free_port
 NODES = 3
 #: A returning node has little to fetch; on two busy cores that takes seconds.
 SYNC_SECONDS = 300.0
-#: How long a node is down or frozen: longer than replica.lag.time.max.ms and a client's request timeout (30 s each by
+#: Time (s) for which a node is down or frozen. It is longer than replica.lag.time.max.ms and a client's request timeout
+#: (30 s each by default), and shorter than a producer's delivery.timeout.ms (120 s).
 # default), shorter than a producer's delivery.timeout.ms (120 s).
 AWAY_SECONDS = 40.0
 #: The faults of a node, in the order in which they are applied.
@@ -47,7 +48,7 @@ _DURABLE: Mapping[str, str] = {
     "transaction.state.log.min.isr": "2",
     "share.coordinator.state.topic.replication.factor": "3",
     "share.coordinator.state.topic.min.isr": "2",
-    # A returning node becomes leader again before the next one goes down, instead of after five minutes.
+    # Elect a returning node as leader before the next node goes down; by default this takes up to five minutes.
     "leader.imbalance.check.interval.seconds": "10",
 }
 
@@ -87,7 +88,7 @@ class Cluster:
     def start(self) -> Self:
         """Start all nodes and wait until each answers. Raises ServiceError, DependencyError."""
         try:
-            # A node answers once two of three controllers have elected a leader, so no node can be awaited alone.
+            # A node answers only once two controllers have elected a leader, so start all nodes before waiting for any.
             with ThreadPoolExecutor(NODES) as pool:
                 list(pool.map(Broker.start, self.nodes))
         except BaseException:
@@ -96,7 +97,7 @@ class Cluster:
         return self
 
     def kill(self) -> None:
-        """Kill all nodes at once: the last node could not shut down in order without a controller."""
+        """Kill all nodes at once, because the last one could not shut down in order without the others."""
         self._over.set()
         for node in self.nodes:
             node.kill()
@@ -169,7 +170,9 @@ class Cluster:
             client.close()
 
     def _finalise(self) -> int:
-        """Raise the metadata version to the newest that all nodes support, then group versions; return the former."""
+        """Raise the metadata version to the newest that all nodes support, then the group versions; return the old
+        version.
+        """
         client = admin(Settings(kafka=self.kafka))
         try:
             known = {name: feature["supported"][1] for name, feature in client.describe_features().items()}

@@ -1,4 +1,7 @@
-"""Forward connections to a broker as a load balancer or firewall does; it can be shut, slow, or swallow data."""
+"""Forward connections to a broker, as a load balancer or firewall does.
+
+A gateway can be shut, be slow, or swallow data.
+"""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from deploy.demo.webhook import Page
 
 #: Maximum time (s) from onset to page; includes the time as suspected and the delays of a loaded machine.
 DUE_SECONDS = 300.0
-#: A client that has not failed after this time (s) will not fail any more.
+#: A client that has not failed after this time (s) is expected never to fail.
 BEGIN_SECONDS = 900.0
 
 

@@ -233,7 +233,7 @@ def _signals_interrupt() -> Iterator[None]:
         raise KeyboardInterrupt
 
     previous = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
-    # Restore SIGINT: a shell starts background programs with SIGINT ignored.
+    # A shell starts background programs with SIGINT ignored, so restore it.
     previous[signal.SIGINT] = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield

@@ -67,7 +67,7 @@ def give_way(pid: int, nice: int) -> None:
 
 
 def forget(pid: int) -> None:
-    """Tell the guard that the process has ended, because its id may be reused."""
+    """Remove the ended process from the guard's list, because its id may be reused."""
     with _lock:
         if _guard is not None:
             _tell(_guard, f"-{pid}")
@@ -138,7 +138,7 @@ class Process:
 
     def signal(self, number: int) -> None:
         """Send a signal to the process and its children."""
-        # macOS reports "not permitted" for a process group if its only member is dead.
+        # On macOS, a process group with only a dead member gives "not permitted".
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
 

@@ -105,9 +105,9 @@ class Course:
         return f"{page.labels.get('severity')} alert {page.labels.get('alertname')} {page.status}"
 
     def explains(self, labels: Mapping[str, str]) -> bool:
-        """True if this client explains an alert: by its mode, by the mode's effect on client or group, or by its load.
+        """True if this client explains an alert by its mode, by the mode's effect on client or group, or by its load.
 
-        A ticket about the stopped group of a failing consumer is right; a page about a group is not.
+        A failing consumer explains a ticket about its stopped group, but not a page about it.
         """
         if "group" in labels:
             fails = self.client.mode is not None and labels["group"] == self.client.options.get("c.group.id")

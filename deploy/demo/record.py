@@ -39,7 +39,7 @@ from deploy.demo.legacy import LegacyBroker
 from deploy.demo.running import Running
 from deploy.demo.topics import ask_for_pushes, create_ours
 
-#: When thread dumps are taken, in seconds after the start and after the onset.
+#: Times of the thread dumps (s): after the start, after the onset, and after the start of a client without onset.
 DUMPS_BEFORE = (15.0,)
 DUMPS_AFTER_ONSET = (4.0, 12.0, 25.0, 40.0, 70.0)
 DUMPS_WITHOUT_ONSET = (30.0, 45.0, 60.0, 90.0)
@@ -47,7 +47,7 @@ DUMPS_WITHOUT_ONSET = (30.0, 45.0, 60.0, 90.0)
 WHOLE = ("kafka.producer:*", "kafka.consumer:*", "kafka.server:type=FetcherLagMetrics,*", "kafka.common:type=AppInfo,*")
 #: Maximum number of pushes in one recording.
 MOST_PUSHES = 10_000
-#: Maximum number of log lines kept, because a log storm would not fit.
+#: Maximum number of log lines kept; a burst of lines would make the recording too large.
 MAX_LOG_LINES = 20_000
 
 _HOST = re.compile(rf"(?<![A-Za-z0-9.]){re.escape(socket.gethostname())}(?![A-Za-z0-9.])")

@@ -32,7 +32,7 @@ LINE = re.compile(rb"(?:\[|%%\d\|)?(?P<time>%s|%s)" % (DATE, EPOCH))
 #: `name{labels} value time`, `name,tag=value… field=value… time`.
 SAMPLE = re.compile(rb"^[A-Za-z_:][\w:]*(?:(?:\{[^\n]*\})? \S+|,[^\n]*=[^\n]*) (?P<time>%s)\s*$" % EPOCH, re.MULTILINE)
 PARTS = re.compile(rb"(\d{4}-\d{2}-\d{2})([T ])(\d{2}:\d{2}:\d{2})([.,]?)(\d*)(.*)")
-#: Only times close to the record's own time move with it; a more distant number may be a count.
+#: Only times this close (ms) to the record's own time are moved with it; a more distant number may be a count.
 NEAR_MS = 86_400_000
 
 
@@ -47,7 +47,7 @@ def replay(settings: Settings, paths: Sequence[Path], speed: float, undecided_st
     timed = in_order(records)
     start, end = timed[0][0], timed[-1][0]
     began = time.time()
-    # The last record keeps its moved time, so a faster replay begins in the past and never ends in the future.
+    # The last record gets the present time. So a faster replay begins in the past and never ends in the future.
     shift_ms = 0 if keep_time else int(began * 1000) - start - int((end - start) * (1 - 1 / speed))
     topics = {"metrics": settings.topics.metrics[0], "logs": settings.topics.logs[0]}
     sink = producer(settings)

@@ -159,7 +159,7 @@ class Running:
                 try:
                     self._understand(line.strip())
                 except ValueError:
-                    # Reading goes on, because a program with a full pipe blocks.
+                    # Continue reading, because a program whose pipe is full blocks.
                     self._failure = ServiceError(f"{self.output}: not understood: {line.strip()}")
         self.note(f"application ended, exit code {self._process.wait()}")
         forget(self.pid)

@@ -1,6 +1,6 @@
-"""Generate what is committed of the alerts: the rules, with placeholders for addresses, and the head of each runbook.
+"""Generate the committed files on alerts: rules with placeholders for addresses, and the head of each runbook.
 
-A runbook restates which alerts lead to it, with which numbers, and the way from a client to its process.
+A runbook repeats which alerts lead to it, their limits, and how to find the process of a client.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Alert(NamedTuple):
 
 
 class _Named(str):
-    """Placeholder of a limit: its text is the limit's name instead of the value."""
+    """Placeholder for a limit: its text is the name of the limit, not its value."""
 
     def __truediv__(self, share: float) -> str:
         return self
@@ -64,7 +64,7 @@ class _Names:
 
 def catalogue() -> list[Alert]:
     """Return all alerts, without the tickets that replace pages."""
-    # Names of limits in place of their values show which limits an expression uses.
+    # Render with the names of limits instead of their values, which shows the limits that an expression uses.
     files = rendered(Settings(), lambda severity: severity, limits=_Names()).values()
     every = [rule for text in files for group in yaml.safe_load(text)["groups"] for rule in group["rules"]]
     recorded = {rule["record"]: rule["expr"] for rule in every if "record" in rule}

@@ -35,7 +35,7 @@ def main() -> int:
 
 
 def has_news(present: Sequence[Jar], url: str = osv.URL) -> bool:
-    """Print OSV's advisories on the jars that the committed list lacks; return true if there are any."""
+    """Print OSV's advisories on jars that the committed list lacks; return True if there are any."""
     try:
         news = osv.unlisted(osv.advisories(present, url), vulnerabilities())
     except OSError as error:

@@ -21,7 +21,7 @@ from deploy.helm.build import project
 #: The sources of a distribution. Links bring the runbooks and the alert files into the packages.
 SOURCES = ("jobs", "exporters", "alerts", "pyproject.toml", "README.md", "LICENSE")
 BENCHMARK = "deploy/benchmark"
-#: A recording of a client that failed: `diagnose` must find the failure, as its exit code tells.
+#: A recording of a failed client. The exit code of `diagnose` must show that it found the failure.
 RECORDING = "tests/recordings/deadlock-3.9"
 
 
@@ -79,7 +79,7 @@ def megabytes(venv: Path) -> float:
 
 
 def reports(programs: Path) -> None:
-    """Check that an application with the reporter gets msgspec but no Kafka library. Raises ServiceError."""
+    """Check that an application which installs the reporter gets msgspec but no Kafka library. Raises ServiceError."""
     output([str(programs / "python"), "-c", "import clienthealth_exporters.python_client"])
     missing_extra = output([str(programs / "kafka-health"), "diagnose", "."], 2)
     if missing_extra:

@@ -80,7 +80,7 @@ def main() -> int:
 def built(folder: Path) -> Stage:
     """Run all steps of the Dockerfile and return its last stage."""
     base = folder / "base"
-    # A separate mount namespace: if the build is killed, no mount remains below a folder that is removed.
+    # Run in a separate mount namespace, so that a killed build leaves no mount below a folder that is removed.
     _run(["unshare", "--mount", "mmdebstrap", "--variant=minbase", f"--include={PACKAGES}", "bookworm", str(base)])
     (base / "usr/local/bin/python").symlink_to("/usr/bin/python3")
     stages: dict[str, Stage] = {}
@@ -125,7 +125,7 @@ def judged(image: Stage, folder: Path) -> float:
         settings = Settings(kafka=broker.kafka)
         create_ours(settings)
         servers = {"KAFKA_HEALTH_KAFKA_BOOTSTRAP_SERVERS": broker.bootstrap_servers}
-        # The image shares this machine's network, where another monitor may have the usual port.
+        # Any free port, because the image shares this machine's network, where another monitor may use the usual one.
         environment = {**image.environment, **servers, "KAFKA_HEALTH_MONITOR_METRICS_PORT": "0", "HOME": "/tmp"}
         settled = ["env", "-i", *(f"{name}={value}" for name, value in environment.items()), *image.command]
         script = _CONFINED.format(

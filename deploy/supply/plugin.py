@@ -23,9 +23,9 @@ from deploy.demo import jars
 from deploy.helm.build import project
 
 SOURCES = "deploy/broker-plugin"
-#: Java version: the oldest that brokers 3.7 to 3.9 run on. Jars: they have the plugin interface of 3.7 and that of 4.2.
+#: Java version of the oldest brokers (3.7 to 3.9); jars with the plugin interface of 3.7 and that of 4.2.
 RELEASE, COMPILED_WITH = "11", "clients-4.4"
-#: Jars are zip files, which contain times: with one fixed time, the same sources give the same bytes.
+#: The time of all files in the jar (a zip file), fixed so that the same sources give the same bytes.
 EPOCH = (1980, 1, 1, 0, 0, 0)
 NAME = "kafka-client-health-broker-plugin"
 #: A project publishes under its own domain; `example.org` is a placeholder.

@@ -17,7 +17,8 @@ from pathlib import Path
 
 RECORDINGS = Path(__file__).with_name("recordings")
 TRUTH = "truth.json"
-#: Most recordings of other failures end with a stopped process that still has records in its buffer.
+#: Most recordings of other failures also have this one at their end: their process is stopped with records in its
+#: buffer.
 AT_THE_END = "producer-not-closed"
 
 
@@ -26,9 +27,9 @@ class Case:
     """A recording. Its `id` does not reveal the failure, its `name` does.
 
     expected_mode  the failure that the client had, None for a control
-    also  modes that were also present: naming them is neither right nor wrong
-    onset_ms  when the failure began, epoch ms, if known
-    files  what a monitor could have seen
+    also           modes that were also present; naming them is neither right nor wrong
+    onset_ms       time at which the failure began, epoch ms, if known
+    files          the data that a monitor could have seen
     """
 
     name: str

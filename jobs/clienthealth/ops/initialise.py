@@ -29,7 +29,7 @@ from clienthealth.settings import KafkaSettings, Settings, TopicSettings
 
 TIMEOUT_MS = 10_000
 _USER = {"username": "username", "password": "password"}
-#: SASL mechanism → options of its login module, each with the field of Answers that supplies its value.
+#: SASL mechanism → options of its login module → the field of Answers with the value.
 PARTS = {
     **dict.fromkeys(LOGINS, _USER),
     "OAUTHBEARER": {"clientId": "username", "clientSecret": "password", "scope": "scope"},
@@ -181,7 +181,7 @@ def missing_subscriptions(settings: Settings, seconds: float) -> tuple[list[Subs
         with closing(_admin(settings)) as client:
             present = subscriptions(client)
     except KafkaError as error:
-        # A user without the right to see subscriptions cannot set them either: name the command for an administrator.
+        # A user who may not see subscriptions may not set them either, so show the commands for an administrator.
         return [*wanted], f"This user may not see subscriptions ({type(error).__name__})."
     if present is None:
         return [], "Its brokers are older than 3.7: clients cannot push their metrics through them."

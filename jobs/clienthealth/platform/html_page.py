@@ -22,8 +22,8 @@ from clienthealth.model.wording import by_reason
 SCRIPT_PATH = "/page.js"
 #: Width of a plot in units of its curves' coordinates, so that one unit is a tenth of a per cent.
 _ACROSS = 1000
-#: If a mark is farther right than this (per cent), its name stands to its left: a plot of 240 pixels has no room to its
-#: right.
+#: A mark farther right than this (per cent) has its name at its left, because a narrow plot (240 pixels) has no room at
+#: its right.
 _LATE = 88
 
 

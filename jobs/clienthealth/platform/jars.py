@@ -111,16 +111,17 @@ def local_files() -> Path | None:
 
 
 def class_archive(paths: str) -> Path | None:
-    """Return the archive of a JVM's classes (AppCDS) for this Java and these paths of classes, None if there is none.
+    """Return the archive of a JVM's classes (AppCDS) for this Java and class path; None if there is none.
 
-    Its name has its size, because the JVM crashes on a truncated one, as a full disk or a power cut may leave it.
+    The file's name contains its size, because a full disk or a power failure may truncate an archive, and the JVM
+    crashes on a truncated one.
     """
     found = (cache() / "classes").glob(f"{_made_with(paths)}-*.jsa")
     return next((path for path in found if path.stem.endswith(f"-{path.stat().st_size}")), None)
 
 
 def keep_archive(draft: Path, paths: str) -> None:
-    """Put a finished archive in its place; the newest former one stays, because two programs may share the cache."""
+    """Move a finished archive to its place. The newest older one stays, because another program may share the cache."""
     folder = cache() / "classes"
     folder.mkdir(exist_ok=True)
     for former in sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime)[:-1]:
@@ -131,7 +132,7 @@ def keep_archive(draft: Path, paths: str) -> None:
 
 
 def _made_with(paths: str) -> str:
-    """Return a name for this Java, PySpark and these files. The JVM refuses an archive that was made with others."""
+    """Return a name for this combination of Java, PySpark and files, because the JVM refuses an archive of any other."""
     parts = [Path(java()).resolve().parent.parent / "lib" / "modules", *map(Path, paths.split(os.pathsep))]
     # The launcher /usr/bin/java of macOS has no modules beside it.
     stamps = [f"{part} {part.stat().st_mtime:.0f}" for part in parts if part.exists()]
@@ -196,8 +197,8 @@ def java() -> str:
 
 
 def version(path: str) -> int:
-    """Return the major version of a Java. Raises DependencyError if it does not run or is too old."""
-    # macOS has a program named java that only prints how to get one.
+    """Return a Java's major version. Raises DependencyError if it does not run or is too old."""
+    # On macOS, `java` may be a program that only explains how to install Java.
     done = _asked(path, "-version")
     number = re.search(r'version "(?:1\.)?(\d+)', done.stderr + done.stdout)
     if done.returncode != 0 or number is None:
@@ -208,7 +209,7 @@ def version(path: str) -> int:
 
 
 def has_compiler(path: str) -> bool:
-    """True if it is a development kit, which runs a program from its source file, as the demo's clients need it."""
+    """True if this Java can compile; the demo's clients are started from their source files."""
     return "jdk.compiler@" in _asked(path, "--list-modules").stdout
 
 

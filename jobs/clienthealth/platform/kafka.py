@@ -40,8 +40,8 @@ _UNKNOWN_TOPIC = 3
 OFFSETS_TOPIC = "__consumer_offsets"
 
 _FAILURE = re.compile(r"connection to \S+ failed: (?:\[\w+ \d+\] )?(?:\w+Error: )*(.*?)(?: \(backoff .*)?$")
-#: Uninformative errors, the most informative first. Once a broker has refused us it merely closes later connections,
-#: or they time out.
+#: Uninformative errors, the most informative first. A broker that refuses a connection gives its reason only once;
+#: later connections just close or time out.
 _VAGUE = ("socket disconnected", "Connection reset", "timed out")
 #: Part of an error of kafka-python → its meaning.
 _WORDS: Mapping[str, str] = table(Path(__file__).with_suffix(".toml"))
@@ -136,9 +136,9 @@ def ask_in_chunks(
     chunks: Iterable[Sequence[_Key]],
     run: Callable[..., Iterable[Any]] = map,
 ) -> tuple[dict[_Key, _Value], dict[_Key, str], bool]:
-    """Ask for items in chunks. Returns the known values, why other items failed, and whether to connect anew.
+    """Query items in chunks; return the known values, the reason for each failed item, and whether to connect anew.
 
-    If a broker rejects a chunk, its halves are asked separately, so that only the part at fault fails.
+    If a broker rejects a chunk, each half is queried separately, so that only the faulty item fails.
     """
     failed: dict[_Key, str] = {}
     reconnect = []
@@ -174,7 +174,7 @@ def _built(client: Callable[..., _Client], settings: Settings, options: Mapping[
             return client(bootstrap_servers=servers, **{**python_options(settings.kafka.options), **options})
         except KafkaError as error:
             why = _reason(failures) or str(error)
-            # Hint for users that forgot to name their settings file.
+            # A hint, because users may have forgotten to name their settings file.
             default = settings.kafka.bootstrap_servers == KafkaSettings().bootstrap_servers
             hint = "; if your settings name another address, give them with --config" if default else ""
             raise ServiceError(f"Kafka at {settings.kafka.bootstrap_servers}: {why}{hint}") from error

@@ -91,7 +91,7 @@ class Reread(Generic[_T]):
             return self._content
 
     def _stamps(self) -> list[object]:
-        """Return values that differ after any change of the files, including their deletion."""
+        """Return values that change whenever a file is changed, replaced or deleted."""
         stamps: list[object] = []
         for file in self._files:
             with suppress(OSError):

@@ -33,7 +33,7 @@ from clienthealth.model.tables import converted, table
 from clienthealth.platform.jars import java
 from clienthealth.platform.secrecy import basic_auth, redacted
 
-#: Options that every client of kafka-python has under the Java name with `_` for `.`.
+#: Options that all of kafka-python's clients have under the Java name, with `_` in place of `.`.
 _SAME = {
     name: default
     for name, default in KafkaAdminClient.DEFAULT_CONFIG.items()
@@ -91,8 +91,7 @@ def python_options(options: Mapping[str, str]) -> dict[str, Any]:
     translated |= _tls(options)
     if login is None:
         return translated
-    # Give kafka-python its own form of the login. MSK accepts tokens as well as Amazon's own mechanism, with the same
-    # rights.
+    # Give kafka-python the login in its own form. MSK grants tokens the same rights as Amazon's own mechanism.
     if mechanism in ("OAUTHBEARER", "AWS_MSK_IAM"):
         fetch = partial(_token, options[_TOKEN_URL], jaas) if mechanism == "OAUTHBEARER" else _aws(jaas)
         return translated | {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": _Tokens(fetch, jaas)}

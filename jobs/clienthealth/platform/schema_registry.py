@@ -113,7 +113,9 @@ class _Client:
         return schema
 
     def _refer(self, document: Mapping[str, Any], named: dict[str, Any]) -> None:
-        """Parse the schemas that a schema refers to, each after the schemas that it refers to itself."""
+        """Parse the schemas that a schema refers to; of these, a referenced schema comes before the one that refers to
+        it.
+        """
         import fastavro
 
         for reference in document.get("references") or ():

@@ -142,7 +142,7 @@ Answer = Callable[[Request], Response]
 
 
 def probe(trouble: str | None) -> Response:
-    """Return the answer to a probe: 200 if there is no trouble, else 503 with the reason."""
+    """Return the answer to a probe: 200, or 503 with the reason if there is any trouble."""
     status = HTTPStatus.SERVICE_UNAVAILABLE if trouble else HTTPStatus.OK
     return Response(f"{trouble or 'ok'}\n", "text/plain; charset=utf-8", status)
 
@@ -218,14 +218,14 @@ class Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def allow(self, connection: socket.socket, seconds: float, waiting: bool) -> None:
-        """Let a connection live for this many seconds from now on. `waiting`: its next request must arrive within."""
+        """Give a connection this many seconds from now. `waiting`: within them its next request must arrive."""
         self._waiting.pop(connection, None)
         if waiting:
             self._waiting[connection] = None
         self._deadlines[connection] = time.monotonic() + seconds
 
     def service_actions(self) -> None:
-        """Close connections after their time; a thread that waits for such a connection then sees it closed."""
+        """Close connections whose time is over; a thread that waits for such a connection then sees that it is closed."""
         now = time.monotonic()
         for connection in [overdue for overdue, end in list(self._deadlines.items()) if end < now]:
             self._deadlines[connection] = now + ANSWER_SECONDS
@@ -237,7 +237,7 @@ class Server(ThreadingHTTPServer):
 
 
 def _end(connection: socket.socket) -> None:
-    # Use the plain socket: TLS would wait for the peer. The connection may have ended by itself.
+    # Close the plain socket, because TLS would wait for the peer. The connection may already be closed.
     with suppress(OSError):
         socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
@@ -306,7 +306,7 @@ class _Handler(BaseHTTPRequestHandler):
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Send a short error response that repeats nothing from the request."""
         self.close_connection = True
-        # For a request without a version the standard library would send no status line, so set one.
+        # Without a version in the request, the standard library would send no status line; so set a version.
         self.request_version = "HTTP/1.1"
         status = HTTPStatus(code)
         self._send(Response(f"{status.phrase.lower()}\n", "text/plain", status, {"Connection": "close"}))

@@ -78,7 +78,7 @@ class Access:
             return False
         if kind.lower() != "basic" or not colon or len(password) > _MOST_BYTES or b"\0" in password:
             return False
-        # An unknown user is refused as slowly as a wrong password.
+        # Check a password even for an unknown user, so that the time of the answer does not reveal which users exist.
         user = named.decode("utf-8", "replace")
         stored = self._users.get(user) or next(iter(self._users.values()))
         if not bcrypt.checkpw(password, stored.encode()) or user not in self._users:

@@ -105,7 +105,7 @@ def parser_for(name: str | None) -> argparse.ArgumentParser:
 
 
 def duration(text: str) -> float:
-    """Parse an option's duration into seconds."""
+    """Parse the value of an option in seconds; it must be positive and finite."""
     seconds = float(text)
     if not 0 < seconds < float("inf"):
         raise argparse.ArgumentTypeError("must be more than 0 and not infinite")
@@ -113,7 +113,7 @@ def duration(text: str) -> float:
 
 
 class _OfCommand(argparse.ArgumentParser):
-    """The parser of one command: errors about unknown options show this command's usage."""
+    """The parser of one command. Its errors show the usage of this command only."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         parsed, unknown = super().parse_known_args(args, namespace)
@@ -128,7 +128,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     sys.excepthook = _defect
     name = next((arg for arg in args if not arg.startswith("-")), None)
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # Output must not fail on foreign names, or on a terminal without full Unicode.
+        # Replace characters that the terminal cannot show, such as those of foreign names, instead of failing.
         sys.stdout.reconfigure(errors="replace")
     try:
         parsed = parser_for(name).parse_args(args)

@@ -57,7 +57,7 @@ class _Repeated(logging.Filter):
 
 
 class Bar:
-    """A progress bar. It stays invisible for work of less than a second."""
+    """A progress bar, which appears only if the work takes longer than a second."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
     links = dataclasses.replace(settings.links, dashboards=dashboards)
     settings = dataclasses.replace(settings, review=review, links=links)
     findings: list[Finding] = []
-    # Py4J logs a traceback of whatever Ctrl-C interrupts; only the finding matters.
+    # If Ctrl-C interrupts a call to Spark, Py4J logs a traceback. Hide it: only the finding matters.
     logging.getLogger().addHandler(logging.NullHandler())
     try:
         for announcement, check in checks():

@@ -73,7 +73,7 @@ def _of_files(
     from clienthealth.model.telemetry import RawRecord
     from clienthealth.read.recordings import read
 
-    # Use the present time for records without one, as Kafka would on a topic.
+    # As Kafka would on a topic, use the present time for records without a time.
     now_ms = int(time.time() * 1000)
     files: dict[tuple[str, str], tuple[Stream | None, list[RawRecord]]] = {}
     for record in read(paths):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Return 0 if everything exists in the end; 1 if something is missing or a question was answered with no."""
+    """Return 0 if everything exists at the end, 1 if something is missing or the user declined a question."""
     from clienthealth.ops import initialise
 
     path = Path(args.config or args.out)

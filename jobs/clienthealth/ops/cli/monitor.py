@@ -20,10 +20,10 @@ from clienthealth.model.errors import HeapError, ServiceError, StateError
 AGAIN = 75
 #: Exit code of a failed job that exhausted its heap; it is restarted with --heap-ran-out.
 HEAP = 76
-#: Exit codes after which a restart would not help: success, wrong usage or circumstances, Ctrl-C.
+#: Exit codes after which a restart would not help: success, wrong usage or environment, Ctrl-C.
 FINAL = (0, 2, 130)
 FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0
-#: If a job ran for at least this long (seconds), its failure counts as a new one.
+#: If a job ran for at least this long (s), its failure is unrelated to the previous one, and pauses start short again.
 WELL_SECONDS = 300.0
 
 
@@ -56,8 +56,8 @@ def run(args: argparse.Namespace) -> int:
 def _alone(checkpoint: str) -> Iterator[None]:
     """Lock the checkpoint for the life of this process, if it is a folder that can be locked.
 
-    A second monitor on the same checkpoint then ends at once, and the first continues. Without the lock both would fail
-    later, when the checkpoint shows the conflict. Raises StateError.
+    With the lock, a second monitor on the same checkpoint ends at once. Without it, both would fail later, when their
+    writes to the checkpoint conflict. Raises StateError.
     """
     from clienthealth.platform.locations import is_url
     from clienthealth.spark.failures import ANOTHER
@@ -71,7 +71,7 @@ def _alone(checkpoint: str) -> Iterator[None]:
     except BlockingIOError as error:
         raise StateError(ANOTHER.format(checkpoint=checkpoint)) from error
     except OSError as error:
-        # The folder cannot be written: the job will fail with an error that states what to do.
+        # Continue: the job will fail too, with an error that states what to do.
         print(f"kafka-health: {checkpoint} cannot be locked: {error.strerror}", file=sys.stderr, flush=True)
     try:
         yield

@@ -11,7 +11,7 @@ from typing import Literal
 
 from clienthealth.settings import Settings
 
-#: `skipped`: the subject is not configured, or cannot be checked because of an earlier failure.
+#: `skipped`: the subject is not configured, or an earlier failure prevents the check.
 State = Literal["ok", "warning", "failed", "skipped"]
 
 

@@ -114,7 +114,7 @@ def _topic(settings: Settings, client: KafkaAdminClient, topic: Mapping[str, Any
             lost, wanted = "states of clients that change rarely would vanish", "compact,delete"
         yield Finding(about, "failed", f"Its cleanup.policy is '{policy}': {lost}. Set it to {wanted}.")
     if read:
-        # A new monitor reads this far back. That is also enough for one that was down over lunch.
+        # A new monitor reads this far back (s); shorter retention loses records even in a short pause of the monitor.
         kept_ms, needed = int(config.get("retention.ms", "-1")), settings.monitor.start_seconds_back
         text = f"It keeps records {'for ever' if kept_ms < 0 else f'for {kept_ms / 3_600_000:.1f} h'}"
         if 0 <= kept_ms < needed * 1000:
@@ -126,7 +126,7 @@ def _topic(settings: Settings, client: KafkaAdminClient, topic: Mapping[str, Any
 
 
 def _rights(about: str, topic: Mapping[str, Any], needed: set[str]) -> Iterator[Finding]:
-    """Report which needed rights on the topic this user has; brokers before 2.3 do not report it."""
+    """Report whether this user has the needed rights on the topic; brokers before 2.3 do not report rights."""
     allowed = topic.get("authorized_operations")
     if not isinstance(allowed, list):
         return

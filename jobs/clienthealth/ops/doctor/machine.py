@@ -116,7 +116,7 @@ def places_work(settings: Settings) -> Iterator[Finding]:
 
 
 def _there(place: str) -> Path:
-    """Return the folder, or its nearest parent that exists."""
+    """Return the folder, or its nearest ancestor that exists."""
     return next(folder for folder in (Path(place), *Path(place).parents) if folder.exists())
 
 

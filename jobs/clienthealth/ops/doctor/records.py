@@ -37,13 +37,14 @@ _DECODERS: dict[Stream | None, Callable[[RawRecord, Settings, int], Decoded]] = 
     "logs": decode_logs,
     None: decode_any,
 }
-#: What it means that a topic is empty: verdicts are based on metrics, logs only add to them.
+#: State and text for an empty topic. Without metrics there are no verdicts; logs only add evidence.
 _EMPTY: Mapping[Stream, tuple[State, str]] = {
     "metrics": ("warning", "It has no records yet; without client metrics no client can be judged."),
     "logs": ("skipped", "It has no records yet; failures that only logs show cannot be found."),
 }
 CLOCK = "clock"
-#: Tolerated difference (s) between the time in a client's record and our clock; a larger one shifts windows.
+#: Tolerated difference (s) between the time in a client's record and our clock; a larger one puts samples into wrong
+#: windows.
 SKEW_WARNING_SECONDS = 5.0
 #: Tolerated delay (s) from a client's measurement to its Kafka record; if longer, the client's clock is slow or its
 #: collector is late.
@@ -186,8 +187,7 @@ def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -
     """Check the newest samples of a topic: none may be in the future, and none much older than its record."""
     now = time.time()
     anytime = replace(settings, monitor=replace(settings.monitor, future_seconds=LARGEST))
-    # Seconds by client: the most that its samples are ahead of our clock, and the least that they are behind their
-    # records.
+    # Seconds by client: the most that a sample was ahead of our clock, and the least that one was behind its record.
     ahead: dict[str, float] = {}
     behind: dict[str, float] = {}
     for record in records:
