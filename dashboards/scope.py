@@ -183,9 +183,7 @@ def _link(title: str, url: str) -> build.DashboardLink:
 
 
 def _narrowed(uid: str, field: str, labels: tuple[str, ...]) -> str:
-    """Return a link to a dashboard for the subject of a series or row; a missing label becomes empty and matches no
-    label.
-    """
+    """Return a link to a dashboard for the subject of a series or row. A missing label is passed as empty."""
     own = of_row if field == "__data.fields" else of_series
     choice = "&".join(own(some) for some in (labels, KEPT) if some)
     return f"/d/{uid}?{choice}&${{__url_time_range}}&${{datasource:queryparam}}"

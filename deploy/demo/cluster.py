@@ -170,9 +170,7 @@ class Cluster:
             client.close()
 
     def _finalise(self) -> int:
-        """Raise the metadata version to the newest that all nodes support, then the group versions; return the old
-        version.
-        """
+        """Raise the metadata version to the newest of all nodes, then the group versions; return the old one."""
         client = admin(Settings(kafka=self.kafka))
         try:
             known = {name: feature["supported"][1] for name, feature in client.describe_features().items()}

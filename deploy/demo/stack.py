@@ -150,9 +150,7 @@ class Stack:
         return states
 
     def check(self) -> None:
-        """Raise ServiceError if a part of the product has ended (with the end of its log), or if a broker did not come
-        back.
-        """
+        """Raise ServiceError if a part of the product has ended, or if a broker did not come back."""
         for running in self.running.values():
             running.check()
         for process in self._processes:
@@ -186,7 +184,7 @@ class Stack:
         self._spare_brokers = [self.new_broker() for client in clients if client.broker == "own"]
 
     def _write_settings(self, clients: Sequence[DemoClient]) -> None:
-        """Write the settings of this run: broker, folder, free ports, short time limits, and services of the clients."""
+        """Write the settings of this run: broker, folder, free ports, short time limits, services of the clients."""
         folder, defaults = self.run_folder, Settings()
         exporter_port = port_or_free(defaults.prometheus.port)
         metrics_port = port_or_free(defaults.monitor.metrics_port)

@@ -132,7 +132,7 @@ def keep_archive(draft: Path, paths: str) -> None:
 
 
 def _made_with(paths: str) -> str:
-    """Return a name for this combination of Java, PySpark and files, because the JVM refuses an archive of any other."""
+    """Return a name for this Java, PySpark and files together; the JVM refuses an archive of any others."""
     parts = [Path(java()).resolve().parent.parent / "lib" / "modules", *map(Path, paths.split(os.pathsep))]
     # The launcher /usr/bin/java of macOS has no modules beside it.
     stamps = [f"{part} {part.stat().st_mtime:.0f}" for part in parts if part.exists()]

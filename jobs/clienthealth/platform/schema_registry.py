@@ -113,9 +113,7 @@ class _Client:
         return schema
 
     def _refer(self, document: Mapping[str, Any], named: dict[str, Any]) -> None:
-        """Parse the schemas that a schema refers to; of these, a referenced schema comes before the one that refers to
-        it.
-        """
+        """Parse the schemas that a schema refers to, and before each of them those that it refers to itself."""
         import fastavro
 
         for reference in document.get("references") or ():

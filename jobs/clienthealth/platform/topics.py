@@ -86,5 +86,5 @@ def outputs(settings: TopicSettings, replicas: int = -1) -> list[Topic]:
 
 
 def _in_sync(replicas: int) -> Mapping[str, str]:
-    """Return the option that requires all copies but one, so that writes succeed while one broker is down; none for -1."""
+    """Return the option that requires all copies but one, so that one broker may be down; none for -1."""
     return {"min.insync.replicas": str(replicas - 1)} if replicas > 1 else {}
