@@ -32,7 +32,7 @@ _DEADLOCK = DemoClient(
 _DEADLOCK_41 = replace(
     _DEADLOCK,
     name="callback-deadlock-4.1",
-    help="the same with kafka-clients 4.1, which must not look for its brokers anew",
+    help="the same with kafka-clients 4.1, with its renewed search for brokers turned off",
     default=False,
     classpath="clients-4.1",
     options={**_DEADLOCK.options, "p.metadata.recovery.strategy": "none"},
@@ -85,7 +85,7 @@ _NO_CLUSTER = replace(
 )
 _NOT_CLOSED = DemoClient(
     name="not-closed",
-    help="a job that leaves main() with records still in the producer's buffer",
+    help="a job that returns from main() with records still in the producer's buffer",
     program="SteadyProducer",
     service="nightly-export",
     mode="producer-not-closed",
@@ -108,7 +108,7 @@ _NOT_CLOSED = DemoClient(
 _BURST = replace(
     _NOT_CLOSED,
     name="not-closed-burst",
-    help="a job that sends a burst and leaves at once",
+    help="a job that sends a burst and exits at once",
     default=False,
     options={
         "topic": "exports",
@@ -164,7 +164,7 @@ _LOOP = DemoClient(
 _LEFT_BEHIND = replace(
     _LOOP,
     name="shutdown-left-behind",
-    help="an old Scala consumer interrupted in shutdown(): its fetcher stays, the process too, in silence",
+    help="an old Scala consumer that is interrupted in shutdown(): a fetcher thread keeps the process alive",
     default=False,
     options={**_LOOP.options, "end": "left-behind"},
 )
@@ -249,7 +249,7 @@ _STALLED = DemoClient(
     topics=("ledger",),
     options={"topic": "ledger", "rate": "20", "p.delivery.timeout.ms": "60000", "p.request.timeout.ms": "15000"},
     outage=Outage(after=25, seconds=1e6, how="shut", fails=True),
-    not_by_pushes="what cuts it off from its broker cuts off its pushes",
+    not_by_pushes="the fault that cuts it off from its broker also cuts off its pushes",
 )
 _SWALLOWED = replace(
     _STALLED,
@@ -374,7 +374,7 @@ _CONTROLS = (
         _control(_STALLED, "network-outage", "an address that is out of reach for 20 s"),
         outage=Outage(after=25, seconds=20, how="shut"),
     ),
-    _control(_HANGING, "idle-consumer", "a consumer of a topic that gets nothing", rate="0.0001", handle_ms="0"),
+    _control(_HANGING, "idle-consumer", "a consumer of a topic without records", rate="0.0001", handle_ms="0"),
     _control(
         _HANGING,
         "slow-but-returns",
@@ -384,13 +384,13 @@ _CONTROLS = (
         c_max_poll_interval_ms="60000",
     ),
     _control(_HANGING, "paused", "a consumer that pauses its partitions on purpose", handle_ms="0", pause_after="25"),
-    _control(_STEADY, "flush-without-close", "a job that flushes its producer and leaves", end="flush"),
+    _control(_STEADY, "flush-without-close", "a job that flushes its producer and exits", end="flush"),
     _control(_STEADY, "idle-exit", "an idle producer that leaves", seconds="20", idle_seconds="40", end="exit"),
     _control(_STEADY, "idle", "a producer with nothing to send", seconds="10", idle_seconds="100000"),
     _control(
         _STEADY,
         "long-linger",
-        "batches wait for 45 s, the I/O thread with them",
+        "a long linger.ms lets batches and the I/O thread wait for 45 s",
         rate="5",
         p_linger_ms="45000",
         p_batch_size="500000",
@@ -459,12 +459,12 @@ _CONTROLS = (
     _control(_HEALTHY, "slow-consumer", "a handler that needs 40 ms for each record", handle_ms="40"),
     replace(
         _control(
-            _CROSS_TOPIC, "connector-per-topic", "the same handler, a connector per topic", connectors="per-topic"
+            _CROSS_TOPIC, "connector-per-topic", "the same handler with one connector per topic", connectors="per-topic"
         ),
         measurements=("queue",),
     ),
     replace(
-        _control(_CROSS_TOPIC, "idle-topics", "an old Scala consumer, two of its topics idle", slow_after="-1"),
+        _control(_CROSS_TOPIC, "idle-topics", "an old Scala consumer with two idle topics", slow_after="-1"),
         topics=("trades",),
     ),
     _control(_LOOP, "legacy-clean", "an old Scala consumer that ends as it should", end="clean"),

@@ -96,7 +96,7 @@ def _perform(options: Options, clients: Sequence[DemoClient], stack: Stack, boar
         board.say(f"log of {part:<14} {log}")
     begun = _now()
     stack.start_clients(clients)
-    board.say("all runs; failures begin within a minute; Ctrl-C ends everything")
+    board.say("everything runs; failures begin within a minute; Ctrl-C ends everything")
     courses = [Course(client, stack.running[client.name]) for client in clients]
     interrupted = False
     try:
@@ -118,7 +118,7 @@ def _perform(options: Options, clients: Sequence[DemoClient], stack: Stack, boar
         now_ms, pager = int(time.time() * 1000), stack.alerting is not None
         lacking = lasting.shortcomings(courses, pages, options.seconds, now_ms, pager)
         if not lacking:
-            board.say("every failure that goes on is still shown, each with one page; no other client was accused")
+            board.say("every lasting failure is still shown, each with one page; no other client was accused")
     if not interrupted:
         lacking = [*lacking, *_lost(courses, stack, board)]
     for sentence in lacking:

@@ -28,7 +28,7 @@ def main() -> int:
     present = list(installed())
     mend, stays = judged(present, vulnerabilities())
     print("\n".join([*stays, *(f"MEND {line}" for line in mend)]))
-    print(f"jars: {len(mend)} to mend, {len(stays)} that stay with a reason")
+    print(f"jars: {len(mend)} to mend, {len(stays)} accepted with a reason")
     news = has_news(present)
     packages = _packages()
     return int(bool(mend) or news or packages)
@@ -44,7 +44,7 @@ def has_news(present: Sequence[Jar], url: str = osv.URL) -> bool:
     for line in news:
         print(f"NEW {line}. Raise it, or enter it in {CVES.name} with the reason why it stays.")
     unnamed = sorted({jar.path.name for jar in present if not jar.group})
-    print(f"jars: {len(news)} that OSV knows besides; not asked, as they do not say their group: {', '.join(unnamed)}")
+    print(f"jars: {len(news)} that only OSV knows; not asked about, because they state no group: {', '.join(unnamed)}")
     return bool(news)
 
 

@@ -58,7 +58,7 @@ def refuse(version: str) -> bool:
     """Return True if the version is tagged at this commit already. Raises SettingsError if it cannot be released."""
     changed = _git("status", "--porcelain")
     if changed:
-        raise SettingsError(f"a release is made of commits alone; commit these changes, or stash them:\n{changed}")
+        raise SettingsError(f"a release contains only commits; commit these changes or stash them:\n{changed}")
     tag = f"v{version}"
     tagged = _git("tag", "--list", tag)
     if tagged and _git("rev-parse", f"{tag}^{{commit}}") != _git("rev-parse", "HEAD"):
@@ -66,12 +66,12 @@ def refuse(version: str) -> bool:
         raise SettingsError(f"{tag} exists already, as commit {at}: take a higher version, or `git checkout {tag}`")
     present = project()["version"]
     if not tagged and _numbers(version) < _numbers(present):
-        raise SettingsError(f"the version is {present} already; take a higher one than {version}")
+        raise SettingsError(f"the version is already {present}; choose a higher one than {version}")
     newest, text = next(iter(_sections().items()))
     if version in _sections() and not newest == version == present:
-        raise SettingsError(f"CHANGELOG.md has {version} already, and {newest} is newer; take a higher version")
+        raise SettingsError(f"CHANGELOG.md has {version} already, and {newest} is newer; choose a higher version")
     if newest != version and not (newest == UNRELEASED and text):
-        raise SettingsError(f"CHANGELOG.md has nothing below '## {UNRELEASED}': what does a user get from {version}?")
+        raise SettingsError(f"CHANGELOG.md has nothing below '## {UNRELEASED}': describe {version} for its users")
     return bool(tagged)
 
 
@@ -140,7 +140,7 @@ def _argument() -> str:
     version = sys.argv[1] if len(sys.argv) > 1 else ""
     if not VERSION.fullmatch(version):
         problem = f"'{version}' is no version" if version else "no version is given"
-        raise SettingsError(f"{problem}; three numbers are one: make release VERSION=1.2.3")
+        raise SettingsError(f"{problem}; a version has three numbers: make release VERSION=1.2.3")
     return version
 
 

@@ -32,7 +32,7 @@ MAX_BLOCK_MS = 5_000
 #: Explanation of Kafka's errors about missing metadata of a topic.
 NO_METADATA = (
     "there is no such topic, or this user may not write to it, or the brokers do not answer; "
-    "'kafka-health init' creates topics, 'kafka-health doctor' says what is wrong"
+    "'kafka-health init' creates topics, 'kafka-health doctor' names the fault"
 )
 
 

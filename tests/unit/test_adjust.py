@@ -37,7 +37,7 @@ def test_an_adjustment_that_knows_nothing_changes_nothing() -> None:
         assert adjust(stage, [verdict], Context()) == [verdict]
 
 
-NO_ANSWER = "nothing shows that its brokers answered it then"
+NO_ANSWER = "no data shows that brokers answered the client at that time"
 
 
 def alibis(status: Status, *proofs: Proof, readings: tuple[Reading, ...] = ()) -> Verdict:
@@ -87,7 +87,7 @@ def test_a_circumstance_refutes_what_it_is_asked_for_and_shows_what_happens_inst
     assert "a broker outage or a broker that hangs (its brokers answered at that moment)" in served.ruled_out
     away = alibis("confirmed", Proof("metric", False), readings=answers(0, 10, 20, 20, 20, 20, 20))
     assert (away.status, away.adjusted) == ("unknown", ("alibis",))
-    assert away.reason == "it may be a broker outage or a broker that hangs: no broker answered it for 40 s"
+    assert away.reason == "it may be a broker outage or a broker that hangs: no broker answered the client for 40 s"
 
 
 def test_a_proof_that_needs_brokers_which_nothing_shows_refutes_all_but_their_outage() -> None:

@@ -118,9 +118,9 @@ def inside_the_client(window: ClientWindow, thread: Thread, at_ms: int) -> Circu
     return Circumstance(False, INSIDE) if answers and answers.holds is None and not own else answers
 
 
-UNANSWERED = "nothing shows that its brokers answered it then"
+UNANSWERED = "no data shows that brokers answered the client at that time"
 BEFORE = "that was before the first data of the client"
-INSIDE = "it is inside the Kafka client, and nothing shows that brokers answer it"
+INSIDE = "the thread is inside the Kafka client, and no data shows that brokers answer"
 
 
 def _logged(window: ClientWindow) -> Iterator[_Sign]:
@@ -128,7 +128,7 @@ def _logged(window: ClientWindow) -> Iterator[_Sign]:
     by_id = catalogue().by_id
     for event in (*window.earlier_logs, *window.logs):
         if event.signature in by_id and by_id[event.signature].unserved:
-            yield _Sign(event.ts_ms, event.ts_ms, False, f"its brokers do not serve it: {quoted(event.text)}")
+            yield _Sign(event.ts_ms, event.ts_ms, False, f"its brokers do not serve the client: {quoted(event.text)}")
 
 
 def _measured(readings: tuple[Reading, ...]) -> Iterator[_Sign]:
@@ -145,14 +145,14 @@ def _measured(readings: tuple[Reading, ...]) -> Iterator[_Sign]:
             if silent <= (ts_ms - since_ms) / 1000 + HEARTBEAT_SECONDS:
                 yield _Sign(since_ms, ts_ms, True)
             elif asked:
-                text = f"it sent no heartbeat for {elapsed(silent)}, although it asks brokers: no coordinator is known"
+                text = f"the client sent no heartbeat for {elapsed(silent)} but other requests: it knows no coordinator"
                 yield _Sign(since_ms, ts_ms, False, text)
         if answered or not selected:
             # The socket may hold an unread answer until the thread selects again.
             answered_ms, asks = ts_ms, False
             continue
         if asks and ts_ms - answered_ms >= ANSWER_MS:
-            text = f"no broker answered it for {elapsed((ts_ms - answered_ms) / 1000)}"
+            text = f"no broker answered the client for {elapsed((ts_ms - answered_ms) / 1000)}"
             yield _Sign(answered_ms, ts_ms, False, text)
         asks |= asked
 

@@ -198,7 +198,9 @@ def _repeated_samples(verdict: Verdict, context: Context) -> Verdict:
     return by_log if by_log.unhealthy or by_log.evidence else Verdict(verdict.mode, "unknown", reason=REPEATS)
 
 
-@_adjustment("window", "An innocent explanation that no data refutes leaves a suspicion; a proved one, no failure.")
+@_adjustment(
+    "window", "An innocent explanation leaves a suspicion if no data refutes it, and no failure if data proves it."
+)
 def _alibis(verdict: Verdict, context: Context) -> Verdict:
     """Runs after the adjustments that select evidence, and before those that compare how certain verdicts are."""
     mode, window = context.mode, context.window
@@ -369,7 +371,7 @@ def _untimed_lines(verdict: Verdict, context: Context) -> Verdict:
     return replace(verdict, status="unknown", reason=reason, evidence=())
 
 
-@_adjustment("shown", "Metrics that somebody read by hand end when that person stops, not when the client does.")
+@_adjustment("shown", "Metrics that a person copied end when that person stops, not when the client ends.")
 def _stopped_looking(verdict: Verdict, context: Context) -> Verdict:
     """Runs before `unproven-ok`, which keeps an existing reason."""
     attached, kinds = context.attached, {fact.kind for fact in verdict.evidence}
@@ -395,7 +397,7 @@ def _unproven_ok(verdict: Verdict, context: Context) -> Verdict:
     return replace(verdict, status="unknown", reason=doubt) if doubt else verdict
 
 
-@_adjustment("shown", "An onset computed from made-up times would be made up.")
+@_adjustment("shown", "An onset computed from made-up times would be wrong.")
 def _undated_onset(verdict: Verdict, context: Context) -> Verdict:
     """Runs last in its stage, because it needs the evidence that is finally shown."""
     attached = context.attached

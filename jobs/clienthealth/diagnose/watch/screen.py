@@ -141,7 +141,7 @@ def endings(processes: Sequence[Watched], clients: Sequence[tuple[Client, Sequen
         elif "unknown" in ends:
             lost = "whether records were lost is not known, see above"
         else:
-            lost = "no record waited in it at its last reading" if ends else "no producer was seen in it"
+            lost = "no record waited in it at its last sample" if ends else "no producer was seen in it"
         yield ""
         yield f"ENDED  {process.service} ({process.instance}) at {moment_of(process.ended_ms)}: {lost}"
 
