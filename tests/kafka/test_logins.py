@@ -43,6 +43,7 @@ pytestmark = pytest.mark.long
 KAFKA_HEALTH = str(Path(sys.executable).with_name("kafka-health"))
 OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearer"
 KERBEROS_5 = "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true"
+ISSUER = "https://id.example.org"
 REALM = "TEST"
 STORE = ("-storetype", "PKCS12", "-storepass", STORE_PASSWORD)
 
@@ -68,7 +69,7 @@ class Identity(http.server.BaseHTTPRequestHandler):
     @classmethod
     def token(cls) -> str:
         now = int(time.time())
-        claims = {"sub": "health", "aud": "kafka", "iat": now, "exp": now + 3600, "scope": "kafka"}
+        claims = {"sub": "health", "iss": ISSUER, "aud": "kafka", "iat": now, "exp": now + 3600, "scope": "kafka"}
         parts = [coded(json.dumps(part).encode()) for part in ({"alg": "RS256", "kid": "1", "typ": "JWT"}, claims)]
         signature = cls.key.sign(".".join(parts).encode(), padding.PKCS1v15(), hashes.SHA256())
         return ".".join((*parts, coded(signature)))
@@ -177,6 +178,7 @@ def test_tokens(way: str, tmp_path: Path) -> None:
             "HERE.sasl.server.callback.handler.class": f"{OAUTH}ValidatorCallbackHandler",
             "sasl.oauthbearer.jwks.endpoint.url": f"{url}/keys",
             "sasl.oauthbearer.expected.audience": "kafka",
+            "sasl.oauthbearer.expected.issuer": ISSUER,
         }
         flags = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={url}/keys"
         file = tmp_path / "token"
