@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from signal import SIGCONT, SIGSTOP
 from typing import Literal, Protocol
 
 from clienthealth.platform.jars import java
@@ -84,13 +85,14 @@ class Outage:
     `after` counts from the start or the onset. The outage begins only after the client got its first acknowledgement.
 
     `how`: pause, kill or stop the broker; shut its gateway, or let the gateway swallow data; in a cluster, kill the
-    node with the only replica of the first topic. `fails`: True if the outage itself is the failure; the onset is then
-    the start of the outage. `every`: seconds from the end of the outage to the next one; None for a single outage.
+    node with the only replica of the first topic; freeze the client's own process. `fails`: True if the outage itself
+    is the failure; the onset is then the start of the outage. `every`: seconds from the end of the outage to the next
+    one; None for a single outage.
     """
 
     after: float
     seconds: float
-    how: Literal["pause", "kill", "stop", "shut", "swallow", "leader"] = "pause"
+    how: Literal["pause", "kill", "stop", "shut", "swallow", "leader", "freeze"] = "pause"
     from_onset: bool = False
     fails: bool = False
     every: float | None = None
@@ -216,6 +218,8 @@ class DemoClient:
                 actions.append(partial(_suffer, outage=self.outage, ways=_ways(own, self.outage)))
         else:
             servers = context.bootstrap_servers if self.broker == "shared" else f"127.0.0.1:{free_port()}"
+            if self.outage is not None:
+                actions.append(partial(_freeze, outage=self.outage))
         if self.broker != "none":
             lone = self.broker == "cluster" and self.outage is not None
             create_topics(KafkaSettings(servers), self.topics, *((1, None, 1) if lone else ()))
@@ -247,6 +251,10 @@ def _lose_leader(running: Running, cluster: Cluster, topic: str, outage: Outage)
     _suffer(running, outage, (leader.kill, leader.restart))
 
 
+def _freeze(running: Running, outage: Outage) -> None:
+    _suffer(running, outage, (partial(os.killpg, running.pid, SIGSTOP), partial(os.killpg, running.pid, SIGCONT)))
+
+
 def _ways(broker: Broker, outage: Outage) -> tuple[Callable[[], object], Callable[[], object]]:
     """Return the actions that begin and end an outage of the client's own broker."""
     if outage.how == "pause":
@@ -264,13 +272,13 @@ def _suffer(running: Running, outage: Outage, ways: tuple[Callable[[], object], 
 
 
 def _interrupt(running: Running, outage: Outage, begin: Callable[[], object], end: Callable[[], object]) -> None:
-    running.note(f"OUTAGE BEGIN ({outage.how} of the broker)")
+    running.note(f"OUTAGE BEGIN ({outage.how})")
     begin()
     if outage.fails:
         running.begins(f"outage ({outage.how})")
     while outage.from_onset and not running.wait_for_onset(1.0) and not running.stopping:
         pass
     over = running.wait(outage.seconds)
-    if outage.how == "pause" or not over:
+    if outage.how in ("pause", "freeze") or not over:
         end()
-    running.note("OUTAGE END (broker back)")
+    running.note("OUTAGE END")

@@ -455,6 +455,17 @@ _CONTROLS = (
         broker="cluster",
         options={**_GROUPS.options, "waits": "true", "rate": "10"},
     ),
+    replace(
+        _of_kafka_4(
+            "kip848-fenced",
+            "control: a consumer of the new protocol, frozen until its group removes it: its heartbeat is refused",
+            "consumer",
+            mode=None,
+            topics="stock,returns",
+        ),
+        topics=("stock", "returns"),
+        outage=Outage(after=30, seconds=60, how="freeze"),
+    ),
     *(_rolled_python(library, service) for library, service in _PYTHON.items()),
     _control(_HEALTHY, "slow-consumer", "a handler that needs 40 ms for each record", handle_ms="40"),
     replace(

@@ -248,6 +248,17 @@ def test_the_culprit_and_only_those_that_starve_are_named(name: str, culprit: st
     assert set().union(*(detail["victims"] for detail in details)) == victims
 
 
+def test_a_member_that_its_group_fenced_is_accused_of_nothing_and_its_fence_is_counted() -> None:
+    (consumer,) = (client for client in clients(RECORDINGS / "kip848-fenced-4.4") if client.client.kind == "consumer")
+    judge, limits = modes()[CONSUMER_STALLED].judge, modes()[CONSUMER_STALLED].thresholds
+    statuses = [judge(window, limits).status for window in consumer.windows]
+    # Frozen from 22:30:36 to 22:31:36: the window from 22:30:30 on has one sample, the last one has two.
+    assert statuses == ["ok", "ok", "unknown", "ok", "ok", "ok", "unknown"]
+    (fence,) = (run for _, run in consumer.bucket.state.also_seen.items() if run.what == "kicked-out")
+    # "ConsumerGroupHeartbeatRequest failed because member … is unknown", and the commit that fails with it.
+    assert (fence.client_id, fence.lines, fence.last_ms) == ("stock-consumer", 2, 1795732296290)
+
+
 def test_a_close_that_hangs_is_one_failure() -> None:
     for name in ("close-hangs-3.9", "close-hangs-4.1"):
         judged = verdicts(RECORDINGS / name)
