@@ -68,9 +68,9 @@ NAMED_KEPT = named(KEPT)
 LEGEND = f"{{{{instance}}}} · {{{{client_id}}}} {NAMED_KEPT}"
 BY_SHARD = listed((*KEPT, "shard", "service"))
 
-#: Lists are short and change seldom, so they are queried once, when a dashboard is opened. Services come from sums,
-#: which are few and exist whenever anything does: no variable empties a dashboard, or loads every client. An unknown
-#: service is an empty label, which `.+` would leave out, like a label that is not set.
+#: Lists are short and change seldom, so they are queried once, when a dashboard is opened. Services come from sums:
+#: these are few and always exist, so that no variable empties a dashboard or loads every client. An unknown service is
+#: an empty label. `.+` would leave it out, like a label that is not set.
 _LISTS: Mapping[str, tuple[str, str]] = {
     "service": ("Service", f"label_values(kafka_client_service_clients{{{OF_KEPT}}}, service)")
 }

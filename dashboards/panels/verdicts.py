@@ -32,25 +32,31 @@ _NONE = f"0 * max(kafka_client_health_exporter_up{{{OF_KEPT}}})"
 
 
 def clients(statuses: str, by: str = "") -> str:
-    """Count clients of the chosen services with these statuses. Replicas count once, shards are added up."""
+    """Return a query that counts clients of the chosen services with these statuses.
+
+    Replicas of the exporter count once; shards are added up.
+    """
     chosen = f'status=~"{statuses}", {OF_SERVICE}'
     return f"sum{by} (max by ({BY_SHARD}, status) (kafka_client_service_clients{{{chosen}}}))"
 
 
 def in_mode(statuses: str, mode: Mode | None = None, by: str = "") -> str:
-    """Count clients by their status in a failure mode."""
+    """Return a query that counts clients by their status in a failure mode."""
     chosen = ", ".join(([f'mode="{mode.id}"'] if mode else []) + [f'status=~"{statuses}"', OF_SERVICE])
     return f"sum{by} (max by ({BY_SHARD}, mode, status) (kafka_client_service_failure_mode_clients{{{chosen}}}))"
 
 
 def by_mode() -> Query:
-    """Count unhealthy clients of the chosen services: a line for each failure mode of each installation."""
+    """Return a query for the unhealthy clients of the chosen services, by failure mode and installation."""
     by = listed((*KEPT, "mode"))
     return Query(worst(in_mode("suspected|confirmed", by=f" by ({by})"), by, zeros=True), f"{{{{mode}}}} {NAMED_KEPT}")
 
 
 def failing(status: str, by: str = "", mode: Mode | None = None) -> str:
-    """Count chosen clients with such a verdict. A client may have both statuses, also after its departure."""
+    """Return a query that counts chosen clients with this status.
+
+    A client may have both statuses, in different modes, also after it has gone.
+    """
     return f'count{by} (max by ({BY_CLIENT}) ({_MODE}{{status="{status}", {_of(mode)}}}))'
 
 

@@ -102,14 +102,16 @@ class Outage:
 class DemoClient:
     """A program with options, and the faults that it meets.
 
-    `mode` is the failure mode that it shows, None for a control; `kinds` the number of kinds of evidence that its
-    verdict needs; `measurements` those that its load drives past their limits, so that a ticket is right and a page is
-    not; `default`: True if it belongs to the default choice, which fits a laptop. `classpath`: the set of jars, or the
-    Python library. `broker`: the demo's broker, a broker of the client's own, an address without a broker, version
-    0.8.2.1, a broker behind a gateway, or a cluster of three that are upgraded, restarted, killed and frozen one by
-    one, again and again. `not_by_pushes`: the reason to read its metrics through Jolokia although its version pushes
-    them. `options` are the program's system properties. `topics` are created before it starts; on 0.8.2.1 each topic
-    gets `load_rate` records per second.
+    `mode` is the failure mode that it shows, None for a control. `kinds` is the number of kinds of evidence that its
+    verdict needs. `measurements` are those that its load drives past their limits, so that a ticket is right and a page
+    is wrong. `default`: True if it belongs to the default choice, which fits a laptop. `classpath`: the set of jars, or
+    the Python library.
+
+    `broker`: the demo's broker, a broker of the client's own, an address without a broker, version 0.8.2.1, a broker
+    behind a gateway, or a cluster. The cluster's three brokers are upgraded, then restarted, killed and frozen in turn.
+    `not_by_pushes`: the reason to read its metrics through Jolokia although its version pushes them. `options` are the
+    program's system properties. `topics` are created before it starts; on 0.8.2.1 each topic gets `load_rate` records
+    per second.
     """
 
     name: str

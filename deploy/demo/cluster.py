@@ -28,7 +28,7 @@ NODES = 3
 SYNC_SECONDS = 300.0
 #: Time (s) for which a node is down or frozen. It is longer than replica.lag.time.max.ms and a client's request timeout
 #: (30 s each by default), and shorter than a producer's delivery.timeout.ms (120 s).
-# default), shorter than a producer's delivery.timeout.ms (120 s).
+AWAY_SECONDS = 40.0
 #: The faults of a node, in the order in which they are applied.
 FATES = ("restarted", "lost", "frozen")
 #: The set of jars to which nodes are upgraded.

@@ -119,7 +119,7 @@ class Running:
         return self._onset.wait(seconds)
 
     def begins(self, what: str) -> None:
-        """Record the onset of a failure that is caused from outside, which the program cannot report itself."""
+        """Record the onset of a failure with a cause outside the program, which the program cannot report itself."""
         self._understand(f"ONSET {int(time.time() * 1000)} {what}")
 
     def note(self, what: str) -> None:

@@ -37,7 +37,7 @@ STOP_SECONDS = 20.0
 #: Interval (s) at which JVMs are read and clients push.
 INTERVAL_SECONDS = 5.0
 #: Compiler options as in production, for all of Spark's JVMs. Spark's 26,000 classes come from jars checked by
-# checksum, so bytecode verification is off: a start takes 18 s of CPU instead of 20 s.
+#: checksum, so bytecode verification is off: a start takes 18 s of CPU instead of 20 s.
 QUICK_START = {
     "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m "
     "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"

@@ -62,7 +62,7 @@ class Cluster(NamedTuple):
 
 
 def clusters(settings: Settings) -> list[Cluster]:
-    """Return the cluster of the settings, and those that they name. Raises SettingsError."""
+    """Return the cluster of these settings, then the further clusters that they name. Raises SettingsError."""
     all_clusters = [Cluster(settings.prometheus.cluster_name, settings)]
     for name, file in settings.groups.clusters.items():
         if any(name == cluster.name for cluster in all_clusters):

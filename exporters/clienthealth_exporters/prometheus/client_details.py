@@ -69,7 +69,7 @@ def details(view: View, state: State, track: Track | None) -> dict[str, Any]:
 
 
 def _measured(record: HealthRecord) -> dict[str, str]:
-    """Return the measurements that are compared with a client's options, by names that begin with `measured.`."""
+    """Return the measurements to compare a client's options with; their names begin with `measured.`."""
     figures = {"buffer_used_ratio": record.value("buffer_used_ratio", "last")}
     figures["waiting_threads"] = record.value("buffer", "waiting_threads")
     idle, rate = record.value("poll_idle_ratio"), record.value("records_consumed_rate")

@@ -1,7 +1,8 @@
 """The exporter's bounded memory of the last hours: measurements, incidents, services by hour.
 
 It begins when the exporter starts, because the topic has only the newest record of each client. One hour of 2,000
-clients took 12 MB. The memory also keeps the records of clients that have no state here but that an alert may name.
+clients took 12 MB. The memory also keeps records of clients that are not served here any more, or are served by another
+shard, because an alert may have named them.
 """
 
 from __future__ import annotations

@@ -73,10 +73,10 @@ class Sender(Protocol):
 class Watched:
     """A client that is reported on, held weakly.
 
-    more      client → the library's own measurements that the probe lacks, by names of CLIENT_METRICS, and its
-              measurements by topic, which replace the probe's; None: the library has none by topic
+    more      client → the library's measurements that the probe lacks, by names of CLIENT_METRICS; and its measurements
+              by topic, which replace the probe's (None: the library has none)
     fresh     True if the library has new measurements, which are then reported at once
-    patience  number of intervals after which a report follows also without new measurements
+    patience  number of intervals after which a report is made even without new measurements
     due       time of the next report, on the monotonic clock
     """
 
@@ -155,7 +155,7 @@ class _Topic:
             self.sent += 1
 
     def not_taken(self) -> None:
-        """Count a record for which `send()` raised an error: it was never sent, is failed, and waits in no queue."""
+        """Count a record for which `send()` raised an error: it counts as failed, and as neither sent nor waiting."""
         with self._lock:
             self.failed += 1
             self.refused += 1
@@ -185,7 +185,7 @@ class ProducerProbe:
         #: False if the library reports only failures: then the number of remaining records is unknown.
         self.all_reported = True
         self._callback_began: float | None = None
-        #: Classes of futures that time callbacks, by the class that they replace (kafka-python).
+        #: Class of futures → the class that replaces it and times callbacks (kafka-python).
         self.futures: dict[type, type] = {}
 
     def topic(self, name: str) -> _Topic:

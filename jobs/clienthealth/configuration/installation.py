@@ -1,7 +1,7 @@
-"""The labels of an installation, which all its series and rules have, and the addresses that it links to.
+"""The labels that all series and rules of an installation have, and the addresses to which it links.
 
-With several exporters (shards), it also decides which exporter serves a client: a hash of the client's key gives the
-number of the shard.
+With several exporters (shards), this module also decides which exporter serves a client: a hash of the client's key
+gives the number of the shard.
 """
 
 from __future__ import annotations

@@ -215,7 +215,7 @@ EXCERPT_LINES = 60
 def _also_seen(state: BucketState, clients: Sequence[Client], excerpt: bool) -> dict[Client, list[Seen]]:
     """Return known issues by client.
 
-    A line that fits no client, or several, is listed under the client or process that it names.
+    A line that fits no client or several ones is listed under the client or process that it names.
     """
     by_client: dict[Client, list[Seen]] = {}
     runs = also_seen.by_process(state, excerpt)

@@ -100,8 +100,8 @@ class Story:
     """A client's part of the report: findings, healthy modes, modes that cannot be judged, and what to send next.
 
     status    that of the worst finding; without findings `ok` only if every mode of its kind was judged
-    headline  the status in a word or two, with the number of judged modes if that is not all
-    adjusted  modes with a verdict that was changed after the judge, each with the adjustments and their reasons
+    headline  the status in a word or two; with the number of judged modes if not all were judged
+    adjusted  modes with a verdict that an adjustment changed, each with these adjustments and their reasons
     version   the known bugs of its version: first a summary, then one each, and whether it concerns a finding
     """
 

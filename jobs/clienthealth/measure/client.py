@@ -145,7 +145,7 @@ def _mappings(size: int, numbers: Mapping[str, Floats], **texts: Sequence[str]) 
 
 
 def _partly(size: int, numbers: Mapping[str, Floats]) -> Column:
-    """Like `_mappings`, as a column that has no value for windows in which all numbers are NaN."""
+    """Like `_mappings`, as a column; it has no value for a window if all numbers are NaN there."""
     any_known: Bools = np.logical_or.reduce([~np.isnan(values) for values in numbers.values()])
     return _mappings(size, numbers), any_known
 

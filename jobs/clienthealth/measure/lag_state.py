@@ -47,7 +47,7 @@ class Commit(NamedTuple):
 class Known(NamedTuple):
     """The known facts of a partition with the present lag `lag`. `commits`: in order of time, oldest first.
 
-    silent_seconds  time without a commit while there was something to read
+    silent_seconds  time without a commit while unread records waited
     idle            True if the end offset has not moved
     allowed         the tolerated lag
     owned           True if the partition is assigned to a member of the group

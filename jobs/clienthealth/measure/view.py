@@ -120,7 +120,8 @@ class Windows:
     def alone(self, at: int) -> Windows:
         """Return one window with a table of its own samples; row r is its r-th sample.
 
-        It keeps results of `once` that are arrays, unless they name rows, which are others here.
+        It keeps cached results of `once` that are arrays, except arrays of row numbers, because its rows are numbered
+        anew.
         """
         lo, hi, which = int(self.lo[at]), int(self.hi[at]), int(self._which[at])
         parts = self.parts.at(slice(self.part_begin[lo], self.part_begin[hi]))

@@ -99,11 +99,11 @@ _NEXT = re.compile(r", ([a-zA-Z][\w-]*)=")
 
 
 def separated(labels: Mapping[str, str]) -> dict[str, str]:
-    """Return labels in which each holds only its own value.
+    """Return the labels, each with only its own value.
 
-    A greedy group in a pattern of the JMX exporter, `client-id=(.+)><>`, also captures the properties after it:
-    `orders, node-id=node-1` would be a client of its own. Each captured property becomes a label (`node_id`), unless
-    that label exists.
+    A greedy group in a pattern of the JMX exporter, `client-id=(.+)><>`, also captures the properties after it, so that
+    `orders, node-id=node-1` would be a client. Each captured property becomes a label (`node_id`), unless that label
+    exists.
     """
     apart = dict(labels)
     for name, value in labels.items():

@@ -49,7 +49,7 @@ def slowest_node(latencies: Mapping[int, float | None]) -> dict[str, float]:
     return {"slowest-node": float(slowest), "slowest-node-latency-avg": of_broker[slowest]}
 
 
-#: A client's metric → the metrics of its topics of which the largest value is the client's.
+#: A client's metric → metrics of its topics; the client's value is their maximum.
 LARGEST = {"records-lag-max": ("records-lag-max", "records-lag")}
 #: The metrics that are read of single brokers.
 OF_NODES = ("request-latency-avg", "request-latency-max")

@@ -35,7 +35,7 @@ MATCH_LIBRDKAFKA = (
     "client_software_name=.*rdkafka.*|confluent-kafka-.*,"
     "client_software_version=(.*rdkafka-)?(2[.]10[.][1-9]|2[.]1[1-9][.]|2[.][2-9][0-9][.]|[3-9][.])[0-9.A-Z-]*"
 )
-#: Prefixes of the librdkafka metrics that are read, and of the counters from which a push's interval is seen.
+#: Prefixes of the librdkafka metrics that are read, and of counters, which reveal the interval of a push.
 OF_LIBRDKAFKA: tuple[str, ...] = tuple(SPELLINGS["librdkafka_pushed"])
 #: Interval (s) between pushes. Twice as long would delay an incident by half a minute and halve the load.
 INTERVAL_SECONDS = 30

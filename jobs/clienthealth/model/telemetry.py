@@ -132,7 +132,7 @@ class Dump(msgspec.Struct):
     """A thread dump that was found in a text.
 
     what        the program that wrote it, for people
-    threads     threads that touch a Kafka client, and DestroyJavaVM; then threads in code that is not the JVM's
+    threads     first the threads that touch a Kafka client, and DestroyJavaVM; then those in code outside the JVM
     ts_ms       time of the dump, taken as UTC if it names no zone; None if it has none
     taken       the numbers of the text's lines, from 0, that belong to the dump
     complete    True if the dump ends as it should; False if it was cut, None if its form has no end

@@ -82,12 +82,12 @@ class Count:
 
 
 class Proof(NamedTuple):
-    """What one fact of a verdict proves.
+    """The strength of one fact of a verdict.
 
     direct        True if the fact proves the failure by itself
-    circumstance  the circumstance that the fact requires (`modes/circumstances.py`), '' if none
+    circumstance  name of the circumstance that the fact depends on (`modes/circumstances.py`), '' if none
     holds         True if the circumstance holds, None if unknown
-    why           why the circumstance holds, or why that is unknown
+    why           the reason for `holds`, in words
     """
 
     kind: EvidenceKind

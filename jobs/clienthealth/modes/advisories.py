@@ -1,7 +1,7 @@
 """Versions of client libraries with known bugs that cause a failure mode or look like one, from `advisories.toml`.
 
-A vendor's build (2.6.0.redhat-1, 7.5.1-ccs) has its own patches. So it counts as the newest patch of its minor version,
-and bugs that any patch of that version fixed are not reported for it.
+A vendor's build (2.6.0.redhat-1, 7.5.1-ccs) has its own patches. So it counts as the newest patch of its minor version:
+a bug that any patch of that version fixed is not reported for it.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ Release = Annotated[str, msgspec.Meta(pattern=r"^\d+(\.\d+){2,3}$")]
 class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A known bug of some versions of a library.
 
-    bug     its number in the library's tracker, or a name if it has none
-    kinds   the kinds of client that have it; empty: all
-    since   the first version that is known to have it
-    fixed   versions with the fix, in order: the last one fixes all later versions, the others their own minor line
-    says    one sentence on the bug
-    causes  ids of the modes that it causes
-    mimics  ids of the modes that it looks like
-    source  address of a description; '' for the tracker's
+    bug      its number in the library's tracker, or a name if it has none
+    kinds    the kinds of client that have it; empty: all
+    since    the first version that is known to have it
+    fixed    versions with the fix, in order; the last one fixes all later versions, each other one its own minor line
+    says     one sentence on the bug
+    causes   ids of the modes that it causes
+    mimics   ids of the modes that it looks like
+    source   address of a description; '' for the tracker's
     """
 
     bug: str

@@ -202,7 +202,7 @@ def _repeated_samples(verdict: Verdict, context: Context) -> Verdict:
     "window", "An innocent explanation leaves a suspicion if no data refutes it, and no failure if data proves it."
 )
 def _alibis(verdict: Verdict, context: Context) -> Verdict:
-    """Runs after the adjustments that select evidence, and before those that compare how certain verdicts are."""
+    """Runs after the adjustments that select evidence, and before those that compare the certainty of verdicts."""
     mode, window = context.mode, context.window
     if mode is None or window is None or not verdict.proofs:
         return verdict
@@ -252,7 +252,7 @@ def _not_before_start(verdict: Verdict, context: Context) -> Verdict:
     "window", "The client's samples contradict lines that report the failure, so the client is not proved healthy."
 )
 def _contradicted_lines(verdict: Verdict, context: Context) -> Verdict:
-    """Runs after the judge, which did not see the contradicted lines; so only an `ok` can be wrong."""
+    """Runs after the judge. The judge did not see the contradicted lines, so only its `ok` can be wrong."""
     lines = context.mode.lines if context.mode and context.contradicted else ()
     if verdict.status != "ok" or not any(meaning.ids & context.contradicted for meaning in lines):
         return verdict
@@ -299,7 +299,7 @@ def _lasts(verdict: Verdict, context: Context) -> bool:
 
 @_adjustment("moment", "If no client reports, the collectors or the topic have stopped, not each client.")
 def _all_silent(verdict: Verdict, context: Context) -> Verdict:
-    """Runs first in its stage: while no client is known to be gone, no other failure can explain its end."""
+    """Runs first in its stage: while no client reports, no client is known to be gone, and no failure explains an end."""
     if not context.all_silent or any(fact.kind == "log" for fact in verdict.evidence):
         return verdict
     return Verdict(verdict.mode, "unknown", reason=ALL_SILENT)

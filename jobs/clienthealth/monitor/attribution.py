@@ -4,9 +4,9 @@ Processes with clients of the same name follow each other on a host, or run side
 process's instance belongs to that process, if reporting processes use such names. Otherwise its time decides: it
 belongs to the client that existed then. A line that fits several clients belongs to none of them.
 
-A shipper that reads a file anew gives old lines the present time, and processes of one client id, with lines that name
-no instance, can be mistaken for one another. So a line that would have moved or stopped a counter does not belong to a
-client with a counter that shows otherwise (`contradicted`).
+Time and name can mislead: a shipper that reads a file again gives old lines the present time, and lines without an
+instance fit every process with the client id. So the client's counters are compared with the line. If they moved, or
+stood still, although the line implies the opposite, the line is not about that client (`contradicted`).
 """
 
 from __future__ import annotations
@@ -223,7 +223,7 @@ class ProcessLog:
     def _named_by(
         self, instance: str | None, client_id: str | None, kind: str | None, clients: Iterable[Client]
     ) -> list[Client]:
-        """Return those of the clients that this instance, client id and kind in a line of the process can mean."""
+        """Return the clients that a line of the process with this instance, client id and kind may be about."""
         known = any(life.client.instance == instance for life in self.lives)
         named = (client for client in clients if client.kind == kind and client_id in (None, client.client_id))
         others = self.instances if instance else ()

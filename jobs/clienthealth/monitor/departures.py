@@ -238,7 +238,7 @@ def keep(bucket: Bucket) -> Set[str]:
         if departed is not None and ends.has_ended(bucket, client, departed.departed_ms, departed.alone):
             ended.add(key)
             continue
-        for number in ends.that_were_beside(bucket, client, key):
+        for number in ends.clients_beside(bucket, client, key):
             last, last_seen = int(state.clients.last[number]), int(state.clients.last_seen[number])
             state.incidents.sign_of_life(key, last, last_seen - last)
         for entry in bucket.log_entries[client.process]:

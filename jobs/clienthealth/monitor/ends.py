@@ -97,8 +97,8 @@ def _of_its_end(
     def counts(named: bool, event: LogEvent) -> bool:
         ts_ms, signature = event.ts_ms, event.signature
         if signature in begin:
-            # A start counts if its line names the client's instance, or if no other client of the name was there and
-            # no close is in doubt.
+            # A start counts if its line names the client's instance. It also counts if this is the only client of the
+            # name, and the only close is certainly not the client's own.
             return (begun or 0) <= ts_ms <= last and (named or (alone(last) and not unsure))
         if signature in close:
             since = silent.first_ms - silent.gap_ms if begun is None else begun
@@ -147,10 +147,10 @@ def is_by_process(bucket: Bucket, entry: LogEntry, client: Client, departed_ms: 
     return owner(entry.instance, entry.ts_ms, client, bucket.lives[client.process], name) == "mine"
 
 
-def that_were_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
-    """Return the numbers of other clients with samples that show that the client's process lives.
+def clients_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
+    """Return the numbers of other clients of the process that report, which shows that the process lives.
 
-    They count only if the missing data is itself the fault.
+    They count only if the client's missing data is itself the fault.
     """
     state, others = bucket.state, bucket.numbers[client.process]
     if reports_in_poll(client.library):

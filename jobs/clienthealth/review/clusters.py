@@ -24,7 +24,7 @@ FIELDS = ("cluster", "headline", "overall", "themes", "quality")
 class Clusters:
     """Reviews of several clusters over the same period; the clusters' names differ.
 
-    Environments that page come first, and within each environment the cluster that spent most of its budget.
+    Environments with pages come first. Within an environment the cluster that spent most of its budget comes first.
     """
 
     reviews: Sequence[Review]

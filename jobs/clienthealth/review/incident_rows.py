@@ -92,7 +92,7 @@ def touches(period: Period) -> Column:
 
 
 def real(touching: DataFrame) -> DataFrame:
-    """Return the incidents without those that were withdrawn (the client had not gone) or that a client took over."""
+    """Return the incidents that count: not withdrawn (the client had not gone), and not moved to another client."""
     return touching.filter("last not in ('withdrawn', 'moved')")
 
 

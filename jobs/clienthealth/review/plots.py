@@ -68,7 +68,7 @@ def _blind(review: Review, top: int, height: int) -> Iterator[Markup]:
 
 
 def axis(review: Review) -> Markup:
-    """Return the time axis below the timeline; the times are in words elsewhere."""
+    """Return the time axis below the timeline."""
     names = (tick(name, x=f"{x}%", dx=3, y=13) for x, name in _ticks(review.period))
     return element("svg", *names, class_="plot", width="100%", height=18, aria_hidden="true")
 
@@ -99,7 +99,7 @@ def name_of(theme: Theme) -> str:
 
 
 def budget_left(review: Review) -> list[tuple[str, list[float]]]:
-    """Return the share of the budget that is left after each slot, for all services and for those that spent most.
+    """Return the remaining share of the budget after each slot: for all services, and for those that spent most.
 
     A share is negative if the budget is overspent.
     """

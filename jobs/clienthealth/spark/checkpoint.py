@@ -179,8 +179,8 @@ def _parts(offsets: Sequence[Offsets]) -> dict[Part, int]:
     }
 
 
-#: File name of the note on the partition count for which the bucket numbers were chosen. SEED: of Spark's hash of a
-#: group's number.
+#: File name of the note on the partition count for which the bucket numbers were chosen; seed of Spark's hash of these
+#: numbers.
 SPREAD, SEED = "spread", 42
 _WORD = 0xFFFFFFFF
 

@@ -79,9 +79,9 @@ TIMES: Mapping[str, str] = {"minutes": "minute", "verdicts": "ts", "quality": "m
 
 @dataclass(frozen=True)
 class Origin:
-    """The streaming query and batch from which rows come.
+    """The streaming query and batch that wrote rows.
 
-    `planned_ms`: when the batch was planned (epoch ms), if a previous process may have written its rows already.
+    `planned_ms`: when the batch was planned (epoch ms), if a previous process may already have written its rows.
     """
 
     query_id: str

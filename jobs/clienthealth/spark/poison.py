@@ -59,9 +59,10 @@ class Run(msgspec.Struct):
 
     running  True until the process ends in order
     batch    the batch that was pending at its start; `reading`: True once the process has begun to read this batch
-    deaths   number of processes in a row that this batch ended with a sign of a record's fault; `kills`: without one
+    deaths   number of processes in a row that ended in this batch with a sign of a record's fault
+    kills    the same for processes that ended without such a sign
     fault    True if a record's fault ended the query
-    limit    number of records of each topic per batch; 0: the settings' number
+    limit    maximum number of records of each topic per batch; 0: as in the settings
     skipped  the record that is left out, as (source, topic, partition, offset)
     until    the end of the batch that ended the monitor last, as (topic, partition, offset)
     heap     True if the heap was exhausted
@@ -98,8 +99,8 @@ class Guard:
     def begin(self, certain: bool = False) -> None:
         """Find out how the previous process ended, repair the checkpoint, and note that this process runs.
 
-        `certain`: True if it is certain that the previous process exhausted its heap, so that one death is enough.
-        Raises ServiceError if the monitor ends without reading any record.
+        `certain`: True if the previous process certainly exhausted its heap, so that one death is enough. Raises
+        ServiceError if the monitor ends without reading any record.
         """
         pending, run = self._checkpoint.pending(), self._run
         again = pending is not None and pending.batch == run.batch

@@ -91,8 +91,8 @@ def session(name: str, settings: Settings) -> SparkSession:
         starting.join()
     spark = builder.config(map=dict[str, Any](options)).getOrCreate()
     # Cache the Java classes that PySpark looks up with each column, and twenty times with each exception (each
-    # iteration over a Java object ends with one). Py4J would ask the JVM for the name each time, which then searches
-    # every jar for all packages that PySpark imports: an eighth of all the JVM's work.
+    # iteration over a Java object ends with one). Without the cache the JVM would search every jar for each of these
+    # names, in all packages that PySpark imports: an eighth of all its work.
     jvm = cast(Any, spark._jvm)
     jvm.py4j = SimpleNamespace(reflection=SimpleNamespace(TypeUtil=jvm.py4j.reflection.TypeUtil))
     for kept in ("functions", "org.apache.spark.sql.functions", "PythonUtils"):

@@ -209,7 +209,7 @@ def _unwrapped(text: str) -> str:
 
 
 def _indented(text: str) -> str:
-    """Join sentences that continue on further indented lines, or that a library writes over two lines."""
+    """Join a sentence with its further indented lines, and lines that a library always writes as two."""
 
     @cache
     def patterns_in(line: str) -> frozenset[str]:

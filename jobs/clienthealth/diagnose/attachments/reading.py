@@ -40,7 +40,7 @@ from clienthealth.read.logs.times import time_in_name, zone_between
 from clienthealth.read.recordings import Recorded, Timed, readings
 from clienthealth.settings import Settings
 
-#: Maximum size (bytes) of a text that is examined whole, which finds JSON documents and dumps of every shape.
+#: Maximum size (bytes) of a text that is examined as a whole. Only that finds JSON documents and dumps of every shape.
 WHOLE = 1 << 24
 _SAMPLE = 1 << 16
 #: Names of a client, or of a class of its library; the last one is a heading in the output of `kafka-consumer-groups`.
@@ -258,7 +258,7 @@ class Reader:
         yield from (self._document(number, line) for number, line in self._filled(what, lines))
 
     def _filled(self, what: str, lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-        """Count lines that are a record each, and yield those that are not blank, with their numbers."""
+        """Count lines, each of which is a record, and yield the non-blank ones with their numbers."""
         self._what(what)
         self._cut = False  # A cut record is not JSON.
         for number, line in enumerate(lines):

@@ -109,7 +109,9 @@ Fields = Mapping[str, object]
 
 
 def unwrapper(head: bytes) -> tuple[str, Unwrap] | None:
-    """Return the kind of objects that wrap each line, and a function that unwraps a line; None if nothing does."""
+    """Return the kind of object that wraps each line, and a function that unwraps a line; None if lines are not
+    wrapped.
+    """
     first = plain(head).lstrip(b"\xef\xbb\xbf\n ").partition(b"\n")[0]
     if first.startswith(b"{"):
         wrapped = mapping(parsed(first))
@@ -357,7 +359,7 @@ def _is_stern(matches: Sequence[re.Match[bytes]]) -> bool:
     return few and 2 * _count(_TIMED_OR_GOES_ON, matches) > len(matches)
 
 
-#: Prefixes that an application may write itself → whether the lines show that a tool wrote them.
+#: Prefixes that an application may also write itself → function that is True if the lines show that a tool wrote them.
 _DOUBTFUL: Mapping[str, Callable[[Sequence[re.Match[bytes]]], bool]] = {
     "timestamps": _is_timestamps,
     "syslog": _is_syslog,

@@ -180,8 +180,8 @@ def _seen(stay: Held, direct: bool, since_ms: int) -> list[Fact]:
 def _storm(window: ClientWindow, thread: str, limits: Thresholds) -> list[LogEvent]:
     """Return the longest series of bursts (many log lines a second) of a thread's failed look-ups.
 
-    A shipper that limits the rate of log lines makes gaps that the thread did not make. If bursts on both sides of a
-    gap look up one broker without a pause, the thread looped during the gap, too.
+    A shipper that limits the rate of lines leaves gaps between bursts, in which the thread may still have looped. It
+    did if the bursts on both sides of a gap look up one broker without a pause.
     """
     lines = [e for e in events(window, LOOKUPS) if (e.thread or "") == thread]
     bursts = [burst for burst in _rows([[line] for line in lines], limits.pause_seconds) if _is_burst(burst, limits)]
@@ -330,9 +330,9 @@ CONSUMER_THREADS = ("kafka-coordinator-heartbeat-thread", "consumer_background_t
 
 
 class Closing(NamedTuple):
-    """A thread that dumps find inside close(), and the last time (epoch ms) at which data shows that it is there.
+    """A thread that dumps find inside close(), and when it was last known to be there (`last_ms`, epoch ms).
 
-    This time is that of the last dump, or of a later sample of the client, because the end of close() removes its
+    That is the time of the last dump, or of a later sample of the client, because the end of close() removes its
     metrics.
     """
 

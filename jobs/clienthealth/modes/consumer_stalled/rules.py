@@ -319,9 +319,9 @@ def _refused_commits(window: ClientWindow, limits: Thresholds) -> list[Fact]:
 def _dumped(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[Mapping[str, str], list[Fact]]:
     """Return facts on polling threads that dumps far apart find at one place outside poll().
 
-    A polling thread is a thread that a framework runs to poll, or that an earlier dump found inside poll(). If the
-    client does not report its polls and another polling thread moves, the thread may belong to another consumer, unless
-    its name states the consumer or the window describes the whole process.
+    A thread counts as polling if a framework runs it to poll, or if an earlier dump found it inside poll(). Another
+    consumer of the process may own the thread if the client does not report polls and another polling thread moves.
+    This does not apply if the thread's name states the consumer, or if the window describes the whole process.
     """
     if idle(w, limits)[0]:
         return {}, []
@@ -367,7 +367,7 @@ def _standing(
 def _ended(
     window: ClientWindow, w: Windows, pollers: Set[str], limits: Thresholds
 ) -> tuple[Mapping[str, str], list[Fact]]:
-    """Return facts on a polling thread that has ended, after which the client has not polled."""
+    """Return facts on a polling thread that has ended, if the client has not polled since."""
     if not silent(w, limits)[0]:
         return {}, []
     seconds, last = float(seconds_since(w)[0]), window.readings[-1]

@@ -131,12 +131,12 @@ def _sends_counted(window: ClientWindow, w: Windows) -> Happened:
 
 
 def _waits(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Held]:
-    """Return the callers that dumps find waiting; none while this client was sending.
+    """Return the callers that dumps find waiting for metadata of this client; none while this client was sending.
 
-    While it sends, callers wait for another producer or topic. If the process has no other producer, threads that dumps
-    far apart find waiting count anyway. A dump does not show on which of several producers a caller waits; if no sample
-    or line tells, the callers belong to the process. If a later dump finds no waiting caller, the earlier callers went
-    on.
+    While this client sends, callers wait for another producer or topic. But if the process has no other producer,
+    threads that dumps far apart find waiting count anyway. A dump does not show which of several producers a caller
+    waits for; if no sample or line shows it, the callers belong to the process. Callers that a later dump does not find
+    have continued.
     """
     dumps: list[ThreadDump] = []
     for dump in (*window.earlier_dumps, *window.dumps):
@@ -179,7 +179,7 @@ def _idle(window: ClientWindow, w: Windows, ts_ms: int, seconds: float) -> bool:
 
 
 def _doubts(window: ClientWindow, sends: bool, topics: dict[str, list[LogEvent]]) -> list[Fact]:
-    """Return lines in which brokers say that a topic does not exist, if nothing proves that a caller waits for it."""
+    """Return brokers' answers that a topic does not exist, if nothing proves that a caller waits for it."""
     several = (dump for dump in window.dumps if sum(map(is_network_thread, dump.threads)) > 1)
     waiting = [(dump, thread) for dump in several for thread in dump.threads if _is_waiting(thread)]
     if waiting and not _is_marked(window, window.table):

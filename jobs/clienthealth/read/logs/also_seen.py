@@ -56,8 +56,8 @@ class Trouble(Meaning, frozen=True, eq=False, kw_only=True, forbid_unknown_field
     sentence       what it is
     action         what to do
     least          minimum number of lines in one run; a run with fewer lines is normal and not reported
-    apart_seconds  lines further apart than this belong to different runs, of which the latest is reported
-    when           conditions on the options that a client logs at its start, for an issue without lines; all must hold
+    apart_seconds  maximum distance of two lines in one run; the latest run is reported
+    when           for an issue without lines: conditions on the options that a client logs at its start; all must hold
     source         the library's own documentation; '' if a line shows the issue
     """
 

@@ -107,8 +107,8 @@ class Catalogue:
     """All log events, ready for searching; see `matches`.
 
     meanings  the log events, in the order given, without repetitions
-    by_id     the log event of each pattern, by the pattern's id
-    literals  texts of which every matching text contains one
+    by_id     id of a log pattern → its log event
+    literals  texts; every text that matches a pattern contains at least one of them
     """
 
     def __init__(self, meanings: Iterable[Meaning]) -> None:

@@ -121,7 +121,7 @@ def dump_of(
 ) -> Dump:
     """Make a dump of at most MAX_THREADS threads, the relevant ones first.
 
-    Threads that touch a Kafka client or show that the JVM ends come first, then those that run code outside the JVM.
+    First come threads that touch a Kafka client or show that the JVM ends, then those that run code outside the JVM.
     """
     of_kafka, others = [], []
     for block in blocks:
