@@ -109,9 +109,7 @@ Fields = Mapping[str, object]
 
 
 def unwrapper(head: bytes) -> tuple[str, Unwrap] | None:
-    """Return the kind of object that wraps each line, and a function that unwraps a line; None if lines are not
-    wrapped.
-    """
+    """Return the kind of object that wraps each line, and a function that unwraps a line; None without wrapping."""
     first = plain(head).lstrip(b"\xef\xbb\xbf\n ").partition(b"\n")[0]
     if first.startswith(b"{"):
         wrapped = mapping(parsed(first))
