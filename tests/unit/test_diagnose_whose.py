@@ -246,3 +246,49 @@ def test_lines_of_another_program_accuse_no_producer_of_a_process_that_consumes(
     (tmp_path / "app.log").write_text("\n".join([consumes, *quoting, ""]))
     diagnosis = examine([tmp_path / "app.log"], Settings())
     assert not [v for _, of_client in diagnosis.clients for v in of_client if v.unhealthy]
+
+
+COPIED = (
+    "runbook says: [Producer clientId=payments-out] Proceeding to force close the producer since pending requests "
+    "could not be completed within timeout 0 ms."
+)
+ACCUSING = "alert firing for payments: Expiring 12 record(s) for payments-0:120003 ms has passed since batch creation"
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        "12:00:{:02d}.000 [log-forwarder] ERROR orders.watch - {}",
+        "2026-11-20 12:00:{:02d} ERROR {}",
+        "20 nov. 2026 12:00:{:02d},000 ERROR [log-forwarder] orders.watch - {}",
+        "Nov. 20, 2026 12:00:{:02d} PM orders.Watch tell\nSCHWERWIEGEND: {}",
+        '{{"time":"2026-11-20T12:00:{:02d}Z","level":"error","message":"{}"}}',
+        "shop-7d9f8b6c5-x2x7q shop ERROR:orders.watch:{1}",
+    ],
+)
+def test_a_logger_that_copies_lines_of_clients_accuses_nobody(layout: str, tmp_path: Path) -> None:
+    file = tmp_path / "app.log"
+
+    def accused(*texts: str) -> list[Verdict]:
+        file.write_text("".join(layout.format(second, text) + "\n" for second, text in enumerate(texts * 5)))
+        return [v for _, of_client in examine([file], Settings()).clients for v in of_client if v.unhealthy]
+
+    assert accused(ACCUSING), "an application may log such a line on its own producer"
+    assert accused(ACCUSING, COPIED) == []
+
+
+def test_what_librdkafka_hands_to_a_logger_is_of_the_program(tmp_path: Path) -> None:
+    ended = "TERMINATE [p#producer-1] [thrd:app]: Producer terminating with 31 messages (2480 bytes) still in queue"
+    file = tmp_path / "app.log"
+    file.write_text(f"2026-11-20 12:00:00,000 WARNING [MainThread] shop.main - {ended} or transit\n")
+    ((client, of_client),) = examine([file], Settings()).clients
+    assert client.client_id == "p"
+    assert {v.mode for v in of_client if v.unhealthy} == {"producer-not-closed"}
+
+
+def test_a_date_before_the_hour_is_no_host_with_a_program(tmp_path: Path) -> None:
+    texts = (f"2026-11-20 12:00:0{n},000 ERROR [main] shop.Main - send failed: {GAVE_UP}" for n in range(5))
+    wrapped = ({"log": text, "stream": "stdout", "time": f"2026-11-20T12:00:0{n}Z"} for n, text in enumerate(texts))
+    file = tmp_path / "app.log"
+    file.write_text("".join(json.dumps(one) + "\n" for one in wrapped))
+    assert "syslog" not in report(examine([file], Settings()))

@@ -117,8 +117,8 @@ NETWORK_THREAD = "kafka-producer-network-thread | p"
     [
         ("exec-3", "c.a.support.TicketBot", f'ticket 7: a customer pasted: "{EXCEPTION}"', None),
         ("exec-3", "TicketBot", f"see `{EXCEPTION}`", None),
-        ("tail-1", "c.a.monitor.LogTail", f"service billing says: {EXPIRING}", None),
-        ("tail-1", "c.a.monitor.LogTail", f'{{"service":"billing","message":"{EXPIRING}"}}', None),
+        ("tail-1", "c.a.monitor.LogTail", f"service billing says: {EXPIRING}", False),
+        ("tail-1", "c.a.monitor.LogTail", f'{{"service":"billing","message":"{EXPIRING}"}}', False),
         ("main", "c.a.Orders", f"send failed: {EXPIRING.partition('] ')[2]}", False),
         ("main", "c.a.Watch", f"incident 17: Uncaught exception in thread '{NETWORK_THREAD}':", False),
         ("main", "c.a.Orders", f"send failed: {EXCEPTION}", True),

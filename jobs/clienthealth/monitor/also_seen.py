@@ -18,7 +18,7 @@ from clienthealth.model.clients import Client, Kind
 from clienthealth.model.readings import LogEvent
 from clienthealth.model.verdicts import Seen
 from clienthealth.modes import catalogue
-from clienthealth.monitor.attribution import kind_named
+from clienthealth.monitor.attribution import kind_named, without_copies
 from clienthealth.monitor.state import BucketState, Run
 from clienthealth.read.logs.also_seen import BY_ID, Trouble, lint
 from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED, options_logged
@@ -38,7 +38,7 @@ def _troubles() -> Mapping[str, Trouble]:
 def take(state: BucketState, entries: Iterable[LogEntry]) -> None:
     """Count the log lines that show known issues."""
     telling: list[tuple[LogEntry, LogEvent, Trouble, Kind | Literal[""], str]] = []
-    for entry in entries:
+    for entry in without_copies(entries):
         event = entry.event
         if event is not None and (trouble := _troubles().get(event.signature)):
             telling.append((entry, event, trouble, trouble.kind or kind_named(event) or "", event.text))

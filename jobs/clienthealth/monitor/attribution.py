@@ -31,7 +31,7 @@ from clienthealth.monitor.adjust import CLOSE_MS
 from clienthealth.monitor.process_log import EARLIER_DUMPS, EVER, lives, with_whole_dumps
 from clienthealth.monitor.state import BucketState, Life, ProcessKey
 from clienthealth.read.logs.dumps import clients_of
-from clienthealth.read.logs.fields import PRODUCER_THREAD
+from clienthealth.read.logs.fields import KAFKA_PREFIX, PRODUCER_THREAD, named_client
 from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED, options_logged
 
 #: Dumps of a process are compared only within this time (ms), a week; a greater distance means a wrong clock.
@@ -320,6 +320,7 @@ def process_logs(state: BucketState) -> dict[ProcessKey, ProcessLog]:
         libraries = {client.library for client in reporting[process]}
         if libraries and all(_NO_JVM.search(library or "") for library in libraries):
             entered = [entry for entry in entered if not (entry.event and _OF_JVM.search(entry.event.text))]
+        entered = without_copies(entered)
         topics: dict[str, set[str]] = defaultdict(set)
         for event in (entry.event for entry in entered):
             if event is not None and event.client_id and "topic" in event.captures:
@@ -340,6 +341,28 @@ def process_logs(state: BucketState) -> dict[ProcessKey, ProcessLog]:
                     named[logged_kind].add(client_id)
         logs[process] = replace(log, named=named, topics=topics, instances=instances)
     return logs
+
+
+def without_copies(entries: Iterable[LogEntry]) -> list[LogEntry]:
+    """Return the entries without those of loggers that copy lines of other programs.
+
+    A logger copies if words precede a line that names its own client: a client logs such lines itself, without words.
+    In logs without loggers only lines that begin with a client's name are then the program's own.
+    """
+    entries = list(entries)
+    logged = [(entry.process, entry.event) for entry in entries if entry.event]
+    copied = [(process, event) for process, event in logged if not event.own and (event.logger or event.level)]
+    copying = {
+        (process, event.logger)
+        for process, event in copied
+        if event.captures.get("client") or named_client(event.text, None)
+    }
+
+    def own(process: ProcessKey, event: LogEvent) -> bool:
+        begins = not event.logger and event.own and KAFKA_PREFIX.match(event.text)
+        return (process, event.logger) not in copying or bool(begins)
+
+    return [entry for entry in entries if entry.event is None or own(entry.process, entry.event)]
 
 
 def contradicted(

@@ -264,10 +264,10 @@ _PREFIXES = {
 }
 _TIMED_REST = re.compile(rb"[\[(<]?(?:\d{4}[-/.]\d\d|\d\d[-/:. ]|\d{10}|\{)")
 #: The time of a line that begins with a level may come from the application or from its shipper.
-_TIMED_OR_LEVELLED = re.compile(_TIMED_REST.pattern + rb"|[A-Z]{4,5} ")
+_TIMED_OR_LEVELLED = re.compile(_TIMED_REST.pattern + rb"|[A-Z]{4,8}[ :]")
 #: Further lines of a stack trace or a list of options: an application writes no time before these.
 _GOES_ON = re.compile(rb"\t|\}|[ ]+(?:at |\.\.\. \d|[\w.]+ = )|Caused by: |Suppressed: ")
-_TIMED_OR_GOES_ON = re.compile(_TIMED_REST.pattern + b"|" + _GOES_ON.pattern)
+_BEGINS_OR_GOES_ON = re.compile(_TIMED_OR_LEVELLED.pattern + b"|" + _GOES_ON.pattern)
 
 
 class Stripped(NamedTuple):
@@ -352,9 +352,9 @@ def _is_compose(matches: Sequence[re.Match[bytes]]) -> bool:
 
 
 def _is_stern(matches: Sequence[re.Match[bytes]]) -> bool:
-    """True if the prefixes name few pods, and the lines after them begin with a time or continue the line above."""
+    """True if the prefixes name few pods, and the lines after them begin with a time or level, or continue another."""
     few = len({match["key"] for match in matches}) <= max(2, len(matches) // 20)
-    return few and 2 * _count(_TIMED_OR_GOES_ON, matches) > len(matches)
+    return few and 2 * _count(_BEGINS_OR_GOES_ON, matches) > len(matches)
 
 
 #: Prefixes that an application may also write itself → function that is True if the lines show that a tool wrote them.

@@ -48,8 +48,11 @@ MAX_BEFORE = 500
 FAR_MS = 26 * 3_600_000
 #: An exception's name, or librdkafka's error in Python, right before the library's words.
 _EXCEPTION = re.compile(r"(?:(?:Exception|Error|Timeout|Expired|Full)\b[:({]|KafkaError\{)[^:]*\Z")
-#: Allowed text before a message: nothing in a line with a known layout, otherwise the end of a layout's prefix.
-_BEGINNING = re.compile(r"\A\s*\Z")
+#: Allowed text before a message: in a line with a known layout, a level or what librdkafka hands to a logger; otherwise
+#: the end of a layout's prefix.
+_BEGINNING = re.compile(
+    r"\A\s*(?:[A-Z]{3,40}:? )?(?:\[[^\s\[\]|]{1,255}#(?:producer|consumer)-\d{1,9}\] ?)?(?:\[thrd:[^\]]{0,400}\]: )?\Z"
+)
 _AFTER_LAYOUT = re.compile(
     r"(?:\A(?:(?:[A-Z][a-z]+){2,}\$?:)?|[\])}>|-]:?|\s:|\b\w+\.[\w$.]+:?|\d[.,]\d{3,}Z?|"
     r"\b(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL):?|\A\{.*\"\w{1,40}\" ?: ?\")\s*\Z"
@@ -148,7 +151,7 @@ def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
     logger = line.logger or ""
     bare = not (logger or line.level or line.thread)
     unlogged = bare and (_ASKED.match(after) or _NO_LINE.match(before[:MAX_BEFORE]))
-    if not before or _LIBRARY.search(logger) or named_client(None, line.thread):
+    if not before or _LIBRARY.search(logger) or line.client.library or named_client(None, line.thread):
         return not unlogged
     if not bare and line.ts_ms and _of_another_time(before, line.ts_ms):
         return False
@@ -171,8 +174,10 @@ def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
         return False if bare and _is_reported(unquoted[: opened.start()][-MAX_BEFORE:], opened[0], after) else None
     if opened and _STATEMENT.match(after):
         return None
-    if prefix and words.strip() and ("." in logger or (value and "''" in value[0] and not words.startswith("{"))):
+    if prefix and words.strip() and value and "''" in value[0] and not words.startswith("{"):
         return None
+    if prefix and "." in logger and not _BEGINNING.match(words):
+        return False
     words = words if len(words) <= MAX_BEFORE else words[-MAX_BEFORE:]
     return not unlogged and any(end.search(words) for end in (_EXCEPTION, _BEGINNING if logger else _AFTER_LAYOUT))
 

@@ -16,7 +16,7 @@ _MAX_FIRST_LINE = 32_768
 _DAY = r"\d{4}[-/]\d\d[-/]\d\d"
 _TIME = rf"(?:{_DAY}[ T])?\d\d:\d\d:\d\d(?:[.,]\d{{1,9}})?(?:Z|[+-]\d\d:?\d\d)?"
 _CONTAINER = r"(?:\S{20,40} std(?:out|err) [FP] )?"  # prefix of lines that container runtimes write
-_LEVEL = r"(TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|CRITICAL|SEVERE)"
+_LEVEL = r"(TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|CRITICAL|SEVERE|INFORMATION|WARNUNG|SCHWERWIEGEND)"
 _THREAD = r"\[ *+([^\]]{0,300})\]"
 _LOGGER = r"([^\s:]{1,300})"
 
@@ -71,6 +71,10 @@ _COLUMNS = re.compile(r"[ ]*\t[ ]*")
 #: Level, thread, logger and message, separated by bars. Names of Kafka's threads contain a bar between blanks.
 _BARS = re.compile(rf"({_LEVELS})\|((?:[^|\n]| \| ){{0,300}})\|([\w.$/-]{{1,300}})\|(.*)")
 _ONLY_LEVEL = re.compile(_LEVELS)
+#: A time in any language: the fields follow its clock.
+_CLOCK = re.compile(r"[^\n]{0,30}?\b\d\d:\d\d:\d\d(?:[.,]\d{1,9})?", re.ASCII)
+#: The first two lines of an entry of java.util.logging: time, class and method, then a level in the JVM's language.
+_JUL = re.compile(r"[^\n]{0,40}\d\d:\d\d(?: ?[AaPp][Mm])? ([\w.$]{1,300}) [\w$<>]{1,200}\n([^\s:]{2,20})[ \u00a0]?: ")
 #: Characters that may stand between a time and the fields after it.
 _AFTER_TIME = "])>}\"' \t|:,;-"
 _HANDLE = re.compile(r"(.*)#(producer|consumer)-\d{1,9}", re.ASCII | re.DOTALL)
@@ -108,7 +112,11 @@ def entry(text: str, begin: int = 0, end: int = 0) -> Entry:
         behind = [f"{before} {rest}" if _ONLY_LEVEL.fullmatch(before) else rest] if end else []
         if match:
             behind.append(first[match.end(1) if time else 0 :] if "level" in fields else fields["message"] or "")
+        if clock := _CLOCK.match(first):
+            behind.append(first[clock.end() :].lstrip(_AFTER_TIME))
         fields = next(filter(None, map(_loose, behind)), fields)
+    if "level" not in fields and (two := _JUL.match(text)):
+        fields |= {"logger": two[1], "level": two[2], "message": first}
     line = LogLine(
         level=fields.get("level"),
         thread=(fields.get("thread") or "").strip() or None,
