@@ -25,7 +25,7 @@ from tests.bench.bench_fleet import fleet
 from tests.e2e.test_alert_delivery import now_ms
 from tests.e2e.test_dashboards_queries import BOARDS, PROMETHEUS, Prometheus, sick, watching
 from tests.support import browser
-from tests.support.dashboard_pixels import Look, Seen, bundle, seen
+from tests.support.dashboard_pixels import WIDTH, Look, Seen, bundle, seen
 from tests.support.dashboard_reading import panels
 from tests.support.health_records import group, wire
 from tests.support.waiting import eventually
@@ -51,6 +51,8 @@ RED, YELLOW, BLUE = (look.PALETTE[name] for name in (look.CRITICAL, look.WARNING
 GREY, GREEN, UNKNOWN = "#CCCCDC", "#73BF69", look.UNKNOWN.upper()
 #: Looks to take pictures of if DASHBOARDS_PICTURES names a folder.
 PICTURES = ("overview", "producers", "consumers", "one client")
+#: Width of a phone's screen in px.
+PHONE = 390
 KINDS = {"stat", "table", "timeseries", "state-timeline", "text", "alertlist"}
 
 
@@ -131,6 +133,20 @@ def pictured(look: Look) -> Look:
     if folder is None or look.name not in PICTURES:
         return look
     return dataclasses.replace(look, picture=Path(folder).resolve() / f"{look.name.replace(' ', '-')}.webp")
+
+
+@pytest.mark.parametrize(("theme", "width"), [("light", WIDTH), ("dark", WIDTH), ("light", PHONE), ("dark", PHONE)])
+def test_every_panel_is_drawn_in_each_theme_and_on_a_phone(fleets: Prometheus, theme: str, width: int) -> None:
+    """With DASHBOARDS_LOOKS=FOLDER, the folder gets a picture of each whole dashboard, to be looked at."""
+    folder, url = os.environ.get("DASHBOARDS_LOOKS"), fleets.url.removesuffix("/api/v1")
+    looks = []
+    for name, board in BOARDS.items():
+        picture = Path(folder).resolve() / f"{name}-{theme}-{width}.webp" if folder else None
+        look = Look(name, board, url, seconds=SECONDS, scrape=INTERVAL_SECONDS, picture=picture)
+        looks.append(dataclasses.replace(look, theme=theme, width=width, short=False))
+    drawn = seen(looks)
+    assert {where: panel["error"] for where, panel in every(drawn, *KINDS) if panel.get("error")} == {}
+    assert len(every(drawn, *KINDS)) == sum(len(list(panels(board))) for board in BOARDS.values())
 
 
 def every(drawn: Mapping[str, list[Seen]], *types: str) -> list[tuple[str, Seen]]:

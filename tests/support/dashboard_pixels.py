@@ -27,7 +27,8 @@ class Look:
     """A dashboard to draw.
 
     `prometheus`: address of the data source, '' for none. `choice`: values of the dashboard's variables. `seconds`:
-    length of the time range that ends at `now`. `scrape`: scrape interval in seconds.
+    length of the time range that ends at `now`. `scrape`: scrape interval in seconds. `theme`: dark or light.
+    `width`: in px; below 769 px Grafana stacks the panels. `picture`: file for a screenshot, its upper part if `short`.
     """
 
     name: str
@@ -37,13 +38,17 @@ class Look:
     seconds: float = 60
     scrape: float = 1
     now: float = 0
+    theme: str = "dark"
+    width: int = WIDTH
     picture: Path | None = None
+    short: bool = True
 
     def asked(self) -> dict[str, Any]:
         """Return the request in the form that the drawing page expects."""
         end = self.now or time.time()
         times = {"from": round((end - self.seconds) * 1000), "to": round(end * 1000), "scrape": self.scrape}
-        given = {"width": WIDTH, "prometheus": self.prometheus, "choice": dict(self.choice), **times}
+        seen = {"width": self.width, "theme": self.theme, "short": self.short}
+        given = {"prometheus": self.prometheus, "choice": dict(self.choice), **times, **seen}
         picture = self.picture and str(self.picture)
         return {"name": self.name, "board": self.board, "asked": given, "picture": picture}
 

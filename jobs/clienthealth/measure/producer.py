@@ -165,6 +165,11 @@ class Stalls(NamedTuple):
     since: Ints
     seconds: Floats
 
+    def alone(self, at: int, lo: int) -> Stalls:
+        """Return the answer for one window, as `Windows.alone` numbers rows."""
+        since = self.since[at : at + 1]
+        return Stalls(np.where(since < 0, since, since - lo), self.seconds[at : at + 1])
+
 
 @per_rows
 def delivered(w: Windows) -> Column:

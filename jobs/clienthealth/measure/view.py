@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, wraps
-from typing import NamedTuple, TypeVar, cast
+from typing import Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, cast, runtime_checkable
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from clienthealth.model.values import option
 
 __all__ = ["MIN_READINGS", "Bools", "Floats", "Ints", "Runs", "Windows"]
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 #: A window with fewer samples allows no verdict by metrics.
@@ -67,6 +68,11 @@ class Runs:
     def __len__(self) -> int:
         return len(self.window)
 
+    def alone(self, at: int, lo: int) -> Runs:
+        """Return the runs of one window, as `Windows.alone` numbers windows and rows."""
+        runs = self.at(self.window == at)
+        return Runs(runs.window - at, runs.first - lo, runs.last - lo, runs.seconds)
+
 
 class Rows(NamedTuple):
     """Samples as a table.
@@ -80,6 +86,14 @@ class Rows(NamedTuple):
     values: Floats
     parts: Parts
     names: Sequence[str]
+
+
+@runtime_checkable
+class Divisible(Protocol):
+    """A result for many windows that can return its part for one of them."""
+
+    def alone(self, at: int, lo: int) -> object:
+        """Return the part of window `at`, whose first row is `lo`, with window and row 0 in place of these."""
 
 
 class Windows:
@@ -106,6 +120,7 @@ class Windows:
         self._columns: dict[str, Column] = {}
         self._of_rows: dict[str, object] = {}
         self._of_windows: dict[Hashable, object] = {}
+        self._whole: tuple[Windows, int] | None = None
 
     def __len__(self) -> int:
         return len(self.lo)
@@ -120,18 +135,14 @@ class Windows:
     def alone(self, at: int) -> Windows:
         """Return one window with a table of its own samples; row r is its r-th sample.
 
-        It keeps cached results of `once` that are arrays, except arrays of row numbers, because its rows are numbered
-        anew.
+        `once` takes over what is known for all windows: arrays that do not name rows, and results with a method
+        `alone`, which numbers their rows anew.
         """
         lo, hi, which = int(self.lo[at]), int(self.hi[at]), int(self._which[at])
         parts = self.parts.at(slice(self.part_begin[lo], self.part_begin[hi]))
         rows = Rows(self.ts[lo:hi], self.values[lo:hi], replace(parts, row=parts.row - lo), self.names)
         single = Windows(self.kind, rows, np.array([0]), np.array([hi - lo]), lambda _: self._about(which))
-        single._of_windows = {
-            name: known[at : at + 1]
-            for name, known in self._of_windows.items()
-            if isinstance(known, np.ndarray) and known.dtype != np.int64
-        }
+        single._whole = self, at
         return single
 
     # -- caches
@@ -148,8 +159,18 @@ class Windows:
         Its arrays have one element per window, unless they are integers, which name rows.
         """
         if name not in self._of_windows:
-            self._of_windows[name] = make()
+            taken = self._taken_over(name)
+            self._of_windows[name] = make() if taken is None else taken
         return cast(T, self._of_windows[name])
+
+    def _taken_over(self, name: Hashable) -> object | None:
+        if self._whole is None:
+            return None
+        whole, at = self._whole
+        known = whole._of_windows.get(name)
+        if isinstance(known, np.ndarray):
+            return None if known.dtype == np.int64 else known[at : at + 1]
+        return known.alone(at, int(whole.lo[at])) if isinstance(known, Divisible) else None
 
     # -- rows
 
@@ -347,7 +368,12 @@ def per_rows(make: Callable[[Windows], T]) -> Callable[[Windows], T]:
     return wraps(make)(lambda w: w.once_for_rows(name, lambda: make(w)))
 
 
-def per_windows(make: Callable[[Windows], T]) -> Callable[[Windows], T]:
-    """Make a function compute its result once for a selection of windows."""
+def per_windows(make: Callable[Concatenate[Windows, P], T]) -> Callable[Concatenate[Windows, P], T]:
+    """Make a function compute its result once for a selection of windows and each set of further arguments."""
     name = f"{make.__module__}.{make.__qualname__}"
-    return wraps(make)(lambda w: w.once(name, lambda: make(w)))
+
+    @wraps(make)
+    def once(w: Windows, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return w.once((name, *args, *kwargs.items()), lambda: make(w, *args, **kwargs))
+
+    return once

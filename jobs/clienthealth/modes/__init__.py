@@ -66,6 +66,10 @@ class Gate(Generic[T]):
 
         return w.once((self.blind, thresholds), made)
 
+    def suspected(self, w: Windows, thresholds: T) -> Bools:
+        """Return `suspects`, evaluated once."""
+        return w.once((self.suspects, thresholds), lambda: self.suspects(w, thresholds))
+
     def reason(self, w: Windows, thresholds: T) -> str | None:
         """Return the reason for one window, None if there is none."""
         text: str = self.reasons(w, thresholds)[0]

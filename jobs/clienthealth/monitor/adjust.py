@@ -95,9 +95,11 @@ def adjust(stage: Stage, verdicts: Sequence[Verdict], context: Context) -> list[
     if stage == "shown":
         known = {verdict.mode for verdict in adjusted}
         adjusted += [Verdict(mode, "unknown") for mode in context.incidents if mode not in known]
+    beside = replace(context, verdicts=adjusted)
     for adjustment in _BY_STAGE[stage]:
-        beside = replace(context, verdicts=adjusted)
         adjusted = [adjustment.apply(verdict, beside) for verdict in adjusted]
+        if adjusted != beside.verdicts:
+            beside = replace(context, verdicts=adjusted)
     return adjusted
 
 

@@ -43,7 +43,7 @@ def gate(mode: LiveMode[T], w: Windows) -> tuple[Bools, list[str]]:
     """
     repeated = repeats(w)
     reasons = np.where(repeated, REPEATS, mode.gate.reasons(w, mode.thresholds))
-    return mode.gate.suspects(w, mode.thresholds) & ~repeated, reasons.tolist()
+    return mode.gate.suspected(w, mode.thresholds) & ~repeated, reasons.tolist()
 
 
 def verdict(mode: FailureMode[T], window: ClientWindow, known: Context = NOTHING_MORE) -> Verdict:

@@ -28,7 +28,7 @@ try {
     results[name] = { panels, broken: broken.splice(0) };
     if (picture) {
       const { height } = await (await page.$("#board")).boundingBox();
-      const clip = { x: 0, y: 0, width: asked.width, height: Math.min(height, HIGH) };
+      const clip = { x: 0, y: 0, width: asked.width, height: asked.short ? Math.min(height, HIGH) : height };
       await page.screenshot({ path: picture, type: "webp", quality: 80, clip });
     }
   }

@@ -8,9 +8,10 @@ import {
   BigValue, BigValueGraphMode, GlobalStyles, PanelChrome, Table, TimeSeries, VizRepeater,
 } from "@grafana/ui";
 
-const theme = data.createTheme({ colors: { mode: "dark" } });
+let theme = data.createTheme({ colors: { mode: "dark" } }); // set by each drawing
 const BESIDE = 8; // between panels, as in Grafana, px
 const ROW = 38; // a row of the grid with its margin, px
+const NARROW = 769; // below this width Grafana stacks panels in one column, px
 const SCRAPE_SECONDS = 15;
 // Largest share of a panel for an axis; longer names are cut (UPlotAxisBuilder).
 const AXIS_SHARE = 0.4;
@@ -215,7 +216,17 @@ function placed(board, width) {
     put(panel.gridPos, panel, lower);
     for (const inner of panel.panels ?? []) put(inner.gridPos, inner, lower);
   }
-  return list;
+  return width < NARROW ? stacked(list, width) : list;
+}
+
+/** Panels below one another at full width, in reading order. */
+function stacked(list, width) {
+  let top = 0;
+  return [...list].sort((a, b) => a.top - b.top || a.left - b.left).map((one) => {
+    const below = { ...one, left: 0, top, width };
+    top += one.height + BESIDE;
+    return below;
+  });
 }
 
 async function settled() {
@@ -295,6 +306,8 @@ class Guard extends React.Component {
 }
 
 globalThis.draw = async (board, asked) => {
+  theme = data.createTheme({ colors: { mode: asked.theme } });
+  document.body.style.cssText = `background:${theme.colors.background.canvas};color:${theme.colors.text.primary}`;
   const replace = replacing(asked, board);
   const from = data.dateTime(asked.from), to = data.dateTime(asked.to);
   const timeRange = { from, to, raw: { from, to } };

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from clienthealth.measure.client_window import ClientWindow
 from clienthealth.measure.columns import Bools, Floats, Ints
 from clienthealth.measure.producer import delivered, stalls
-from clienthealth.measure.view import Windows
+from clienthealth.measure.view import Windows, per_windows
 from clienthealth.model.readings import LogEvent
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import count_of, elapsed, percent, quoted
@@ -124,6 +125,7 @@ def stalled(w: Windows, limits: Thresholds) -> Bools:
     return suspected
 
 
+@per_windows
 def net(w: Windows) -> Floats:
     """Return how many more records were delivered than failed over each window; NaN if unknown.
 
@@ -136,6 +138,7 @@ def net(w: Windows) -> Floats:
     return np.where(acknowledged, grown, grown - failed)
 
 
+@per_windows
 def refused(w: Windows, limits: Thresholds) -> Bools:
     """True if brokers refuse each record until it expires: many retries, and as many failures as deliveries."""
     failed, retried = (np.nan_to_num(w.grown(name)) for name in ("record-error-total", "record-retry-total"))
@@ -150,22 +153,24 @@ def frozen(w: Windows, limits: Thresholds) -> Bools:
     return w.last("select-total") - before < limits.min_select_growth
 
 
-def living(w: Windows, limits: Thresholds) -> tuple[Bools, Bools]:
-    """Return two flags per window: records wait too long with a running I/O thread, or with a stuck I/O thread."""
+#: Whether records wait too long: they do not, or the I/O thread runs meanwhile, or it is stuck.
+NO_WAIT, LIVING, STUCK = 0, 1, 2
 
-    def made() -> tuple[Bools, Bools]:
-        waits = stalled(w, limits)
-        stuck = waits.copy()
-        if waits.any():
-            stuck[waits] = frozen(w.at(waits), limits)
-        return waits & ~stuck, stuck
 
-    return w.once(f"delivery: living {limits}", made)
+@per_windows
+def io_thread(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
+    """Return NO_WAIT, LIVING or STUCK for each window."""
+    waits = stalled(w, limits)
+    state = waits.astype(np.int8)
+    if waits.any():
+        state[waits] = np.where(frozen(w.at(waits), limits), STUCK, LIVING)
+    return state
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
     """True if records wait too long while the I/O thread runs, or each of them is refused until it expires."""
-    return living(w, thresholds)[0] | refused(w, thresholds)
+    waits: Bools = io_thread(w, thresholds) == LIVING
+    return waits | refused(w, thresholds)
 
 
 BLIND_COUNTS = "the client does not count what it sent"
@@ -182,7 +187,7 @@ def blind(w: Windows, thresholds: Thresholds) -> Texts:
         len(w),
         (BLIND_COUNTS, ~w.reported(delivered(w))),
         (BLIND_WAITING, ~load),
-        (BLIND_FROZEN, living(w, thresholds)[1]),
+        (BLIND_FROZEN, io_thread(w, thresholds) == STUCK),
         (FAILING, (since >= 0) & (grown_since(w, "record-error-total", since) > 0)),
     )
 
@@ -194,9 +199,9 @@ GATE = Gate(blind, suspects)
 
 
 def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    if not suspects(w, limits)[0]:
+    if not GATE.suspected(w, limits)[0]:
         return []
-    if not living(w, limits)[0][0]:
+    if io_thread(w, limits)[0] != LIVING:
         return [_refusals(window, w)]
     since, seconds = stalls(w)
     first, last = window.readings[since[0]], window.readings[-1]

@@ -11,7 +11,7 @@ import numpy as np
 from clienthealth.measure.client_window import ClientWindow
 from clienthealth.measure.columns import Bools, Column, Floats, Ints
 from clienthealth.measure.producer import used_ratios
-from clienthealth.measure.view import Runs, Windows, per_rows
+from clienthealth.measure.view import Runs, Windows, per_rows, per_windows
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import count_of, elapsed, percent, quoted, size
 from clienthealth.modes import MIN_READINGS, Gate, Limits, LiveMode, Texts, first_reason, flagged, mode_file
@@ -111,7 +111,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
         cause = "poll-not-called"
     elif refused and not measured:
         cause = "flush-refused"
-    held_seconds = _held_for(w, window, thresholds)
+    held_seconds = _held_for(w, window, thresholds) if measured else None
     detail = {
         "cause": cause,
         "thrown": thrown,
@@ -153,9 +153,10 @@ class Frozen(NamedTuple):
     timeout: Floats
 
 
+@per_windows
 def _still(w: Windows) -> Runs:
     """Return the runs of samples with an unchanged `select-total`; `blind` and `suspects` use them."""
-    return w.once("deadlock: unchanged", lambda: w.still("select-total"))
+    return w.still("select-total")
 
 
 def frozen(w: Windows, limits: Thresholds) -> Frozen:
@@ -220,6 +221,7 @@ def unserved(w: Windows, limits: Thresholds) -> Bools:
     return rising & ~w.rose("record-ack-total") & (w.grown("reply-queue") >= limits.min_reply_growth)
 
 
+@per_windows
 def inside(w: Windows) -> Floats:
     """Return how long (s) a callback has run at the last sample, by the client's own clock, while records wait.
 
@@ -273,6 +275,8 @@ GATE = Gate(blind, suspects)
 
 
 def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
+    if not GATE.suspected(w, limits)[0]:
+        return []
     facts = _standing(window, w, limits) + _without_rate(window, w, limits)
     if (seconds := inside(w)[0]) >= limits.suspect_inside_seconds:
         last = window.readings[-1]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from clienthealth.measure.client_window import ClientWindow
 from clienthealth.measure.columns import Bools, Column, Floats
-from clienthealth.measure.view import Windows
+from clienthealth.measure.view import Windows, per_windows
 from clienthealth.model.readings import LogEvent, Thread, ThreadDump
 from clienthealth.model.values import grouped
 from clienthealth.model.verdicts import Verdict
@@ -79,7 +79,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     same_call = _same_call(window, failed, waits)
     sends_logged, sends_counted = _sends(failed), _sends_counted(window, w)
     facts = _logged(failed, thresholds) + _dumped(waits, same_call, thresholds)
-    sends = bool(w.rose("record-send-total")[0])
+    sends = bool(sent_any(w)[0])
     if waits or failed or not sends:
         for topic, lines in topics.items():
             text = f"the brokers answered {_error(lines[-1])} for topic {topic} {len(lines)} times in "
@@ -124,10 +124,11 @@ def _sends_counted(window: ClientWindow, w: Windows) -> Happened:
 
     Returns nothing if the buffer holds or the client sent records: other records may then have failed.
     """
-    sent = dict(increases(window, "record-send-total"))
-    if not w.reported("record-send-total")[0] or w.max(_used(w))[0] > 0:
+    failed = increases(window, "record-error-total")
+    if not failed or not w.reported("record-send-total")[0] or w.max(_used(w))[0] > 0:
         return []
-    return [(ts, failed) for ts, failed in increases(window, "record-error-total") if ts not in sent]
+    sent = dict(increases(window, "record-send-total"))
+    return [(ts, number) for ts, number in failed if ts not in sent]
 
 
 def _waits(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Held]:
@@ -268,8 +269,6 @@ def _attempts(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
 
     A client that has sent before has its metadata; its outage is judged by delivery-stalled.
     """
-    if w.max("record-send-total")[0] > 0:
-        return []
     rejected = events(window, AUTHENTICATION, TLS)
     bootstraps = [e for e in events(window, UNREACHABLE, CONNECTION_FAILED) if e.captures.get("node", "-")[:1] == "-"]
     for lines, what, least in (
@@ -277,7 +276,8 @@ def _attempts(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
         (bootstraps, "no bootstrap broker answered", limits.min_attempts_seconds),
     ):
         times, seconds = sum(line.repeats for line in lines), spanned(lines)
-        if lines and times >= limits.min_topic_errors and seconds >= least:
+        often = lines and times >= limits.min_topic_errors and seconds >= least
+        if often and not w.max("record-send-total")[0] > 0:
             text = f"{what}, {times} times in {elapsed(seconds)}, and nothing is known to be sent"
             return [Fact.of("log", lines[-1], f"{text}: {quoted(lines[-1].text)}", since=lines[0])]
     return []
@@ -300,6 +300,13 @@ def unsent(w: Windows) -> Windows:
     return since
 
 
+@per_windows
+def sent_any(w: Windows) -> Bools:
+    """True if the total of sent records rose."""
+    return w.rose("record-send-total")
+
+
+@per_windows
 def failing(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
     """Return why sends fail (NEVER, RENEWED, DISCONNECTED) while none succeeds and the buffer has room, else 0.
 
@@ -365,7 +372,7 @@ BLIND_METADATA = "nothing was sent, the client has no metadata yet, and neither 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
     """Return why metrics cannot decide (nothing was sent, for an unknown reason), '' if they can."""
-    silent = ~w.rose("record-send-total")
+    silent = ~sent_any(w)
     unlogged = silent.copy()
     unlogged[silent] = ~w.has_log_data(np.flatnonzero(silent))
     age = w.once_for_rows("metadata known", lambda: _young(w.col("metadata-age")))
