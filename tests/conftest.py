@@ -7,6 +7,8 @@ files: each process runs the files that it claims first.
 from __future__ import annotations
 
 import gc
+import os
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -20,6 +22,12 @@ if TYPE_CHECKING:
     from deploy.demo.broker import Broker
 
 
+#: Number of files whose CPU time a run prints; CPU seconds by file; those of this process up to its last test.
+DEAREST = 12
+_cpu_seconds: Counter[str] = Counter()
+_cpu_before = sum(os.times()[:4])
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option through which `tests.stages` lets processes share a layer."""
     parser.addoption("--claims", type=Path, help="a folder in which processes claim the files of tests that they run")
@@ -30,6 +38,7 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000)
+    _spend("(collection)")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -37,6 +46,25 @@ def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
     """Skip a test if another process has claimed its file."""
     claims = item.config.getoption("--claims")
     return None if claims is None or _claimed(claims / item.path.name) else True
+
+
+def pytest_runtest_logfinish(location: tuple[str, int | None, str]) -> None:
+    """Add the CPU time since the last test to that of the test's file."""
+    _spend(Path(location[0]).name)
+
+
+def _spend(what: str) -> None:
+    """Count the CPU time since the last call, that of ended child processes included, for `what`."""
+    global _cpu_before
+    now = sum(os.times()[:4])
+    _cpu_seconds[what] += now - _cpu_before
+    _cpu_before = now
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name the files that took most CPU time; durations by the clock say little while stages run side by side."""
+    dearest = _cpu_seconds.most_common(DEAREST)
+    terminalreporter.write_line("CPU s: " + ", ".join(f"{name} {cpu:.1f}" for name, cpu in dearest))
 
 
 @cache
