@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 #: Number of files whose CPU time a run prints; CPU seconds by file; those of this process up to its last test.
 DEAREST = 12
-_cpu_seconds: Counter[str] = Counter()
+_cpu_seconds: defaultdict[str, float] = defaultdict(float)
 _cpu_before = sum(os.times()[:4])
 
 
@@ -63,7 +63,7 @@ def _spend(what: str) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Name the files that took most CPU time; durations by the clock say little while stages run side by side."""
-    dearest = _cpu_seconds.most_common(DEAREST)
+    dearest = sorted(_cpu_seconds.items(), key=lambda item: -item[1])[:DEAREST]
     terminalreporter.write_line("CPU s: " + ", ".join(f"{name} {cpu:.1f}" for name, cpu in dearest))
 
 
