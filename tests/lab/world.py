@@ -223,7 +223,8 @@ def _quota(change: str) -> Callable[[Scene], None]:
     def set_quota(scene: Scene) -> None:
         server = ["--bootstrap-server", scene.world.broker.bootstrap_servers]
         clients = ["--alter", change, "--entity-type", "clients", "--entity-default"]
-        command = java_command("broker", 64, "kafka.admin.ConfigCommand", *server, *clients)
+        # The jars of newer brokers do not contain the command.
+        command = java_command("broker-3.9", 64, "kafka.admin.ConfigCommand", *server, *clients)
         subprocess.run(command, capture_output=True, check=True)
 
     return set_quota
