@@ -36,7 +36,7 @@ from tests.support.waiting import WAIT_SECONDS, eventually
 
 pytestmark = pytest.mark.long
 
-TOOLS = jars.JarSet(("org.apache.kafka:kafka-tools:4.1.2",), without=("*:*",))
+TOOLS = jars.JarSet(("org.apache.kafka:kafka-tools:4.4.0",), without=("*:*",))
 #: Main classes of Kafka 4.1's scripts.
 SCRIPTS = {
     "kafka-topics.sh": "org.apache.kafka.tools.TopicCommand",
