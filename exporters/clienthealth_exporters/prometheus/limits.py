@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clienthealth.model.tables import table
-from clienthealth.settings.fields import DEFAULT, Checked, Section
+from clienthealth.settings.fields import DEFAULT, Section, Stated
 
 _FILE = Path(__file__).with_suffix(".toml")
 
 
-@dataclass(frozen=True)
-class Limits(Checked, of=Section(_FILE.name, table(_FILE))):
+class Limits(Stated, of=Section(_FILE.name, table(_FILE))):
     """The limits. Shares are 0 to 1, times are in seconds; numbers are numbers of clients."""
 
     buffer_used_ratio: float = DEFAULT

@@ -241,7 +241,6 @@ class Limits(Checked):
 
     def __init_subclass__(cls, *, of: ModeFile) -> None:
         super().__init_subclass__(of.thresholds)
-        dataclass(frozen=True)(cls)
         try:
             cls()
         except SettingsError as error:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from clienthealth.model.errors import SettingsError
 from clienthealth.model.tables import table
-from clienthealth.settings.fields import DEFAULT, Checked, Section
+from clienthealth.settings.fields import DEFAULT, Section, Stated
 
 _FILE = "settings.toml"
 #: Name of a section → what `settings.toml` states of it.
@@ -21,14 +21,12 @@ STATED = {
 }
 
 
-@dataclass(frozen=True)
-class KafkaSettings(Checked, of=STATED["kafka"]):
+class KafkaSettings(Stated, of=STATED["kafka"]):
     bootstrap_servers: str = DEFAULT
     options: dict[str, str] = DEFAULT
 
 
-@dataclass(frozen=True)
-class TopicSettings(Checked, of=STATED["topics"]):
+class TopicSettings(Stated, of=STATED["topics"]):
     metrics: tuple[str, ...] = DEFAULT
     logs: tuple[str, ...] = DEFAULT
     health: str = DEFAULT
@@ -44,8 +42,7 @@ class TopicSettings(Checked, of=STATED["topics"]):
             yield f"services names {topic}, which is not a topic of metrics or logs"
 
 
-@dataclass(frozen=True)
-class MonitorSettings(Checked, of=STATED["monitor"]):
+class MonitorSettings(Stated, of=STATED["monitor"]):
     cluster: str = DEFAULT
     checkpoint: str = DEFAULT
     history: str = DEFAULT
@@ -73,20 +70,17 @@ class MonitorSettings(Checked, of=STATED["monitor"]):
     metrics_port: int = DEFAULT
 
 
-@dataclass(frozen=True)
-class SparkSettings(Checked, of=STATED["spark"]):
+class SparkSettings(Stated, of=STATED["spark"]):
     options: dict[str, str] = DEFAULT
 
 
-@dataclass(frozen=True)
-class AbsenceSettings(Checked, of=STATED["absence"]):
+class AbsenceSettings(Stated, of=STATED["absence"]):
     min_gap_seconds: int = DEFAULT
     watermark_seconds: int = DEFAULT
     shown_seconds: int = DEFAULT
 
 
-@dataclass(frozen=True)
-class LagSettings(Checked, of=STATED["lag"]):
+class LagSettings(Stated, of=STATED["lag"]):
     window_seconds: int = DEFAULT
     slide_seconds: int = DEFAULT
     min_commits: int = DEFAULT
@@ -97,8 +91,7 @@ class LagSettings(Checked, of=STATED["lag"]):
     allowed_lag: dict[str, int] = DEFAULT
 
 
-@dataclass(frozen=True)
-class IdentitySettings(Checked, of=STATED["identity"]):
+class IdentitySettings(Stated, of=STATED["identity"]):
     otlp_client_id: tuple[str, ...] = DEFAULT
     otlp_service: tuple[str, ...] = DEFAULT
     otlp_instance: tuple[str, ...] = DEFAULT
@@ -108,8 +101,7 @@ class IdentitySettings(Checked, of=STATED["identity"]):
     push_hosts: tuple[str, ...] = DEFAULT
 
 
-@dataclass(frozen=True)
-class RegistrySettings(Checked, of=STATED["registry"]):
+class RegistrySettings(Stated, of=STATED["registry"]):
     """A schema registry, where topics are written by its serializers (Avro, protobuf)."""
 
     url: str = DEFAULT
@@ -122,8 +114,7 @@ class RegistrySettings(Checked, of=STATED["registry"]):
     patience_seconds: float = DEFAULT
 
 
-@dataclass(frozen=True)
-class PrometheusSettings(Checked, of=STATED["prometheus"]):
+class PrometheusSettings(Stated, of=STATED["prometheus"]):
     host: str = DEFAULT
     port: int = DEFAULT
     ttl_seconds: int = DEFAULT
@@ -143,8 +134,7 @@ class PrometheusSettings(Checked, of=STATED["prometheus"]):
     incident_webhook_secret_file: str = DEFAULT
 
 
-@dataclass(frozen=True)
-class JvmSettings(Checked, of=STATED["jvm"]):
+class JvmSettings(Stated, of=STATED["jvm"]):
     targets: tuple[str, ...] = DEFAULT
     interval_seconds: float = DEFAULT
     timeout_seconds: float = DEFAULT
@@ -155,8 +145,7 @@ class JvmSettings(Checked, of=STATED["jvm"]):
     password_file: str = DEFAULT
 
 
-@dataclass(frozen=True)
-class GroupSettings(Checked, of=STATED["groups"]):
+class GroupSettings(Stated, of=STATED["groups"]):
     include: str = DEFAULT
     exclude: str = DEFAULT
     interval_seconds: float = DEFAULT
@@ -169,20 +158,17 @@ class GroupSettings(Checked, of=STATED["groups"]):
     service: str = DEFAULT
 
 
-@dataclass(frozen=True)
-class LinkSettings(Checked, of=STATED["links"]):
+class LinkSettings(Stated, of=STATED["links"]):
     runbooks: str = DEFAULT
     dashboards: str = DEFAULT
     status_page: str = DEFAULT
 
 
-@dataclass(frozen=True)
-class OwnerSettings(Checked, of=STATED["owners"]):
+class OwnerSettings(Stated, of=STATED["owners"]):
     files: tuple[str, ...] = DEFAULT
 
 
-@dataclass(frozen=True)
-class ReviewSettings(Checked, of=STATED["review"]):
+class ReviewSettings(Stated, of=STATED["review"]):
     out: str = DEFAULT
     histories: dict[str, str] = DEFAULT
     slo_target: float = DEFAULT

@@ -202,7 +202,7 @@ def complaint(section: type, values: Mapping[str, Any]) -> tuple[str, str] | Non
 
 @dataclass(frozen=True)
 class Checked:
-    """Base class of settings: a frozen dataclass that checks its values when created. Raises SettingsError.
+    """Base class of settings, which are frozen dataclasses that check their values. Raises SettingsError.
 
     `of`: the section of a TOML file from which a subclass gets its defaults.
     """
@@ -214,6 +214,7 @@ class Checked:
                 default, metadata = setting.default, {"setting": setting}
                 of_table = {"default_factory": default.copy} if isinstance(default, dict) else {"default": default}
                 setattr(cls, name, dataclasses.field(**of_table, metadata=metadata))
+        dataclass(frozen=True)(cls)
 
     def __post_init__(self) -> None:
         wrong = complaint(type(self), vars(self))
@@ -223,6 +224,11 @@ class Checked:
     def contradictions(self) -> Iterable[str]:
         """Yield an error message for valid values that contradict each other, without the section's name."""
         return ()
+
+
+@typing.dataclass_transform(frozen_default=True)
+class Stated(Checked):
+    """Base of settings classes; with `DEFAULT` as their values in the class, type checkers know the parameters."""
 
 
 def _shown(number: float | str | None) -> str:
