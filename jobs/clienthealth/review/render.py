@@ -11,7 +11,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 
 import clienthealth.review as package
@@ -94,14 +94,7 @@ def _texts() -> Environment:
             return value
         return Markup(_MARKDOWN.sub(r"\\\1", re.sub(r"[\r\n\t]+", " ", str(value))))
 
-    texts = Environment(
-        loader=PackageLoader(_PACKAGE, ""),
-        autoescape=True,
-        finalize=escaped,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    texts = templates(_PACKAGE).overlay(autoescape=True, finalize=escaped)
     texts.globals.update(_names(), numeric=lambda names: [f"#{name}" for name in names])
     texts.filters["address"] = lambda url: Markup(re.sub(r"[\s()<>|\\]", lambda sign: f"%{ord(sign[0]):02X}", url))
     return texts

@@ -8,11 +8,10 @@ import textwrap
 from collections.abc import Mapping
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from clienthealth.configuration import load
 from clienthealth.model.errors import InputError
 from clienthealth.modes import Mode, modes
+from clienthealth.platform.html_page import templates
 from clienthealth.settings.fields import keys
 
 COLUMNS = 80
@@ -84,10 +83,4 @@ def explanation(mode: Mode, overrides: Mapping[str, float]) -> dict[str, Any]:
 
 def text(explained: Mapping[str, Any]) -> str:
     """Format the explanation for a person, 80 columns wide."""
-    texts = Environment(
-        loader=PackageLoader("clienthealth.ops.cli", ""),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return texts.get_template("explain.txt.j2").render(explained)
+    return templates("clienthealth.ops.cli").get_template("explain.txt.j2").render(explained)
