@@ -56,7 +56,8 @@ def main() -> None:
 
     def changed() -> None:
         states.put(*records[0])
-        exporter.metrics()
+        for _ in exporter.metrics():
+            pass
 
     timed("page after a change", changed)
     with Server(PrometheusSettings(port=0), exporter, PROBES) as server:
@@ -98,7 +99,7 @@ class Plain(Collector):
                 client = record.client
                 scope = {
                     "client": (client.service, client.host, client.instance, client.client_id),
-                    "group": (client.instance, client.client_id),
+                    "group": (client.instance, client.client_id, client.version),
                     "partition": (client.instance,),
                 }[family.scope]
                 assert len(scope) == len(SCOPES[family.scope])

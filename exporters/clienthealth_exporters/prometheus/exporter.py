@@ -26,7 +26,7 @@ from clienthealth.model.clients import Client
 from clienthealth.platform import html_page
 from clienthealth.platform.locations import Reread
 from clienthealth.platform.stopping import stop_event
-from clienthealth.platform.web import Packed, Page, Request, Response, Server, probe
+from clienthealth.platform.web import Request, Response, Server, probe
 from clienthealth.settings import Settings
 from clienthealth_exporters.prometheus import api, exposition, services, status_page
 from clienthealth_exporters.prometheus.client_card import address
@@ -79,7 +79,6 @@ class Exporter:
     clock: Callable[[], float] = time.time
     idle: Callable[[], float] = lambda: 0.0
     _complete: bool = False
-    _making: threading.Lock = field(default_factory=threading.Lock)
     _dropped: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
@@ -88,7 +87,6 @@ class Exporter:
         files = self.settings.owners.files
         self._owners = Reread("owners", files, lambda: read_owners(files))
         self._facets: tuple[list[State] | None, Owners, Facets] = (None, Owners(), {})
-        self._made: tuple[list[State] | None, Owners, Packed, dict[str, int]] = (None, Owners(), Packed.pack(()), {})
 
     def __call__(self, request: Request) -> Response:
         match request.path:
@@ -132,14 +130,28 @@ class Exporter:
                 return Response(runbook)
         return Response("not found\n", "text/plain", HTTPStatus.NOT_FOUND)
 
-    def metrics(self) -> Page:
-        """Return the page for Prometheus. Before the whole topic is read it shows the exporter alone."""
-        trouble = self.trouble()
+    def metrics(self) -> Iterator[bytes]:
+        """Return the page for Prometheus in pieces. Before the whole topic is read it shows the exporter alone."""
+        trouble, lacking = self.trouble(), dict[str, int]()
         self._complete = self._complete or trouble is None
-        kept = Packed.pack(())
-        if self._complete:
-            kept, lacking = self._clients()
-            self._dropped.update(lacking)
+        clients = self._clients(lacking) if self._complete else ()
+        return (text.encode("utf-8", "replace") for text in itertools.chain(clients, self._own(trouble, lacking)))
+
+    def prepare(self) -> None:
+        """Make the lines of all clients before the exporter is ready; 20,000 clients take 4 s of CPU."""
+        self.states.shown(self.states.live(), self.settings.prometheus.max_series_per_metric, {})
+
+    def _clients(self, lacking: dict[str, int]) -> Iterator[str]:
+        """Yield the part of the page on clients, groups and services; `lacking` gets the missing series by metric."""
+        states, cap = self.states.live(), self.settings.prometheus.max_series_per_metric
+        yield from exposition.page(self.states.shown(states, cap, lacking), cap, lacking)
+        yield from self._rendered(services.samples(states))
+        cluster = self.settings.prometheus.cluster_name
+        yield from self._rendered(services.owners_of(states, self._owners.current(), cluster))
+
+    def _own(self, trouble: str | None, lacking: Mapping[str, int]) -> Iterator[str]:
+        """Yield the metrics of the exporter itself, once `lacking` is complete."""
+        self._dropped.update(lacking)
         left_out = Counter({EVERYBODY: self.states.left_out}) if self.states.left_out else Counter[str]()
         dropped: list[Sample] = [((name,), count) for name, count in sorted((self._dropped + left_out).items())]
         newest: list[Sample] = [((subject,), at) for subject, at in self.states.newest_of.items()]
@@ -150,30 +162,7 @@ class Exporter:
             "exporter_newest_record_timestamp_seconds": newest,
             "exporter_owners_read": [((), int(self._owners.readable))] if self.settings.owners.files else [],
         }
-        families = ((METRICS[f"kafka_client_health_{name}"], samples) for name, samples in own.items())
-        return Page(kept, "".join(self._rendered(families)))
-
-    def prepare(self) -> None:
-        """Make the lines of all clients before the exporter is ready; 20,000 clients take 4 s of CPU."""
-        self._clients()
-
-    def _clients(self) -> tuple[Packed, Mapping[str, int]]:
-        """Return the lines on clients, groups and services, and the number of missing series by metric.
-
-        They are made anew only after a change, and shared by all requests.
-        """
-        with self._making:
-            states, owners = self.states.live(), self._owners.current()
-            made, made_for, kept, lacking = self._made
-            if made is not states or made_for is not owners:
-                lacking = {}
-                cap = self.settings.prometheus.max_series_per_metric
-                clients = exposition.page(self.states.shown(states, cap, lacking), cap, lacking)
-                owned = services.owners_of(states, owners, self.settings.prometheus.cluster_name)
-                sums = self._rendered(services.samples(states))
-                kept = Packed.pack(itertools.chain(clients, sums, self._rendered(owned)))
-                self._made = (states, owners, kept, lacking)
-            return kept, lacking
+        yield from self._rendered((METRICS[f"kafka_client_health_{name}"], samples) for name, samples in own.items())
 
     def _rendered(self, metrics: Iterable[tuple[Family, list[Sample]]]) -> Iterator[str]:
         """Yield the text of the metrics that do not belong to a client; a metric without samples has no text."""

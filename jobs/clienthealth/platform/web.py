@@ -18,7 +18,6 @@ import io
 import logging
 import re
 import socket
-import struct
 import threading
 import time
 import zlib
@@ -59,64 +58,7 @@ _BUSY = (
     "Content-Length: 0\r\nConnection: close\r\n\r\n"
 ).encode()
 _PIECE_BYTES = 65_536
-_HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x04\xff"
-_LEVEL = 1
-#: Compressed bytes to unpack at a time: usually about 40 kB of lines, 4 MB at most.
-_FED_BYTES = 4_096
 _GZIP = re.compile(r"\bgzip\b(?!\s*;\s*q=0(\.0*)?\s*(,|$))", re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class Packed:
-    """A deflated page to which more can be appended; `crc` and `size` are those of the plain bytes."""
-
-    body: bytes
-    crc: int
-    size: int
-
-    @classmethod
-    def pack(cls, blocks: Iterable[str]) -> Packed:
-        """Compress blocks of text into a page; at most one block is held uncompressed."""
-        packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
-        body, crc, size = bytearray(), 0, 0
-        for block in blocks:
-            plain = block.encode("utf-8", "replace")
-            body += packer.compress(plain)
-            crc, size = zlib.crc32(plain, crc), size + len(plain)
-        body += packer.flush(zlib.Z_FULL_FLUSH)
-        return cls(bytes(body), crc, size)
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """A kept page and the text appended to it."""
-
-    kept: Packed
-    appended: str
-
-    @property
-    def size(self) -> int:
-        """Return the size of the whole page, uncompressed."""
-        return self.kept.size + len(self._appended)
-
-    def __iter__(self) -> Iterator[bytes]:
-        """Yield the page in pieces, uncompressed."""
-        unpacker = zlib.decompressobj(-zlib.MAX_WBITS)
-        body = memoryview(self.kept.body)
-        for start in range(0, len(body), _FED_BYTES):
-            yield unpacker.decompress(body[start : start + _FED_BYTES])
-        yield self._appended
-
-    def gzip(self) -> tuple[bytes, ...]:
-        """Return the page as gzip without a copy of the kept part."""
-        last = zlib.compressobj(_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
-        tail = last.compress(self._appended) + last.flush()
-        check = struct.pack("<II", zlib.crc32(self._appended, self.kept.crc), self.size & 0xFFFFFFFF)
-        return _HEADER, self.kept.body, tail + check
-
-    @property
-    def _appended(self) -> bytes:
-        return self.appended.encode("utf-8", "replace")
 
 
 @dataclass(frozen=True)
@@ -130,7 +72,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Response:
-    """A response. A large body is a kept page, or is produced in pieces while it is sent."""
+    """A response. A large body is produced in pieces while it is sent."""
 
     body: str | Iterable[bytes]
     content_type: str = "text/html; charset=utf-8"
@@ -319,9 +261,9 @@ class _Handler(BaseHTTPRequestHandler):
             if packed := packed and len(pieces[0]) > _COMPRESS_FROM:
                 pieces = tuple(_gzipped(pieces))
         elif packed:
-            pieces = pieces.gzip() if isinstance(pieces, Page) else _gzipped(pieces)
-        if isinstance(pieces, tuple | Page):
-            length = pieces.size if isinstance(pieces, Page) else sum(map(len, pieces))
+            pieces = _gzipped(pieces)
+        if isinstance(pieces, tuple):
+            length = sum(map(len, pieces))
         headers = {"Content-Type": response.content_type, "Vary": "Accept-Encoding"}
         headers |= {**SECURITY_HEADERS, **response.headers, **({"Content-Encoding": "gzip"} if packed else {})}
         chunked = length is None and self.request_version == "HTTP/1.1"
