@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 
 import msgspec
+import pytest
 
 from clienthealth.model.clients import Client
 from clienthealth.model.verdicts import Count, Evidence, Status, Verdict
-from clienthealth.monitor.incidents import Incidents, OpenIncident
+from clienthealth.monitor.incidents import Departure, Incidents, OpenIncident
+from clienthealth.monitor.recovery import without_explained
 from clienthealth.monitor.window_verdicts import merged
 
 CLIENT = Client("orders", "web-7", "web-7:31337", "order-producer", "producer")
@@ -57,21 +59,16 @@ def test_it_closes_when_a_later_window_is_fine_and_not_on_an_older_or_unknown_on
     assert not list(book.all)
 
 
-def test_a_client_that_returns_withdraws_verdicts_on_its_absence() -> None:
-    book = Incidents()
-    book.judged(CLIENT, [verdict("suspected", 100_000, mode="producer-not-closed")], end_ms=100_000)
-    assert book.returned(CLIENT.key, "producer-not-closed", ts_ms=100_000) == []
-    withdrawn = book.returned(CLIENT.key, "producer-not-closed", ts_ms=160_000)
-    assert [(c.change, c.ts_ms) for c in withdrawn] == [("withdrawn", 160_000)]
-
-
 def test_what_a_client_suffered_from_is_over_when_it_has_gone() -> None:
     book = Incidents()
     book.judged(CLIENT, [verdict("confirmed", 40_000)], end_ms=60_000)
     book.judged(CLIENT, [verdict("confirmed", 60_000, mode="producer-not-closed")], end_ms=60_000)
-    closed = book.ended(CLIENT.key, MODE, 70_000)
-    assert [(c.verdict.mode, c.change, c.ts_ms) for c in closed] == [(MODE, "closed", 70_000)]
-    assert book.ended(CLIENT.key, MODE, 70_000) == []
+    gone = Departure(departed_ms=60_000, heard_ms=65_000, offset_ms=0, alone=True)
+    noted = book.departed(book.of_client(CLIENT.key)[MODE], gone, {"lost_records": [3, 4]})
+    assert (noted.departed_ms, noted.heard_ms, noted.verdict.detail) == (60_000, 65_000, {"lost_records": [3, 4]})
+    closed = book.close(noted, "closed", 70_000)
+    assert (closed.verdict.mode, closed.change, closed.ts_ms) == (MODE, "closed", 70_000)
+    assert closed.verdict.detail == {"lost_records": [3, 4]}
     assert set(book.of_client(CLIENT.key)) == {"producer-not-closed"}
 
 
@@ -88,12 +85,15 @@ def test_what_is_over_is_closed_by_the_clock_of_its_client() -> None:
     assert [(c.change, c.ts_ms) for c in closed] == [("closed", 290_000)]
 
 
-def test_what_another_fault_explains_was_no_fault_of_its_own() -> None:
+@pytest.mark.parametrize(("status", "change"), [("suspected", "withdrawn"), ("confirmed", "closed")])
+def test_what_another_fault_explains_was_no_fault_of_its_own(status: Status, change: str) -> None:
+    """A deadlock in callbacks also stalls deliveries; a long poll is nothing that it explains."""
     book = Incidents()
-    book.judged(CLIENT, [verdict("suspected", 40_000), verdict("confirmed", 40_000, mode="another")], end_ms=60_000)
-    assert [c.change for c in book.explained(CLIENT.key, MODE, 70_000)] == ["withdrawn"]
-    assert [c.change for c in book.explained(CLIENT.key, "another", 70_000)] == ["closed"]
-    assert book.explained(CLIENT.key, MODE, 80_000) == []
+    found: dict[str, Status] = {MODE: "confirmed", "delivery-stalled": status, "consumer-stalled": "confirmed"}
+    book.judged(CLIENT, [verdict(found[mode], 40_000, mode=mode) for mode in found], end_ms=60_000)
+    over = without_explained(book, CLIENT.key, 70_000)
+    assert [(c.verdict.mode, c.change, c.ts_ms) for c in over] == [("delivery-stalled", change, 70_000)]
+    assert without_explained(book, CLIENT.key, 80_000) == []
 
 
 def test_ok_does_not_close_what_shows_no_recovery() -> None:

@@ -360,9 +360,9 @@ class _Judgement:
         if self.collected is not None:
             self.collected.append((client, list(overlapped(judged))))
             return self.collected[-1][1][-1][1]
-        for mode in self.modes.values():
-            if mode.absence:
-                self.changes += self.incidents.returned(client.key, mode.id, seen)
+        for incident in [*self.incidents.of_client(client.key).values()]:
+            if self.modes[incident.verdict.mode].absence and seen > incident.seen_ms:
+                self.changes.append(self.incidents.close(incident, "withdrawn", seen))
         verdicts: list[Verdict] = []
         first = min(1, len(judged) - 1)
         for number, (end, verdicts) in enumerate(overlapped(judged), first):

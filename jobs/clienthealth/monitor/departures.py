@@ -141,14 +141,15 @@ def _left_open(
         # The client reports no metrics any more, but its process lives: enter the verdicts on the missing data.
         changes += state.incidents.judged(seen.client, silent, lived_ms, offset)
     about_its_end = {verdict.mode for verdict in of_end}
-    left = [mode for mode in state.incidents.of_client(key) if mode not in about_its_end]
-    for mode in left:
-        explained = [v for v in of_end if v.mode in modes()[mode].explains and v.status == "unknown"]
+    left = [one for mode, one in state.incidents.of_client(key).items() if mode not in about_its_end]
+    for incident in left:
+        causes = modes()[incident.verdict.mode].explains
+        explained = [v for v in of_end if v.mode in causes and v.status == "unknown"]
         lost = {name: bounds for v in explained for name, bounds in v.detail.items() if name in LOST}
         gone = Departure(departed_ms, max(departed_ms, lived_ms), offset, alone)
-        state.incidents.departed(key, mode, gone, lost)
+        noted = state.incidents.departed(incident, gone, lost)
         if over:
-            changes += state.incidents.ended(key, mode, departed_ms)
+            changes.append(state.incidents.close(noted, "closed", departed_ms))
     state.former.forget(client.names)
     if left and not over:
         state.former.remember(client.names, client, state.time_ms)

@@ -142,7 +142,7 @@ class Incidents:
                 else:
                     over = end_ms >= incident.seen_ms and recovered(verdict.mode)
                 if over:
-                    changes.append(self._close(incident, "closed", end_ms))
+                    changes.append(self.close(incident, "closed", end_ms))
         return changes
 
     def _enter(self, client: Client, verdict: Verdict, end_ms: int, offset_ms: int) -> list[Transition]:
@@ -173,35 +173,16 @@ class Incidents:
         )
         return [Transition(client, now, before.status, "escalated", end_ms)] if escalates else []
 
-    def returned(self, key: str, mode: str, ts_ms: int) -> list[Transition]:
-        """Withdraw a verdict on the absence of a client that reported again at `ts_ms`."""
-        incident = self.of_client(key).get(mode)
-        return [self._close(incident, "withdrawn", ts_ms)] if incident and ts_ms > incident.seen_ms else []
-
-    def departed(self, key: str, mode: str, departure: Departure, lost: Mapping[str, Any]) -> None:
+    def departed(self, incident: OpenIncident, departure: Departure, lost: Mapping[str, Any]) -> OpenIncident:
         """Note that the client of an incident reports no more. `lost`: what it may have lost, for `detail`."""
-        incident = self.of_client(key).get(mode)
-        if incident is not None:
-            verdict = dataclasses.replace(incident.verdict, detail={**incident.verdict.detail, **lost})
-            heard_ms = max(incident.heard_ms, departure.heard_ms)
-            now = {**departure._asdict(), "heard_ms": heard_ms, "verdict": verdict}
-            self._open[key][mode] = dataclasses.replace(incident, **now)
-
-    def ended(self, key: str, mode: str, ts_ms: int) -> list[Transition]:
-        """Close an incident of a client that is gone."""
-        incident = self.of_client(key).get(mode)
-        return [self._close(incident, "closed", ts_ms)] if incident else []
-
-    def explained(self, key: str, mode: str, ts_ms: int) -> list[Transition]:
-        """Close an incident that another fault of the client explains."""
-        incident = self.of_client(key).get(mode)
-        if incident is None:
-            return []
-        return [self._close(incident, "withdrawn" if incident.verdict.status == "suspected" else "closed", ts_ms)]
+        verdict = dataclasses.replace(incident.verdict, detail={**incident.verdict.detail, **lost})
+        now = {**departure._asdict(), "heard_ms": max(incident.heard_ms, departure.heard_ms), "verdict": verdict}
+        self.reopen([noted := dataclasses.replace(incident, **now)])
+        return noted
 
     def moved(self, incident: OpenIncident, client: Client) -> list[Transition]:
         """Move an incident to the client that it belongs to; merge it with that client's own incident."""
-        closed = self._close(incident, "moved", incident.seen_ms)
+        closed = self.close(incident, "moved", incident.seen_ms)
         return [closed, *self._enter(client, incident.verdict, incident.seen_ms, incident.offset_ms)]
 
     def seen(self, key: str, mode: str, ts_ms: int) -> None:
@@ -227,9 +208,10 @@ class Incidents:
     ) -> list[Transition]:
         """Close the incidents for which `is_over` is true. `ended_ms`: returns their end, by the client's own clock."""
         old = [incident for incident in self.all if is_over(incident)]
-        return [self._close(incident, "closed", ended_ms(incident)) for incident in old]
+        return [self.close(incident, "closed", ended_ms(incident)) for incident in old]
 
-    def _close(self, incident: OpenIncident, change: Change, ts_ms: int) -> Transition:
+    def close(self, incident: OpenIncident, change: Change, ts_ms: int) -> Transition:
+        """Close an open incident, and return its end."""
         key = incident.client.key
         del self._open[key][incident.verdict.mode]
         if not self._open[key]:

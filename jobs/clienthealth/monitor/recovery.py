@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Set
 
 from clienthealth.measure.client_window import ClientWindow
-from clienthealth.model.verdicts import Verdict
+from clienthealth.model.verdicts import Status, Verdict
 from clienthealth.modes import LiveMode, Mode, modes
 from clienthealth.monitor.adjust import explains
-from clienthealth.monitor.incidents import Incidents, OpenIncident, Transition
+from clienthealth.monitor.incidents import Change, Incidents, OpenIncident, Transition
 from clienthealth.monitor.state import BucketState
 from clienthealth.settings import Settings
 
@@ -66,13 +66,11 @@ def refresh(
 
 def without_explained(incidents: Incidents, key: str, end_ms: int) -> list[Transition]:
     """Close a client's incidents that another one explains with at least the same certainty: both are one failure."""
-    found = {mode: incident.verdict for mode, incident in incidents.of_client(key).items()}
-    changes = []
-    for mode, verdict in found.items():
-        for other in found.values():
-            if explains(mode, verdict.status, other):
-                changes += incidents.explained(key, other.mode, end_ms)
-    return changes
+    found = [*incidents.of_client(key).values()]
+    by = [(one.verdict.mode, one.verdict.status) for one in found]
+    explained = [one for one in found if any(explains(*other, one.verdict) for other in by)]
+    changes: Mapping[Status, Change] = {"suspected": "withdrawn", "confirmed": "closed"}
+    return [incidents.close(one, changes[one.verdict.status], end_ms) for one in explained]
 
 
 def gone(state: BucketState, settings: Settings, ended: Set[str]) -> Callable[[OpenIncident], bool]:
