@@ -37,11 +37,11 @@ from tests.support.waiting import WAIT_SECONDS, eventually
 pytestmark = pytest.mark.long
 
 TOOLS = jars.JarSet(("org.apache.kafka:kafka-tools:4.4.0",), without=("*:*",))
-#: Main classes of Kafka 4.1's scripts.
+#: Main classes of Kafka 4.4's scripts.
 SCRIPTS = {
     "kafka-topics.sh": "org.apache.kafka.tools.TopicCommand",
     "kafka-acls.sh": "org.apache.kafka.tools.AclCommand",
-    "kafka-configs.sh": "kafka.admin.ConfigCommand",
+    "kafka-configs.sh": "org.apache.kafka.tools.ConfigCommand",
     "kafka-consumer-groups.sh": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "kafka-console-consumer.sh": "org.apache.kafka.tools.consumer.ConsoleConsumer",
     "kafka-get-offsets.sh": "org.apache.kafka.tools.GetOffsetShell",
