@@ -36,6 +36,7 @@ import org.slf4j.LoggerFactory;
 @SuppressWarnings("removal") // Brokers before 4.2 have no other interface.
 public class ClientTelemetryToTopic implements MetricsReporter, ClientTelemetry, ClientTelemetryReceiver {
     private static final Logger LOG = LoggerFactory.getLogger(ClientTelemetryToTopic.class);
+    private static final boolean CALLS_NULL = ClientTelemetry.class.getResource("ClientTelemetryExporter.class") != null;
     private static final int MOST_PUSHES = 100_000;
 
     private final BlockingQueue<ProducerRecord<String, byte[]>> queue = new ArrayBlockingQueue<>(MOST_PUSHES);
@@ -53,7 +54,8 @@ public class ClientTelemetryToTopic implements MetricsReporter, ClientTelemetry,
     /**
      * Starts the sender and returns the receiver. Brokers call this once, controllers never.
      *
-     * <p>Returns null if the settings are wrong: the broker then starts, and its clients learn that it takes no pushes.
+     * <p>If the settings are wrong, the broker starts and takes no pushes. Up to 4.1, null tells it so. Since 4.2, brokers call
+     * a null receiver with each push, so a receiver refuses each push.
      */
     @Override
     public synchronized ClientTelemetryReceiver clientReceiver() {
@@ -66,7 +68,7 @@ public class ClientTelemetryToTopic implements MetricsReporter, ClientTelemetry,
         if (!settings.problems.isEmpty()) {
             LOG.error("Client telemetry is not taken by this broker until its settings are corrected and it is restarted: {}",
                     String.join("; ", settings.problems));
-            return null;
+            return CALLS_NULL ? (context, payload) -> refuse() : null;
         }
         counters.register();
         sender = new Thread(this::send, "clienthealth-broker-plugin");
@@ -74,6 +76,10 @@ public class ClientTelemetryToTopic implements MetricsReporter, ClientTelemetry,
         sender.start();
         LOG.info("Client telemetry is written to topic {} at {}", settings.topic, settings.servers());
         return this;
+    }
+
+    static void refuse() {
+        throw new Refused();
     }
 
     /** Copies the push into the queue and returns. Runs on a request thread. */
@@ -182,6 +188,14 @@ public class ClientTelemetryToTopic implements MetricsReporter, ClientTelemetry,
 
     @Override
     public void metricRemoval(KafkaMetric metric) {}
+
+    /** Refuses a push if the settings are wrong. It has no stack trace, because the broker logs it for each push. */
+    @SuppressWarnings("serial")
+    private static final class Refused extends RuntimeException {
+        private Refused() {
+            super("The settings of " + ClientTelemetryToTopic.class.getName() + " are wrong", null, false, false);
+        }
+    }
 
     /** The counters that JMX shows. */
     public interface CountersMBean {

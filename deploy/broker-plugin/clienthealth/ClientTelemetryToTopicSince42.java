@@ -10,7 +10,7 @@ public final class ClientTelemetryToTopicSince42 extends ClientTelemetryToTopic
         implements ClientTelemetryExporterProvider, ClientTelemetryExporter {
     @Override
     public ClientTelemetryExporter clientTelemetryExporter() {
-        return clientReceiver() == null ? null : this;
+        return clientReceiver() == this ? this : (context, payload) -> refuse();
     }
 
     @Override

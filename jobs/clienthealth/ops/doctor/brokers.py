@@ -219,7 +219,9 @@ def clients_asked(settings: Settings, client: KafkaAdminClient, nodes: Sequence[
             PUSHES, "failed", f"{text}. The broker's log names the wrong settings ('Client telemetry is not taken')."
         )
     if not (lacking or idle):
-        yield Finding(PUSHES, "ok", f"All {len(nodes)} broker(s) have our plugin.")
+        # Brokers from 4.2 on accept pushes in any case, and then ask the plugin.
+        text = f"All {len(nodes)} broker(s) have our plugin."
+        yield Finding(PUSHES, "ok", f"{text} From Kafka 4.2 on, only a broker's log shows wrong settings of it.")
     of_java, of_librdkafka = Subscription.ours()
     yield _asked(settings, of_java, present, "Clients", "failed")
     yield _asked(settings, of_librdkafka, present, "Clients on librdkafka", "skipped")
