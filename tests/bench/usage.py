@@ -61,6 +61,8 @@ class Usage:
         self._every = every
         self._samples: list[_Sample] = []
         self._pids: dict[int, str] = {}
+        # The part and the CPU seconds of each process, which count after its end too.
+        self._own: dict[int, tuple[str, float]] = {}
         self._young: set[int] = set()
         self._searched = 0.0
         self._closed = threading.Event()
@@ -120,9 +122,12 @@ class Usage:
                 continue
             own, children, rss_mb, java = stat
             part = program if program != "monitor" else "jvm" if java else "python"
-            _add(sample.cpu, part, own)
+            self._own[pid] = part, own
             _add(sample.rss_mb, part, rss_mb)
-            _add(sample.cpu, "children" if part == "jvm" else part, children)
+            if part == "jvm":
+                _add(sample.cpu, "children", children)
+        for part, own in self._own.values():
+            _add(sample.cpu, part, own)
         with self._lock:
             self._samples.append(sample)
 
