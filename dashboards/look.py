@@ -21,6 +21,8 @@ PALETTE: Mapping[str, str] = {GOOD: "#5794F2", WARNING: "#FADE2A", CRITICAL: "#C
 NEUTRAL, CLEAR = "text", "transparent"
 #: Background colour of a text for an unknown value.
 UNKNOWN = "#50565e"
+#: Colour of an unknown state in a timeline: NEUTRAL would be black on light and louder than a failure.
+BAND = "#8e959e"
 
 #: Colours of verdict statuses as numbers (STATUS_ORDER). The worst status has the highest number, so that `max` finds
 #: it.
@@ -77,12 +79,12 @@ def unknown(words: str) -> list[model.ValueMapping]:
 
 def status_words() -> list[model.ValueMapping]:
     """Return the words for a verdict's statuses."""
-    return words(dict(enumerate(zip(STATUS_ORDER, STATUS_COLOURS, strict=True))))
+    return words(dict(enumerate(zip(STATUS_ORDER, (BAND, *STATUS_COLOURS[1:]), strict=True))))
 
 
 def lag_words() -> list[model.ValueMapping]:
     """Return the words for a consumer group's states."""
-    return words(dict(enumerate(zip(LAG_STATES, LAG_COLOURS, strict=True))))
+    return words(dict(enumerate(zip(LAG_STATES, (BAND, *LAG_COLOURS[1:]), strict=True))))
 
 
 def up_words() -> list[model.ValueMapping]:

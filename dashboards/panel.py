@@ -99,6 +99,9 @@ def chart(
     )
     if ceiling is not None:
         panel.axis_soft_max(ceiling)
+    if unit == CLOCK:
+        # Without it, Grafana 11 writes NaN on an axis of a few seconds: it takes 00:00:03 for a number.
+        panel.decimals(0)
     if stacked:
         panel.stacking(common_build.StackingConfig().mode(common.StackingMode.NORMAL).group("A"))
     for name, colour in (colours or {}).items():
@@ -147,7 +150,7 @@ def number(
         .text_mode(common.BigValueTextMode.NAME if legend else common.BigValueTextMode.VALUE)
         .reduce_options(common_build.ReduceDataOptions().calcs(["lastNotNull"]).values(False))
         .data_links(list(links))
-        .with_target(_instant("A", Query(expr, legend or title)))
+        .with_target(_instant("A", Query(f"floor({expr})" if unit == AGE else expr, legend or title)))
     )
     if unit == AGE:
         panel.decimals(1)

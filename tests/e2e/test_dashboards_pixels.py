@@ -47,8 +47,8 @@ SECONDS = 60
 TURN = 15
 LINES = 20
 RED, YELLOW, BLUE = (look.PALETTE[name] for name in (look.CRITICAL, look.WARNING, look.GOOD))
-#: Text of Grafana's dark theme, Grafana's default green, and the background of an unknown number.
-GREY, GREEN, UNKNOWN = "#CCCCDC", "#73BF69", look.UNKNOWN.upper()
+#: An unknown state in a timeline, Grafana's default green, and the background of an unknown number.
+GREY, GREEN, UNKNOWN = look.BAND.upper(), "#73BF69", look.UNKNOWN.upper()
 #: Looks to take pictures of if DASHBOARDS_PICTURES names a folder.
 PICTURES = ("overview", "producers", "consumers", "one client")
 #: Width of a phone's screen in px.

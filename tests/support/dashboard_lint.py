@@ -20,7 +20,7 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from clienthealth.configuration.installation import KEPT, UID_LENGTH, UID_PREFIX
 from clienthealth_exporters.prometheus.series import CLIENT, FAMILIES
-from dashboards.look import CLEAR, FAILURES, NEUTRAL, PALETTE, UNKNOWN
+from dashboards.look import BAND, CLEAR, FAILURES, NEUTRAL, PALETTE, UNKNOWN
 from dashboards.page import plain
 from tests.support.dashboard_reading import Board, expressions, label_values, panels, parsed, queries, substituted
 from tests.support.known_metrics import counters, known_labels
@@ -339,7 +339,7 @@ def thresholds_explicit(board: Board) -> Iterator[str]:
 @rule
 def colours(board: Board) -> Iterator[str]:
     for name in re.findall(r'"(?:color|fixedColor|iconColor)": "([^"]+)"', json.dumps(board)):
-        if name not in {*PALETTE, NEUTRAL, UNKNOWN, CLEAR, *FAILURES}:
+        if name not in {*PALETTE, NEUTRAL, UNKNOWN, BAND, CLEAR, *FAILURES}:
             yield f"colour {name}"
 
 

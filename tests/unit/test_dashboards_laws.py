@@ -119,6 +119,13 @@ def test_descriptions_contain_what_is_bad_what_to_do_and_the_alert(name: str) ->
             assert named in names, f"{panel['title']}: no alert {named}"
 
 
+def test_an_axis_of_durations_has_no_decimals() -> None:
+    """Without the setting, Grafana 11 writes NaN on an axis of a few seconds."""
+    charts = [panel for board in BOARDS.values() for panel in panels(board) if panel["type"] == "timeseries"]
+    clocks = [defaults for panel in charts if (defaults := panel["fieldConfig"]["defaults"]).get("unit") == "dthms"]
+    assert len(clocks) > 5 and all(defaults.get("decimals") == 0 for defaults in clocks)
+
+
 def test_every_alert_is_named_by_a_panel_or_belongs_to_a_mode() -> None:
     text = json.dumps(list(BOARDS.values()), ensure_ascii=False)
     named = {rule.name for rule in ALERTS if "mode" not in rule.expr}
