@@ -53,7 +53,7 @@ class LogEvent:
     pattern matched there, cut at 500 characters. `repeats`: the number of lines that this one represents; of a burst
     one line is kept per tenth of a second. `kind`: kind of the client, if the record states it and the text does not.
     `own`: False if an application's text precedes the library's, so that the line may be about another program's
-    client.
+    client. `copied`: True if such text precedes a line that names its own client, which a client logs without it.
     """
 
     ts_ms: int
@@ -68,6 +68,7 @@ class LogEvent:
     repeats: int = 1
     kind: Kind | None = None
     own: bool = True
+    copied: bool = False
 
 
 @dataclass(frozen=True, slots=True)

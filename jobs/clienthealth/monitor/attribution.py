@@ -31,7 +31,7 @@ from clienthealth.monitor.adjust import CLOSE_MS
 from clienthealth.monitor.process_log import EARLIER_DUMPS, EVER, lives, with_whole_dumps
 from clienthealth.monitor.state import BucketState, Life, ProcessKey
 from clienthealth.read.logs.dumps import clients_of
-from clienthealth.read.logs.fields import KAFKA_PREFIX, PRODUCER_THREAD, named_client
+from clienthealth.read.logs.fields import KAFKA_PREFIX, PRODUCER_THREAD
 from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED, options_logged
 
 #: Dumps of a process are compared only within this time (ms), a week; a greater distance means a wrong clock.
@@ -350,13 +350,7 @@ def without_copies(entries: Iterable[LogEntry]) -> list[LogEntry]:
     In logs without loggers only lines that begin with a client's name are then the program's own.
     """
     entries = list(entries)
-    logged = [(entry.process, entry.event) for entry in entries if entry.event]
-    copied = [(process, event) for process, event in logged if not event.own and (event.logger or event.level)]
-    copying = {
-        (process, event.logger)
-        for process, event in copied
-        if event.captures.get("client") or named_client(event.text, None)
-    }
+    copying = {(entry.process, entry.event.logger) for entry in entries if entry.event and entry.event.copied}
 
     def own(process: ProcessKey, event: LogEvent) -> bool:
         begins = not event.logger and event.own and KAFKA_PREFIX.match(event.text)

@@ -33,6 +33,9 @@ BYTES_PER_LINE = 64
 _LIBRARY = re.compile(r"kafka|\bo(?:rg)?\.a(?:pache)?\.k|rdkafka|confluent", re.ASCII | re.IGNORECASE)
 #: Prefix of lines that librdkafka writes itself. If a logger wrote such a line, it forwards another program's.
 _OF_RDKAFKA = re.compile(r"%\d\|")
+#: A client's name before its words, and what a program writes before a line that it copies: not only a logger's name.
+_NAMES = re.compile(rf"{KAFKA_PREFIX.pattern}|{_OF_RDKAFKA.pattern}", re.ASCII)
+_TOLD = re.compile(r"\s*(?:\{|%\d\||(?!\[\w+ (?:\w+=[^,]*, )*clientId=)\S+\s+(?!\[\w+ (?:\w+=[^,]*, )*clientId=)\S)")
 #: Text between quotation marks, and text after a mark that is not closed; the marks are not escaped.
 _QUOTED = re.compile(r"([\"`])(?!\d+\[)[^\"`]*\1")
 _OPENED = re.compile(r"(?<!\\)(?:\"|`(?!\d+\[))(?:[^\"`]|`(?=\d+\[))*\Z")
@@ -53,6 +56,9 @@ _EXCEPTION = re.compile(r"(?:(?:Exception|Error|Timeout|Expired|Full)\b[:({]|Kaf
 _BEGINNING = re.compile(
     r"\A\s*(?:[A-Z]{3,40}:? )?(?:\[[^\s\[\]|]{1,255}#(?:producer|consumer)-\d{1,9}\] ?)?(?:\[thrd:[^\]]{0,400}\]: )?\Z"
 )
+#: The name of a library's logger at the end of a layout that was not read; with a clock before it, a copied line.
+_AFTER_LOGGER = re.compile(r"\bo(?:rg)?\.a(?:pache)?\.k[\w.$]{0,200}[\])]?\s{0,40}[-:|]?\s{0,9}\Z", re.ASCII)
+_CLOCK = re.compile(r"\d\d:\d\d:\d\d", re.ASCII)
 _AFTER_LAYOUT = re.compile(
     r"(?:\A(?:(?:[A-Z][a-z]+){2,}\$?:)?|[\])}>|-]:?|\s:|\b\w+\.[\w$.]+:?|\d[.,]\d{3,}Z?|"
     r"\b(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL):?|\A\{.*\"\w{1,40}\" ?: ?\")\s*\Z"
@@ -119,7 +125,8 @@ def events_and_dumps(line: LogLine, source: Source, catalogue: Catalogue) -> tup
     body = body_of(line)
     for wording, match in catalogue.matches(body, line.logger):
         meaning = catalogue.by_id[wording.id]
-        own = _is_own(line, body[body.rfind("\n", 0, match.start()) + 1 : match.start()], body[match.end() :])
+        before = body[body.rfind("\n", 0, match.start()) + 1 : match.start()]
+        own = _is_own(line, before, body[match.end() :])
         if own is None:
             continue
         if trouble := meaning.id if isinstance(meaning, Trouble) else wording.also:
@@ -130,7 +137,9 @@ def events_and_dumps(line: LogLine, source: Source, catalogue: Catalogue) -> tup
         captures = match.groupdict()
         if wording.id in CONFIG_LOGGED:
             captures = shown({name: value for name, value in captures.items() if value}) | options_in(body)
-        events.append(replace(_event(line, text, at, wording.id, captures), own=own and not line.quoted))
+        copied = not (own or _is_bare(line)) and bool(captures.get("client") or _NAMES.search(before))
+        event = _event(line, text, at, wording.id, captures)
+        events.append(replace(event, own=own and not line.quoted, copied=copied and bool(_TOLD.match(before))))
     message, dumps = line.message, dumps_of(line, source) if line.dumps else []
     if not events and not dumps and message is not None and line.stack is None and is_line(message):
         # Identify the line by its file and its offset there, or by the topic's partition in place of a file.
@@ -149,13 +158,13 @@ def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
     `before`, `after`: the text around the match.
     """
     logger = line.logger or ""
-    bare = not (logger or line.level or line.thread)
+    bare = _is_bare(line)
     unlogged = bare and (_ASKED.match(after) or _NO_LINE.match(before[:MAX_BEFORE]))
     if not before or _LIBRARY.search(logger) or line.client.library or named_client(None, line.thread):
         return not unlogged
     if not bare and line.ts_ms and _of_another_time(before, line.ts_ms):
         return False
-    if "." in logger and _OF_RDKAFKA.match(before):
+    if not bare and _OF_RDKAFKA.search(before):
         return False
     if bare and (
         _SOURCE.match(before[:MAX_BEFORE]) or _CONTINUED.match(before[:MAX_BEFORE] + after.partition("\n")[0])
@@ -176,10 +185,16 @@ def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
         return None
     if prefix and words.strip() and value and "''" in value[0] and not words.startswith("{"):
         return None
+    if prefix and _AFTER_LOGGER.search(words) and not _CLOCK.search(words):
+        return True
     if prefix and "." in logger and not _BEGINNING.match(words):
         return False
     words = words if len(words) <= MAX_BEFORE else words[-MAX_BEFORE:]
     return not unlogged and any(end.search(words) for end in (_EXCEPTION, _BEGINNING if logger else _AFTER_LAYOUT))
+
+
+def _is_bare(line: LogLine) -> bool:
+    return not (line.logger or line.level or line.thread)
 
 
 def _of_another_time(before: str, ts_ms: int) -> bool:

@@ -22,7 +22,10 @@ _LOGGER = r"([^\s:]{1,300})"
 
 #: Layouts of the text after the time: a regular expression, and the field that each of its groups gives.
 _LAYOUTS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    (rf"{_LEVEL} ++{_THREAD} ++{_LOGGER} *+[-:](?: (.*))?", ("level", "thread", "logger", "message")),
+    (
+        rf"{_LEVEL} ++(?:\[[^\]]{{0,300}}\] ++)??{_THREAD} ++{_LOGGER} *+[-:](?: (.*))?",
+        ("level", "thread", "logger", "message"),
+    ),
     (rf"{_THREAD} ++{_LEVEL} ++{_LOGGER} *+[-:](?: (.*))?", ("thread", "level", "logger", "message")),
     (
         rf"{_LEVEL} ++\d++ ++--- ++(?:\[[^\]]{{0,300}}\] ++)??{_THREAD} ++(?:\[[0-9a-f -]{{0,80}}\] ++)?"
@@ -71,8 +74,13 @@ _COLUMNS = re.compile(r"[ ]*\t[ ]*")
 #: Level, thread, logger and message, separated by bars. Names of Kafka's threads contain a bar between blanks.
 _BARS = re.compile(rf"({_LEVELS})\|((?:[^|\n]| \| ){{0,300}})\|([\w.$/-]{{1,300}})\|(.*)")
 _ONLY_LEVEL = re.compile(_LEVELS)
-#: A time in any language: the fields follow its clock.
-_CLOCK = re.compile(r"[^\n]{0,30}?\b\d\d:\d\d:\d\d(?:[.,]\d{1,9})?", re.ASCII)
+#: Clocks in any language's times, and the host and program that syslog writes after them; fields follow.
+_CLOCK = re.compile(
+    r"(?<!\d)(\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)"
+    r"(?: \S{1,255} [^\s:]{1,80}: | (?:\S{1,255} ){4}(?:-|\[[^\]\n]{0,500}\]) )?",
+    re.ASCII,
+)
+_MAX_BEFORE = 120
 #: The first two lines of an entry of java.util.logging: time, class and method, then a level in the JVM's language.
 _JUL = re.compile(r"[^\n]{0,40}\d\d:\d\d(?: ?[AaPp][Mm])? ([\w.$]{1,300}) [\w$<>]{1,200}\n([^\s:]{2,20})[ \u00a0]?: ")
 #: Characters that may stand between a time and the fields after it.
@@ -104,16 +112,15 @@ def entry(text: str, begin: int = 0, end: int = 0) -> Entry:
     stack = below if newline else None
     if "|" in first[1:3] and (own := _LIBRDKAFKA.fullmatch(first)):
         return _of_librdkafka(own, stack)
-    match = _PATTERN.fullmatch(first) if len(first) <= _MAX_FIRST_LINE else None
-    fields = {name: match[group] for name, group in _GROUPS[match.lastindex or 0].items()} if match else {}
+    match, fields = _by_layout(first)
     time = match[1] or None if match else None
     if "level" not in fields or "\t" in first:
         before, rest = first[:begin].strip("[(<\"' \t:|,-]"), first[end:].lstrip(_AFTER_TIME)
         behind = [f"{before} {rest}" if _ONLY_LEVEL.fullmatch(before) else rest] if end else []
         if match:
             behind.append(first[match.end(1) if time else 0 :] if "level" in fields else fields["message"] or "")
-        if clock := _CLOCK.match(first):
-            behind.append(first[clock.end() :].lstrip(_AFTER_TIME))
+        ends = (clock.end(group) for clock in _CLOCK.finditer(first, 0, _MAX_BEFORE) for group in (1, 0))
+        behind += [first[end:].lstrip(_AFTER_TIME) for end in ends]
         fields = next(filter(None, map(_loose, behind)), fields)
     if "level" not in fields and (two := _JUL.match(text)):
         fields |= {"logger": two[1], "level": two[2], "message": first}
@@ -127,8 +134,16 @@ def entry(text: str, begin: int = 0, end: int = 0) -> Entry:
     return Entry(line, time)
 
 
+def _by_layout(text: str) -> tuple[re.Match[str] | None, dict[str, str]]:
+    match = _PATTERN.fullmatch(text) if len(text) <= _MAX_FIRST_LINE else None
+    return match, {name: match[group] for name, group in _GROUPS[match.lastindex or 0].items()} if match else {}
+
+
 def _loose(rest: str) -> dict[str, str] | None:
     """Return level, thread, logger and message after a time, in brackets or columns; None without a level."""
+    _, fields = _by_layout(rest)
+    if "level" in fields and "logger" in fields:
+        return fields
     columns = _COLUMNS.split(rest.rstrip()) if "\t" in rest else []
     if len(columns) >= 3:
         at = next((n for n, column in enumerate(columns[:4]) if _ONLY_LEVEL.fullmatch(column.strip("[]"))), None)
