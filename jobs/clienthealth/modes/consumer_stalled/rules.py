@@ -310,7 +310,9 @@ def _logged(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
 
 def _refused_commits(window: ClientWindow, limits: Thresholds) -> list[Fact]:
     refused = events(window, COMMIT_REFUSED)
-    if not refused or idle(window.table, limits)[0]:
+    # A member that polls in time is not removed for its own sake: then others join the group or leave it.
+    w = window.table
+    if not refused or idle(w, limits)[0] or seconds_away(w)[0] < interval(w)[0]:
         return []
     text = f"{count_of(len(refused), 'commit')} refused: {quoted(refused[-1].text)}"
     return [Fact.of("log", refused[-1], text, since=refused[0], given=unless_away(window, refused))]
