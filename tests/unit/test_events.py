@@ -139,6 +139,28 @@ def test_a_line_is_of_a_client_of_the_program_that_logs_it(
     assert {event.own for event in logged} == ({own} - {None})
 
 
+UNCAUGHT = f"Uncaught exception in thread '{NETWORK_THREAD}':"
+TERMINATED = "%4|1790000000.1|TERMINATE|p#producer-1| [thrd:app]: Producer terminating with 3 messages (9 bytes) in"
+
+
+@pytest.mark.parametrize(
+    ("text", "copied"),
+    [
+        (f"2026-11-20 20:00:00,000 ERROR [tail-1] orders.Watch - incident 17: {UNCAUGHT}", True),
+        (f"2026-11-20 20:00:00,000 ERROR runbook says: {EXPIRING}", True),
+        (f'2026-11-20 20:00:00,000 ERROR [tail-1] orders.Watch - {{"service":"billing","message":"{EXPIRING}"}}', True),
+        (f"2026-11-20 20:00:00,000 ERROR [tail-1] orders.Watch - {TERMINATED}", True),
+        (f"Nov 20 20:00:00 app-1 orders[4711]: 2026-11-20 20:00:00,001 ERROR [a,,] [t] o.Watch : {TERMINATED}", True),
+        (f"26/11/20 20:00:00 WARN Sender: {EXPIRING}", False),
+        (f"2026-11-20 20:00:00,000 WARN {EXPIRING}", False),
+        (f"2026-11-20 20:00:00,000 ERROR [exec-1] orders.Orders - send failed: {EXPIRING.partition('] ')[2]}", False),
+        (f"we saw this at night: {EXPIRING}", False),
+    ],
+)
+def test_words_before_a_line_with_its_own_client_show_a_copy(text: str, copied: bool) -> None:
+    assert {event.copied for event in events([line(text)])} == {copied}
+
+
 @pytest.mark.parametrize(("inside", "own"), [("2026-11-20 19:59:58,001", True), ("2026-11-14 10:11:12,345", False)])
 def test_a_line_within_a_line_is_anothers_if_it_is_of_another_day(inside: str, own: bool) -> None:
     """Zones differ by at most 26 hours; a log that is forwarded later keeps its own times."""
