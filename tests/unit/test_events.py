@@ -140,7 +140,7 @@ def test_a_line_is_of_a_client_of_the_program_that_logs_it(
 
 
 UNCAUGHT = f"Uncaught exception in thread '{NETWORK_THREAD}':"
-TERMINATED = "%4|1790000000.1|TERMINATE|p#producer-1| [thrd:app]: Producer terminating with 3 messages (9 bytes) in"
+TERMINATED = "%4|1790000000.1|TERMINATE|p#producer-1| [thrd:app]: Producer terminating with 3 messages still in queue"
 
 
 @pytest.mark.parametrize(
