@@ -155,6 +155,32 @@ def test_what_a_person_writes_of_a_failure_suspects_and_proves_nothing(text: str
     assert "suspected" in found and "confirmed" not in found
 
 
+#: A text with a program's output beside the line, or with a past tense.
+SHOWN = (
+    f"# Bank transfers of the first quarter, in a language without words for the rule\n```\n$ ./send.sh page.views\n"
+    f"{TIMEOUT}\n```\n",
+    f"# Run\n```\n512 sent, 88.2 per second, 17.0 ms avg, 310 ms max, 4 failed\n{TIMEOUT}\n```\n{'word ' * 20}\n",
+    f"# 일지\n\n파드 13개가 모두 떴는데 주문이 PENDING 에서 넘어가지 않았다. 다른 서비스는 모두 정상이고 지연도 없다."
+    f"\n```\n{TIMEOUT}\n```\n",
+    f"# Rollout\n\nThe gateway of the second region restarted and answered nothing for half an hour to the shops.\n"
+    f"```\n{TIMEOUT}\n```\n",
+)
+
+
+@pytest.mark.parametrize("text", SHOWN)
+def test_output_beside_a_line_or_a_past_tense_reports_it(text: str, tmp_path: Path) -> None:
+    assert worst(judged(text, tmp_path), METADATA) == "suspected"
+
+
+def test_a_line_that_a_text_explains_still_shows_other_issues(tmp_path: Path) -> None:
+    file = tmp_path / "guide.md"
+    line = "org.apache.kafka.common.errors.GroupAuthorizationException: Not authorized to access group: billing"
+    file.write_text(f"## Common errors\nIf you see this, you need an ACL:\n```\n{line}\n{TIMEOUT}\n```\n")
+    found = examine([file], Settings(), io.BytesIO())
+    assert [seen.what for of_client in found.also_seen.values() for seen in of_client] == ["authorisation"]
+    assert not [v for _, verdicts in found.clients for v in verdicts if v.unhealthy]
+
+
 INNOCENT = (
     f'primary="{TIMEOUT}"; mitigation="none"\n',
     f'if err.Error() != "{TIMEOUT}" {{\n',
@@ -179,6 +205,10 @@ INNOCENT = (
     f"**Lỗi phổ biến**\n```\n{TIMEOUT}\n```\n**Nguyên nhân**: ...\n",
     f"<table><tr><th>Error</th><th>Cause</th></tr>\n<tr><td>{TIMEOUT}</td><td>no topic</td></tr></table>\n",
     f"import a\nimport b\nimport c\n'''\n{TIMEOUT}\n'''\n",
+    # No word explains, but none reports either: the author only shows the line.
+    f"# Notes\n\nTwo brokers serve each topic, and all topics have twelve partitions in three racks of the data center."
+    f"\n\n```\n{TIMEOUT}\n```\n",
+    f"### Fallo 3\n```\n{TIMEOUT}\n```\n```bash\nkafka-topics.sh --bootstrap-server b:9092 --list\ndocker ps\n```\n",
     "KafkaProducer.flush() within a callback waits for ever: see ProduceRequestResult.await and waitOnMetadata.\n",
     'throw new TimeoutException(String.format("Topic %s not present in metadata after %d ms.", topic, maxWaitMs));\n',
     "\tat java.util.concurrent.CountDownLatch.await(CountDownLatch.java:231)\n"

@@ -156,6 +156,7 @@ class LogLine(msgspec.Struct):
     numbers            for each line (message, then stack) its number in the file, from 0; () in a topic
     dumps              the thread dumps in the entry; if it holds nothing else, `message` is None
     quoted             True if a text quotes the line, without its time and the program that logged it
+    explained          True if a text explains the line, but reports no failure: it may show other issues, no mode
     error              why the entry is unusable
     """
 
@@ -171,6 +172,7 @@ class LogLine(msgspec.Struct):
     numbers: tuple[int, ...] = ()
     dumps: list[Dump] = []
     quoted: bool = False
+    explained: bool = False
     error: str | None = None
 
 

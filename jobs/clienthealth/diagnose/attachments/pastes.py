@@ -19,8 +19,9 @@ from clienthealth.model.tables import table
 from clienthealth.modes import catalogue
 from clienthealth.read.formats._json_layouts import parsed
 
-#: What a line is in a text: a program's line, a quotation that shows neither time nor program, or an explanation.
-Context = Literal["logged", "quoted", "explained"]
+#: What a line is in a text: a program's line, a quotation that shows neither time nor program, what the text only
+#: mentions (it reports no more than it explains), or an explanation.
+Context = Literal["logged", "quoted", "mentioned", "explained"]
 
 #: Maximum size of a paste (bytes); larger texts are returned unchanged.
 MOST = 1 << 22
@@ -45,6 +46,9 @@ _WEIGHTS = {"": 1, "-strongly": 3}
 #: is not enough); number of lines before and after a line that belong to its context.
 _PAGE = 1 << 18
 _EXPLAINS, _BEFORE, _AFTER = 2, 30, 20
+#: Minimum size (bytes) of the author's words, as a label or a title shows nothing; maximum distance (lines) of a
+#: program's output from a line, and its weight.
+_PROSE, _BESIDE, _OUTPUT = 80, 3, 2
 _STATEMENTS = 3
 _ESCAPES = {"n": "\n", "r": "", "t": "\t", '"': '"'}
 _FRAME = r"at [\w$.<>@/+-]{3,600}\("
@@ -83,7 +87,7 @@ def context(content: bytes) -> Callable[[int], Context]:
     """Return a function that gives the context of one of a text's lines. `content`: a text as `restored` returns it.
 
     A row of a table is an explanation, and so is a line in a text with mostly explaining words (those of quotations and
-    code do not count). Other lines are quotations if no time is near them.
+    code do not count; commands for the reader do). Other lines are quotations if no time is near them.
     """
     text = content.decode("utf-8", "replace") if len(content) <= _PAGE else ""
     for_people = _RE["for_people"].search(text) is not None
@@ -93,23 +97,28 @@ def context(content: bytes) -> Callable[[int], Context]:
 
     @cache
     def weights(number: int) -> tuple[int, ...]:
-        """Return the weights of the explaining and the reporting words in a line, without quotations and code."""
+        """Return how much of a line explains and reports, and the size of its words, without quotations and code."""
         line = lines[number]
         if fences[number] % 2 or _RE["code"].match(line):
-            return 0, 0
+            return _RE["command"].match(line) is not None, 0, 0
         end = min((at for at in map(line.find, sentences) if at >= 0), default=None)
         words = _RE["quotation"].sub("", line[:end])
-        return tuple(
+        signs = (
             sum(weight * len(_SIGNS[kind + how].findall(words)) for how, weight in _WEIGHTS.items())
             for kind in ("explains", "reports")
         )
+        return *signs, len(words.strip().encode())
 
     def of_line(number: int) -> Context:
         near = range(max(0, number - _BEFORE), min(len(lines), number + _AFTER))
         if for_people:
-            explained, reported = map(sum, zip(*map(weights, near), strict=True))
+            explained, reported, size = map(sum, zip(*map(weights, near), strict=True))
+            beside = (at for at in near if abs(at - number) <= _BESIDE and fences[at] == fences[number])
+            reported += _OUTPUT * any(_RE["output"].match(lines[at]) for at in beside)
             if _RE["row"].match(lines[number]) or explained >= max(_EXPLAINS, reported + 1):
                 return "explained"
+            if reported <= explained and size >= _PROSE:
+                return "mentioned"
         return "quoted" if text and not any(_RE["clock"].match(lines[at]) for at in near) else "logged"
 
     return of_line

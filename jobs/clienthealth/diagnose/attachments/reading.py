@@ -436,12 +436,12 @@ class Reader:
         line = log_lines.entry(text, begin, end).line
         line.numbers = tuple(entry.numbers)
         found, logged = self._context(entry.line), entry.stamp or _LOGGED.search(text)
-        if found == "explained" and not logged:
-            self.input.leave_out("quoted in an explanation")
-            return
         owned = line.logger or line.thread or named_client(line.message, None)
         bare = not logged and (not owned or "..." in text or "…" in text)
-        line.quoted = found == "explained" or (found == "quoted" and bare)
+        line.explained = (found == "explained" and not logged) or (found == "mentioned" and bare)
+        if line.explained:
+            self.input.leave_out("quoted in an explanation")
+        line.quoted = found == "explained" or (found != "logged" and bare)
         if entry.ts_ms is not None:
             line.ts_ms = entry.ts_ms
         yield self._record("logs", entry.line, line, line.ts_ms, entry.key, entry.repeats)

@@ -127,7 +127,7 @@ def events_and_dumps(line: LogLine, source: Source, catalogue: Catalogue) -> tup
         meaning = catalogue.by_id[wording.id]
         before = body[body.rfind("\n", 0, match.start()) + 1 : match.start()]
         own = _is_own(line, before, body[match.end() :])
-        if own is None:
+        if own is None or (line.explained and not isinstance(meaning, Trouble)):
             continue
         if trouble := meaning.id if isinstance(meaning, Trouble) else wording.also:
             if trouble in reported and isinstance(meaning, Trouble):
