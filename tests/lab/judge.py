@@ -130,7 +130,8 @@ def judge(folders: Sequence[Path], jobs: int, often: int = STREAMED) -> str:
     matrix: dict[str, dict[str, Counter[str]]] = {"diagnose": defaultdict(Counter), "stream": defaultdict(Counter)}
     for number, (folder, of_case) in enumerate(zip(folders, verdicts, strict=True)):
         ways = [("diagnose", of_case)]
-        if number % often == 0:
+        # Every third case is a control, so the turn moves on by one each time.
+        if (number + number // often) % often == 0:
             ways.append(("stream", streamed(folder)))
         for how, found in ways:
             grades = graded(folder, how, found)

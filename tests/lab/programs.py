@@ -67,7 +67,8 @@ class Program:
         with copy.open("a", encoding="utf-8") as output:
             for line in self.process.stdout:
                 word, _, rest = line.partition(" ")
-                if word.startswith('{"resourceMetrics"'):
+                # The agent and the program write to one pipe; an export that a line of the program cuts is lost.
+                if word.startswith('{"resourceMetrics"') and line.endswith("]}\n"):
                     word, rest = "METRICS", line
                 if word == "TRUTH":
                     self.truth.append(json.loads(rest))
