@@ -205,6 +205,8 @@ INNOCENT = (
     f"**Lỗi phổ biến**\n```\n{TIMEOUT}\n```\n**Nguyên nhân**: ...\n",
     f"<table><tr><th>Error</th><th>Cause</th></tr>\n<tr><td>{TIMEOUT}</td><td>no topic</td></tr></table>\n",
     f"import a\nimport b\nimport c\n'''\n{TIMEOUT}\n'''\n",
+    f"const FAILURES = [\n  'java.io.IOException: closed',\n  '{TIMEOUT[:-1]}',\n];\n",
+    f"I think this is harmless at the end of a run, and a later version drops it from its log:\n```\n{TIMEOUT}\n```\n",
     # No word explains, but none reports either: the author only shows the line.
     f"# Notes\n\nTwo brokers serve each topic, and all topics have twelve partitions in three racks of the data center."
     f"\n\n```\n{TIMEOUT}\n```\n",

@@ -441,7 +441,7 @@ class Reader:
         line.explained = (found == "explained" and not logged) or (found == "mentioned" and bare)
         if line.explained:
             self.input.leave_out("quoted in an explanation")
-        line.quoted = found == "explained" or (found != "logged" and bare)
+        line.quoted = found in ("mentioned", "explained") or (found == "quoted" and bare)
         if entry.ts_ms is not None:
             line.ts_ms = entry.ts_ms
         yield self._record("logs", entry.line, line, line.ts_ms, entry.key, entry.repeats)

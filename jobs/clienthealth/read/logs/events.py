@@ -80,7 +80,7 @@ _SOURCE = re.compile(
     r"|[^\n]*?\b[Ii]f\b[^\n]*?(?:[-=]>|→)"
 )
 #: A string that source code continues on the next line.
-_CONTINUED = re.compile(r"\s*[bfru]{0,2}([\"'])[^\n]*[, ]\1\s*\Z")
+_CONTINUED = re.compile(r"\s*[bfru]{0,2}([\"'])[^\n]*(?:[, ]\1|\1,(?:\s*[\])}]+;?)?)\s*\Z")
 _ASKED = re.compile(r"[^\s.?]{0,40}\?")
 #: A line of a block comment; then two patterns of text before a quotation that a sentence or a list introduces. They
 #: exclude assignments, keys and blocks.
