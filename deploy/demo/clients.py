@@ -313,12 +313,9 @@ _GROUPS = DemoClient(
 )
 
 
-def _of_kafka_4(name: str, help: str, kind: str, mode: str | None = "consumer-stalled", **options: str) -> DemoClient:
-    """Return a client of Kafka 4 with a fault in one kind of group; `_` in names of options stands for a dot."""
-    changed = {key.replace("_", "."): value for key, value in options.items()}
-    return replace(
-        _GROUPS, name=name, help=help, mode=mode, default=False, options={**_GROUPS.options, "kinds": kind, **changed}
-    )
+def _of_kafka_4(name: str, help: str, kind: str, **options: str) -> DemoClient:
+    """Return a client of Kafka 4 with a fault in one kind of group."""
+    return replace(_control(_GROUPS, name, help, kinds=kind, **options), help=help, mode="consumer-stalled")
 
 
 _KIP848 = _of_kafka_4(
@@ -456,14 +453,7 @@ _CONTROLS = (
         options={**_GROUPS.options, "waits": "true", "rate": "10"},
     ),
     replace(
-        _of_kafka_4(
-            "kip848-fenced",
-            "control: a consumer of the new protocol, frozen until its group removes it: its heartbeat is refused",
-            "consumer",
-            mode=None,
-            topics="stock,returns",
-        ),
-        topics=("stock", "returns"),
+        _control(_GROUPS, "kip848-fenced", "a member, frozen until its group removes it", kinds="consumer"),
         outage=Outage(after=30, seconds=60, how="freeze"),
     ),
     *(_rolled_python(library, service) for library, service in _PYTHON.items()),
