@@ -21,7 +21,7 @@ from tests.support.review_example import review
 
 
 class Post(socketserver.ThreadingTCPServer):
-    """A server that speaks enough SMTP; `refuse` maps a command's first word to the answer."""
+    """A server that speaks enough SMTP; `refuse` maps the beginning of a command, in small letters, to the answer."""
 
     allow_reuse_address = True
     daemon_threads = True
@@ -38,7 +38,7 @@ class Talk(socketserver.StreamRequestHandler):
         self.say("220 post")
         while line := self.rfile.readline():
             word = line.split()[0].decode().upper()
-            if answer := next((a for start, a in post.refuse.items() if line.decode().startswith(start)), None):
+            if answer := next((a for start, a in post.refuse.items() if line.lower().decode().startswith(start)), None):
                 self.say(answer)
             elif word == "EHLO":
                 self.say("250 post")
@@ -102,7 +102,7 @@ def test_the_mail_contains_the_headline_and_the_files(post: Post, tmp_path: Path
     ("refuse", "message"),
     [
         ({"rcpt": "550 no such box"}, "refused every recipient: a@example.org, b@example.org"),
-        ({"rcpt TO:<b@": "550 no such box"}, "sent the review, but refused b@example.org"),
+        ({"rcpt to:<b@": "550 no such box"}, "sent the review, but refused b@example.org"),
         ({"mail": "552 too big"}, "refused the review: 552 too big"),
         ({"data": "554 spam"}, "refused the review: 554 spam"),
     ],
