@@ -247,10 +247,7 @@ def suspects(w: Windows, thresholds: Thresholds) -> Bools:
 
 
 def _at_end(w: Windows, limits: Thresholds) -> Runs:
-    """Return the runs of an unchanged `select-total` that reach the last sample, while work waits there.
-
-    Work may also wait for linger.ms, so they must be longer by that.
-    """
+    """Return runs of an unchanged `select-total` that reach the last sample with work waiting, longer than linger.ms."""
     runs = _still(w)
     runs = runs.at((runs.last == w.last_row[runs.window]) & _work_waits(w)[runs.last])
     linger = np.nan_to_num(w.option("linger.ms", runs.window)) / 1000
