@@ -247,7 +247,7 @@ def suspects(w: Windows, thresholds: Thresholds) -> Bools:
 
 
 def _at_end(w: Windows, limits: Thresholds) -> Runs:
-    """Return runs of an unchanged `select-total` that reach the last sample with work waiting, longer than linger.ms."""
+    """Return runs of an unchanged `select-total` that reach the last sample, work waiting longer than linger.ms."""
     runs = _still(w)
     runs = runs.at((runs.last == w.last_row[runs.window]) & _work_waits(w)[runs.last])
     linger = np.nan_to_num(w.option("linger.ms", runs.window)) / 1000
