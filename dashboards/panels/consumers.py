@@ -59,7 +59,7 @@ def _strip() -> Sequence[Panel]:
         number(
             1,
             "Consumers",
-            "Consumers that have series. Fewer than you run is bad: the others are not watched, though their "
+            "Consumers that have series. Fewer than you run is bad: the others are not monitored, though their "
             'groups may be, unless the exporter shows only the unhealthy (client_series = "unhealthy"). Alert '
             "when an input topic goes silent: KafkaClientHealthInputSilent.",
             f'count(max by ({BY_CLIENT}) (kafka_client_info{{kind=~"consumer|legacy-consumer", {OF_CLIENT}}}))',

@@ -33,9 +33,9 @@ def selects(width: int = 12, among: str = "") -> Panel:
     return chart(
         140,
         "Selects per second",
-        "How often I/O threads go back to their selector, the slowest first; dashed the liveliest producer of the same "
-        "service. 0 while the buffer fills is bad, and the proof: the thread is stuck. A living one comes back within "
-        f"request.timeout.ms. What to do: take two thread dumps, ten seconds apart. Alert: of {CALLBACK_DEADLOCK}.",
+        "How often I/O threads return to their selector, the slowest first; dashed: the fastest producer of the same "
+        "service. 0 while the buffer fills proves that the thread is stuck. A healthy thread returns within "
+        f"request.timeout.ms. What to do: take two thread dumps, ten seconds apart. Alert for {CALLBACK_DEADLOCK}.",
         _beside_best("kafka_client_producer_select_rate", among, pick="bottomk"),
         "ops",
         width=width,
@@ -47,9 +47,9 @@ def undelivered(width: int = 12, among: str = "") -> Panel:
     return chart(
         141,
         "Oldest undelivered batch",
-        "For how long nothing was delivered while records waited; dashed the best of the same service. Rising is bad: "
-        "at delivery.timeout.ms (2 min by default) records are given up. What to do: open the way to the brokers that "
-        f"the verdict names. Alert: of {DELIVERY_STALLED}.",
+        "How long nothing was delivered while records waited; dashed: the best producer of the same service. Rising "
+        "is bad: after delivery.timeout.ms (2 min by default) the producer gives records up. What to do: restore the "
+        f"connection to the brokers that the verdict names. Alert for {DELIVERY_STALLED}.",
         _beside_best("kafka_client_producer_undelivered_age_seconds", among),
         CLOCK,
         width=width,
@@ -61,9 +61,9 @@ def metadata_age(width: int = 12, among: str = "") -> Panel:
     return chart(
         142,
         "Age of the metadata",
-        "Time since producers last got metadata; dashed the freshest of the same service. Beyond metadata.max.age.ms "
-        "(5 min by default) is bad: no broker answers, and send() waits for it. What to do: see whether the bootstrap "
-        f"address answers and the topic exists. Alert: of {SEND_BLOCKED}.",
+        "Time since producers last received metadata; dashed: the most recent in the same service. More than "
+        "metadata.max.age.ms (5 min by default) is bad: no broker answers, and send() waits for metadata. What to do: "
+        f"check whether the bootstrap address answers and the topic exists. Alert for {SEND_BLOCKED}.",
         _beside_best("kafka_client_producer_metadata_age_seconds", among),
         CLOCK,
         width=width,
@@ -75,9 +75,9 @@ def metadata_waiting(width: int = 12, among: str = "") -> Panel:
     return chart(
         143,
         "Callers waiting for metadata",
-        "Threads that a dump found in send(), waiting for metadata: the most since the failure began. Any is bad: each "
-        "call holds its thread for up to max.block.ms and then fails. Empty where no dump was read: the log tells "
-        f"instead. What to do: look at the cause that the verdict names. Alert: of {SEND_BLOCKED}.",
+        "Threads that wait for metadata in send(), by thread dump: the highest number since the failure began. Any is "
+        "bad: each call blocks its thread for up to max.block.ms and then fails. Empty if there was no dump; then the "
+        f"evidence is in the log. What to do: remove the cause that the verdict names. Alert for {SEND_BLOCKED}.",
         [Query(worst_clients("kafka_client_producer_metadata_waiting_threads", among), LEGEND)],
         "none",
         width=width,
@@ -94,9 +94,9 @@ def left_at_end(width: int = 24, among: str = "") -> Panel:
     return rows(
         146,
         "Left undelivered at the end",
-        "What producers that have ended still held when they were last heard of: the most that they can have lost, of "
-        "those that held most. Any is bad. What to do: send it again if its source allows it, and close the producer "
-        f"at every way out of the process. Alert: of {NOT_CLOSED}.",
+        "Records that ended producers had not delivered at their last sample: the most that they can have lost, the "
+        "largest first. Any is bad. What to do: send them again if their source allows it, and close the producer on "
+        f"every path that ends the process. Alert for {NOT_CLOSED}.",
         {"bytes": (most("bytes"), "bytes"), "records": (most("records"), "short")},
         hidden=("host",),
         largest="bytes",
@@ -111,10 +111,10 @@ def last_heartbeat(width: int = 12, among: str = "") -> Panel:
     return chart(
         144,
         "Time since the last heartbeat",
-        "Time since consumers sent their group a heartbeat; dashed the best of the same service. Beyond "
-        "session.timeout.ms (45 s by default) is bad: the member is thrown out. Heartbeats that go on beside polls "
-        "that do not are a handler that hangs; both rising is a client that has left its group. What to do: two thread "
-        f"dumps, ten seconds apart. Alert: of {CONSUMER_STALLED}.",
+        "Time since the last heartbeat of consumers to their group; dashed: the best consumer of the same service. "
+        "More than session.timeout.ms (45 s by default) is bad: the coordinator removes the member. If heartbeats "
+        "continue without polls, the handler hangs; if both stop, the client has left its group. What to do: take two "
+        f"thread dumps, ten seconds apart. Alert for {CONSUMER_STALLED}.",
         _beside_best("kafka_client_consumer_last_heartbeat_age_seconds", among),
         CLOCK,
         width=width,
@@ -127,9 +127,9 @@ def topic_fetches(width: int = 12, among: str = "") -> Panel:
     return chart(
         145,
         "Records per topic",
-        "Records per second that consumers of several topics get from each of them, the slowest. One topic that goes "
-        "on, or has a full queue, beside others at 0 is bad: its handler holds them up. What to do: look at the "
-        f"handler of that topic. Alert: of {CROSS_TOPIC}.",
+        "Records per second that consumers of several topics read from each topic, the slowest first. If one topic "
+        "continues or has a full queue while others are at 0, its handler blocks the others. What to do: examine the "
+        f"handler of that topic. Alert for {CROSS_TOPIC}.",
         [
             Query(
                 worst_clients(

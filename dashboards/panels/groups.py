@@ -20,8 +20,9 @@ def in_trouble(width: int = 4) -> Panel:
     return number(
         200,
         "Groups in trouble",
-        "Groups that stand still, have stopped or have gone back; those that fall behind are yellow among the states "
-        "below. Any is bad. What to do: look whether members run and poll. Alerts: KafkaClientLagStalled, …Stopped, "
+        "Groups that make no progress, have stopped committing, or went back to an earlier offset; groups that fall "
+        "behind are yellow in the states below. Any is bad. What to do: check whether members run and poll. Alerts: "
+        "KafkaClientLagStalled, …Stopped, "
         "…Rewound; KafkaClientLagGrowing.",
         f'count(max by ({_BY}) (kafka_consumergroup_group_status{{status=~"{_TROUBLE}", {OF_GROUP}}}))\n'
         f"or\n0 * max(kafka_consumergroup_group_status{{{OF_GROUP}}})",
@@ -36,8 +37,8 @@ def largest_lag_seconds(width: int = 4) -> Panel:
     return number(
         201,
         "Largest lag in time",
-        "Age of the oldest record that a group has not committed. How much is bad depends on what the group "
-        "is for; rising without end always is. Alert: KafkaClientLagGrowing looks at the trend.",
+        "Age of the oldest record that a group has not committed. Which age is bad depends on the purpose of the "
+        "group; a constant rise is always bad. Alert: KafkaClientLagGrowing, on the trend.",
         f"max(kafka_consumergroup_group_max_lag_seconds{{{OF_GROUP}}})",
         AGE,
         nothing="not known",
@@ -49,8 +50,8 @@ def largest_lag_records(width: int = 4) -> Panel:
     return number(
         202,
         "Largest lag in records",
-        "Records that the group furthest behind has not committed, on its worst partition. Rising without "
-        "end is bad. Alert: KafkaClientLagGrowing looks at the trend.",
+        "The largest lag of any group, in records, on its worst partition. A constant rise is bad. Alert: "
+        "KafkaClientLagGrowing, on the trend.",
         f"max(kafka_consumergroup_group_max_lag{{{OF_GROUP}}})",
         "short",
         nothing="no groups",
@@ -66,8 +67,9 @@ def states() -> Panel:
     return timeline(
         203,
         "State of each group",
-        f"The {WORST} worst groups. Blue is fine (OK, IDLE), yellow falls behind (WARN), dark red stands still "
-        "(STALL), has stopped (STOP) or has gone back (REWIND). What to do: look whether its members run and poll. "
+        f"The {WORST} worst groups. Blue is fine (OK, IDLE), yellow falls behind (WARN), dark red makes no progress "
+        f"(STALL), has stopped committing (STOP) or went back to an earlier offset (REWIND). What to do: check "
+        f"whether its members run and poll. "
         "Alerts: KafkaClientLag….",
         Query(worst("\nor\n".join(parts), _BY), _GROUP),
         lag_words(),
@@ -80,8 +82,8 @@ def lag_seconds() -> Panel:
     return chart(
         204,
         "Lag in time",
-        "Age of the oldest record that each group has not committed, the furthest behind. Rising is bad; a "
-        "saw-tooth is a batch job. What to do: compare records in and out below. Alert: "
+        "Age of the oldest uncommitted record of each group, the largest first. Rising is bad; a saw-tooth shows a "
+        "batch job. What to do: compare records in and out below. Alert: "
         "KafkaClientLagGrowing.",
         [Query(worst(f"kafka_consumergroup_group_max_lag_seconds{{{OF_GROUP}}}", _BY), _GROUP)],
         CLOCK,
@@ -106,8 +108,8 @@ def lag_by_topic() -> Panel:
     return chart(
         206,
         "Lag by topic",
-        "Records that a group has not committed on each topic. One topic that rises while the others are "
-        "level has a handler that is too slow, or a record that it cannot process. Alert: "
+        "Lag of each group by topic, in records. If only one topic rises, its handler is too slow or cannot process a "
+        "record. Alert: "
         "KafkaClientLagStalled, KafkaClientLagStopped.",
         [Query(worst(lag, f"{_BY}, topic"), f"{{{{topic}}}}: {_GROUP}")],
         "short",
@@ -130,9 +132,9 @@ def records_in_and_out() -> Panel:
     return chart(
         207,
         "Records in and out",
-        "Records per second that are written to each topic (dashed), and that each group commits, where most "
-        "are. Out below in for long is bad: the group falls behind. What to do: see whether its handler or its "
-        "number is the limit. Alert: KafkaClientLagGrowing.",
+        "Records per second written to each topic (dashed) and committed by each group, the largest first. If the "
+        "group commits fewer than are written for long, it falls behind. What to do: check whether its handler or its "
+        "number of members is the limit. Alert: KafkaClientLagGrowing.",
         [
             Query(
                 written,
@@ -153,9 +155,9 @@ def retention() -> Panel:
     return chart(
         208,
         "Unread share of what is retained",
-        "Lag as a share of the records that the topic still holds, worst partition; shown once a topic "
-        "deletes, and of groups that have members or have committed within a week. Near 1 is bad: unread "
-        "records are about to be deleted, above 1 some are. What to do: let the topic keep more. "
+        "Lag as a share of the records that the topic retains, on the worst partition; shown if the topic has deleted "
+        "records and the group has members or has committed within a week. Near 1 is bad: Kafka is about to delete "
+        "unread records; above 1, some are deleted. What to do: raise the topic's retention. "
         "Alerts: KafkaClientLagRetentionAtRisk, KafkaClientLagRecordsDeleted.",
         [
             Query(
@@ -175,8 +177,8 @@ def partitions() -> Panel:
     return rows(
         209,
         "Partitions furthest behind",
-        "The partitions with the largest lag, in records and in time, and their readers (none where "
-        "empty). One far ahead of the others has a stuck consumer or a hot key. Alert: "
+        "The partitions with the largest lag, in records and in time, and the members that read them (empty if there "
+        "is none). A partition with far more lag than the others has a stuck consumer or a hot key. Alert: "
         "KafkaClientLagStalled.",
         {
             "records": (

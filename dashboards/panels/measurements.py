@@ -44,9 +44,9 @@ def reporting(kinds: Iterable[str], width: int = 24, among: str = "") -> Panel:
     return timeline(
         100,
         "Is it reporting",
-        f"Whether clients are heard of, {WORST} at most, those that have gone first. A client that has gone with "
-        "records in its buffer has lost them; one that is silent cannot be judged. What to do: see whether "
-        "its process lives. Alert: of its failure mode.",
+        f"Whether clients report, {WORST} at most, gone clients first. A client that ended with records in its buffer "
+        f"has lost them; a client that sends no data cannot be judged. What to do: check whether its process runs. "
+        f"Alert: of its failure mode.",
         Query(
             worst(f"kafka_client_up{{{OF_CLIENT}}}", BY_CLIENT, pick="bottomk", among=among or ever(_of(kinds))), LEGEND
         ),
@@ -62,9 +62,9 @@ def last_seen(kinds: Iterable[str], width: int = 12, among: str = "") -> Panel:
     return chart(
         101,
         "Time since its last data",
-        "High is bad: the client is silent or its reporter has stopped. Up to its reporting interval is "
-        "normal. What to do: see whether the process lives, then whether its metrics reach the input topic. "
-        "Alert: KafkaClientHealthInputSilent, when all are silent.",
+        "High is bad: the client or its reporter has stopped. Up to the client's reporting interval is normal. What "
+        "to do: check whether the process runs, then whether its metrics reach the input topic. Alert: "
+        "KafkaClientHealthInputSilent, if no client reports.",
         [Query(f"time() - {silent}", LEGEND)],
         CLOCK,
         width=width,
@@ -92,8 +92,8 @@ def buffer_bytes(width: int = 12, among: str = "") -> Panel:
     return chart(
         111,
         "Buffer free, and its size",
-        "Free bytes of the buffers that have least, with the smallest buffer.memory as a dashed line. Near "
-        "0 is bad; a small buffer that is always nearly full is too small. Alert: "
+        "Free bytes of the fullest buffers; dashed: the smallest buffer.memory. Near 0 is bad; a buffer that is "
+        "always nearly full is too small. Alert: "
         "KafkaClientBufferNearlyExhausted.",
         [
             Query(
@@ -114,8 +114,8 @@ def seconds_to_full(width: int = 12, among: str = "") -> Panel:
     return chart(
         112,
         "Time until the buffer is full",
-        "At the present slope; shown only while a buffer fills. Low is bad: below the dashed line there are "
-        "ten minutes or less until send() blocks. What to do: look at brokers, network and callbacks. "
+        "Extrapolated from the present slope; shown only while a buffer fills. Low is bad: below the dashed line, "
+        "send() blocks in ten minutes or less. What to do: check brokers, network and callbacks. "
         "Alert: KafkaClientBufferNearlyExhausted.",
         [Query(worst_clients("kafka_client_producer_buffer_seconds_to_full", among, pick="bottomk"), LEGEND)],
         CLOCK,
@@ -130,8 +130,8 @@ def waiting_threads(width: int = 12, among: str = "") -> Panel:
     return chart(
         113,
         "Threads waiting in send()",
-        "Threads blocked for want of buffer. Any is bad while the buffer is full: callers hang. What to do: "
-        "a thread dump of the process shows what they are part of. Alert: KafkaClientBufferNearlyExhausted.",
+        "Threads that wait in send() because the buffer has no room. Any is bad: callers are blocked. What to do: "
+        "take a thread dump, which shows the callers. Alert: KafkaClientBufferNearlyExhausted.",
         [Query(worst_clients("kafka_client_producer_waiting_threads", among), LEGEND)],
         "none",
         width=width,
@@ -146,7 +146,8 @@ def records_failed(width: int = 12, among: str = "") -> Panel:
         114,
         "Records given up, dropped, sent again",
         "Records per second; empty is good. Given up: no broker acknowledged them in time, or one refused them. "
-        "Dropped: send() failed for want of buffer (reliable since client 2.6). Both are lost unless the application "
+        "Dropped: send() failed because the buffer was full (counted correctly since client 2.6). Both are lost "
+        "unless the application "
         "sends them again. Sent again (dashed): normal while brokers restart, bad for long. What to do: read the error "
         f"in the client's log. Alerts: of {DELIVERY_STALLED}; KafkaClientBufferNearlyExhausted comes before a drop.",
         [
@@ -169,8 +170,9 @@ def batch_size(width: int = 12, among: str = "") -> Panel:
     return chart(
         115,
         "Batch size",
-        "Average size of the batches that producers send, the smallest. Small ones at a high rate are bad: each costs "
-        "the brokers a request's work. What to do: raise linger.ms, or send to fewer partitions. No alert of its own.",
+        "Average size of the batches that producers send, the smallest. Small batches at a high rate are bad, because "
+        "each costs the brokers as much work as a large one. What to do: raise linger.ms, or send to fewer "
+        "partitions. No alert of its own.",
         [Query(worst_clients("kafka_client_producer_batch_size_bytes", among, pick="bottomk"), LEGEND)],
         "bytes",
         width=width,
@@ -182,9 +184,9 @@ def compression(width: int = 12, among: str = "") -> Panel:
     return chart(
         116,
         "Compressed to",
-        "Size of the batches that producers send as a share of what they hold, those that compress least. At 1 nothing "
-        "is compressed: network and disks of the brokers carry it all; it is bad where batches are large and of text. "
-        "What to do: set compression.type, or larger batches, which compress better. No alert.",
+        "Compressed size of batches as a share of their uncompressed size, the largest first. 1 means no compression: "
+        "bad if batches are large and contain text, because network and disks carry the full size. What to do: set "
+        "compression.type, or send larger batches, which compress better. No alert.",
         [Query(worst_clients("kafka_client_producer_compression_ratio", among), LEGEND)],
         "percentunit",
         ceiling=1,
@@ -217,8 +219,8 @@ def io_busy(width: int = 12, among: str = "") -> Panel:
     return chart(
         121,
         "I/O thread busy",
-        "Share of time that the I/O thread spends outside its selector. High is bad: callbacks hold it up; "
-        "1 together with a filling buffer is a stuck callback. What to do: take a thread dump. Alert: "
+        "Share of time that the I/O thread spends outside its selector. High is bad: callbacks delay sending. A share "
+        "of 1 while the buffer fills means that a callback is stuck. What to do: take a thread dump. Alert: "
         "KafkaClientCallbacksSlow.",
         [Query(worst_clients("kafka_client_producer_io_thread_busy_ratio", among), LEGEND)],
         "percentunit",
@@ -233,8 +235,8 @@ def queue_time(width: int = 12, among: str = "") -> Panel:
     return chart(
         122,
         "Time in the buffer",
-        "How long batches wait before they are sent. High is bad unless linger.ms is: brokers or the I/O "
-        "thread do not keep up. What to do: compare with request latency and callback time. No alert of its "
+        "How long batches wait before they are sent. High is bad unless linger.ms is high, too: brokers or the I/O "
+        "thread are too slow. What to do: compare with request latency and callback time. No alert of its "
         "own.",
         [
             Query(
@@ -271,9 +273,9 @@ def latency_by_broker(width: int = 12) -> Panel:
     return chart(
         124,
         "Slowest brokers",
-        "Average time to a response, of each broker that is the slowest of some producer: the worst among them. One "
-        "line above all others is bad: that broker, its disk or the way to it. What to do: look at that broker "
-        "first. No alert of its own.",
+        "Average time to a response, by broker; each producer contributes its slowest broker. If one line is above "
+        "all others, that broker, its disk or the network to it is slow. What to do: check that broker first. No "
+        "alert of its own.",
         [
             Query(
                 worst(f"max by ({by}) (kafka_client_producer_slowest_broker_latency_seconds{{{OF_CLIENT}}})", by),
@@ -290,8 +292,8 @@ def throttled(kind: str, width: int = 12) -> Panel:
     return chart(
         125,
         "Held back by quotas",
-        "Average time for which brokers hold answers back as the client exceeds its quota. Any that lasts is bad: the "
-        "client is slowed down on purpose, and buffers or lag grow; empty is good. What to do: raise the quota, or "
+        "Average time by which brokers delay responses because the client exceeds its quota. Bad if it lasts: the "
+        "quota slows the client down, and buffers or lag grow; empty is good. What to do: raise the quota, or "
         "find out which clients share it. No alert of its own.",
         [Query(throttle, LEGEND)],
         "s",
@@ -310,8 +312,8 @@ def throughput(kind: str, width: int = 12) -> Panel:
     return chart(
         126,
         "Records sent" if kind == "producer" else "Records received",
-        "Records per second, of the clients with most of them. A fall to 0 while there is work is bad: compare with "
-        "the same hour of yesterday. What to do: see its verdict and its buffer or its lag. "
+        "Records per second of the busiest clients. A fall to 0 while there is work is bad: compare with the same "
+        "hour of yesterday. What to do: see the client's verdict, and its buffer or lag. "
         + ("Alert: KafkaClientNothingSent." if kind == "producer" else "No alert of its own."),
         [Query(worst(rate, BY_CLIENT), LEGEND)],
         "recps",
@@ -325,8 +327,9 @@ def connections(kind: str, width: int = 12) -> Panel:
     return chart(
         127,
         "Connections to brokers",
-        "Open connections, of the clients with fewest of them. 0 for long is bad: no broker is reached, or none lets "
-        "the client in; idle ones may be closed after ten minutes. What to do: read the client's log for the address "
+        "Open connections of the clients that have the fewest. 0 for long is bad: the client reaches no broker, or "
+        "none accepts its login. Clients may close idle connections after ten minutes. What to do: read the client's "
+        "log for the address "
         "and the reason. No alert of its own.",
         [Query(connected, LEGEND)],
         "none",
@@ -340,10 +343,10 @@ def refused(kind: str, width: int = 12) -> Panel:
     return chart(
         128,
         "Authentications refused",
-        "How often in a minute brokers refuse to let a client in, those that are refused most. Any is bad: its "
-        "password, token or certificate is wrong or has expired; empty is good. What to do: read the reason in the "
+        "Failed authentications per minute, the most frequent first. Any is bad: the client's password, token or "
+        "certificate is wrong or has expired; empty is good. What to do: read the reason in the "
         "client's log. "
-        + (f"Alert: of {SEND_BLOCKED}, where it cannot send." if kind == "producer" else "No alert of its own."),
+        + (f"Alert for {SEND_BLOCKED}, where it cannot send." if kind == "producer" else "No alert of its own."),
         [Query(worst(rate, BY_CLIENT, among=ever(_of({kind}))), LEGEND)],
         "short",
         nothing=NONE,
@@ -366,8 +369,8 @@ def versions(id_: int, kind: str) -> Panel:
         id_,
         "Libraries and versions",
         f"How many {kind}s of the service use which library and version, and which share of them has a suspected or "
-        "confirmed failure, the worst first. One that is worse than the others is bad: look at what came with it. Old "
-        "ones lack metrics: before 1.0 a stuck callback is known half a minute later. No alert.",
+        f"confirmed failure, the worst first. If one version is worse than the others, check what changed with it. "
+        f"Old versions lack metrics: before 1.0 a stuck callback is found half a minute later. No alert.",
         {
             f"{kind}s": (all_, "none"),
             "unhealthy": (
@@ -385,9 +388,9 @@ def topic_queues(width: int = 12, among: str = "") -> Panel:
     return chart(
         130,
         "Queue per topic",
-        "Used share of the queue between a client and one topic. High is bad: the topic's handler does not "
-        "keep up; one full queue beside empty ones blocks the other topics of the client. What to do: look "
-        "at the handler of the full one. Alert: KafkaClientTopicQueueSaturated.",
+        "Used share of the queue between a client and one topic. High is bad: the topic's handler is too slow. One "
+        "full queue while others are empty blocks the client's other topics. What to do: examine the handler of the "
+        "topic with the full queue. Alert: KafkaClientTopicQueueSaturated.",
         [
             Query(
                 worst_clients(
@@ -409,7 +412,7 @@ def last_poll(width: int = 12, among: str = "") -> Panel:
         131,
         "Time since the last poll()",
         "High is bad: the handler takes long or hangs, and after max.poll.interval.ms the consumer loses "
-        "its partitions. What to do: take a thread dump, see what the polling thread does. No alert of its "
+        "its partitions. What to do: take a thread dump and see what the polling thread does. No alert of its "
         "own.",
         [Query(worst_clients("kafka_client_consumer_last_poll_age_seconds", among), LEGEND)],
         CLOCK,
@@ -422,8 +425,8 @@ def poll_idle(width: int = 12, among: str = "") -> Panel:
     return chart(
         132,
         "Waiting for records",
-        "Share of time that a consumer waits in poll(), of those that wait least. Near 0 is bad together "
-        "with a rising lag: the handler is the bottleneck. What to do: more consumers, or a faster handler. "
+        "Share of time that consumers wait in poll(), the smallest first. Near 0 while the lag rises is bad: the "
+        "handler is the bottleneck. What to do: more consumers, or a faster handler. "
         "No alert of its own.",
         [Query(worst_clients("kafka_client_consumer_poll_idle_ratio", among, pick="bottomk"), LEGEND)],
         "percentunit",
@@ -438,9 +441,10 @@ def rebalances(width: int = 12, among: str = "") -> Panel:
     return chart(
         133,
         "Rebalances per minute",
-        "How often consumers take part in a rebalance, those that do so most. A few while members start or stop are "
-        "normal; again and again is bad: nothing is consumed meanwhile. What to do: see in the log which members join "
-        f"and leave, compare poll() with max.poll.interval.ms. Alert: of {CONSUMER_STALLED}, where a member hangs.",
+        "How often consumers take part in a rebalance, the most frequent first. A few are normal while members start "
+        "or stop; frequent ones are bad, because consumption pauses during each. What to do: see in the log which "
+        "members join and leave, and compare the time between polls with max.poll.interval.ms. Alert for "
+        f"{CONSUMER_STALLED}, where a member hangs.",
         [Query(rate, LEGEND)],
         "short",
         nothing=NONE,
@@ -456,9 +460,9 @@ def coordinator_time(width: int = 12, among: str = "") -> Panel:
     return chart(
         134,
         "Time of commits and rebalances",
-        "How long commits of offsets take, and the longest rebalance of late (dashed). Long commits are bad: the "
-        "coordinator or the way to it is slow, and commitSync() holds up the handler. Rebalances last as long as the "
-        "slowest member needs to come back. No alert of its own.",
+        "How long commits of offsets take; dashed: the longest recent rebalance. Long commits are bad: the "
+        "coordinator or the network to it is slow, and commitSync() delays the handler. A rebalance lasts until the "
+        "slowest member has rejoined. No alert of its own.",
         [
             Query(commits, f"commit: {LEGEND}, {{{{stat}}}}"),
             Query(

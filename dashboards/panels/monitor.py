@@ -57,7 +57,7 @@ def page() -> Page:
     return Page(
         name="monitor",
         title="Kafka clients: monitor health",
-        description="Whether the monitor sees: its query, its input, how late it is, what it cannot read.",
+        description="Whether the monitor works: its query, its input, its delay, and records that it cannot read.",
         variables=(),
         sections=(
             Section("Now", _strip()),
@@ -83,11 +83,11 @@ def _state() -> str:
 
 _SENTENCES = {
     5: ("No client is judged: Prometheus does not reach the monitor.", CRITICAL),
-    4: ("No client is judged: the monitor runs, its query does not.", CRITICAL),
-    3: ("What you see is old or incomplete: the exporter is blind.", CRITICAL),
-    2: ("What you see is old: no new verdict has come for five minutes.", CRITICAL),
-    1: ("The monitor sees, but not everything: an alert on it fires, see below which.", WARNING),
-    0: ("The monitor sees: clients are judged, and what you see is up to date.", GOOD),
+    4: ("No client is judged: the monitor runs, but its query has ended.", CRITICAL),
+    3: ("These pages are old or incomplete: the exporter has lost Kafka.", CRITICAL),
+    2: ("These pages are old: there was no new verdict for five minutes.", CRITICAL),
+    1: ("The monitor works, but not fully: see below which alert on it fires.", WARNING),
+    0: ("The monitor works: clients are judged, and these pages are up to date.", GOOD),
 }
 
 
@@ -96,8 +96,9 @@ def _strip() -> Sequence[Panel]:
         number(
             7,
             "In one sentence",
-            "What the panels below say together, the worst first. Anything but blue is bad: a quiet fleet then proves "
-            "nothing. What to do: go to the panel or the alert that the sentence names. Alerts: those of "
+            "Summary of the panels below: the worst problem. Any colour but blue is bad: then a fleet without "
+            "failures proves nothing. What to do: go to the panel or the alert that the sentence names. Alerts: those "
+            "of "
             "KafkaClientHealth….",
             _state(),
             "none",
@@ -108,9 +109,9 @@ def _strip() -> Sequence[Panel]:
         number(
             1,
             "Monitor",
-            "Whether Prometheus reaches the monitor. Down is bad: no verdict is renewed. What to do: read "
-            "its log, start it again; it goes on where it stopped. Alerts: KafkaClientHealthMonitorDown, and "
-            "KafkaClientHealthRestarting where it ends over and over, KafkaClientHealthNameTaken where there are two.",
+            "Whether Prometheus reaches the monitor. Down is bad: verdicts are not updated. What to do: read its log "
+            "and restart it; it resumes where it stopped. Alerts: KafkaClientHealthMonitorDown, and "
+            "KafkaClientHealthRestarting if it ends repeatedly, KafkaClientHealthNameTaken if there are two.",
             'min(up{job="kafka-client-health-monitor"})',
             "none",
             mappings=up_words(),
@@ -119,8 +120,8 @@ def _strip() -> Sequence[Panel]:
         number(
             2,
             "Query",
-            "Whether the streaming query runs. Down is bad: no client is judged. What to do: read "
-            "the exception in the monitor's log, restart it. Alert: KafkaClientHealthQueryDown.",
+            "Whether the streaming query runs. Down is bad: no client is judged. What to do: read the exception in "
+            "the monitor's log and restart the monitor. Alert: KafkaClientHealthQueryDown.",
             f"min({_P}_query_up{{{OF_KEPT}}})",
             "none",
             mappings=up_words(),
@@ -129,8 +130,8 @@ def _strip() -> Sequence[Panel]:
         number(
             3,
             "Exporter",
-            "Whether the exporter has read its whole topic and reaches Kafka. Down is bad: what is shown is "
-            "old or incomplete. What to do: ask its /healthz. Alerts: KafkaClientHealthExporterBlind, and by name "
+            "Whether the exporter has read its whole topic and reaches Kafka. Down is bad: the displayed data is old "
+            "or incomplete. What to do: open its /healthz. Alerts: KafkaClientHealthExporterBlind, and by name "
             "KafkaClientHealthReplicaBlind, KafkaClientHealthTargetDown.",
             f"min(max by ({listed((*KEPT, 'shard'))}) ({_P}_exporter_up{{{OF_KEPT}}}))",
             "none",
@@ -140,8 +141,8 @@ def _strip() -> Sequence[Panel]:
         number(
             4,
             "Age of the newest record",
-            "Age of the newest data behind any verdict. High is bad: verdicts "
-            "may no longer hold. What to do: see whether the input below is late. Alert: "
+            "Age of the newest data behind any verdict. High is bad: verdicts may be out of date. What to do: check "
+            "whether the input below is late. Alert: "
             "KafkaClientHealthStale.",
             age_of_newest(),
             AGE,
@@ -160,7 +161,7 @@ def _strip() -> Sequence[Panel]:
         number(
             6,
             "Version",
-            "Version of the monitor that runs. Two of them at once mean that a deployment is under way. No alert.",
+            "Version of the running monitor. Two versions at once mean that a deployment is in progress. No alert.",
             f"max by (version) ({_P}_build_info{{{OF_KEPT}}})",
             "none",
             nothing="monitor is silent",
@@ -174,8 +175,8 @@ def _input() -> Sequence[Panel]:
         chart(
             10,
             "Records not yet read",
-            "Records that wait in each input topic. Rising is bad: the monitor falls behind. What to do: "
-            "see whether batches take longer than the trigger interval; more cores. Alert: "
+            "Unread records in each input topic. Rising is bad: the monitor falls behind. What to do: check whether "
+            "batches take longer than the trigger interval; give the monitor more cores. Alert: "
             "KafkaClientHealthFallingBehind.",
             [_each("source_topic", lambda by: f"sum by ({by}) ({_P}_input_lag_records{{{OF_KEPT}}})")],
             "short",
@@ -183,8 +184,8 @@ def _input() -> Sequence[Panel]:
         chart(
             11,
             "Age of the newest event",
-            "Time since the newest event that was read from each topic. High is bad: nothing comes, or it "
-            "comes late. A topic of logs may be silent when all is well; groups do not speak for clients. Alerts: "
+            "Time since the newest event read from each topic. High is bad: data is missing or late. A topic of logs "
+            "may be empty while all is well; data of consumer groups does not count. Alerts: "
             "KafkaClientHealthFallingBehind (first line), KafkaClientHealthInputSilent (second).",
             [
                 _each(
@@ -199,16 +200,16 @@ def _input() -> Sequence[Panel]:
         chart(
             12,
             "Records read",
-            "Records per second from each input topic. A fall to 0 is bad. What to do: look at what writes "
+            "Records per second from each input topic. A fall to 0 is bad. What to do: check the programs that write "
             "to the topic. Alerts: KafkaClientHealthInputSilent, KafkaClientHealthInputMissing (there is no such "
-            "topic), KafkaClientHealthNothingArrived (there was never anything).",
+            "topic), KafkaClientHealthNothingArrived (nothing has ever arrived).",
             [_each("source_topic", lambda by: _rate(by, "records_read_total"))],
             "recps",
         ),
         chart(
             13,
             "Share of records rejected",
-            "Records that cannot be read, as a share of all. High is bad: their clients are not watched. "
+            "Records that cannot be read, as a share of all. High is bad: their clients are not monitored. "
             "What to do: read the header reject_reason on the topic of rejects. Alert: "
             "KafkaClientHealthRejectsRising.",
             [
@@ -245,7 +246,7 @@ def _work() -> Sequence[Panel]:
         chart(
             22,
             "Clients in the state",
-            "Clients that the query keeps. Rising for days is bad: clients with names that change for ever. What "
+            "Clients that the query keeps. Rising for days is bad: some clients get a new name at each start. What "
             "to do: give clients stable ids; more memory. Alert beyond a limit: KafkaClientHealthLimitReached.",
             [_each("query", lambda by: f"max by ({by}) ({_P}_state_rows{{{OF_KEPT}}})")],
             "short",
@@ -264,8 +265,8 @@ def _work() -> Sequence[Panel]:
         chart(
             24,
             "Changes of verdicts",
-            "Incidents opened, escalated, eased, closed and withdrawn. Many withdrawn ones, or opening and "
-            "closing in turn, are bad: a threshold is too tight. What to do: read the mode's runbook on "
+            "Incidents opened, escalated, eased, closed and withdrawn. Many withdrawn incidents, or incidents that "
+            "open and close repeatedly, are bad: a threshold is too strict. What to do: read the mode's runbook on "
             "false alarms. No alert.",
             [_each("change", lambda by: _rate(by, "incident_changes_total", "increase"))],
             "none",
@@ -279,9 +280,9 @@ def _left_out() -> Sequence[Panel]:
         chart(
             30,
             "Records that came too late",
-            "Readings and events per second that came after their windows were closed and were left out. Any "
-            "that lasts is bad: a clock or a collector is far behind. What to do: look at the clocks of the "
-            "clients. Alert: KafkaClientHealthLateRecords.",
+            "Samples and events per second that arrived after their windows were closed, and were left out. Bad if it "
+            "lasts: a clock or a collector is far behind. What to do: check the clocks of the clients. Alert: "
+            "KafkaClientHealthLateRecords.",
             [_each("query", lambda by: _rate(by, "late_records_total"))],
             "recps",
             nothing=NONE,
@@ -309,7 +310,7 @@ def _left_out() -> Sequence[Panel]:
         chart(
             33,
             "Health records that the exporter cannot read",
-            "Any is bad: something else writes to the topic, or versions differ. What to do: compare the "
+            "Any is bad: another program writes to the topic, or versions differ. What to do: compare the "
             "versions of monitor and exporter. Alert: KafkaClientHealthDecodeErrors.",
             [_each("", lambda by: _rate(by, "exporter_decode_errors_total", "increase"), "records")],
             "short",
@@ -318,8 +319,9 @@ def _left_out() -> Sequence[Panel]:
         chart(
             34,
             "Left out by a limit",
-            "Readings and events per second that were left out because a limit of [monitor] is reached. Any that lasts "
-            "is bad: what is beyond is not watched. What to do: find out who sends so much, or raise the limit. Alert: "
+            "Readings and events per second that were left out because a limit of [monitor] is reached. Bad if it "
+            "lasts: clients beyond the limit are not monitored. What to do: find the program that sends so much, or "
+            "raise the limit. Alert: "
             "KafkaClientHealthLimitReached.",
             [_each("limit", lambda by: _rate(by, "left_out_total"))],
             "short",
@@ -328,7 +330,8 @@ def _left_out() -> Sequence[Panel]:
         chart(
             35,
             "Input that was gone before it was read",
-            "Records that retention deleted, or partitions made anew, before the monitor came to them. Any is bad: "
+            "Records that retention deleted, or partitions that were created again, before the monitor read them. Any "
+            "is bad: "
             "their clients are unknown for that time. What to do: raise retention.ms of the topic. Alert: "
             "KafkaClientHealthInputLost.",
             [
@@ -346,8 +349,8 @@ def _left_out() -> Sequence[Panel]:
         chart(
             36,
             "Clocks that are wrong",
-            "By how much clients' own time differs from that of others, where it is more than a minute. It harms "
-            "no other client, but data from the future is left out. What to do: mend the machine's time service. "
+            "Difference between a client's clock and those of other clients, if more than a minute. It affects no "
+            "other client, but data from the future is left out. What to do: correct the time service of its machine. "
             "Alert: KafkaClientClockWrong.",
             [Query(worst(f"max by ({BY_CLIENT}) (abs({_SKEW}))", BY_CLIENT), LEGEND)],
             CLOCK,
@@ -356,8 +359,8 @@ def _left_out() -> Sequence[Panel]:
         number(
             37,
             "Files of owners",
-            "Whether the exporter has read the present files of owners. Unread is bad: alerts go "
-            "to those who owned services before. What to do: let kafka-health check-config name the line. Alert: "
+            "Whether the exporter has read the present [owners] files. Unread is bad: alerts go to the previous "
+            "owners of services. What to do: let kafka-health check-config name the line. Alert: "
             "KafkaClientHealthOwnersUnread.",
             f"min({_P}_exporter_owners_read{{{OF_KEPT}}})",
             "none",

@@ -68,9 +68,9 @@ def _strip() -> Sequence[Panel]:
         number(
             2,
             "Reporting",
-            "Clients of the service that are heard of. Fewer than you run is bad: the others are not watched. What to "
-            "do: see that their reporter or agent writes to the input topic. Alerts when a topic or a service goes "
-            "silent: KafkaClientHealthInputSilent, KafkaClientServiceSilent; when many or all do: "
+            "Clients of the service that report. Fewer than you run is bad: the others are not monitored. What to do: "
+            "check that their reporter or agent writes to the input topic. Alerts when a topic or a service stops "
+            "reporting: KafkaClientHealthInputSilent, KafkaClientServiceSilent; when many or all do: "
             "KafkaClientFleetServicesSilent, KafkaClientFleetSilent.",
             f"sum({_PRESENT}{{{OF_SERVICE}}})",
             "none",
@@ -82,9 +82,9 @@ def _strip() -> Sequence[Panel]:
         number(
             6,
             "Alerts firing",
-            "Alerts of this product that fire now, the heartbeat not counted. Without the heartbeat there "
-            "is no number: then Prometheus has not loaded our rules. What to do: follow the runbook of "
-            "each. See the list below.",
+            "Firing alerts of this product, without the heartbeat. There is no number if the heartbeat is missing, "
+            "because then Prometheus has not loaded our rules. What to do: follow the runbook of each alert in the "
+            "list below.",
             f"(count({_FIRING}) or vector(0))\nand on ()\n{_HEARTBEAT}",
             "none",
             above={1: WARNING},
@@ -93,8 +93,8 @@ def _strip() -> Sequence[Panel]:
         number(
             7,
             "Age of what you see",
-            "Time since the moment that the newest record speaks of. High is bad: all that is shown is old, "
-            "and a quiet page means nothing. What to do: open Monitor health. Alert: KafkaClientHealthStale.",
+            "Age of the newest data on this page. High is bad: everything shown is old, and a page without failures "
+            "proves nothing. What to do: open Monitor health. Alert: KafkaClientHealthStale.",
             age_of_newest(),
             AGE,
             above={STALE_SECONDS: CRITICAL},
@@ -118,9 +118,9 @@ def _by_mode() -> Panel:
     return chart(
         21,
         "Unhealthy clients by failure mode",
-        "Clients of the service with a suspected or confirmed failure, by mode. Any is bad; many at the same moment "
-        "point to something that they share: a broker, a release, a topic. Alerts: the mode's, and "
-        "KafkaClientFleetUnhealthy and KafkaClientFleetSuspected, which hold them back.",
+        "Clients of the service with a suspected or confirmed failure, by mode. Any is bad; many at once have a "
+        "common cause: a broker, a release, a topic. Alerts: the mode's, which KafkaClientFleetUnhealthy and "
+        "KafkaClientFleetSuspected inhibit.",
         [verdicts.by_mode()],
         "none",
         stacked=True,
@@ -134,8 +134,8 @@ def _by_service() -> Panel:
         22,
         "Unhealthy clients by service",
         f"Clients with a suspected or confirmed failure, by service, the {WORST} worst. Any is bad. What to do: choose "
-        "the service above. Alerts: KafkaClientErrorBudgetBurn when it lasts, KafkaClientServiceWorse when more "
-        "fail beside one that has failed for long.",
+        "the service above. Alerts: KafkaClientErrorBudgetBurn when it lasts, KafkaClientServiceWorse when more fail "
+        "while an older page is open.",
         [
             Query(
                 worst(f"sum by ({_BY_SERVICE}) ({_UNHEALTHY}{{{OF_SERVICE}}}) > 0", _BY_SERVICE, zeros=True),
@@ -154,8 +154,8 @@ def _clients() -> Panel:
     return rows(
         30,
         "Clients",
-        f"Clients, their library and version, and when they were last heard of: the {_ROWS} that were silent longest. "
-        "Choose a service to see its own. Old versions lack metrics that some verdicts need. "
+        f"Clients, their library and version, and the time of their last data: the {_ROWS} with the oldest data. "
+        f"Choose a service to see only its clients. Old versions lack metrics that some verdicts need. "
         "Alert when an input topic goes silent: KafkaClientHealthInputSilent.",
         {
             "last heard of": (
@@ -178,8 +178,8 @@ def _installations() -> Panel:
     return rows(
         12,
         "Clusters and environments",
-        "The numbers above, apart: clients of the service by cluster and environment, the worst first. What fails in "
-        "one alone is not the release, but its brokers or its load. Bugs: clients of a version that is known to "
+        "Clients of the service by cluster and environment, the worst first. If they fail in one cluster alone, the "
+        "cause is its brokers or its load, not the release. Bugs: clients of a version that is known to "
         "fail, see /fleet of the exporter. Click a row for that one. Alerts: the mode's.",
         {
             "confirmed": (f"{verdicts.failing('confirmed', by)}\nor\n0 * {reporting}", "none"),

@@ -57,7 +57,7 @@ def _strip() -> Sequence[Panel]:
         number(
             1,
             "Producers",
-            "Producers that have series. Fewer than you run is bad: the others are not watched, unless the exporter "
+            "Producers that have series. Fewer than you run is bad: the others are not monitored, unless the exporter "
             'shows only the unhealthy (client_series = "unhealthy"). '
             "Alert when an input topic goes silent: KafkaClientHealthInputSilent.",
             f'count(max by ({BY_CLIENT}) (kafka_client_info{{kind="producer", {OF_CLIENT}}}))',
@@ -79,7 +79,7 @@ def _strip() -> Sequence[Panel]:
         number(
             3,
             "Threads waiting in send()",
-            "Application threads that are blocked for want of buffer, over all producers. Any that stays is "
+            "Application threads, of all producers, that wait because a buffer is full. Any that stays is "
             "bad. What to do: take a thread dump of the process. Alert: KafkaClientBufferNearlyExhausted.",
             f"sum(max by ({BY_CLIENT}) (kafka_client_producer_waiting_threads{{{OF_CLIENT}}}))",
             "none",
@@ -89,8 +89,8 @@ def _strip() -> Sequence[Panel]:
         number(
             4,
             "Slowest callbacks",
-            "The longest average time that callbacks take. High is bad while the I/O thread is busy: "
-            "nothing is sent meanwhile. What to do: hand their work to another thread. Alert: "
+            "The longest average time that callbacks take. High is bad while the I/O thread is busy, because the "
+            "producer sends nothing meanwhile. What to do: hand their work to another thread. Alert: "
             "KafkaClientCallbacksSlow.",
             f'max(kafka_client_producer_callback_seconds{{stat="avg", {OF_CLIENT}}})',
             "s",

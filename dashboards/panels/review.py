@@ -56,7 +56,7 @@ def _strip() -> Sequence[Panel]:
             "Healthy client-minutes",
             "Share of the observed client-minutes that were healthy, in the range that is shown: neither suspected nor "
             "confirmed. Low is bad. Compare with the target beside it. What to do: see which service and mode spent "
-            "the budget. Alert: KafkaClientErrorBudgetBurn, which counts confirmed ones alone.",
+            "the budget. Alert: KafkaClientErrorBudgetBurn, which counts only confirmed failures.",
             f"1 - ({_unhealthy_share()})",
             "percentunit",
             nothing="nothing observed",
@@ -66,7 +66,7 @@ def _strip() -> Sequence[Panel]:
             2,
             "Target",
             "The share of healthy client-minutes that each service should reach: [review] slo_target of the "
-            "settings. It is fixed in the dashboard when it is pushed. Alert: KafkaClientErrorBudgetBurn.",
+            "settings. `kafka-health dashboards` writes it into the dashboard. Alert: KafkaClientErrorBudgetBurn.",
             "vector($slo_target)",
             "percentunit",
             width=6,
@@ -76,7 +76,7 @@ def _strip() -> Sequence[Panel]:
             "Error budget spent",
             "Unhealthy client-minutes, suspected or confirmed, as a share of those that the target allows. At 1 the "
             "budget is spent. What to do then: reliability before features, as the review's actions say. Alert: "
-            "KafkaClientErrorBudgetBurn, which counts confirmed ones alone and so comes later.",
+            "KafkaClientErrorBudgetBurn, which counts only confirmed failures and so fires later.",
             f"({_unhealthy_share()}) / (1 - $slo_target)",
             "percentunit",
             above={1: CRITICAL},
@@ -133,7 +133,7 @@ def _burn() -> Panel:
     return chart(
         20,
         "Pace at which the budget burns",
-        f"Times the pace at which confirmed failures would spend the budget exactly. Above {slow:g} is bad if it "
+        f"Pace at which confirmed failures spend the budget; 1 spends it exactly. Above {slow:g} is bad if it "
         f"lasts, above {fast:g} pages within the hour. What to do: see which mode burns it. Alert: "
         "KafkaClientErrorBudgetBurn.",
         pace,
@@ -148,7 +148,8 @@ def _by_mode() -> Panel:
     return chart(
         21,
         "Unhealthy clients by failure mode",
-        "What spends the budget: clients suspected or confirmed, by mode; one with two failures is in both. "
+        "Clients with a suspected or confirmed failure, which spend the budget, by mode; a client with two failures "
+        "counts in both. "
         "Any is bad. What to do: the runbook of the largest. Alert: the mode's.",
         [verdicts.by_mode()],
         "none",
@@ -163,8 +164,8 @@ def _healthy() -> Panel:
     return chart(
         22,
         "Observed and unhealthy clients",
-        "Clients that are judged, those of them that are suspected or confirmed, and those that are confirmed. A fall "
-        "of the first is bad too: what is not judged is not watched. Alert: KafkaClientErrorBudgetBurn.",
+        "Judged clients; those with a suspected or confirmed failure; those with a confirmed one. A fall of judged "
+        "clients is bad, too, because the others are not monitored. Alert: KafkaClientErrorBudgetBurn.",
         [
             Query(
                 worst(f"sum by ({by}) ({series}{{{OF_SERVICE}}})", by, WORST // 3),
