@@ -54,7 +54,7 @@ class Course:
 
     @property
     def wronged(self) -> set[str]:
-        """Return the modes of `accused` that a failing broker does not excuse."""
+        """Return the modes of `accused` that are wrong; while a broker fails, a mere suspicion is allowed."""
         convicted = {mode for mode, status in self.first if status == "confirmed"} - {self.client.mode}
         return convicted if self.client.outage else self.accused
 

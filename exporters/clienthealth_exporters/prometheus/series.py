@@ -26,7 +26,7 @@ Scope = Literal["client", "group", "partition", "service", "exporter"]
 #: The labels that identify the subject of a series. The fixed labels of the installation come before them.
 SCOPES: Mapping[Scope, tuple[str, ...]] = {
     "client": CLIENT,
-    # A group's type (classic, consumer, streams, share); the protocol of a group that never commits (connect).
+    # group_type: classic, consumer, streams or share; for a group that never commits, its protocol (connect).
     "group": ("cluster_name", "group", "group_type"),
     "partition": ("cluster_name",),
     "service": ("service",),

@@ -71,10 +71,10 @@ class Sender(Protocol):
 
 @dataclass(eq=False)
 class Watched:
-    """A client that is reported on, held weakly.
+    """A client that is reported on, by a weak reference.
 
-    more      client → the library's measurements that the probe lacks, by names of CLIENT_METRICS; and its measurements
-              by topic, which replace the probe's (None: the library has none)
+    more      returns the library's measurements that the probe lacks, by names of CLIENT_METRICS, and the library's
+              measurements by topic, which replace the probe's (None: the library has none)
     fresh     True if the library has new measurements, which are then reported at once
     patience  number of intervals after which a report is made even without new measurements
     due       time of the next report, on the monotonic clock

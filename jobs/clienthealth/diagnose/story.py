@@ -239,9 +239,9 @@ def _place(source: Source | None, line: int | None = None) -> str:
 
 
 def _decisive(evidence: Sequence[Evidence]) -> list[Evidence]:
-    """Return the facts without those that differ only in numbers.
+    """Return the facts; of facts that differ only in their numbers, return one.
 
-    Of such facts the longest stays, else the greatest, else the newest.
+    That is the longest, else the greatest, else the newest.
     """
     kept: dict[tuple[str, str], Evidence] = {}
     for fact in evidence:

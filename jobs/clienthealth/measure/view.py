@@ -135,8 +135,8 @@ class Windows:
     def alone(self, at: int) -> Windows:
         """Return one window with a table of its own samples; row r is its r-th sample.
 
-        `once` takes over what is known for all windows: arrays that do not name rows, and results with a method
-        `alone`, which numbers their rows anew.
+        `once` takes results from the whole table if they are arrays without numbers of rows, or have a method `alone`
+        that adapts these numbers.
         """
         lo, hi, which = int(self.lo[at]), int(self.hi[at]), int(self._which[at])
         parts = self.parts.at(slice(self.part_begin[lo], self.part_begin[hi]))
@@ -156,7 +156,7 @@ class Windows:
     def once(self, name: Hashable, make: Callable[[], T]) -> T:
         """Return the result of `make`, computed once for this selection of windows.
 
-        Its arrays have one element per window, unless they are integers, which name rows.
+        Arrays in the result have one element per window, except arrays of integers, which hold numbers of rows.
         """
         if name not in self._of_windows:
             taken = self._taken_over(name)

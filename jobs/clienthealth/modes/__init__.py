@@ -49,8 +49,8 @@ Texts = NDArray[np.object_]
 class Gate(Generic[T]):
     """A mode's conditions on metrics, over many windows: which windows need a judge, and which cannot be judged.
 
-    blind     windows, thresholds → reason why metrics cannot decide, '' if they can; the judge uses it too
-    suspects  windows, thresholds → True where `judge` would return more than ok or unknown on metrics alone
+    blind     returns for each window the reason why metrics cannot decide, '' if they can; the judge uses it too
+    suspects  returns for each window True if `judge` would return suspected or confirmed from its metrics alone
     """
 
     blind: Callable[[Windows, T], Texts]
@@ -93,15 +93,15 @@ class FailureMode(Facts, Generic[T]):
 
     id             hyphenated; the folder's name has underscores instead
     thresholds     every number that the judgement uses, with its reason and bounds
-    judge          window, thresholds → Verdict
+    judge          returns the verdict on a window
     lines          the log events that show the mode, or that show its end
     reads          the log events that the judge reads, of any mode
-    doubt          all data of a client in a post-mortem → why the mode cannot be called absent, '' if it can
-    worth_a_dump   two samples, thresholds → observations that only a thread dump could explain, in words
-    explicable     verdict → True if another mode may explain it
+    doubt          returns why a post-mortem cannot call the mode absent, '' if it can
+    worth_a_dump   returns what is strange in two samples, in words, if only a thread dump could explain it
+    explicable     returns True if another mode may explain the verdict
     """
 
-    #: True if the mode is about gone clients; it is then judged only when a client's session ends.
+    #: True if the mode is judged only after a client's last sample.
     absence: ClassVar[bool]
 
     id: str

@@ -30,7 +30,7 @@ class Look:
     """All data of a client in a post-mortem.
 
     window    its samples and log events, and the dumps of its process
-    measured  True if it has enough samples to be judged, until it was closed or its process's data ends
+    measured  True if it has enough samples to be judged, and they last until it was closed or its process's data ends
     untimed   True if the time between its dumps is unknown
     vanished  True if its process still answered requests for metrics, but without the client's metrics
     until_ms  the newest time in any data of its process

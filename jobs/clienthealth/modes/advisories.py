@@ -34,7 +34,7 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bug      its number in the library's tracker, or a name if it has none
     kinds    the kinds of client that have it; empty: all
     since    the first version that is known to have it
-    fixed    versions with the fix, in order; the last one fixes all later versions, each other one its own minor line
+    fixed    the first versions with the fix, in order: one per minor version; everything after the last one has it too
     says     one sentence on the bug
     causes   ids of the modes that it causes
     mimics   ids of the modes that it looks like

@@ -91,8 +91,8 @@ class Confusion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     looks_like  one sentence: the innocent explanation, a colon, and how it differs from the failure
     refuted_by  kinds of the mode's evidence that this explanation cannot produce
-    unless      the circumstance (`circumstances.py`) that refutes it if it holds, and is the true explanation if it
-                does not; '' for none
+    unless      the circumstance (`circumstances.py`) that refutes it; if the circumstance is known to be false, the
+                innocent explanation is the true one; '' for none
     settled_by  what would decide, if the data at hand does not
     causes      the causes (`detail.cause`) to which it applies; empty: all
     """

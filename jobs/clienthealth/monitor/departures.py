@@ -38,7 +38,7 @@ LOST = ("lost_records", "lost_bytes")
 SHARED_MS = 60_000
 
 
-#: If no client's data arrives, each client is reported as gone after this many of its intervals plus this time (ms).
+#: During a pause of all data, a client is reported as gone after this many of its intervals plus this time (ms).
 OUTAGE_INTERVALS, OUTAGE_MS = 2, 30_000
 #: While the monitor runs, steps without input are at most this far apart (ms). A longer gap means that the machine
 #: slept.

@@ -29,9 +29,9 @@ class OpenIncident:
 
     seen_ms      end of the last window that showed it
     offset_ms    watermark minus the client's own clock
-    heard_ms     last time of a client without metrics, or of its process; 0 if unknown
+    heard_ms     for a client without metrics: time of the last data of it or its process; 0 if unknown
     forgiven_ms  time without any client's data since `seen_ms`, in which nothing could show the fault
-    departed_ms  last sample of a client that stopped reporting, else 0
+    departed_ms  time of the last sample if the client stopped reporting, else 0
     alone        True if no other client of its name was on its host then
     """
 

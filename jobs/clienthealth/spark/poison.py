@@ -55,16 +55,16 @@ RUN, WRITING = "run.json", "writing"
 
 
 class Run(msgspec.Struct):
-    """The notes of a process beside the checkpoint.
+    """The notes that a process keeps beside the checkpoint, for the process that starts after it.
 
-    running  True until the process ends in order
+    running  True until the process ends normally
     batch    the batch that was pending at its start; `reading`: True once the process has begun to read this batch
     deaths   number of processes in a row that ended in this batch with a sign of a record's fault
     kills    the same for processes that ended without such a sign
     fault    True if a record's fault ended the query
     limit    maximum number of records of each topic per batch; 0: as in the settings
     skipped  the record that is left out, as (source, topic, partition, offset)
-    until    the end of the batch that ended the monitor last, as (topic, partition, offset)
+    until    the end of the batch that last ended the monitor, as (topic, partition, offset)
     heap     True if the heap was exhausted
     owner    the id of this process
     """

@@ -1,10 +1,9 @@
 """Open the inputs of `diagnose` as named streams of bytes: files, folders, archives (also nested), standard input.
 
-A folder or archive is taken as one process, and so are files that are given together. Folders inside it are separate
-processes, unless they only sort its files (`logs/`, `dumps/`). `X-metrics.jsonl` and `X.log` are a second process,
-named X. Logs of several names (`worker-1.log`, `worker-2.log`) are separate processes if each of the other files is
-named after one of them, because then nothing shows that they are one process. Prefixes of lines name processes in the
-same way.
+Files that are given together belong to one process, and so do the files of a folder or archive. A folder inside it is
+a process of its own, unless its name only sorts files (`logs/`, `dumps/`). `X-metrics.jsonl` and `X.log` belong to a
+second process, named X. If there are logs of several names (`worker-1.log`, `worker-2.log`), each is a process of its
+own, provided that every other file is named after one of them. Prefixes of lines separate processes in the same way.
 """
 
 from __future__ import annotations

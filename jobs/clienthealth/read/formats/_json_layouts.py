@@ -76,9 +76,9 @@ class JsonFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     about    one line, for the documentation
     order    as in `Format`
-    all      fields that each of its records has; any: at least one is present; none: none is present
+    all      fields that a record must have; `any`: it must have one of these; `none`: it must have none of these
     beside   a field that is allowed only if one of some other fields is present
-    carries  True if its message is another program's line, which is then read by that line's own layout
+    carries  True if the message is a whole log line of another program, to be read by the layout of that line
     """
 
     about: str

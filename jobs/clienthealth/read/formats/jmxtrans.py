@@ -1,8 +1,9 @@
 """jmxtrans's KafkaWriter: one MBean attribute per record, with its whole name joined by dots in `keyspace`.
 
 Its parts are: host and port of the JVM (`checkout-1_9010`), MBean domain (`kafka_producer`), client id, perhaps topic
-and partition, MBean type, attribute. A dot within a name is ambiguous. The consumer writes its topics without dots, so
-there the client's id may have some. In a producer's topic metrics the id is assumed to have none.
+and partition, MBean type, attribute. Dots within these parts are ambiguous. The consumer writes
+topics without dots, so further dots belong to its client id. A producer's client id is assumed to have no dots in
+metrics of a topic.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class Meaning(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
 
     says      what it is, in a few words
     wordings  its log patterns
-    unsaid    libraries ("sarama, kafkajs") → why they have no pattern here; do not add one, even if it looks suitable
+    unsaid    by libraries ("sarama, kafkajs"): why they must have no pattern here, even if a line looks suitable
     kind      the kind of client that logs it; None if several kinds do
     relief    True if it shows a fault's end, not the fault
     process   True if it is about the whole process, so about all its clients

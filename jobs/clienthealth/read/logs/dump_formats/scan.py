@@ -86,7 +86,7 @@ class _Scan:
         return [self._made(dump) for dump in self.closed]
 
     def _passed_by(self, number: int) -> int:
-        """Return the last line of the thread that begins here if only the JVM's own code runs in it, else this line."""
+        """Return the last line of the thread that begins here if it runs only code of the JVM; else `number`."""
         dump, block = self.dump, self.block
         if dump is None or dump.shape is not HOTSPOT or block is None or block.line != number or block.name == EXITING:
             return number
