@@ -52,7 +52,7 @@ def page(mode: Mode, links: LinkSettings) -> Page:
         sections.append(Section("Harm: lag of the groups (choose by group and topic)", _of_groups()))
     among = failing_or_chosen(mode.id)
     present = (measured.reporting(mode.kinds, among=among), measured.last_seen(mode.kinds, width=24, among=among))
-    sections.append(Section("Is it there", present))
+    sections.append(Section("Does the client report", present))
     return Page(
         name=f"mode-{mode.id}",
         title=f"Kafka clients: {mode.title[0].lower()}{mode.title[1:]}",

@@ -28,8 +28,8 @@ from dashboards.scope import (
 
 _LEGEND = """\
 **Kafka clients, judged every few seconds from their metrics, logs and thread dumps.** \
-Blue is healthy, yellow suspected, dark red confirmed; grey is not known. Read from left to right: are clients heard \
-of, is any of them ill, is the monitor itself up to date. Choose a service above, click a row for the client and its \
+Blue is healthy, yellow suspected, dark red confirmed; grey is not known. Read from left to right: do clients report, \
+does any of them fail, is the monitor itself up to date. Choose a service above, click a row for the client and its \
 evidence; *Kafka clients* at the top leads to producers, consumers, each failure mode, the review and the monitor."""
 #: The heartbeat is an alert without series of ours, so it has no labels of an installation.
 _WATCHDOG = "KafkaClientHealthWatchdog"
@@ -158,7 +158,7 @@ def _clients() -> Panel:
         f"Choose a service to see only its clients. Old versions lack metrics that some verdicts need. "
         "Alert when an input topic goes silent: KafkaClientHealthInputSilent.",
         {
-            "last heard of": (
+            "last data": (
                 f"bottomk({_ROWS}, max by ({BY_CLIENT}) ({seen})) * 1000\n"
                 f"* on ({BY_CLIENT}) group_right ()\n"
                 f"max by ({BY_CLIENT}, kind, library, version) (kafka_client_info{{{OF_CLIENT}}})",

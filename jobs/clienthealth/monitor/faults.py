@@ -90,7 +90,10 @@ def _without_faulty(packed: Packed, buckets: int, run: Run[T], mistake: Exceptio
 def _faulty(
     packed: Packed, buckets: int, homes: Sequence[Home], run: Run[T], mistake: Exception
 ) -> Iterator[tuple[Home, Exception]]:
-    """Yield the processes that raise by themselves, each with its error. `mistake`: the error of them all."""
+    """Yield the processes that raise by themselves, each with its error.
+
+    `mistake`: the error that all of them together raised.
+    """
     if len(homes) == 1:
         yield homes[0], mistake
         return

@@ -76,7 +76,7 @@ for _spelled, _name in metric_names.mbeans().items():
 #: cost the JVM as much as requesting used ones.
 PATTERNS: Mapping[str, Sequence[str]] = {
     **{f"kafka.{_KINDS[group]}:type={group},*": tuple(NAMES[group]) for group in metric_names.JAVA},
-    # Old consumers have one MBean per partition for its lag; the MBeans of whole topics have more properties.
+    # Old consumers have one attribute per partition, with its lag. The pattern leaves out the MBeans of topics.
     "kafka.consumer:type=consumer-fetch-manager-metrics,client-id=*": (),
     **{f"kafka.{kind}:type=app-info,*": ("version", "Version") for kind in ("producer", "consumer")},
     # Brokers also have MBeans in kafka.server, so the pattern names the type.

@@ -50,7 +50,7 @@ class Form:
 class Setting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A setting as a TOML file states it. `reason`: a line that states its purpose, or why a threshold has its value.
 
-    default            a text may be empty only if this is
+    default            the value if none is set; a text may be set to '' only if its default is ''
     at_least, at_most  a number, or the name of another numeric setting of the same section
     one_of             the allowed texts
     form               the form of the text, or of each text in a list: a name in FORMS

@@ -168,7 +168,7 @@ def io_thread(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """True if records wait too long while the I/O thread runs, or each of them is refused until it expires."""
+    """True if records wait too long while the I/O thread runs, or brokers refuse every record until it expires."""
     waits: Bools = io_thread(w, thresholds) == LIVING
     return waits | refused(w, thresholds)
 
