@@ -80,14 +80,13 @@ def stale_verdicts(window: ClientWindow, overrides: Overrides) -> list[Verdict]:
 def merged(verdicts: Sequence[Verdict]) -> Verdict:
     """Merge verdicts of one mode on overlapping windows: the worst status, with the earliest onset of that fault.
 
-    A window that could not be judged does not outweigh one that could. The reason "too few samples" does not replace
-    another reason. But if a verdict that is not unhealthy has evidence that something may be wrong, the newest such
-    verdict counts. Each fact of the unhealthy windows is kept once. Numbers come from all of them (`detail_of`).
+    If none is unhealthy, the newest window with enough samples counts: an earlier `ok` does not refute what began since,
+    such as records that fail after the last delivery. Each fact of the unhealthy windows is kept once. Numbers come
+    from all of them (`detail_of`).
     """
     worst = max(verdicts, key=lambda v: STATUS_ORDER.index(v.status))
     if worst.status in ("ok", "unknown"):
-        known = (v for v in reversed(verdicts) if v.reason != FEW)
-        return next((v for v in reversed(verdicts) if v.status == "ok" or v.evidence), next(known, verdicts[-1]))
+        return next((v for v in reversed(verdicts) if v.reason != FEW), verdicts[-1])
     unhealthy = [v for v in verdicts if v.unhealthy]
     latest = [v for v in unhealthy if v.status == worst.status][-1]
     onsets = [v.since_ms for v in unhealthy if v.since_ms is not None]
