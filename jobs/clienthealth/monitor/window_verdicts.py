@@ -80,9 +80,9 @@ def stale_verdicts(window: ClientWindow, overrides: Overrides) -> list[Verdict]:
 def merged(verdicts: Sequence[Verdict]) -> Verdict:
     """Merge verdicts of one mode on overlapping windows: the worst status, with the earliest onset of that fault.
 
-    If none is unhealthy, the newest window with enough samples counts: an earlier `ok` does not refute what began since,
-    such as records that fail after the last delivery. Each fact of the unhealthy windows is kept once. Numbers come
-    from all of them (`detail_of`).
+    If none is unhealthy, the newest window with enough samples counts: an earlier `ok` does not refute what began
+    since, such as records that fail after the last delivery. Each fact of the unhealthy windows is kept once. Numbers
+    come from all of them (`detail_of`).
     """
     worst = max(verdicts, key=lambda v: STATUS_ORDER.index(v.status))
     if worst.status in ("ok", "unknown"):
