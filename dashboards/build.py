@@ -21,7 +21,7 @@ OUT = "dashboards/out"
 
 @cache
 def pages(links: LinkSettings) -> tuple[Page, ...]:
-    """Return every dashboard: first the general ones, then one per failure mode, then the monitor's own."""
+    """Return every dashboard: the general ones, one per failure mode, the review's and the monitor's own."""
     return (
         overview.page(links),
         producers.page(),

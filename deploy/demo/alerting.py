@@ -52,10 +52,10 @@ def missing() -> list[str]:
 
 
 def alertmanager_config(webhook_url: str, group_wait: str | None = None) -> str:
-    """Return Alertmanager's configuration with the same routes and inhibitions, but a local webhook as every receiver.
+    """Return `alertmanager.yml` with its routes and inhibitions, but with a local webhook as every receiver.
 
     The configuration needs no secret and no template. The heartbeat and the receiver `nobody` send nothing.
-    `group_wait`: pause before the first and further messages of a group, if the committed pauses are too long.
+    `group_wait`: replaces the file's pauses before the first and further messages of a group.
     """
     text = (FILES / "alertmanager.yml").read_text(encoding="utf-8")
     routing = text.partition("\nreceivers:\n")[0]

@@ -82,7 +82,7 @@ def publication(out: Path) -> list[Path]:
 
 
 def pom() -> str:
-    """Return the POM; brokers already have the library that the plugin is compiled with."""
+    """Return the POM. The library that the plugin is compiled with is `provided`, because brokers already have it."""
     about, (of_group, of_name, of_version) = project(), jars.SETS[COMPILED_WITH].modules[0].split(":")
     known = {"name": NAME, "group": GROUP, "of_group": of_group, "of_name": of_name, "of_version": of_version}
     known |= {"version": about["version"], "licence": about["license"], "author": about["authors"][0]["name"]}

@@ -219,7 +219,7 @@ class Parameter(NamedTuple):
 
 _TEXT: Mapping[str, Any] = {"type": "string"}
 _LIMIT = Parameter({"type": "integer", "minimum": 1, "maximum": MAX_PAGE, "default": PAGE}, "maximum number of entries")
-_FILTERS = {name: Parameter(_TEXT, f"only clients of this {name}, as on the status page") for name in FIELDS}
+_FILTERS = {name: Parameter(_TEXT, f"only clients with this {name}; as on the status page") for name in FIELDS}
 _LISTING = {
     **_FILTERS,
     "q": Parameter(_TEXT, "part of a service, instance, client id or group"),

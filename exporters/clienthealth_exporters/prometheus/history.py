@@ -88,7 +88,7 @@ class Track:
 
 
 class History:
-    """The memory of all clients. Thread-safe. `begun`: the first moment in it, None if it is empty."""
+    """The verdicts of the last hours of every client. Thread-safe. `begun`: the earliest moment kept, None if empty."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

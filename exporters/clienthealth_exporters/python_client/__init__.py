@@ -66,7 +66,7 @@ MAX_LINES = 1000
 #: A topic that rejects log lines is not tried again for this long (s).
 PAUSE_SECONDS = 60.0
 
-#: Instance and client id of every client that is reported on: kafka-python gives consumers the same id by default.
+#: Instance and client id of every reported client: no two share a name, though kafka-python gives consumers one id.
 _TAKEN: set[tuple[str, str]] = set()
 _LOCK = threading.RLock()
 

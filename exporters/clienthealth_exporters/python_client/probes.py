@@ -328,7 +328,7 @@ class ConsumerProbe:
                     counts[2] = max(0, (consumer.highwater(partition) or position) - position)
 
     def metrics(self) -> dict[str, float]:
-        """Return counts, and times since the last call. A poll under way counts with its time so far."""
+        """Return counts, and times measured since the previous call. A poll() in progress counts so far."""
         now = self.clock()
         with self._lock:
             in_poll = self._in_poll

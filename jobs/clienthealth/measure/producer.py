@@ -121,7 +121,7 @@ def callback_seconds(w: Windows) -> Mapping[str, Floats]:
 
 
 def callback_source(w: Windows) -> NDArray[np.object_]:
-    """Return the source of the average: measured, derived or unknown."""
+    """Return where the average of `callback_seconds` comes from in each window: measured, derived or unknown."""
     source = np.full(len(w), "unknown", np.object_)
     source[~np.isnan(_busy(w).per_record)] = "derived"
     source[w.reported("callback-time-avg")] = "measured"

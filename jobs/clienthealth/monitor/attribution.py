@@ -346,8 +346,9 @@ def process_logs(state: BucketState) -> dict[ProcessKey, ProcessLog]:
 def without_copies(entries: Iterable[LogEntry]) -> list[LogEntry]:
     """Return the entries without those of loggers that copy lines of other programs.
 
-    A logger copies if words precede a line that names its own client: a client logs such lines itself, without words.
-    In logs without loggers only lines that begin with a client's name are then the program's own.
+    A logger copies if it ever wrote words before a line that begins with a client's name, because a client logs such a
+    line without words before it. All entries of this logger are left out. If the log names no loggers, lines that begin
+    with a client's name stay, because they are the program's own.
     """
     entries = list(entries)
     copying = {(entry.process, entry.event.logger) for entry in entries if entry.event and entry.event.copied}

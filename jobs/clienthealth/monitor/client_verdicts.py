@@ -416,10 +416,10 @@ def window_starts(times: Iterable[int], slide_ms: int, length_ms: int) -> set[in
 
 
 def overlapped(judged: Sequence[OfWindow]) -> Iterator[tuple[int, list[Verdict]]]:
-    """Turn a client's verdicts by window into verdicts in order of time, each merged with those of the window before.
+    """Yield (end of the window, verdicts) in order of time; each verdict is merged with that of the previous window.
 
-    Windows overlap, so a window is judged together with the one before it. Usually a batch holds just these two. A
-    batch of a backlog holds many: a fault that was over early in the batch must not affect the newest verdict.
+    Windows overlap, so a window is judged together with the previous one, and with no earlier one. A batch of a backlog
+    holds many windows, and a fault that was over early in the batch must not affect the newest verdict.
     """
     for at in range(min(1, len(judged) - 1), len(judged)):
         last, by_mode = judged[at], defaultdict[str, list[Verdict]](list)

@@ -19,8 +19,7 @@ from clienthealth.settings import Settings
 
 #: For modes that cannot see recovery in a client's data: `ok` without a symptom for this long (ms) counts as recovery.
 NO_SYMPTOM_MS = 600_000
-#: A fault counts as over only this long (ms) after the last window that showed it: if it returns earlier, it had not
-#: ended.
+#: A fault is over when no window has shown it for this long (ms); if it returns earlier, it is the same fault.
 CALM_MS = 60_000
 #: If no client of a process ever reported, the process counts as gone after this long (ms) without data.
 GONE_MS = 180_000

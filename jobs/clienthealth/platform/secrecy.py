@@ -1,7 +1,8 @@
 """Hide secrets in errors, logs, tracebacks and output of commands.
 
 No error of ours repeats a setting's value. This module is the second line of defence, for messages of libraries and
-displayed options: options named like secrets, passwords in addresses, keys in PEM.
+for options that are displayed. It hides the values of options named like secrets, passwords in addresses, and keys in
+PEM.
 """
 
 from __future__ import annotations

@@ -391,9 +391,9 @@ def _complete_line(line: LogLine, record: Record, latest: int) -> str | None:
 
 
 def _identified(client: Identity, record: Record) -> Identity:
-    """Fill missing identity from headers, then from the Kafka key; None where neither has it.
+    """Fill missing fields of an identity from headers, then from the Kafka key; None where neither has them.
 
-    An unknown kind becomes None.
+    If a header names the instance that pushed, the headers win over the payload. An unknown kind becomes None.
     """
     header = record.headers.get
     if header(_pushed.INSTANCE):

@@ -86,7 +86,7 @@ def touching(all_incidents: DataFrame, period: Period) -> DataFrame:
 
 
 def touches(period: Period) -> Column:
-    """Return a condition: the incident began before the end of the period, and ended after its beginning."""
+    """Return a condition: the incident began before the period's end, and is open or ended after the period's begin."""
     began = F.col("start") < _epoch(period.end)
     return began & (F.coalesce("stop", _epoch(period.end)) >= _epoch(period.start))
 

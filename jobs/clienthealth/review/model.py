@@ -54,10 +54,10 @@ class Incident:
 
 @dataclass(frozen=True)
 class Theme:
-    """Incidents with the same mode, cause and culprit topic: one item of the meeting. `more`: number of unlisted ones.
+    """Incidents with the same mode, cause and culprit topic: one item of the review meeting.
 
-    `seconds`: client-seconds inside the period. `detect`, `clear`: medians in seconds. `lost_*` are None if no incident
-    has a loss.
+    `more`: number of its incidents that are not listed. `seconds`: client-seconds inside the period. `detect`, `clear`:
+    median seconds until an incident was detected, and until it was over. `lost_*` are None if no incident has a loss.
     """
 
     mode: str

@@ -122,7 +122,7 @@ class _Run:
             self._until_more_is_read()
         self._guard.ended(None)
         self._losses.close()
-        # Without this, Spark would keep calling this process after its end, and log long messages.
+        # Otherwise Spark's JVM would call the listener after this process has ended, and log long errors.
         self._spark.streams.removeListener(self._listener)
 
     def _look(self, after: float = 0) -> None:

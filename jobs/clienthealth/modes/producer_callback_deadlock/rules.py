@@ -476,7 +476,7 @@ def doubt(look: Look) -> str:
 
 
 def worth_a_dump(readings: TwoReadings, thresholds: Thresholds) -> Iterator[str]:
-    """Yield reasons to take a dump: select-total is unchanged with work waiting, or the buffer fills."""
+    """Yield reasons for a dump: select-total is unchanged with work waiting, threads wait, or the buffer fills."""
     metrics, used = readings.now.metrics, readings.used_bytes
     threads = metrics.get("waiting-threads", 0.0)
     if (used > 0 or threads > 0) and readings.risen("select-total") == 0:

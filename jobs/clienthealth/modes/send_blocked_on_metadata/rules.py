@@ -290,7 +290,7 @@ NEVER, RENEWED, DISCONNECTED = 1, 2, 3
 
 
 def unsent(w: Windows) -> Windows:
-    """Cut each window to the part since its last send: from the first sample with the final total of sends."""
+    """Cut each window to the part from the sample on from which `record-send-total` rises no more."""
     runs = w.still("record-send-total")
     last = w.column("record-send-total").last_row(w.lo, w.hi)
     runs = runs.at(runs.last == last[runs.window])

@@ -17,7 +17,7 @@ _FRAME = 5
 
 
 class PayloadError(ValueError):
-    """A payload cannot be unpacked; the message is the reason, in the form of a reject."""
+    """A payload cannot be unpacked. The message has the form of a reject's reason."""
 
 
 def unpacked(data: bytes | memoryview, most: int) -> bytes | memoryview:
