@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from deploy.demo.broker import Broker
 
 
-#: Number of files whose CPU time a run prints; CPU seconds by file; those of this process up to its last test.
+#: Number of files for which a run prints CPU time; CPU seconds by file; those of this process up to its last test.
 DEAREST = 12
 _cpu_seconds: defaultdict[str, float] = defaultdict(float)
 _cpu_before = sum(os.times()[:4])

@@ -159,7 +159,7 @@ class Running:
                 try:
                     self._understand(line.strip())
                 except ValueError:
-                    # Continue reading, because a program whose pipe is full blocks.
+                    # Continue reading, because a program blocks if its pipe is full.
                     self._failure = ServiceError(f"{self.output}: not understood: {line.strip()}")
         self.note(f"application ended, exit code {self._process.wait()}")
         forget(self.pid)

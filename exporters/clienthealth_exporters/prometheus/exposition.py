@@ -143,7 +143,7 @@ def _each(
 def _once(
     index: int, family: Family, shown: Sequence[Shown], cap: int, dropped: MutableMapping[str, int]
 ) -> Iterator[str]:
-    """Return the lines of a metric whose series occur in several records: each series once, from the last record."""
+    """Return the lines of a metric with series in several records: each series once, from the last record."""
     values: dict[str, str] = {}
     for of_record, _, whole, _ in shown:
         for end in (of_record.ends[index] if whole else "").split("\n")[:-1]:

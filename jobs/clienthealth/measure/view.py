@@ -93,7 +93,7 @@ class Divisible(Protocol):
     """A result for many windows that can return its part for one of them."""
 
     def alone(self, at: int, lo: int) -> object:
-        """Return the part of window `at`, whose first row is `lo`, with window and row 0 in place of these."""
+        """Return the part of window `at`, which begins at row `lo`; its windows and rows are numbered from 0."""
 
 
 class Windows:

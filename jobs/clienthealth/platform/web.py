@@ -167,7 +167,7 @@ class Server(ThreadingHTTPServer):
         self._deadlines[connection] = time.monotonic() + seconds
 
     def service_actions(self) -> None:
-        """Close connections whose time is over; threads that wait for such a connection then notice it."""
+        """Close connections that are past their time; threads that wait for such a connection then notice it."""
         now = time.monotonic()
         for connection in [overdue for overdue, end in list(self._deadlines.items()) if end < now]:
             self._deadlines[connection] = now + ANSWER_SECONDS

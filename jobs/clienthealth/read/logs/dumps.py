@@ -106,7 +106,7 @@ WAIT_FRAME = "KafkaProducer.waitOnMetadata"
 _FRAMES: Mapping[Kind, list[str]] = TABLES["client_frames"]
 #: Frames of frameworks with threads that poll a consumer and call the application's handler between two polls.
 _CONTAINERS: list[str] = TABLES["containers"]["frames"]
-#: For frameworks whose threads Kafka itself names: a thread's name; names of consumers that show which thread polls
+#: For frameworks in which Kafka names the threads: a thread's name; names of consumers that show which thread polls
 #: them; the default name of the consumer that this thread polls. Kafka Streams always names its consumers itself.
 _POLLERS = (
     (re.compile(r"(.+-StreamThread-\d+)"), re.compile(r".+"), "{}-consumer"),
