@@ -173,6 +173,14 @@ SCENARIOS: tuple[Scenario, ...] = (
             dumps=[dump(20, caller(1, ALLOCATE))],
         ),
     ),
+    unknown(
+        "a-first-send-11-s-after-the-producer-began",
+        window(logs=[mine(line(9, "producer-config"))], dumps=[dump(20, caller(1), OWN)]),
+    ),
+    suspects(
+        "a-first-send-16-s-after-the-producer-began",
+        window(logs=[mine(line(9, "producer-config"))], dumps=[dump(25, caller(1), OWN)]),
+    ),
     near_miss(
         "callers-of-another-producer",
         window(

@@ -125,9 +125,9 @@ def test_what_a_dump_showed_is_of_the_client_that_reports_later_under_another_in
         batch: list[Any] = [
             snapshot(second, {"select-total": second}, "other", service="else", instance="o:1", host="o")
         ]
-        batch.append(logged(second, "producer-config", "p", instance="h:1"))
-        if second == 10:
-            batch.append(logged(second, instance="h:1", dump=ThreadDump(START + 10_000, WAITING)))
+        batch.append(logged(second, "version" if second else "producer-config", "p", instance="h:1"))
+        if second == 20:
+            batch.append(logged(second, instance="h:1", dump=ThreadDump(START + 20_000, WAITING)))
         if second >= 40:
             moving = {"select-total": second * 10.0, "record-send-total": 0.0 if ill else second * 5.0}
             waiting = {"metadata-age": float(second) if ill else 1.0, "metadata-wait-time-ns-total": second * 1e9 * ill}

@@ -99,7 +99,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     # A dump that shows the client at work and no waiting caller decides; metrics are then not needed.
     otherwise = None if facts or any(network_threads(window)) else GATE.reason(w, thresholds)
     return with_counts(
-        conclude(ID, facts, detail, otherwise, _doubts(window, sends, topics)),
+        conclude(ID, facts, detail, otherwise, _doubts(window, thresholds, sends, topics)),
         counted(window, "failed_sends", "log", sends_logged),
         counted(window, "failed_sends", "metric", sends_counted),
     )
@@ -169,23 +169,41 @@ def _is_waiting(thread: Thread) -> bool:
 
 
 def _idle(window: ClientWindow, w: Windows, ts_ms: int, seconds: float) -> bool:
-    """True if nothing was sent from the moment on, and for `seconds` in all, or if metrics do not show it."""
+    """True if nothing was sent from the moment on, and for `seconds` in all.
+
+    If metrics do not show it, the client counts as idle unless it began less than `seconds` before.
+    """
     sent_totals = reported(window.readings, "record-send-total")
-    if not sent_totals or w.rose("record-error-total")[0]:
+    if w.rose("record-error-total")[0]:
         return True
+    if not sent_totals:
+        return not _is_starting(window, ts_ms, seconds)
     before = [v for ts, v in sent_totals if ts <= ts_ms]
     sent = before[-1] if before else sent_totals[0][1]
     same = [ts for ts, v in sent_totals if v == sent]
     return sent_totals[-1][1] == sent and (max(ts_ms, same[-1]) - min(ts_ms, same[0])) / 1000 >= seconds
 
 
-def _doubts(window: ClientWindow, sends: bool, topics: dict[str, list[LogEvent]]) -> list[Fact]:
-    """Return brokers' answers that a topic does not exist, if nothing proves that a caller waits for it."""
-    several = (dump for dump in window.dumps if sum(map(is_network_thread, dump.threads)) > 1)
-    waiting = [(dump, thread) for dump in several for thread in dump.threads if _is_waiting(thread)]
-    if waiting and not _is_marked(window, window.table):
-        dump, thread = waiting[-1]
-        return [Fact.of("thread-dump", dump, f"'{thread.name}' waits in send(), {ANY_PRODUCER}")]
+def _is_starting(window: ClientWindow, ts_ms: int, seconds: float) -> bool:
+    """True if the client logged its options less than `seconds` before: the first send() waits for metadata as well."""
+    logs = (*window.earlier_logs, *window.logs)
+    return any(0 <= ts_ms - event.ts_ms < 1000 * seconds for event in logs if event in PRODUCER_CONFIG)
+
+
+def _doubts(window: ClientWindow, limits: Thresholds, sends: bool, topics: dict[str, list[LogEvent]]) -> list[Fact]:
+    """Return signs that prove nothing.
+
+    They are a waiting caller that may be another producer's or in its first send(), and brokers' answers that a topic
+    does not exist while nothing shows that a caller waits for it.
+    """
+    waiting = [(dump, thread) for dump in window.dumps for thread in dump.threads if _is_waiting(thread)]
+    for dump, thread in reversed(waiting):
+        several = sum(map(is_network_thread, dump.threads)) > 1
+        others = several and not _is_marked(window, window.table)
+        starts = not sends and _is_starting(window, dump.ts_ms, limits.min_unsent_seconds)
+        if others or starts:
+            text = f"'{thread.name}' waits in send(), {ANY_PRODUCER if others else FIRST_SEND}"
+            return [Fact.of("thread-dump", dump, text)]
     lines = _refusals(window)
     if not lines or (sends and not topics):
         return []
@@ -195,6 +213,7 @@ def _doubts(window: ClientWindow, sends: bool, topics: dict[str, list[LogEvent]]
     return [Fact.of("log", last, text, since=lines[0])]
 
 
+FIRST_SEND = "but the producer had only just begun, and the first send() waits for metadata as well"
 ANY_PRODUCER = "and nothing shows on which of the producers of the process"
 
 
