@@ -144,6 +144,22 @@ GOLDEN: dict[str, list[dict[str, Any]]] = {
             "error": "missing-identity",
         }
     ],
+    "fluentbit_systemd.json": [
+        {
+            "format": "journald",
+            "ts_ms": 1795200033010,
+            "level": "WARN",
+            "logger": "o.a.k.c.c.internals.ConsumerCoordinator",
+            "thread": "kafka-coordinator-heartbeat-thread | billing",
+            "message": POLL_EXPIRED,
+            "client": {
+                "service": "billing",
+                "host": "billing-0",
+                "instance": "billing-0:4711",
+                "client_id": "billing-1",
+            },
+        }
+    ],
     "librdkafka_log_lines_filebeat.ndjson": [
         {
             "format": "ecs",

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from msgspec import structs
 
+from clienthealth.monitor.attribution import contradicted
 from clienthealth.monitor.incidents import Transition
+from tests.scenarios._making import at, client, line
 from tests.support.stepped import Stepped, logged, snapshot
 
 IO_THREAD = "kafka-producer-network-thread | p"
@@ -151,3 +154,13 @@ def test_a_line_is_held_against_what_its_own_kind_of_client_counts() -> None:
     names = ("topic-not-in-metadata", "records-expired", "poll-timeout-expired", "commit-refused", "consumer-closing")
     lines = [logged(203 + n, name, topic="t", waitMs="60000", partition="t-0") for n, name in enumerate(names)]
     run(monitor, [*(producer(s) for s in range(0, 420, 10)), *(consumer(s) for s in range(0, 420, 10)), *old, *lines])
+
+
+@pytest.mark.parametrize(("failed", "refuted"), [((0, 0), True), ((0, 6), False), ((3, 3), False)])
+def test_a_short_recording_refutes_a_line_only_by_a_counter_that_is_still_0(
+    failed: tuple[int, int], refuted: bool
+) -> None:
+    """Samples 5 s before and after the line: too late to show the count before the failure, but counters begin at 0."""
+    gave_up = line(30, "topic-not-in-metadata", topic="t", waitMs="3000")
+    samples = (np.array([at(25), at(35)]), np.array(failed, float))
+    assert contradicted(client("producer"), lambda _: samples, {}, [gave_up]) == ((gave_up,) if refuted else ())

@@ -173,7 +173,7 @@ def _idle(window: ClientWindow, w: Windows, ts_ms: int, seconds: float) -> bool:
 
     If metrics do not show it, the client counts as idle unless it began less than `seconds` before.
     """
-    sent_totals = reported(window.readings, "record-send-total")
+    sent_totals = reported((*window.earlier_readings, *window.readings), "record-send-total")
     if w.rose("record-error-total")[0]:
         return True
     if not sent_totals:

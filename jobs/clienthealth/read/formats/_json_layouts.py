@@ -162,6 +162,8 @@ def line_of(document: Mapping[str, Any], layout: Layout) -> LogLine:
         instance = f"{host}:{pid}"
     if service is None and pod is not None:
         service = service_of_pod(pod)
+    if service is not None:
+        service = service.removesuffix(".service")  # systemd's name of a unit
     nanos = number(value_of("nanos"))
     seconds = number(time) if nanos is not None else None
     exact = epoch(seconds + nanos / 1e9) if seconds is not None and nanos is not None else None
