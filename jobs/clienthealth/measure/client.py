@@ -1,7 +1,8 @@
 """Combine all measurements of clients: the published ones, and the figures of one minute of history.
 
-Unknown values are absent from a mapping, never null and never 0. Totals become rates over the window. So a rate means
-the same whether a client counts from its start or from one sample to the next, and a client's restart makes no jump.
+Unknown values are absent from a mapping, never null and never 0. Totals become rates over the window. So a rate has the
+same meaning for clients that count from their start and for clients that report deltas, and a client's restart causes
+no jump.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from clienthealth.measure.records_lag import lag_entries, lags
 from clienthealth.measure.view import Windows
 from clienthealth.settings import LagSettings
 
-#: One value per window, and a flag per window: True if the value is known (None: all are).
+#: One value per window, and one flag per window: True if the value is known (None: all are known).
 Column: TypeAlias = tuple[Sequence[Any], Bools | None]
 
 
@@ -62,7 +63,7 @@ def client_indicators(w: Windows, lag: LagSettings) -> list[dict[str, Any]]:
             columns[f"{total[:-6].replace('-', '_')}_rate"] = _numbers(per_second(w, total))
         columns["batch_size_bytes"] = _numbers(_positive(w.last("batch-size-avg")))
         columns["compression_ratio"] = _numbers(_positive(w.last("compression-rate-avg")))
-        # Clients before 1.0 report no total.
+        # Clients before 1.0 report no select-total.
         selects = per_second(w, "select-total")
         columns["select_rate"] = _numbers(np.where(np.isnan(selects), w.last("select-rate"), selects))
         columns["undelivered_seconds"] = _numbers(np.where(stalls(w).since < 0, np.nan, stalls(w).seconds))
@@ -114,7 +115,7 @@ def minute_figures(w: Windows) -> list[dict[str, Any]]:
 
 
 def per_second(w: Windows, total: str) -> Floats:
-    """Return a total's rate from its first to its last sample; NaN with fewer than two, or after a reset."""
+    """Return a total's rate from its first to its last sample; NaN with fewer than two samples, or after a reset."""
     column, grown = w.column(total), w.grown(total)
     first, last = column.first_row(w.lo, w.hi), column.last_row(w.lo, w.hi)
     seconds = (w.ts[last] - w.ts[first]) / 1000 if len(w.ts) else np.zeros(len(w))
@@ -123,14 +124,14 @@ def per_second(w: Windows, total: str) -> Floats:
 
 
 def _totals(w: Windows) -> Column:
-    """Return the newest totals; NaN for clients that report deltas, which do not count from the start."""
+    """Return the newest totals; NaN for clients that report deltas, which have no totals since their start."""
     totals = {name[:-6].replace("-", "_"): w.last(name) for name in COUNTERS[w.kind or ""]}
     from_start = [client.whole for client in w.about()]
     return _partly(len(w), {name: np.where(from_start, values, np.nan) for name, values in totals.items()})
 
 
 def _positive(values: Floats) -> Floats:
-    """Replace values ≤ 0 by NaN, because clients before 1.0 report 0 if they sent no batch."""
+    """Replace values ≤ 0 by NaN, because clients before 1.0 report 0 until they send a batch."""
     return np.where(values > 0, values, np.nan)
 
 
@@ -139,13 +140,13 @@ def _milliseconds(w: Windows, name: str) -> Mapping[str, Floats]:
 
 
 def _mappings(size: int, numbers: Mapping[str, Floats], **texts: Sequence[str]) -> list[dict[str, Any]]:
-    """Turn columns into one mapping per window, without the numbers that are NaN."""
+    """Turn columns into one mapping per window. NaN values are left out."""
     columns = {name: _numbers(values) for name, values in numbers.items()}
     return _rows(size, columns | {name: (values, None) for name, values in texts.items()})
 
 
 def _partly(size: int, numbers: Mapping[str, Floats]) -> Column:
-    """Like `_mappings`, as a column; it has no value for a window if all numbers are NaN there."""
+    """Like `_mappings`, but as a column, without a value for windows in which all numbers are NaN."""
     any_known: Bools = np.logical_or.reduce([~np.isnan(values) for values in numbers.values()])
     return _mappings(size, numbers), any_known
 
@@ -156,7 +157,7 @@ def _numbers(values: Floats) -> Column:
 
 
 def _rows(size: int, columns: Mapping[str, Column]) -> list[dict[str, Any]]:
-    """Build one mapping per window, column by column: three times as fast as row by row."""
+    """Build one mapping per window, column by column. This is three times as fast as row by row."""
     reported = {name: column for name, column in columns.items() if column[1] is None or column[1].any()}
     row = dict.fromkeys(reported)
     rows: list[dict[str, Any]] = [row.copy() for _ in range(size)]
@@ -170,7 +171,10 @@ def _rows(size: int, columns: Mapping[str, Column]) -> list[dict[str, Any]]:
 
 
 def _greatest(w: Windows, window: Ints, values: Floats, topic: Ints) -> tuple[Floats, NDArray[np.object_]]:
-    """Return each window's greatest value and its topic (NaN: none). Of equal values the last topic by name counts."""
+    """Return the greatest value of each window and its topic; NaN if a window has none.
+
+    If several values are greatest, the topic that is last by name counts.
+    """
     number, name = unknown(len(w)), np.full(len(w), np.nan, np.object_)
     if len(window):
         order = np.lexsort((ranks(w.names)[topic], np.nan_to_num(values, nan=-1.0), window))

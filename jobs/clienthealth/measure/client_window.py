@@ -14,7 +14,7 @@ from clienthealth.measure.view import POSITION, TOPIC_POSITION, About, Rows, Win
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import LogEvent, Reading, Sign, ThreadDump
 
-#: How far (ms) before a window judges may look for an explanation of what the window shows at its start.
+#: Judges look back this far (ms) before a window to explain what the window shows at its start.
 LEAD_MS = 30_000
 
 
@@ -22,17 +22,20 @@ LEAD_MS = 30_000
 class ClientWindow:
     """All data of one client in one window of event time [start_ms, end_ms).
 
-    Samples, events and dumps are in order of time. Events and dumps that name the process but no client are in the
-    window of each client of that process. `earlier_dumps`: the newest dumps before the window, however old, to find
-    threads that are still at the same place. `earlier_readings`: the samples kept from before the window, as long as
-    the window spans and at least LEAD_MS; `earlier_logs`: the events of the LEAD_MS before it. `has_log_data`: True if
-    any log line or dump of the process was ever read. `departed_ms`: for a client that stopped reporting, the time of
-    its last sample; such a window covers the last samples of its session and the log lines after them. `spoke_ms`: the
-    time of a later log line which shows that its process still runs; None without one. `outlived`: True if other
-    data came after the client's last sample, so that the client's data is certainly missing. `alive`: the process's
-    newest sign of life of each kind, if it came so late that the client's data should have come too. `ends_ms`: the
-    time of its last sample if no later one can come. `rows`: returns the samples as the table from which they were
-    made, if there is one.
+    Samples, events and dumps are in order of time. Events and dumps without a client id belong to each client of their
+    process.
+
+    `earlier_dumps`: the newest dumps before the window, however old; they show whether threads are still at the same
+    place. `earlier_readings`: the samples before the window, as far back as the window is long, at least LEAD_MS.
+    `earlier_logs`: the events of the LEAD_MS before the window. `has_log_data`: True if any log line or dump of the
+    process was ever read.
+
+    `departed_ms`: the time of the last sample, if the client stopped reporting; the window then covers the last samples
+    of its session and the log lines after them. `spoke_ms`: the time of a later log line that shows that the process
+    still runs; None without one. `outlived`: True if other data came after the client's last sample, so that its own
+    data is missing. `alive`: the newest sign of life of each kind, if the client's data should have come by then.
+    `ends_ms`: the time of the last sample, if no later one can come. `rows`: returns the table from which the samples
+    were made, if there is one.
     """
 
     client: Client
@@ -54,7 +57,7 @@ class ClientWindow:
     rows: InitVar[Callable[[], Windows] | None] = None
 
     def __post_init__(self, rows: Callable[[], Windows] | None) -> None:
-        # Not a dataclass field: a window made by `dataclasses.replace` may have other samples and must not inherit it.
+        # This is no dataclass field: `dataclasses.replace` may change the samples, and must not copy the old table.
         object.__setattr__(self, "_rows", rows)
 
     @property
@@ -64,7 +67,7 @@ class ClientWindow:
 
     @cached_property
     def table(self) -> Windows:
-        """Return this window as an array of one window; row r is `readings[r]`."""
+        """Return this window as an array of one window. Row r of its table is `readings[r]`."""
         rows: Callable[[], Windows] | None = self.__dict__["_rows"]
         if rows is not None:
             return rows()
@@ -87,7 +90,7 @@ class ClientWindow:
 
 
 def about(window: ClientWindow) -> About:
-    """Return the client's description in the form that `Windows` needs."""
+    """Return the client's description as `Windows` needs it."""
     has_log_data = window.has_log_data or bool(window.logs or window.dumps or window.earlier_dumps)
     return About(window.config, window.client.group or window.client.client_id, has_log_data)
 

@@ -1,6 +1,6 @@
 """Tables of named columns, and a column type that answers queries over many spans of rows at once.
 
-Queries use cumulative counts over the known values, so overlapping spans cost no more than disjoint ones.
+Queries use cumulative counts of the known values, so overlapping spans cost as little as disjoint ones.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ Bools: TypeAlias = NDArray[np.bool_]
 
 @dataclass
 class Table:
-    """Rows of numbers (`values`, NaN: unknown) and integer columns (-1: none), which each subclass names."""
+    """Rows with integer columns (-1: none) and numbers (`values`, NaN: unknown).
+
+    Subclasses name the integer columns.
+    """
 
     values: Floats
 
@@ -34,7 +37,7 @@ class Table:
 
     @classmethod
     def of(cls, data: bytes, width: int) -> Self:
-        """Return a read-only table over bytes; a row has the integer columns, then `width` values, eight bytes each."""
+        """Return a read-only table over bytes. A row has the integer columns, then `width` values, eight bytes each."""
         words = np.frombuffer(data, np.int64).reshape(-1, cls.head() + width)
         return cls(words[:, cls.head() :].view(np.float64), *words[:, : cls.head()].T)
 
@@ -45,9 +48,9 @@ class Table:
 
     @classmethod
     def of_matrix(cls, matrix: Floats, head: int) -> Self:
-        """Return the table of a float matrix in which NaN stands for -1; `head`: number of columns before the values.
+        """Return the table of a float matrix, with -1 for NaN in integer columns. `head`: number of those columns.
 
-        Integer columns that an earlier release did not write are 0.
+        Integer columns that an earlier release did not write become 0.
         """
         columns = np.zeros((cls.head(), len(matrix)))
         columns[:head] = matrix[:, : min(head, cls.head())].T
@@ -74,7 +77,7 @@ class Table:
         return cls(*map(np.concatenate, zip(*(table._arrays() for table in tables), strict=True)))
 
     def merged(self, starts: Ints) -> Self:
-        """Merge the rows from each start to the next into one: each column takes its first known value in them."""
+        """Merge the rows from each start to the next into one row. Each column takes its first known value."""
 
         def known_first(array: NDArray[Any]) -> NDArray[Any]:
             rows = np.arange(len(array)).reshape(-1, *[1] * (array.ndim - 1))
@@ -91,7 +94,7 @@ class Column:
     """One number per row (NaN: unknown), with queries over spans [lo, hi) of rows."""
 
     def __init__(self, values: Floats, whole: bool | None = None) -> None:
-        """`whole`: True if every row has a value; None if that is not known yet."""
+        """`whole`: True if every row has a value; None to compute that when needed."""
         self._source, self._is_whole = values, whole
 
     @cached_property
@@ -124,16 +127,16 @@ class Column:
 
     @cached_property
     def _known(self) -> Floats:
-        """The known values, followed by NaN: position -1 stands for no value."""
+        """The known values, then one NaN at the end, so that position -1 means no value."""
         return np.append(self.values if self.whole else self.values[self.reported_rows], np.nan)
 
     @cached_property
     def _before(self) -> Ints:
-        """For each row, the number of earlier rows with a value, followed by the number of all rows with a value."""
+        """Per row, the number of earlier rows with a value; at the end, the number of all rows with a value."""
         return counted(~self._unknown)
 
     def bounds(self, lo: Ints, hi: Ints) -> tuple[Ints, Ints]:
-        """Translate spans of rows into spans of positions among the known values."""
+        """Translate spans of rows into spans of positions in the list of known values."""
         if not self.reported:
             return np.zeros_like(lo), np.zeros_like(lo)
         return (lo, hi) if self.whole else (self._before[lo], self._before[hi])
@@ -144,12 +147,12 @@ class Column:
         return b - a
 
     def _first(self, lo: Ints, hi: Ints) -> Ints:
-        """Return the position of the first known value of each span among the known values, or -1."""
+        """Return, for each span, the position of its first known value in the list of known values, or -1."""
         a, b = self.bounds(lo, hi)
         return np.where(a < b, a, -1)
 
     def _last(self, lo: Ints, hi: Ints, back: int = 0) -> Ints:
-        """Like `_first`, for the known value `back` positions before the last one."""
+        """Return, for each span, the position of the known value `back` positions before its last one, or -1."""
         a, b = self.bounds(lo, hi)
         return np.where(b - a > back, b - 1 - back, -1)
 
@@ -185,7 +188,7 @@ class Column:
         a, b = self.bounds(lo, hi)
         return cumulative[b - 1] - cumulative[np.minimum(a, b - 1)]
 
-    # The last comparison is with the NaN after the known values, and false.
+    # The last value is compared with the NaN behind it, which gives False.
     @cached_property
     def _risen(self) -> Ints:
         return counted(self._known[1:] > self._known[:-1])
@@ -196,9 +199,9 @@ class Column:
 
     @cached_property
     def still(self) -> tuple[Ints, Ints]:
-        """Return the runs of two or more equal known values: their starts and ends among the known values.
+        """Return the runs of two or more equal known values: their starts and ends in the list of known values.
 
-        A run can extend into the rows of the next client, so callers cut it at the end of their span.
+        A run may go on into the rows of the next client, so callers cut it at the end of their span.
         """
         same = np.append(False, self._known[1:] == self._known[:-1])
         change = np.flatnonzero(same[1:] != same[:-1])
@@ -206,7 +209,7 @@ class Column:
 
 
 def spread(begin: Ints, end: Ints) -> tuple[Ints, Ints]:
-    """Return all numbers of the ranges begin[i]:end[i] (empty if end ≤ begin), and for each number its i."""
+    """Concatenate the ranges begin[i]:end[i] (empty if end ≤ begin). Return the numbers, and the i of each number."""
     counts = np.maximum(end - begin, 0)
     which = np.repeat(np.arange(len(begin)), counts)
     origin = np.cumsum(counts) - counts
@@ -214,18 +217,18 @@ def spread(begin: Ints, end: Ints) -> tuple[Ints, Ints]:
 
 
 def begins(*columns: NDArray[Any]) -> Bools:
-    """True for the first row, and for each row that differs from the row before it in any of these columns."""
+    """True for the first row, and for each row that differs from the previous row in one of these columns."""
     differs = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
     return np.append(True, differs)[: len(columns[0])]
 
 
 def ranks(texts: Sequence[str]) -> Ints:
-    """Return the position that each text has when all are sorted."""
+    """Return the position of each text in the sorted list."""
     return np.argsort(sorted(range(len(texts)), key=texts.__getitem__))
 
 
 def counted(flags: Bools) -> Ints:
-    """Return how many flags are set before each position, followed by their total number."""
+    """Return the number of set flags before each position; at the end, their total number."""
     counts = np.zeros(len(flags) + 1, np.int64)
     np.cumsum(flags, out=counts[1:])
     return counts

@@ -1,13 +1,13 @@
 """Compute the lag of consumer groups: records, seconds, and the state of every partition and of the group.
 
-The input is a window of samples of committed and end offsets. Committed offsets are read before end offsets, so a race
-overstates the lag and never makes it negative. A topic that was deleted and created again starts anew: when the end
-offset falls, earlier samples no longer count. Every number returned is finite and ≥ 0, or None.
+The input is a window of samples of committed and end offsets. Committed offsets are read before end offsets. So a race
+overstates the lag and never makes it negative. If the end offset falls, the topic was deleted and created again, and
+earlier samples no longer count. Every number returned is finite and ≥ 0, or None.
 
-Lag in seconds is the time since the first unread record was produced, derived from how the end offset moved. An end
-offset of 200 at noon means that record 199 existed at noon and record 200 did not. Between two such points the time is
-interpolated; before the oldest it is extrapolated along the whole history. The method is kafka-lag-exporter's, with
-Datadog's bounds.
+Lag in seconds is the time since the first unread record was produced. It is derived from the end offset over time: an
+end offset of 200 at noon means that record 199 existed at noon and record 200 did not. Between two such points the time
+is interpolated. Before the oldest point it is extrapolated along the whole history. The method is kafka-lag-exporter's,
+with Datadog's bounds.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ Quality = Literal["exact", "interpolated", "extrapolated", "unknown"]
 
 
 class Point(NamedTuple):
-    """The end offset of a partition at a time (any unit, here milliseconds)."""
+    """The end offset of a partition at a time (here milliseconds, but any unit works)."""
 
     offset: int
     time: float
 
 
 def compressed(points: Iterable[tuple[int, float]]) -> list[Point]:
-    """Keep only the first and last point of each stretch in which nothing was produced. Input is in order of time."""
+    """Keep only the first and last point of each stretch without production. Input is in order of time."""
     seen = list(points)
     neighbours = zip(seen, seen[1:], seen[2:], strict=False)
     inner = [p for before, p, after in neighbours if before[0] < p[0] or p[0] < after[0]]
@@ -50,10 +50,10 @@ def compressed(points: Iterable[tuple[int, float]]) -> list[Point]:
 
 
 def produced_at(history: Sequence[Point], offset: int) -> tuple[float, Quality] | None:
-    """Return when the record at `offset` was produced, from end offsets that never fall.
+    """Return when the record at `offset` was produced, by the history of the end offset, which never falls.
 
-    If the end offset stayed at `offset` for a while, the record was produced after that, so the newest such point
-    counts. Returns None if the end offset never moved, because the rate of production is then unknown.
+    While the end offset stayed at `offset`, the record did not exist yet, so the newest such point counts. Returns None
+    if the end offset never moved, because then the rate of production is unknown.
     """
     if not history or history[0].offset == history[-1].offset:
         return None
@@ -99,7 +99,7 @@ Histories = Mapping[Partition, Sequence[Observation]]
 class PartitionLag(NamedTuple):
     """The lag of a group on one partition at the last sample. None: not known.
 
-    `quality` refers to `seconds`. `clamped`: number of samples with a committed offset past the end.
+    `quality`: how `seconds` was found. `clamped`: number of samples with a committed offset beyond the end offset.
     `retention_used_ratio`: unread share of the retained records; at 1 data is lost.
     """
 
@@ -152,7 +152,10 @@ def partitions_lag(
 
 
 def _lag(history: Sequence[Observation], known: Known, limits: LagSettings) -> PartitionLag:
-    """Return the lag of one partition. `known` lacks the lag, and whether the end offset moves; both are added here."""
+    """Return the lag of one partition.
+
+    `known`: its facts except the lag and whether the end offset moves, which are added.
+    """
     now_ms, *offsets, commit_ts = history[-1]
     committed, end, start = (None if offset is None else int(offset) for offset in offsets)
     age = None if commit_ts is None else max(0.0, (now_ms - commit_ts) / 1000)
@@ -173,7 +176,7 @@ def _lag(history: Sequence[Observation], known: Known, limits: LagSettings) -> P
 
 
 def since_reset(history: Sequence[Observation]) -> Sequence[Observation]:
-    """Return the observations since the end offset last fell, because a recreated topic starts at 0."""
+    """Return the observations since the end offset last fell: it falls only when a topic is created again."""
     ends = [end for _, _, end, _, _ in history if end is not None]
     if ends == sorted(ends):
         return history
@@ -182,9 +185,9 @@ def since_reset(history: Sequence[Observation]) -> Sequence[Observation]:
 
 
 def commits_of(history: Iterable[Observation]) -> list[Commit]:
-    """Return the newest distinguishable commits: those that changed the offset or the commit time.
+    """Return the newest commits. A commit is visible if it changed the offset or the commit time.
 
-    A commit with unknown time counts from the first observation of it.
+    A commit without a time counts from the first observation of it.
     """
     committed_at = [seen for seen in history if seen[1] is not None]
     changed = [
@@ -200,7 +203,7 @@ def commits_of(history: Iterable[Observation]) -> list[Commit]:
 
 
 def silent_seconds(history: Sequence[Observation]) -> float:
-    """Return for how long (s) there was no new commit, counting only while there were unread records."""
+    """Return the seconds without a new commit, counted only while records were unread."""
     now_ms, last, _, _, last_at = history[-1]
     since = now_ms
     for ts_ms, committed, end, _, commit_ts in reversed(history):
@@ -228,7 +231,7 @@ def retention_used(committed: int, start: int | None, end: int) -> float | None:
 
 @lru_cache(maxsize=65_536)
 def allowed_lag(patterns: tuple[tuple[str, int], ...], group: str, topic: str) -> int:
-    """Return the tolerated lag from the first glob that matches `group` or `group/topic`; 0 if none matches."""
+    """Return the tolerated lag: that of the first glob that matches `group` or `group/topic`, 0 if none matches."""
     for pattern, records in patterns:
         if fnmatchcase(group, pattern) or fnmatchcase(f"{group}/{topic}", pattern):
             return records

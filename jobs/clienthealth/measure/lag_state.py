@@ -1,15 +1,15 @@
 """Judge the state of a consumer on one partition from its last commits.
 
 The rules are Burrow's, in Burrow's order (STOP, REWIND, "was caught up", STALL, WARN). They apply only while the lag
-exceeds the tolerated lag, and differ where tests with a running Burrow showed errors:
+exceeds the tolerated lag. They differ where tests with a running Burrow showed errors:
 
-- With fewer than three commits the state is UNKNOWN; Burrow calls a single commit STOP a millisecond later.
+- With fewer than three commits the state is UNKNOWN. Burrow reports STOP a millisecond after a single commit.
 - An end offset that does not move is IDLE, never STOP.
-- STOP is a matter of time: no commit for 60 s and three commit gaps *while there was something to read*. A consumer
-  that commits only when data comes does not look stopped on a slow topic.
-- WARN uses a robust slope of the lag, so that one sample that dips does not hide a climb.
-- Commits that stop while a member of the group owns the partition are a STALL: the member is present and makes no
-  progress.
+- STOP is a matter of time: no commit for 60 s and three commit gaps *while records were unread*. A consumer that
+  commits only when data comes does not look stopped on a slow topic.
+- WARN uses a robust slope of the lag, so that one lower sample does not hide a climb.
+- If commits stop while a member of the group owns the partition, the state is STALL: the member is present and makes
+  no progress.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from clienthealth.settings import LagSettings
 
 State = Literal["OK", "WARN", "STOP", "STALL", "REWIND", "UNKNOWN", "IDLE"]
 
-#: States from harmless to worst. A group is IDLE if all of its partitions are; an unknown state is never OK.
+#: States from harmless to worst. A group is IDLE only if all its partitions are. An unknown state is never OK.
 STATE_ORDER: tuple[State, ...] = ("IDLE", "OK", "UNKNOWN", "WARN", "REWIND", "STALL", "STOP")
 #: The states that are harmless.
 FINE = STATE_ORDER[: STATE_ORDER.index("UNKNOWN")]
 
-#: The rules use this many of the newest commits (Burrow's `intervals`).
+#: The rules use this number of newest commits (Burrow's `intervals`).
 COMMITS = 10
 
-#: The lag counts as climbing if at most this share of commit pairs shows no rise. One outlier among ten commits spoils
-#: a fifth of the pairs. Ten commits of pure noise pass once in 120 times (Kendall's S ≥ 27).
+#: The lag climbs if at most this share of commit pairs shows no rise. One outlier among ten commits spoils a fifth of
+#: the pairs. Ten commits of pure noise pass once in 120 times (Kendall's S ≥ 27).
 FALLING_SHARE = 0.2
 
 
 class Commit(NamedTuple):
-    """An offset committed at a time (epoch ms), with the lag at that time (None: not known)."""
+    """A committed offset: its time (epoch ms) and the lag at that time (None: not known)."""
 
     ts_ms: int
     offset: int
@@ -45,9 +45,9 @@ class Commit(NamedTuple):
 
 
 class Known(NamedTuple):
-    """The known facts of a partition with the present lag `lag`. `commits`: in order of time, oldest first.
+    """The known facts of a partition with the present lag `lag`. `commits`: oldest first.
 
-    silent_seconds  time without a commit while unread records waited
+    silent_seconds  time without a commit while records were unread
     idle            True if the end offset has not moved
     allowed         the tolerated lag
     owned           True if the partition is assigned to a member of the group
@@ -87,8 +87,8 @@ def state(known: Known, limits: LagSettings) -> State:
 def stop_seconds(commits: Sequence[Commit], gap_seconds: float | None, limits: LagSettings) -> float:
     """Return after how many seconds without a commit a consumer counts as stopped.
 
-    The upper bound is half a window, because a longer gap looks the same as the start of the window. It is also used if
-    the usual gap is unknown.
+    The upper bound is half a window, because a longer gap cannot be told from the start of the window. If the usual gap
+    is unknown, the upper bound is used.
     """
     longest = limits.window_seconds / 2
     if len(commits) < limits.min_commits:
@@ -108,7 +108,7 @@ def median_gap(values: Sequence[float]) -> float:
 
 
 def rewound(commits: Sequence[Commit]) -> bool:
-    """True if a committed offset was lower than the one before and no later commit has reached that one again."""
+    """True if a committed offset fell and no later commit has reached the previous offset again."""
     for position, (before, commit) in enumerate(pairwise(commits), 1):
         if commit.offset < before.offset:
             return all(later.offset < before.offset for later in commits[position:])
@@ -116,7 +116,10 @@ def rewound(commits: Sequence[Commit]) -> bool:
 
 
 def climbs(points: Sequence[tuple[float, float]], dead_band: float) -> bool:
-    """True if values rise steadily, by more than `dead_band` per second (Theil–Sen slope). `points`: seconds, value."""
+    """True if values rise steadily, by more than `dead_band` per second (Theil–Sen slope).
+
+    `points`: (seconds, value).
+    """
     apart = ((earlier, later) for earlier, later in combinations(points, 2) if later[0] > earlier[0])
     slopes = sorted((later[1] - earlier[1]) / (later[0] - earlier[0]) for earlier, later in apart)
     return bool(slopes) and median(slopes) > dead_band and slopes[int(len(slopes) * FALLING_SHARE)] > 0

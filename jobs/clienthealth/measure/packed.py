@@ -1,9 +1,9 @@
-"""Decoded data in a packed form, in which it is sent to the streaming step and kept there.
+"""Decoded data in the packed form in which it is sent to the streaming step and stored there.
 
-Samples are one table. A second table has the values per topic, partition and thread; each of its rows names the row of
-its sample. Each text occurs once in a list beside the tables, and rows hold its position.
+One table has the samples. A second table has the values per topic, partition and thread; each row names the row of its
+sample. Each text is stored once in a list, and rows contain its position in the list.
 
-A `Chunk` is what one decoding task has for one bucket of processes; `packer.Packer` makes chunks.
+A `Chunk` holds the data that one decoding task has for one bucket of processes; `packer.Packer` makes chunks.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class Readings(Table):
     """Samples as rows. `values`: the metrics of the client's kind in the order of CLIENT_METRICS, padded with NaN.
 
     ts                        epoch ms
-    partition, offset, topic  the input record, its topic as position in `names`
+    partition, offset, topic  the input record; topic is a position in `names`
     client, config            client and configuration, as positions in their lists
     interval                  reporting interval of the client, ms
-    delta                     1: totals count since the sample before, 0: since the client's start
+    delta                     1: totals count since the previous sample, 0: since the client's start
     fresh                     1: new in this batch
     """
 
@@ -77,8 +77,8 @@ def process_of(identity: Identity) -> tuple[str, str, str | None]:
 class LogEntry(msgspec.Struct, array_like=True, gc=False):
     """A log event or a thread dump of a process.
 
-    `host`: the host of the process, or its instance if no host is known. `instance`: None if the record names none.
-    `repeats`: number of events that this one represents, if only samples of a burst were kept (`logs/bursts.py`).
+    `host`: the host of the process; if unknown, its instance. `instance`: None if the record names none. `repeats`:
+    number of events that this one stands for, if a burst was sampled (`logs/bursts.py`).
     """
 
     service: str
@@ -102,12 +102,12 @@ class LogEntry(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def signature(self) -> str:
-        """The id of the log pattern that the event matched, '' for a dump."""
+        """The id of the matched log pattern; '' for a dump."""
         return self.event.signature if self.event is not None else ""
 
     @property
     def sample(self) -> Hashable:
-        """The key that is the same for all entries of a burst (many similar log lines at once)."""
+        """A key that all entries of one burst share (many similar log lines at once)."""
         if self.event is not None:
             return self.service, self.host, sample_key(self.event)
         return self.service, self.host, self.ts_ms, self.dump and self.dump.source
@@ -138,9 +138,9 @@ class GroupReading(msgspec.Struct, array_like=True):
 class Chunk(msgspec.Struct, array_like=True):
     """The data that one task decoded for one bucket.
 
-    `last_seen`: for each of `all_clients`, when it last reported, on the watermark's clock (epoch ms). `clocks`: the
-    watermark at the end of the task's input, and the number of clients from which it was computed. `left_out`: number
-    of events that the task itself dropped because of `[monitor] max_events_per_process`.
+    `last_seen`: when each of `all_clients` last reported, by the watermark's clock (epoch ms). `clocks`: the watermark
+    at the end of the task's input, and the number of clients behind it. `left_out`: number of events that the task
+    dropped because of `[monitor] max_events_per_process`.
     """
 
     all_clients: list[Client] = []
@@ -156,16 +156,16 @@ class Chunk(msgspec.Struct, array_like=True):
 
     @property
     def readings(self) -> Readings:
-        """The table of `rows`."""
+        """The table whose bytes are in `rows`."""
         return Readings.of(self.rows, METRICS_MAX)
 
     @property
     def topic_parts(self) -> Parts:
-        """The table of `parts`; its column `row` is the position in `readings`."""
+        """The table whose bytes are in `parts`. Its column `row` is a position in `readings`."""
         return Parts.of(self.parts, len(TOPIC_METRICS))
 
 
-#: Turn a chunk into bytes, and bytes into the chunk that they hold.
+#: Convert a chunk to bytes, and back.
 encode = msgspec.msgpack.Encoder().encode
 decode = msgspec.msgpack.Decoder(Chunk).decode
 

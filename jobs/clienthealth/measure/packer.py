@@ -1,6 +1,6 @@
 """Pack decoded data into one chunk per bucket of processes, with the time at which each client last reported.
 
-That time is computed from neighbouring records of the topic (`topic_clock`), because no single clock is trusted.
+No single clock is trusted, so this time is computed from neighbouring records of the topic (`topic_clock`).
 """
 
 from __future__ import annotations
@@ -32,16 +32,17 @@ from clienthealth.model.readings import LogEvent, Source, ThreadDump
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.read.logs.bursts import is_new, of_each_process
 
-#: Number of neighbouring records in a block, and how far (ms) a credible time may be from the block's time.
+#: Number of neighbouring records in a block; limit (ms) for the distance of a credible time from the block's time.
 NEIGHBOURS, SKEW_MS = 64, 60_000
 
 
 def topic_clock(times: Ints, clients: Ints) -> tuple[Ints, Ints]:
-    """Return for each time the time of its block: the median of the newest time of each client in the block.
+    """Return the time of each record's block, which is the median of its clients' newest times, and the block's
+    duration.
 
-    The result never falls from one block to the next. The second array is the duration of the block: from the moment
-    when a third of its clients had begun to that median. With few clients a block spans minutes, and a client that
-    ended in the middle of it does not have a wrong clock.
+    `times`, `clients`: one element per record. Block times never fall. A block's duration ends at that median and
+    starts when a third of its clients had begun. With few clients a block spans minutes; a client that ended halfway
+    through it does not have a wrong clock.
     """
     block = np.minimum(np.arange(len(times)) // NEIGHBOURS, max(0, len(times) // NEIGHBOURS - 1))
     order = np.lexsort((times, clients, block))
@@ -50,7 +51,7 @@ def topic_clock(times: Ints, clients: Ints) -> tuple[Ints, Ints]:
     begun, votes, voted = times[order][oldest], times[order][newest], block[order][newest]
     counts = np.bincount(voted)
     first = np.cumsum(counts) - counts
-    # Of two middle values the lower one counts. It can delay a departure; the higher one could report a false
+    # Of two middle values the lower one counts. It can delay a departure, but the higher one could report a false
     # departure.
     medians = np.maximum.accumulate(votes[np.lexsort((votes, voted))][first + (counts - 1) // 2])
     spans = medians - begun[np.lexsort((begun, voted))][first + (counts + 1) // 3]
@@ -71,7 +72,7 @@ def _packing(kind: str) -> tuple[Callable[..., bytes], bytes]:
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """A client's place in the open chunk, so that `Packer.reading` need not look the client up for each sample."""
+    """A client's place in the open chunk. With it `Packer.reading` need not look the client up for each sample."""
 
     client: Client
     bucket: int
@@ -87,7 +88,7 @@ class Slot:
 
 
 class Packer:
-    """Collects decoded data into one chunk per bucket."""
+    """Collects decoded data in one chunk per bucket."""
 
     def __init__(self, buckets: int, max_events: int = 1_000_000) -> None:
         """`max_events`: maximum number of events per process, see `bursts.of_each_process`."""
@@ -100,7 +101,7 @@ class Packer:
         self.clock: tuple[int, int] | None = None
 
     def slot(self, client: Client) -> Slot:
-        """Return the slot of a client, which `reading` needs to add samples."""
+        """Return a client's slot, which `reading` needs."""
         slot = self._slots.get(client)
         if slot is None:
             slot = self._slots[client] = Slot(client, bucket_of(client, self._buckets), *_packing(client.kind))
@@ -123,13 +124,13 @@ class Packer:
         `topic`, `partition`, `offset`: the input record. `values`: in the order of its kind's CLIENT_METRICS.
         """
         if slot.round != self._round:
-            # The client has no entry in the open chunk yet.
+            # The open chunk has no entry for the client yet.
             chunk = self._open[slot.bucket]
             slot.round, slot.chunk, slot.at = self._round, chunk, len(chunk.all_clients)
             slot.config, slot.config_at, slot.topic, slot.topic_at = None, -1, "", -1
             chunk.all_clients.append(slot.client)
         chunk = slot.chunk
-        # For equal texts the decoder returns the same object, so `is` suffices.
+        # The decoder returns the same object for equal texts, so `is` is enough.
         if config is not slot.config:
             slot.config, slot.config_at = config, chunk.config(config) if config else -1
         if topic is not slot.topic:
@@ -175,9 +176,9 @@ class Packer:
         dump: ThreadDump | None = None,
         repeats: int = 1,
     ) -> None:
-        """Add a log event or a dump of a process. Of a burst, one entry per key (`LogEntry.sample`) is kept.
+        """Add a log event or a dump of a process. Of a burst, only one entry per key (`LogEntry.sample`) is kept.
 
-        `process`: service, host and instance, see `LogEntry`. `repeats`: number of records that this one represents.
+        `process`: service, host and instance, see `LogEntry`. `repeats`: number of records that this entry stands for.
         """
         repeats *= event.repeats if event is not None else 1
         entry = LogEntry(*process, event, dump, repeats)
@@ -203,8 +204,8 @@ class Packer:
     def _time(self, chunks: Iterable[Chunk]) -> None:
         """Set in each chunk the time at which each client last reported, and keep the task's watermark.
 
-        No single clock is trusted: records that are neighbours on a topic were written at about the same time. Each
-        client of such a block votes with its newest time; the median holds even if one clock is hours off.
+        No single clock is trusted: neighbouring records of a topic were written at about the same time. Each client of
+        such a block votes with its newest time. Their median is right even if one clock is hours off.
         """
         whole = list(chunks)
         if any(chunk.rows for chunk in whole):
@@ -238,8 +239,8 @@ _part = struct.Struct(f"={Parts.head()}q{len(TOPIC_METRICS)}d").pack
 class _Open:
     """A chunk that is being filled.
 
-    names    each new name gets the next position
-    configs  position and configuration, by its object: for equal texts the decoder returns the same object
+    names    position of each name; a new name gets the next one
+    configs  position and configuration by the configuration's object id
     """
 
     rows: list[bytes] = field(default_factory=list)
@@ -254,7 +255,7 @@ class _Open:
         return self.configs.setdefault(id(config), (len(self.configs), config))[0]
 
     def part(self, row: int, topic: str, partition: int | None, thread: str | None, values: Sequence[float]) -> None:
-        """Add the values (in the order of TOPIC_METRICS) that sample `row` has for a topic, partition or thread."""
+        """Add the values (in the order of TOPIC_METRICS) that sample `row` reports for a topic, partition or thread."""
         number = -1 if partition is None else partition
         at = -1 if thread is None else self.names[thread]
         self.parts.append(_part(row, self.names[topic], number, at, *values))

@@ -1,18 +1,18 @@
 """Producers: buffer exhaustion and callback latency.
 
-Buffer exhaustion: how full a producer's buffer is, whether a thread waits for it, and when it will be full. Java
-producers report bytes (`buffer-total-bytes`, `buffer-available-bytes`). librdkafka has one limit on bytes and one on
-records, and the fuller of the two counts. kafka-python 3 has no limit, so its buffer is never full; our reporter counts
-its unacknowledged records instead.
+Buffer exhaustion: how full a producer's buffer is, whether threads wait for room, and when it will be full. Java
+producers report bytes (`buffer-total-bytes`, `buffer-available-bytes`). librdkafka limits bytes and records; the limit
+that is closer counts. kafka-python 3 has no limit, so its buffer is never full; our reporter counts its unacknowledged
+records instead.
 
-Callback latency: how long a producer's callbacks hold its I/O thread. No Java client publishes it. An instrumented
-client does (`callback-time-*`: measured). Otherwise it is derived: callbacks run on the I/O thread, outside the
-selector, so over stretches in which `select-total` moved
+Callback latency: how long a producer's callbacks hold its I/O thread. An instrumented client reports it
+(`callback-time-*`: measured). No Java client does by itself, so otherwise it is derived. Callbacks run on the I/O
+thread, outside the selector. So over stretches in which `select-total` moved:
 
-    busy = 1 − (Δ io-time-ns-total + Δ io-wait-time-ns-total) / Δt
+busy = 1 − (Δ io-time-ns-total + Δ io-wait-time-ns-total) / Δt
     seconds per record = busy × Δt / Δ record-send-total
 
-A select in progress is not counted yet, so single stretches err in both directions; the sum over a window does not.
+A select in progress is not counted yet, so single stretches are wrong in both directions. The sum over a window is not.
 Measured against a callback that sleeps 0.100 s: 0.1035 s.
 """
 
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from clienthealth.measure.columns import Bools, Column, Floats, Ints, counted, unknown
 from clienthealth.measure.view import MIN_READINGS, Windows, per_rows, per_windows
 
-#: A slope of the used share (per second) that is not greater than this counts as level.
+#: The used share is level if its slope (per second) is not above this.
 LEAST_SLOPE = 1e-6
 
 
@@ -42,13 +42,15 @@ def used_ratios(w: Windows) -> Column:
 
 
 def buffer_used_ratio(w: Windows) -> Mapping[str, Floats]:
-    """Return the last and the greatest used share."""
+    """Return the last and the greatest used share of the buffer."""
     used = used_ratios(w)
     return {"last": w.last(used), "max": w.once("used max", lambda: w.max(used))}
 
 
 def buffer(w: Windows) -> Mapping[str, Floats]:
-    """Return total and available bytes, waiting threads, wait ratio, exhausted and queued records, time to full (s)."""
+    """Return measurements of the buffer: bytes, waiting threads, wait ratio, exhausted and queued records, seconds to
+    full.
+    """
     return {
         "total_bytes": w.last("buffer-total-bytes"),
         "available_bytes": w.last("buffer-available-bytes"),
@@ -61,9 +63,12 @@ def buffer(w: Windows) -> Mapping[str, Floats]:
 
 
 def seconds_to_full(w: Windows) -> Floats:
-    """Return the seconds until the buffer is full at the window's least-squares slope; NaN if it is not filling."""
+    """Return the seconds until the buffer is full; NaN if it is not filling.
+
+    The window's least-squares slope is extrapolated.
+    """
     used, seconds = used_ratios(w), unknown(len(w))
-    # A slope can only be positive if a sample is greater than an earlier one.
+    # A slope can be positive only if a sample is greater than an earlier one.
     rising = np.flatnonzero((w.count(used) >= MIN_READINGS) & w.rose(used))
     if len(rising):
         w = w.at(rising)
@@ -84,7 +89,9 @@ def seconds_to_full(w: Windows) -> Floats:
 
 
 class _Stretches(NamedTuple):
-    """Values of the stretch from the previous row to each row; 0 if select-total did not change or a counter was reset.
+    """Values of the stretch from the previous row to each row.
+
+    They are 0 if select-total did not change or a counter was reset.
 
     counted   number of known stretches before each row, whether select-total changed or not
     """
@@ -96,7 +103,9 @@ class _Stretches(NamedTuple):
 
 
 class Busy(NamedTuple):
-    """For each window: the I/O thread's share of time outside the selector (0 to 1), and seconds outside per record."""
+    """Per window: the share of time (0 to 1) that the I/O thread is outside the selector, and its seconds there per
+    record.
+    """
 
     ratio: Floats
     per_record: Floats
@@ -105,13 +114,13 @@ class Busy(NamedTuple):
 def io_thread_busy_ratio(w: Windows) -> Floats:
     """Return the share of time (0 to 1) that the I/O thread spent outside the selector; NaN if unknown.
 
-    The share is 1 if the thread never returned to the selector in the whole window although work waited.
+    The share is 1 if work waited and the thread did not return to the selector in the whole window.
     """
     return _busy(w).ratio
 
 
 def callback_seconds(w: Windows) -> Mapping[str, Floats]:
-    """Return the seconds per callback: average (measured, else derived); maximum and p99 if measured."""
+    """Return the seconds per callback: the average (measured, else derived); maximum and p99 if measured."""
     measured = w.last("callback-time-avg") / 1000
     return {
         "avg": np.where(np.isnan(measured), _busy(w).per_record, measured),
@@ -121,7 +130,7 @@ def callback_seconds(w: Windows) -> Mapping[str, Floats]:
 
 
 def callback_source(w: Windows) -> NDArray[np.object_]:
-    """Return where the average of `callback_seconds` comes from in each window: measured, derived or unknown."""
+    """Return the source of `callback_seconds`' average for each window: measured, derived or unknown."""
     source = np.full(len(w), "unknown", np.object_)
     source[~np.isnan(_busy(w).per_record)] = "derived"
     source[w.reported("callback-time-avg")] = "measured"
@@ -160,20 +169,20 @@ def _change(values: Floats) -> Floats:
 
 
 class Stalls(NamedTuple):
-    """For each window: the row since which nothing new was delivered (-1: unknown), and the seconds since then."""
+    """Per window: the row since which nothing new was delivered (-1: unknown), and the seconds since then."""
 
     since: Ints
     seconds: Floats
 
     def alone(self, at: int, lo: int) -> Stalls:
-        """Return the answer for one window, as `Windows.alone` numbers rows."""
+        """Return the part of one window, with rows numbered from the window's start (see `Windows.alone`)."""
         since = self.since[at : at + 1]
         return Stalls(np.where(since < 0, since, since - lo), self.seconds[at : at + 1])
 
 
 @per_rows
 def delivered(w: Windows) -> Column:
-    """Return the number of delivered records: acknowledged ones, else sent records minus retries."""
+    """Return the delivered records at each row: acknowledged ones or, if unknown, sent records minus retries."""
     acknowledged, sent, retried = map(w.col, ("record-ack-total", "record-send-total", "record-retry-total"))
     went = np.where(np.isnan(retried), sent, sent - retried)
     return Column(np.where(np.isnan(acknowledged), went, acknowledged))
@@ -181,7 +190,7 @@ def delivered(w: Windows) -> Column:
 
 @per_rows
 def waiting(w: Windows) -> Bools:
-    """True for each row in which the producer is known to have undelivered records."""
+    """True for each row in which the producer certainly has undelivered records."""
     used = w.col("buffer-total-bytes") - w.col("buffer-available-bytes")
     in_hand: Bools = (used > 0) | (w.col("queue-records") > 0) | (w.col("waiting-threads") > 0)
     return in_hand
@@ -189,16 +198,16 @@ def waiting(w: Windows) -> Bools:
 
 @per_windows
 def stalls(w: Windows) -> Stalls:
-    """Return since when no further record was delivered while records waited at every sample."""
+    """Return since when nothing more was delivered, if records waited at every sample since then."""
     if not len(w.ts):
         return Stalls(np.full(len(w), -1), np.zeros(len(w)))
     column = delivered(w)
-    # Rows without a value (NaN) never count as the maximum, because NaN compares false.
+    # NaN compares false, so rows without a value never count as the maximum.
     reached = np.where(column.values[w.rows] >= w.max(column)[w.window_of_row], w.rows.astype(np.float64), np.nan)
     first = w.reduced(np.fmin, reached)
     counted = ~np.isnan(first)
     since = np.where(counted, np.nan_to_num(first), -1).astype(np.int64)
     calm = Column(np.where(waiting(w), np.nan, 1.0))
-    # True if records waited at every sample after the maximum was reached.
+    # True if records waited at every sample since the maximum was reached.
     stands_still = counted & (calm.count(np.minimum(since + 1, w.hi), w.hi) == 0) & (w.hi - since > MIN_READINGS - 1)
     return Stalls(since, np.where(stands_still, (w.ts[w.last_row] - w.ts[since]) / 1000, 0.0))

@@ -1,8 +1,9 @@
-"""Per-topic queue saturation: how full the queue between a client and one topic is, which singles out the slow topic.
+"""Per-topic queue saturation: how full the queue between a client and one topic is. A full queue shows the slow topic.
 
 Old Scala consumer: chunks in `FetchQueueSize` per consuming thread; the limit is `queued.max.message.chunks`.
-librdkafka: prefetched records, limited by `queued.min.messages`, and bytes, limited by `queued.max.messages.kbytes`;
-for producers the topic's share of the client's queue limit. The Java consumer has no such queue.
+librdkafka consumers: prefetched records, limited by `queued.min.messages`, and bytes, limited by
+`queued.max.messages.kbytes`. librdkafka producers: the topic's share of the client's queue limit. The Java consumer has
+no such queue.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ class Queues:
     """The queues of each window's last sample, one element per topic with a known queue.
 
     Elements are in order of windows, and within a window in the order of the sample's topics.
+
     window   the window's position
     topic    index into the names of the windows' parts
     share    used share of the limit; more than 1 if the limit is exceeded
@@ -71,20 +73,20 @@ def queues(w: Windows) -> Queues:
             share = np.fmax(share, _finite(most("queue-records") / limits(w, RECORDS, reporting)[which[first]]))
             kbytes = limits(w, KBYTES, reporting)[which[first]]
             share = np.fmax(share, _finite(summed("queue-bytes") / (kbytes * 1024)))
-    # Keep the sample's order of topics, which people know.
+    # People know the sample's order of topics, so keep it.
     shown = np.argsort(first, kind="stable")
     shown = shown[~np.isnan(share[shown])]
     return Queues(window[shown], topic[first[shown]], share[shown], records[shown], most("records-lag")[shown])
 
 
 def limits(w: Windows, option: str, windows: Ints) -> Floats:
-    """Return the option that limits a queue, for these windows; the default if it is absent or not a number."""
+    """Return a queue's limiting option for these windows; its default if the option is absent or not a number."""
     configured = w.option(option, windows)
     return np.where(np.isnan(configured), QUEUE_DEFAULTS[option], configured)
 
 
 def _finite(ratio: Floats) -> Floats:
-    """Replace infinite ratios by NaN: a limit of 0 means that the queue has no limit."""
+    """Replace infinite ratios by NaN. They come from a limit of 0, which means no limit."""
     return np.where(np.isinf(ratio), np.nan, ratio)
 
 
@@ -101,10 +103,10 @@ def queue_entries(w: Windows) -> list[list[dict[str, Any]]]:
 
 
 def topic_rate_entries(w: Windows) -> list[list[dict[str, Any]]]:
-    """Return one list per window: topic and consumed_rate (records per second), if a consumer reads several topics.
+    """Return one list per window, for consumers of several topics: topic and consumed_rate (records per second).
 
-    Rates are from the first to the last sample; a topic that one of these lacks has no rate. A topic that is no longer
-    fetched has the rate 0 beside topics that are.
+    Rates are from the first to the last sample. A topic without a value in one of them has no rate. A topic that is no
+    longer fetched has the rate 0 if other topics are fetched.
     """
     entries: list[list[dict[str, Any]]] = [[] for _ in range(len(w))]
     if w.kind == "producer" or not len(w.ts):
@@ -122,7 +124,7 @@ def topic_rate_entries(w: Windows) -> list[list[dict[str, Any]]]:
 
 
 def _topic_sums(w: Windows, values: Floats, rows: Ints) -> list[dict[int, float]]:
-    """Return for each of these rows the sum of a metric by topic."""
+    """Return a metric's sum by topic, for each of these rows."""
     sums: list[dict[int, float]] = []
     for begin, end in zip(w.part_begin[rows].tolist(), w.part_begin[rows + 1].tolist(), strict=True):
         by_topic: dict[int, float] = {}

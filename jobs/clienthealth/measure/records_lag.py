@@ -1,9 +1,11 @@
 """Judge the lag that a consumer itself reports (`records-lag`), even if it never commits.
 
-A consumer learns the end of its partitions while it fetches. A consumer that no longer fetches does not know its lag:
-an old Scala consumer with a full queue keeps reporting 0. If it fetches and consumes nothing, its lag is constant and
-proves nothing: UNKNOWN, never OK. Otherwise the state follows the trend of the lag: WARN if the lag climbs steadily
-(Theil–Sen, as for groups) and exceeds the partition's share of ten seconds of the client's consumption.
+A consumer learns the end of its partitions only by fetching. A consumer that no longer fetches does not know its lag:
+an old Scala consumer with a full queue keeps reporting 0. If a consumer neither fetches nor consumes, its constant lag
+proves nothing: the state is UNKNOWN, never OK.
+
+Otherwise the state follows the trend of the lag. It is WARN if the lag climbs steadily (Theil–Sen, as for groups) and
+exceeds what the client consumes of the partition in ten seconds.
 """
 
 from __future__ import annotations
@@ -20,13 +22,13 @@ from clienthealth.measure.lag_state import COMMITS, climbs
 from clienthealth.measure.view import MIN_READINGS, Windows, per_rows, per_windows
 from clienthealth.settings import LagSettings
 
-#: A lag that the consumer reads within this time (s) at its present rate is not a backlog.
+#: A smaller lag is no backlog: the consumer reads it within this time (s) at its present rate.
 BACKLOG_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
 class Points:
-    """All reported lags of partitions, one per sample and partition.
+    """All reported lags of partitions, one element per sample and partition.
 
     row      the sample's row
     topic    index into the names of the parts
@@ -47,9 +49,9 @@ class Points:
 
 @dataclass(frozen=True)
 class Lags:
-    """The partitions that report a lag in each window's last sample, by window, topic and partition.
+    """The partitions with a reported lag in each window's last sample, by window, topic and partition.
 
-    point  index into `Points`, the source of topic, partition, records and paused
+    point  index into `Points`, which has topic, partition, records and paused
     blind  True if the client has not fetched over its last MIN_READINGS samples, so that its lag is not known
     """
 
@@ -95,7 +97,7 @@ def lags(w: Windows) -> Lags:
 def lag_entries(w: Windows, limits: LagSettings) -> list[list[dict[str, Any]]]:
     """Return one list per window: topic, partition, records, seconds, quality, state and paused at the last sample.
 
-    `quality` refers to the records, and unknown records are absent; seconds are known only if there is no lag.
+    `quality`: how `records` was found. Unknown records are absent. Seconds are known only if there is no lag.
     """
     entries: list[list[dict[str, Any]]] = [[] for _ in range(len(w))]
     lag = lags(w)
@@ -114,7 +116,7 @@ def lag_entries(w: Windows, limits: LagSettings) -> list[list[dict[str, Any]]]:
 
 
 def states(w: Windows, limits: LagSettings) -> NDArray[np.object_]:
-    """Return OK, WARN or UNKNOWN for each of `lags`."""
+    """Return the state of each of `lags`: OK, WARN or UNKNOWN."""
     lag, p = lags(w), points(w)
     rate = w.last("records-consumed-rate")
     consumed = w.grown("records-consumed-total")
@@ -129,7 +131,7 @@ def states(w: Windows, limits: LagSettings) -> NDArray[np.object_]:
     state = np.full(len(lag.point), "OK", np.object_)
     state[lag.blind | (~fine & (stuck[lag.window] | lag.paused | ~measured))] = "UNKNOWN"
     for at in np.flatnonzero(~fine & (state == "OK") & (lag.records > backlog[lag.window])).tolist():
-        # The partition's newest points in the window, at most COMMITS: time (s) and lag.
+        # The newest points (at most COMMITS) of each partition in the window: time (s) and lag.
         first, newest = w.lo[lag.window[at]], lag.point[at]
         seen: list[tuple[float, float]] = []
         while newest >= 0 and p.row[newest] >= first and len(seen) < COMMITS:

@@ -1,6 +1,6 @@
 """Windows of samples as arrays, so that one call evaluates an indicator or a failure mode for thousands of windows.
 
-All samples lie in one table, a window is a span [lo, hi) of it, and a result is an array with one element per window.
+All samples are in one table. A window is a span [lo, hi) of its rows. A result is an array with one element per window.
 The judges call the same functions for a single window (`ClientWindow.table`).
 """
 
@@ -24,7 +24,7 @@ __all__ = ["MIN_READINGS", "Bools", "Floats", "Ints", "Runs", "Windows"]
 P = ParamSpec("P")
 T = TypeVar("T")
 
-#: A window with fewer samples allows no verdict by metrics.
+#: Metrics alone allow no verdict on a window with fewer samples.
 MIN_READINGS = 3
 
 POSITION = {kind: {name: at for at, name in enumerate(names)} for kind, names in CLIENT_METRICS.items()}
@@ -32,12 +32,12 @@ TOPIC_POSITION = {name: at for at, name in enumerate(TOPIC_METRICS)}
 
 
 class About(NamedTuple):
-    """The description of a client that its samples lack.
+    """Facts about a client that its samples do not contain.
 
     config  the client's options
-    group   its consumer group, else its client id
+    group   its consumer group; if it has none, its client id
     has_log_data  True if a log line or a thread dump of its process was ever read
-    whole   True if its totals are known to count from its start, False for deltas that were added up
+    whole   True if its totals count from its start, False if they are sums of deltas
     """
 
     config: Mapping[str, str]
@@ -50,7 +50,8 @@ class About(NamedTuple):
 class Runs:
     """Runs of at least two samples over which a known metric does not change; one element per run.
 
-    A window can have several runs, in order of time. Samples without the metric may lie within a run but do not count.
+    A window can have several runs, in order of time. Samples without the metric may lie within a run and do not count.
+
     window   the window's position
     first    the run's first row; last: its last one (inclusive)
     seconds  from the first to the last: the metric was unchanged for at least this long
@@ -69,7 +70,7 @@ class Runs:
         return len(self.window)
 
     def alone(self, at: int, lo: int) -> Runs:
-        """Return the runs of one window, as `Windows.alone` numbers windows and rows."""
+        """Return the runs of one window, with rows numbered from the window's start (see `Windows.alone`)."""
         runs = self.at(self.window == at)
         return Runs(runs.window - at, runs.first - lo, runs.last - lo, runs.seconds)
 
@@ -79,7 +80,7 @@ class Rows(NamedTuple):
 
     ts      epoch ms
     values  in the order of CLIENT_METRICS[kind], NaN if unknown, finite and ≥ 0 otherwise; totals are cumulative
-    parts   the samples' values per topic, in the order of their rows; `names`: of its topics and threads
+    parts   the samples' values per topic, in the order of their rows; `names`: the names of topics and threads
     """
 
     ts: Ints
@@ -90,17 +91,17 @@ class Rows(NamedTuple):
 
 @runtime_checkable
 class Divisible(Protocol):
-    """A result for many windows that can return its part for one of them."""
+    """A result for many windows from which the part for one window can be taken."""
 
     def alone(self, at: int, lo: int) -> object:
         """Return the part of window `at`, which begins at row `lo`; its windows and rows are numbered from 0."""
 
 
 class Windows:
-    """Windows [lo, hi) over samples of clients of ONE kind; each client's rows are adjacent and in order of time.
+    """Windows [lo, hi) over samples of clients of ONE kind. Each client's rows are adjacent and in order of time.
 
-    Answers are arrays with one element per window; NaN: unknown. Results over rows are cached and shared by selections
-    (`at`).
+    Results are arrays with one element per window; NaN: unknown. Results over rows are cached and shared by all
+    selections (`at`).
 
     about   the client of each window
     """
@@ -133,10 +134,10 @@ class Windows:
         return selected
 
     def alone(self, at: int) -> Windows:
-        """Return one window with a table of its own samples; row r is its r-th sample.
+        """Return one window with a table of only its own samples; row r is its r-th sample.
 
-        `once` takes results from the whole table if they are arrays without numbers of rows, or have a method `alone`
-        that adapts these numbers.
+        Cached results (`once`) of the whole table are kept if they are arrays without row numbers, or if they have a
+        method `alone` that renumbers rows.
         """
         lo, hi, which = int(self.lo[at]), int(self.hi[at]), int(self._which[at])
         parts = self.parts.at(slice(self.part_begin[lo], self.part_begin[hi]))
@@ -148,15 +149,18 @@ class Windows:
     # -- caches
 
     def once_for_rows(self, name: str, make: Callable[[], T]) -> T:
-        """Return the result of `make`, computed once for this table of rows and shared by all selections of windows."""
+        """Return the result of `make`.
+
+        It is computed once for this table of rows and shared by all selections of windows.
+        """
         if name not in self._of_rows:
             self._of_rows[name] = make()
         return cast(T, self._of_rows[name])
 
     def once(self, name: Hashable, make: Callable[[], T]) -> T:
-        """Return the result of `make`, computed once for this selection of windows.
+        """Return the result of `make`. It is computed once for this selection of windows.
 
-        Arrays in the result have one element per window, except arrays of integers, which hold numbers of rows.
+        Arrays in the result have one element per window. Arrays of integers hold row numbers.
         """
         if name not in self._of_windows:
             taken = self._taken_over(name)
@@ -182,34 +186,37 @@ class Windows:
             if at is None:
                 column = Column(unknown(len(self.ts)))
             else:
-                # The sum of a column is NaN if any of its values is, so this checks all columns at once.
+                # Summing checks all columns at once: the sum of a column is NaN if any value is.
                 whole = self.once_for_rows("whole", lambda: ~np.isnan(self.values.sum(axis=0)))
                 column = Column(self.values[:, at], bool(whole[at]))
             self._columns[name] = column
         return column
 
     def col(self, name: str) -> Floats:
-        """Return the values of a metric over all rows, as `column` has them."""
+        """Return the values of `column`."""
         return self.column(name).values
 
     @cached_property
     def rows(self) -> Ints:
-        """The row numbers of all windows, window after window."""
+        """The row numbers of all windows, one window after the other."""
         return spread(self.lo, self.hi)[0]
 
     @cached_property
     def _starts(self) -> Ints:
-        """The position in `rows` of the first row of each non-empty window."""
+        """The position in `rows` at which each non-empty window begins."""
         counts = self.samples[self.samples > 0]
         return np.cumsum(counts) - counts
 
     @cached_property
     def window_of_row(self) -> Ints:
-        """For each of `rows`, the window to which it belongs."""
+        """The window of each element of `rows`."""
         return np.repeat(np.arange(len(self.lo)), self.samples)
 
     def reduced(self, how: np.ufunc, values: Floats) -> Floats:
-        """Reduce each window's part of `values`, aligned with `rows`, by a ufunc; NaN for an empty window."""
+        """Reduce each window's part of `values` by a ufunc; NaN for an empty window.
+
+        `values`: one number per element of `rows`.
+        """
         if not len(values):
             return unknown(len(self))
         reduced = how.reduceat(values, self._starts)
@@ -220,7 +227,10 @@ class Windows:
         return whole
 
     def total(self, values: Floats, skip_first: bool = False) -> Floats:
-        """Return each window's sum of a number per row (never NaN), optionally without its first row."""
+        """Return the sum of a number per row for each window, optionally without its first row.
+
+        The numbers are never NaN.
+        """
         differences = values[self.rows]
         if skip_first:
             differences[self._starts] = 0.0
@@ -230,7 +240,7 @@ class Windows:
 
     @cached_property
     def samples(self) -> Ints:
-        """The number of samples."""
+        """The number of samples of each window."""
         return self.hi - self.lo
 
     @cached_property
@@ -238,32 +248,32 @@ class Windows:
         return bool((self.samples > 0).all())
 
     def first(self, metric: str | Column) -> Floats:
-        """Return the first known value."""
+        """Return each window's first known value of a metric."""
         column = self._column(metric)
         return column.at(self.lo) if column.whole and self._none_empty else column.first(self.lo, self.hi)
 
     def last(self, metric: str | Column) -> Floats:
-        """Return the last known value."""
+        """Return each window's last known value of a metric."""
         column = self._column(metric)
         return column.at(self.last_row) if column.whole and self._none_empty else column.last(self.lo, self.hi)
 
     def from_last(self, metric: str | Column, back: int) -> Floats:
-        """Return the known value `back` positions before the last one."""
+        """Return, per window, the known value `back` positions before the last one."""
         return self._column(metric).from_last(self.lo, self.hi, back)
 
     def min(self, metric: str | Column) -> Floats:
-        """Return the least value."""
+        """Return each window's least value of a metric."""
         return self._extreme(np.fmin, self._column(metric))
 
     def max(self, metric: str | Column) -> Floats:
-        """Return the greatest value."""
+        """Return each window's greatest value of a metric."""
         return self._extreme(np.fmax, self._column(metric))
 
     def _extreme(self, how: np.ufunc, column: Column) -> Floats:
         return self.reduced(how, column.values[self.rows]) if column.reported else unknown(len(self))
 
     def count(self, metric: str | Column) -> Ints:
-        """Return the number of samples with a value."""
+        """Return the number of each window's samples that have a value."""
         column = self._column(metric)
         return self.samples if column.whole else column.count(self.lo, self.hi)
 
@@ -291,7 +301,7 @@ class Windows:
         column = self.column(name)
         begin, end = column.still
         a, b = column.bounds(self.lo, self.hi)
-        # A run counts for a window if at least two of its rows are in the window.
+        # A run belongs to a window if at least two of its rows are in the window.
         behind = np.where(b - a > 1, np.searchsorted(begin, b - 1, "left"), 0)
         at, window = spread(np.searchsorted(end, a + 1, "right"), behind)
         first, last = np.maximum(begin[at], a[window]), np.minimum(end[at], b[window]) - 1
@@ -307,25 +317,28 @@ class Windows:
         return np.where(self.samples > 0, self.hi - 1, -1)
 
     def about(self, windows: Ints | None = None) -> list[About]:
-        """Return the clients of all or some windows."""
+        """Return the clients of these windows (None: of all)."""
         which = self._which if windows is None else self._which[windows]
         return list(map(self._about, which.tolist()))
 
     def option(self, name: str, windows: Ints | None = None) -> Floats:
-        """Return a numeric option of the clients, for all or some windows; NaN if it is not a number."""
+        """Return a numeric option of the clients of these windows (None: of all); NaN if it is not a number."""
         return np.array([option(client.config.get(name)) for client in self.about(windows)], np.float64)
 
     def has_log_data(self, windows: Ints) -> Bools:
-        """True if a log line or a thread dump of the process was ever read; without one, logs prove no absence."""
+        """True if a log line or a thread dump of the process was ever read.
+
+        If none was, missing lines prove nothing.
+        """
         return np.array([client.has_log_data for client in self.about(windows)], np.bool_)
 
     @property
     def part_begin(self) -> Ints:
-        """The position of each row's first part; the last of the n + 1 numbers is the end of all parts."""
+        """The position of each row's first part, and at the end the total number of parts."""
         return self.once_for_rows("parts", lambda: np.searchsorted(self.parts.row, np.arange(len(self.ts) + 1)))
 
     def of_topics(self, name: str) -> Floats:
-        """Return a metric of TOPIC_METRICS over all parts, NaN if unknown."""
+        """Return a metric of TOPIC_METRICS for all parts, NaN if unknown."""
         return self.parts.values[:, TOPIC_POSITION[name]]
 
     def summed(self, name: str) -> Floats:
@@ -363,13 +376,13 @@ class Windows:
 
 
 def per_rows(make: Callable[[Windows], T]) -> Callable[[Windows], T]:
-    """Make a function compute its result once for a table of rows; all selections of windows share it."""
+    """Make a function compute its result once per table of rows. All selections of windows share the result."""
     name = f"{make.__module__}.{make.__qualname__}"
     return wraps(make)(lambda w: w.once_for_rows(name, lambda: make(w)))
 
 
 def per_windows(make: Callable[Concatenate[Windows, P], T]) -> Callable[Concatenate[Windows, P], T]:
-    """Make a function compute its result once for a selection of windows and each set of further arguments."""
+    """Make a function compute its result once per selection of windows and set of further arguments."""
     name = f"{make.__module__}.{make.__qualname__}"
 
     @wraps(make)

@@ -1,11 +1,11 @@
-"""The documented failure modes: one folder each. Its name, with hyphens, is the mode's id everywhere.
+"""The documented failure modes: one folder each. The folder's name, with hyphens, is the mode's id.
 
-The id is the metric label, the name of the runbook and the argument on the command line. Modes are discovered: no list
-names them. All facts of a mode are in its folder.
+The id is also the value of the metric label, the name of the runbook and the argument on the command line. The program
+finds the modes by their folders; no list names them.
 
-Each condition on metrics is one function over arrays of windows. The gate evaluates it for the windows of all clients.
-A suspected window goes to the judge, which evaluates the same function for this window and describes the evidence in
-words.
+Each condition on metrics is one function over arrays of windows. The gate evaluates the function for the windows of all
+clients. A suspected window goes to the judge. The judge evaluates the same function for this window and describes the
+evidence in words.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from clienthealth.read.logs.self_descriptions import SELF_DESCRIPTIONS
 from clienthealth.read.logs.wordings import Catalogue, Meaning
 from clienthealth.settings.fields import Checked
 
-#: The type of a mode's thresholds: each mode has a frozen dataclass of its own.
+#: The type of a mode's thresholds. Each mode has its own frozen dataclass.
 T = TypeVar("T", bound=Checked)
 
 FEW = f"fewer than {MIN_READINGS} readings"
@@ -47,17 +47,17 @@ Texts = NDArray[np.object_]
 
 @dataclass(frozen=True)
 class Gate(Generic[T]):
-    """A mode's conditions on metrics, over many windows: which windows need a judge, and which cannot be judged.
+    """A mode's conditions on metrics. They tell which windows need a judge, and which windows metrics cannot decide.
 
-    blind     returns for each window the reason why metrics cannot decide, '' if they can; the judge uses it too
-    suspects  returns for each window True if `judge` would return suspected or confirmed from its metrics alone
+    blind     returns one text per window: the reason why metrics cannot decide, '' if they can
+    suspects  returns one flag per window: True if metrics alone make `judge` return suspected or confirmed
     """
 
     blind: Callable[[Windows, T], Texts]
     suspects: Callable[[Windows, T], Bools]
 
     def reasons(self, w: Windows, thresholds: T) -> Texts:
-        """Return the reason why metrics cannot decide (too few samples, or `blind`), '' if they can."""
+        """Return the reason per window why metrics cannot decide, '' if they can; too few samples are a reason, too."""
 
         def made() -> Texts:
             texts = self.blind(w, thresholds)
@@ -67,18 +67,18 @@ class Gate(Generic[T]):
         return w.once((self.blind, thresholds), made)
 
     def suspected(self, w: Windows, thresholds: T) -> Bools:
-        """Return `suspects`, evaluated once."""
+        """Return the result of `suspects`. It is computed once per selection of windows."""
         return w.once((self.suspects, thresholds), lambda: self.suspects(w, thresholds))
 
     def reason(self, w: Windows, thresholds: T) -> str | None:
-        """Return the reason for one window, None if there is none."""
+        """Return the reason why metrics cannot decide this single window, None if they can."""
         text: str = self.reasons(w, thresholds)[0]
         return text or None
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """What a verdict means for its reader. `cause`: '' if unknown; `first`: what to do before the remedy."""
+    """What a verdict means for its reader. `cause`: '' if unknown; `first`: what to do before the remedy itself."""
 
     title: str
     summary: str
@@ -89,19 +89,19 @@ class Explanation:
 
 @dataclass(frozen=True, kw_only=True)
 class FailureMode(Facts, Generic[T]):
-    """A failure mode: its file and its rules. Catalogue entry, alert, dashboard and help are made from it.
+    """A failure mode: its file and its rules. Its catalogue entry, alert, dashboard and help are generated from it.
 
     id             hyphenated; the folder's name has underscores instead
     thresholds     every number that the judgement uses, with its reason and bounds
     judge          returns the verdict on a window
-    lines          the log events that show the mode, or that show its end
-    reads          the log events that the judge reads, of any mode
-    doubt          returns why a post-mortem cannot call the mode absent, '' if it can
-    worth_a_dump   returns what is strange in two samples, in words, if only a thread dump could explain it
+    lines          the log events that show the beginning or the end of the failure
+    reads          the log events of any mode that this mode's judge uses
+    doubt          returns why a post-mortem cannot rule the mode out, '' if it can
+    worth_a_dump   yields reasons why only a thread dump could explain what two samples show
     explicable     returns True if another mode may explain the verdict
     """
 
-    #: True if the mode is judged only after a client's last sample.
+    #: True if the mode can be judged only after a client's last sample.
     absence: ClassVar[bool]
 
     id: str
@@ -115,19 +115,19 @@ class FailureMode(Facts, Generic[T]):
 
     @property
     def symptoms(self) -> frozenset[str]:
-        """Return the ids of log patterns that show the mode (not its end); they keep its incident open."""
+        """Return the ids of log patterns that show the failure. As long as such lines come, its incident stays open."""
         return frozenset().union(*(meaning.ids for meaning in self.lines if not meaning.relief))
 
     @property
     def advice(self) -> str:
-        """The advice to give if neither the cause nor the library is known."""
+        """The advice to give if both the cause and the client library are unknown."""
         return f"{self.first} {self.action}".lstrip()
 
     def explanation(self, verdict: Verdict, library: str | None) -> Explanation:
         """Return what a verdict means for a client that uses this library.
 
-        Irreversible advice (ending the process) is given only for a confirmed verdict. The step before it (`first`) is
-        given only if the evidence contains no thread dump.
+        Irreversible advice (ending the process) is given only for a confirmed verdict. If the evidence has no thread
+        dump, the advice begins with `first`, for example to take a dump.
         """
         cause = self.cause(verdict) or Cause("")
         remedy = cause.advice_for(library or "", verdict.detail) or self.action
@@ -145,12 +145,12 @@ class FailureMode(Facts, Generic[T]):
         )
 
     def cause(self, verdict: Verdict) -> Cause | None:
-        """Return the cause of a verdict, None if it is unknown."""
+        """Return the cause that a verdict names; None if it names none."""
         name = str(verdict.detail.get("cause") or "")
         return next((cause for cause in self.causes if cause.id == name), None)
 
     def with_thresholds(self, changes: Mapping[str, float]) -> Self:
-        """Return the mode with other thresholds. Raises SettingsError if one is out of its bounds."""
+        """Return the mode with changed thresholds. Raises SettingsError if a value is out of its bounds."""
         return replace(self, thresholds=replace(self.thresholds, **changes)) if changes else self
 
 
@@ -158,11 +158,11 @@ class FailureMode(Facts, Generic[T]):
 class LiveMode(FailureMode[T]):
     """A mode of clients that still report.
 
-    gate       its judge's conditions on metrics, over many windows
-    recovered  window, thresholds → True if the client's newest window shows that the fault is over; None if it is
-               enough that no evidence is left
-    silence    last window with all later lines of its process, thresholds → verdict on the missing data; None if
-               missing data is no evidence of the mode
+    gate       the judge's conditions on metrics, over many windows
+    recovered  returns True if the client's newest window shows that the fault is over. None: the fault is over as soon
+               as a window has no evidence of it
+    silence    judges a client whose samples stopped, from its last window and later lines of its process. None: missing
+               samples are no evidence of the mode
     """
 
     absence: ClassVar[bool] = False
@@ -174,7 +174,7 @@ class LiveMode(FailureMode[T]):
 
 @dataclass(frozen=True, kw_only=True)
 class AbsenceMode(FailureMode[T]):
-    """A mode that can be seen only after a client is gone."""
+    """A mode that can be judged only after its client has stopped reporting."""
 
     absence: ClassVar[bool] = True
 
@@ -186,7 +186,7 @@ Mode = LiveMode[Any] | AbsenceMode[Any]
 
 
 def first_reason(size: int, *cases: tuple[str, Bools]) -> Texts:
-    """Return for each window the first text that applies, '' if none does."""
+    """Return for each window the text of the first case that applies, '' if no case applies."""
     reasons = np.full(size, "", np.object_)
     for text, applies in reversed(cases):
         reasons[applies] = text
@@ -194,13 +194,13 @@ def first_reason(size: int, *cases: tuple[str, Bools]) -> Texts:
 
 
 def flagged(w: Windows, positions: Ints) -> Bools:
-    """Return a flag per window: True at these positions."""
+    """Return one flag per window: True at these positions."""
     return np.bincount(positions, minlength=len(w)) > 0
 
 
 @per_rows
 def lags(w: Windows) -> Column:
-    """Return a consumer's lag at each sample: over all partitions, or of the worst one if only that is reported."""
+    """Return a consumer's lag at each sample: the sum over its partitions, or the worst partition's lag."""
     return Column(np.fmax(w.summed("records-lag"), w.col("records-lag-max")))
 
 

@@ -1,10 +1,14 @@
 """Functions that all judges use: runs of a metric, log events, threads by frame, and the rule that makes a verdict.
 
-A judge collects facts. `conclude` turns them into a verdict by one rule for all modes. A direct fact confirms alone.
-Indirect facts suspect; indirect facts of two kinds confirm if they refute all confusions of the mode, which
-`monitor/adjust.py` checks. A fact with an innocent explanation names the circumstance that rules this explanation out
-(`given`). If the circumstance does not hold, the fact accuses no client. If data does not show whether it holds, the
-fact proves nothing.
+A judge collects facts. `conclude` makes the verdict from them, by the same rule for all modes:
+
+- One direct fact confirms.
+- Indirect facts suspect.
+- Indirect facts of two kinds confirm if they refute all innocent explanations (`monitor/adjust.py` checks this).
+
+A fact may have an innocent explanation. Then `given` names the circumstance that excludes this explanation. If the
+circumstance is known to be false, the fact accuses no client. If data does not show whether it is true, the fact proves
+nothing.
 """
 
 from __future__ import annotations
@@ -26,21 +30,21 @@ from clienthealth.model.wording import count_of
 from clienthealth.read.logs.fields import JVM_FRAMES
 from clienthealth.read.logs.wordings import Meaning
 
-#: Length (ms) of the time slots, half a minute each, in which occurrences are counted (`Verdict.counts`).
+#: Occurrences are counted per slot of this length (ms), see `Verdict.counts`.
 SLOT_MS = 30_000
-#: Log lines closer together (ms) count as one occurrence: a client may log an exception twice.
+#: Log lines closer together (ms) count as one occurrence, because a client may log one exception twice.
 SAME_MOMENT_MS = 1000
-#: An age above this (s) means that no metadata ever arrived: until then metadata-age counts from 1970.
+#: A greater age (s) means that no metadata ever arrived: before the first metadata, metadata-age counts from 1970.
 NEVER_SECONDS = 1e8
 
 
 @dataclass(frozen=True, slots=True)
 class Circumstance:
-    """A condition that rules out an innocent explanation.
+    """A condition that excludes an innocent explanation.
 
-    holds  None if no data decides it
-    text   why it holds or not, or what is unknown
-    name   its name under `unless` in `mode.toml`
+    holds  None if data does not decide the condition
+    text   why it holds, why it does not, or what is unknown
+    name   the value of `unless` in `mode.toml`
     """
 
     holds: bool | None
@@ -48,10 +52,10 @@ class Circumstance:
     name: str = ""
 
 
-#: The circumstance of a line that may be about another client; such a line supports no other evidence either.
+#: A line may be about another client. A fact with this circumstance never supports other evidence.
 ANOTHERS = Circumstance(None, "another client that the line may be about", "own-lines")
 NOTHING_NEEDED = Circumstance(True)
-#: Input with a time of its own, from which a fact can be made.
+#: Input with its own time, from which a fact can be made.
 Dated = LogEvent | Reading | ThreadDump | Sign
 
 
@@ -78,7 +82,10 @@ class Fact:
         since: Dated | int | None = None,
         given: Circumstance | None = None,
     ) -> Fact:
-        """Return the fact that a line, dump or sample shows. `since`: when it began, or the first input to show it."""
+        """Return the fact that a line, dump or sample shows.
+
+        `since`: when it began; default: time of the first input.
+        """
         begun = since if isinstance(since, int) else (since or shown).ts_ms
         if given is None and isinstance(shown, LogEvent) and not shown.own:
             given = ANOTHERS
@@ -86,18 +93,18 @@ class Fact:
 
     @property
     def proof(self) -> Proof:
-        """What the fact proves, in the form that a verdict keeps."""
+        """The fact as evidence of a verdict."""
         given = self.given or NOTHING_NEEDED
         return Proof(self.kind, self.direct, given.name, given.holds, given.text)
 
     @property
     def refuted(self) -> bool:
-        """True if data proves the innocent explanation of the fact."""
+        """True if data shows that the innocent explanation is true."""
         return self.given is not None and self.given.holds is False
 
     @property
     def settled(self) -> bool:
-        """True if the fact has no innocent explanation, or data rules it out."""
+        """True if the fact has no innocent explanation, or if data excludes it."""
         return self.given is None or self.given.holds is True
 
 
@@ -110,9 +117,9 @@ def conclude(
 ) -> Verdict:
     """Return the verdict that the facts allow.
 
-    Without facts it is ok, or unknown if `otherwise` states what cannot be seen. `doubts` point to the fault and prove
-    nothing. Without facts they make the verdict unknown and are its evidence; with facts they only add detail, such as
-    the guilty code. A fact with a circumstance that does not hold becomes a doubt.
+    Without facts the verdict is ok; if `otherwise` gives a reason, it is unknown. `doubts` point to the fault but prove
+    nothing. If there are only doubts, the verdict is unknown and they are its evidence. Beside facts, doubts only add
+    detail, for example the code at fault. A fact becomes a doubt if its circumstance does not hold.
     """
     doubts = [
         replace(doubt, text=f"{doubt.text}; but {doubt.given.text}") if doubt.refuted and doubt.given else doubt
@@ -129,7 +136,7 @@ def conclude(
     return Verdict(
         mode=mode,
         status="confirmed" if confirmed else "suspected",
-        # A corrupt sample can claim that a wait began thousands of years ago.
+        # Limit `since_ms`: a corrupt sample can claim that a wait began thousands of years ago.
         since_ms=max(EARLIEST_MS, min(fact.since_ms for fact in facts)),
         detail={key: value for key, value in (detail or {}).items() if value is not None},
         evidence=tuple(
@@ -153,7 +160,7 @@ Happened = Sequence[tuple[int, float]]
 def counted(window: ClientWindow, name: str, kind: EvidenceKind, happened: Happened) -> Count:
     """Return a window's occurrences, counted per half minute.
 
-    An occurrence in the window's first second is left out: the window before may have counted it.
+    The window's first second is left out, because the previous window may have counted its occurrences.
     """
     slots: dict[int, float] = defaultdict(float)
     for ts_ms, so_many in happened:
@@ -163,17 +170,17 @@ def counted(window: ClientWindow, name: str, kind: EvidenceKind, happened: Happe
 
 
 def number_of(*happened: Happened) -> int | None:
-    """Return the largest total of several sources that count the same occurrences; None if it is 0."""
+    """Return the largest total of several sources that count the same occurrences; None if no source counted any."""
     return round(max(sum(so_many for _, so_many in of_kind) for of_kind in happened)) or None
 
 
 def reported(readings: Sequence[Reading], name: str) -> list[tuple[int, float]]:
-    """Return the known values of a metric, each with its time."""
+    """Return the known values of a metric, each with the time of its sample."""
     return [(reading.ts_ms, value) for reading in readings if (value := reading.get(name)) is not None]
 
 
 def increases(window: ClientWindow, name: str, first_row: int = 0) -> Happened:
-    """Return when, from row `first_row` on, a counter had risen since the previous sample, and by how much."""
+    """Return each rise of a counter from row `first_row` on: the time of the sample and the amount."""
     pairs = itertools.pairwise(reported(window.readings[first_row:], name))
     return [(ts, after - before) for (_, before), (ts, after) in pairs if after > before]
 
@@ -194,7 +201,7 @@ class Run:
 
     @property
     def seconds(self) -> float:
-        """Time from the first sample to the last."""
+        """The time from the first sample to the last."""
         return spanned(self.readings)
 
     def values(self, name: str) -> list[float]:
@@ -237,26 +244,26 @@ def number_or_none(value: float) -> float | None:
 
 
 def option(window: ClientWindow, name: str) -> float | None:
-    """Return a numeric option: as the client reports it, else as it logged it at its start."""
+    """Return a numeric option: from the client's metrics, else from the options that it logged at its start."""
     return option_of(window.config.get(name))
 
 
 def events(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
-    """Return the window's log events of these kinds, in order of time."""
+    """Return the window's log events that match one of these log patterns, in order of time."""
     return [event for event in window.logs if any(event in meaning for meaning in meanings)]
 
 
 def failures(window: ClientWindow, meaning: Meaning) -> list[LogEvent]:
-    """Return lines on failed sends.
+    """Return the log events of failed sends.
 
-    A line without a client id is left out if this client's error count did not rise around it.
+    An event without a client id counts only if this client's error counter rose at that time.
     """
     lines = events(window, meaning)
     return [e for e in lines if e.client_id or rose_around(window, "record-error-total", e.ts_ms, 1000) is not False]
 
 
 def moments(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
-    """Return one event per occurrence: of lines that follow each other within SAME_MOMENT_MS the first."""
+    """Return one event per occurrence: the first of all events that follow each other within SAME_MOMENT_MS."""
     separate: list[LogEvent] = []
     for event in events(window, *meanings):
         if not separate or event.ts_ms - separate[-1].ts_ms > SAME_MOMENT_MS:
@@ -265,22 +272,22 @@ def moments(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
 
 
 def captured(event: LogEvent, name: str) -> float:
-    """Return the number that a line states, 0 if it states none."""
+    """Return a number that the log line states; 0 if the line does not state it."""
     return float(event.captures.get(name) or 0)
 
 
 def spanned(dated: Sequence[Dated]) -> float:
-    """Return the time (s) between the first and the last input; `dated` is in order of time."""
+    """Return the time (s) between the first and the last of some inputs in order of time."""
     return (dated[-1].ts_ms - dated[0].ts_ms) / 1000 if dated else 0.0
 
 
 def at_least(number: int, one: str) -> str:
-    """Format a count that is a lower bound, because the log may lack lines: `at least 3 sends`, but `1 send`."""
+    """Format a count that is a lower bound, because lines may be missing: `at least 3 sends`, but `1 send`."""
     return f"{'at least ' if number > 1 else ''}{count_of(number, one)}"
 
 
 def has_frame(thread: Thread, *parts: str) -> bool:
-    """True if the thread has, for each of these texts, a frame that contains it."""
+    """True if each of these texts occurs in at least one frame of the thread."""
     return all(any(part in frame for frame in thread.frames) for part in parts)
 
 

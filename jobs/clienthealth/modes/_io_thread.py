@@ -1,4 +1,4 @@
-"""The I/O thread of a Java producer in thread dumps: which thread it is, and what it does inside a callback."""
+"""Find a Java producer's I/O thread in thread dumps, and see what it does inside a callback."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from clienthealth.read.logs.fields import JVM_FRAMES, NETWORK_THREAD
 CALLBACK_FRAMES = ("onCompletion", "completeFutureAndFireCallbacks", "RecordBatch.done")
 #: Frames of a caller that waits until an I/O thread has sent its records or fetched metadata.
 SENDING = ("clients.producer.KafkaProducer.doSend", "clients.producer.KafkaProducer.flush")
-#: Prefixes of frames that do not show where a thread is: frames of the JVM itself, and frames in which Python waits.
+#: Frames with these prefixes do not show where a thread is: they belong to the JVM, or are places where Python waits.
 _RUNTIME = (*JVM_FRAMES, "selectors.", "socket.", "ssl.", "threading.")
 _WAITING = ("WAITING", "TIMED_WAITING", "BLOCKED")
-#: Frames in which a thread waits for an answer, or for the disk of a log, although the JVM calls the thread RUNNABLE.
+#: Frames of a thread that waits for an answer or a disk. The JVM calls such a thread RUNNABLE.
 _NATIVE_WAITS = (
     "socketRead0",
     "SocketDispatcher.read0",
@@ -35,16 +35,16 @@ def is_network_thread(thread: Thread) -> bool:
 
 
 def on_io_thread(event: LogEvent) -> bool:
-    """True if a producer's I/O thread logged the line; some log layouts cut off the beginning of a thread's name."""
+    """True if a producer's I/O thread logged the line. Some log layouts cut off the beginning of a thread's name."""
     before, separator, _ = (event.thread or "").partition("| ")
     return bool(separator) and f"{NETWORK_THREAD} ".endswith(before)
 
 
 def is_own(window: ClientWindow, thread: Thread) -> bool:
-    """True if the thread is this client's I/O thread by its name.
+    """True if the thread is this client's I/O thread.
 
-    A thread without a client's name always counts. If the client itself has no name, every producer's I/O thread
-    counts, provided that the client reports metrics.
+    Normally the names must match. A thread without a client id in its name always matches. A client without a name
+    matches every producer's I/O thread, but only if the client reports metrics.
     """
     owner = thread.name.partition(" | ")[2]
     named = owner == window.client.client_id or not owner or (not window.client.client_id and bool(window.readings))
@@ -57,7 +57,7 @@ def network_threads(window: ClientWindow) -> Iterator[tuple[ThreadDump, Thread]]
 
 
 def sends(thread: Thread) -> bool:
-    """True if the thread belongs to the application and is inside an open Java producer."""
+    """True if an application's thread is inside a method of an open Java producer."""
     return any(frame.endswith(SENDING) for frame in thread.frames) and not any(
         frame.endswith("producer.KafkaProducer.close") for frame in thread.frames
     )
@@ -69,17 +69,17 @@ def in_callback(thread: Thread) -> bool:
 
 
 def in_foreign_code(thread: Thread) -> bool:
-    """True if the thread runs code outside client and runtime: a callback, an interceptor, a logger."""
+    """True if the thread runs code outside client and runtime, for example a callback or a logger."""
     return bool(_above_runtime(thread)) and not _in_client(thread)
 
 
 def idles(thread: Thread) -> bool:
-    """True if the thread has only frames of the runtime, like a thread of a pool that waits for work."""
+    """True if all frames of the thread belong to the runtime, as in a thread pool without work."""
     return not _above_runtime(thread)
 
 
 def at_work(thread: Thread) -> bool:
-    """True if the thread is not blocked, and is at its selector or elsewhere in the client's own code."""
+    """True if the thread is not blocked and runs the client's own code, for example waits in its selector."""
     return _in_client(thread) and not in_callback(thread) and thread.state != "BLOCKED"
 
 
@@ -93,7 +93,7 @@ def _above_runtime(thread: Thread) -> str:
 
 
 def sleeps(thread: Thread) -> bool:
-    """True if the thread sleeps for a fixed time, rather than waits for something."""
+    """True if the thread sleeps for a fixed time."""
     if thread.state != "TIMED_WAITING":
         return False
     own = next((at for at, frame in enumerate(thread.frames) if not frame.startswith(JVM_FRAMES)), len(thread.frames))
@@ -102,18 +102,18 @@ def sleeps(thread: Thread) -> bool:
 
 
 def waits(thread: Thread) -> bool:
-    """True if the thread waits for something: a lock, a queue, a result, an answer, a disk."""
+    """True if the thread waits for something: a lock, a queue, a result, an answer or a disk."""
     natively = bool(thread.frames) and thread.frames[0].endswith(_NATIVE_WAITS)
     return (thread.state in _WAITING or natively) and not sleeps(thread)
 
 
 def places(dumps: Iterable[ThreadDump]) -> Set[tuple[str, tuple[str, ...]]]:
-    """Return the name and the frames of each application thread in some dumps."""
+    """Return name and frames of the application threads in some dumps."""
     return {(thread.name, thread.frames) for dump in dumps for thread in dump.others}
 
 
 def where_they_were(window: ClientWindow) -> bool:
-    """True if all dumps since the client's last sample find the application's threads at the same places as before."""
+    """True if all dumps after the client's last sample show application threads where earlier dumps showed them."""
     before = places(window.earlier_dumps)
     since = [thread for dump in window.dumps for thread in dump.others if in_foreign_code(thread)]
     return bool(since) and all((thread.name, thread.frames) in before for thread in since)

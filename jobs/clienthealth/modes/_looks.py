@@ -1,7 +1,7 @@
-"""Inputs for judging outside the stream: all data of one client in a post-mortem, and two samples of a client.
+"""Inputs of judgements outside the stream: all data of a client in a post-mortem, and two samples of a client.
 
-A post-mortem must find evidence of health, because no more data will come; the stream judges a client again half a
-minute later. In a post-mortem one thread dump without a fault does not prove health; two dumps, ten seconds apart, do.
+The stream judges a client again after half a minute. A post-mortem gets no further data, so it needs evidence of
+health. One thread dump without a fault is not enough; two dumps, ten seconds apart, are.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from clienthealth.modes._evidence import used_bytes
 from clienthealth.modes._io_thread import at_work, in_callback, network_threads
 from clienthealth.modes._polls import longest_between, seconds_since
 
-#: Dumps at least this far apart (ms) show whether a thread moves. People are asked to wait ten seconds between two
-#: dumps.
+#: Two dumps show whether a thread moves only if they are at least this far apart (ms). People are asked to wait ten
+#: seconds between two dumps.
 APART_MS = 9_000
 NOTHING = "neither metrics nor a thread dump"
 UNMEASURED = "neither a thread dump nor a log shows that it is absent, and its metrics are too few or end too early"
-#: A dump shows health for at most this time (ms) after it was taken, and not if other data of the process is newer.
+#: A dump shows health only if no data of the process is newer than the dump by more than this time (ms).
 FRESH_MS = 60_000
 
 
@@ -30,10 +30,10 @@ class Look:
     """All data of a client in a post-mortem.
 
     window    its samples and log events, and the dumps of its process
-    measured  True if it has enough samples to be judged, and they last until it was closed or its process's data ends
+    measured  True if it has enough samples, and the samples continue until close() or until the end of all data
     untimed   True if the time between its dumps is unknown
-    vanished  True if its process still answered requests for metrics, but without the client's metrics
-    until_ms  the newest time in any data of its process
+    vanished  True if the process still served metrics, but no longer this client's
+    until_ms  the newest time in any data of the process
     """
 
     window: ClientWindow
@@ -43,7 +43,7 @@ class Look:
     until_ms: int = 0
 
     def twice(self, dumps: Sequence[ThreadDump], what: str) -> str:
-        """Return why dumps do not prove the healthy state `what`, '' if they do. Without dumps the reason is `what`."""
+        """Return why dumps do not show the healthy state `what`; '' if two dumps show it."""
         if not dumps:
             return what
         if len(dumps) > 1 and self.untimed:
@@ -56,14 +56,14 @@ class Look:
 
 
 def unmeasured(look: Look) -> str:
-    """Return why metrics do not rule out a mode: too few samples, or a consumer that has stopped polling."""
+    """Return why metrics do not rule out a mode, '' if they do. Too few samples and missing polls are reasons."""
     return unpolled(look) if look.measured else UNMEASURED
 
 
 def unpolled(look: Look) -> str:
-    """Return why a consumer's metrics do not show health at their end, '' if they do.
+    """Return why a consumer's last samples do not show health, '' if they do.
 
-    Metrics do not show health if the last poll() was longer ago than any earlier time between two polls.
+    They do not if the last poll() is longer ago than the longest earlier time between two polls.
     """
     window = look.window
     if window.client.kind != "consumer" or not window.readings:
@@ -75,7 +75,7 @@ def unpolled(look: Look) -> str:
 
 
 def io_thread(window: ClientWindow) -> tuple[list[ThreadDump], str]:
-    """Return the dumps that show the client's I/O thread at work, and what they show."""
+    """Return the dumps that show the client's I/O thread at work, and a sentence about them."""
     sightings = list(network_threads(window))
     if any(in_callback(thread) for _, thread in sightings):
         return [window.dumps[-1]], "the I/O thread is inside a callback"
@@ -89,7 +89,7 @@ def io_thread(window: ClientWindow) -> tuple[list[ThreadDump], str]:
 
 @dataclass(frozen=True, slots=True)
 class TwoReadings:
-    """Input of the decision to take a dump: newest sample, the sample before (None at first), and the options."""
+    """The input for deciding on a dump: the newest sample, the one before it (None at first), and the options."""
 
     before: Reading | None
     now: Reading

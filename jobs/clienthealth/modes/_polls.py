@@ -1,8 +1,8 @@
-"""Find out when an application called poll(), from the consumer's metric or from its selector.
+"""Find out when an application called poll(), from the consumer's metrics.
 
-Java clients report the time of the last poll from 2.4 on. From 1.0 on the selector shows polls: an application waits
-there in poll(), with or without records, while the heartbeat thread selects ten times a second and does not wait.
-Without polls there are no fetches.
+Java clients report the time of the last poll from 2.4 on. From 1.0 on, selector metrics show polls. Inside poll() the
+application waits in the selector. Outside poll() only the heartbeat thread uses the selector: ten times a second,
+without waiting. Without polls there are no fetches.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from clienthealth.model.readings import Reading, Sign
 from clienthealth.model.wording import elapsed
 from clienthealth.modes._evidence import Fact, increases, reported, version
 
-#: Metric of clients that push; 1 in the last push of a client that closes.
+#: A Java client that closes sets this metric to 1 in its last push.
 CLOSES = "terminating"
-#: Version from which a Java client pushes again after its connection broke during a push. Older clients never do
-#: (KAFKA-19747; measured with 3.9.2 and 4.1.2).
+#: From this version on, a Java client pushes again after its connection broke during a push. Older clients never push
+#: again (KAFKA-19747; measured with 3.9.2 and 4.1.2).
 PUSHES_ON_SINCE = (4, 1, 2)
-#: Between two samples the application did not poll if both values stay within these limits. The first is the share of
-#: time spent waiting in the selector: 36 to 100 % with polls, at most 0.02 % without. The second is the selects per
-#: second: 10 to 11 without polls, more if an application polls and does not wait.
+#: The application did not poll between two samples if both values stay within these limits. First: the share of time
+#: spent waiting in the selector. It is 36 to 100 % with polls, at most 0.02 % without. Second: selects per second. They
+#: are 10 to 11 without polls, and more if an application polls without waiting.
 WAITING_SHARE, MOST_SELECTS = 0.02, 20.0
-#: A client with a known coordinator sends a heartbeat within this time (s): its interval is 3 to 5 s.
+#: A client that knows its coordinator sends a heartbeat within this time (s): its interval is 3 to 5 s.
 HEARTBEAT_SECONDS = 8.0
 
 
@@ -48,12 +48,12 @@ def seconds_since(w: Windows) -> Floats:
 
 
 def _or_by_selector(w: Windows, reported: Floats, how: Callable[[Windows, Floats], Floats]) -> Floats:
-    """Return the reported values; for windows without them, the result of `how` on the seconds without waiting."""
+    """Return the reported values. For windows without them, derive a value from selector metrics by `how`."""
     some = np.flatnonzero(np.isnan(reported) & w.reported("io-wait-time-ns-total"))
     if not len(some):
         return reported
     windows = w.at(some)
-    # Samples from before the window may belong to another client.
+    # Ignore samples from before the window, because they may belong to another client.
     inside = (windows.ts[windows.rows] - windows.ts[windows.lo][windows.window_of_row]) / 1000
     reported = reported.copy()
     reported[some] = how(windows, np.minimum(_without_waiting(w).values[windows.rows], inside))
@@ -62,7 +62,7 @@ def _or_by_selector(w: Windows, reported: Floats, how: Callable[[Windows, Floats
 
 @per_rows
 def _without_waiting(w: Windows) -> Column:
-    """Return for each row how long (s) the client has neither waited in the selector nor fetched; NaN if unknown."""
+    """Return for each row the time (s) since the client last waited in the selector or fetched; NaN if unknown."""
     names = ("io-wait-time-ns-total", "select-total", "fetch-total")
     waited, selected, fetched = (np.diff(w.col(name), prepend=np.nan) for name in names)
     passed = np.diff(w.ts, prepend=w.ts[:1]) / 1000
@@ -70,13 +70,13 @@ def _without_waiting(w: Windows) -> Column:
     away &= (selected > 0) & (selected <= MOST_SELECTS * passed)
     since = np.maximum.accumulate(np.where(away, 0, np.arange(len(w.ts))))
     known = ~np.isnan(w.col("io-wait-time-ns-total")) & ~np.isnan(w.col("fetch-total"))
-    # The Java clients 1.0 and 1.1 add the nanoseconds of their waits to select-total.
+    # The Java clients 1.0 and 1.1 report a wrong select-total: it contains nanoseconds of waits.
     known &= w.col("select-total") != w.col("io-wait-time-ns-total")
     return Column(np.where(known, (w.ts - w.ts[since]) / 1000, np.nan))
 
 
 def polled_ms(reading: Reading) -> int | None:
-    """Return the latest possible time of the last call of poll(); None if the client does not report it."""
+    """Return the time of the last poll(), at most 1 s too late; None if the client does not report it."""
     ago = reading.get("last-poll-seconds-ago")
     return None if ago is None else round(reading.ts_ms - 1000 * ago)
 
@@ -90,22 +90,25 @@ def longest_between(readings: Sequence[Reading]) -> float:
 
 
 def has_polled(window: ClientWindow, since_ms: int) -> bool:
-    """True if the application polled after this time; a thread outside poll() then polls another consumer."""
+    """True if the application polled after this time.
+
+    A thread that is still outside poll() then polls another consumer.
+    """
     after = [reading for reading in window.readings if reading.ts_ms > since_ms]
-    # The metric counts whole seconds, so the poll may be up to 1 s earlier.
+    # The metric has whole seconds, so the poll may be up to 1 s earlier.
     if any((at := polled_ms(reading)) is not None and at - 1000 > since_ms for reading in after):
         return True
-    # Clients without the metric show polls by fetches, which only poll() sends.
+    # For clients without this metric, fetches show polls, because only poll() sends fetches.
     fetches = () if any(map(polled_ms, after)) else ("fetch-total",)
     of_names = (reported(after, name) for name in ("records-consumed-total", *fetches))
     return any(bool(totals) and totals[-1][1] > totals[0][1] for totals in of_names)
 
 
 class Spell(NamedTuple):
-    """The time (s) that an application has been outside poll(), and its limits.
+    """How long (s) an application has been outside poll(), and how long it may be.
 
     longest  the longest earlier time between two polls
-    needed   twice the time that the records of the last poll need at the earlier pace, because they may be harder
+    needed   twice the time for the records of the last poll at the earlier pace; records may take longer than before
     """
 
     seconds: float
@@ -114,11 +117,11 @@ class Spell(NamedTuple):
 
 
 def outside(window: ClientWindow) -> Spell | None:
-    """Return how long the application has been outside poll(); None if it may be inside, or its pace is unknown.
+    """Return how long the application has been outside poll().
 
-    Only poll() sends fetches, so the application was outside if no fetch was sent for half of the time. Heartbeats must
-    continue: without them, a broker that does not answer explains the missing fetches. The pace is unknown until
-    records were handled once.
+    Only poll() sends fetches. So the application was outside poll() if no fetch was sent for half of the time.
+    Heartbeats must continue, because otherwise a broker that does not answer may explain the missing fetches. Returns
+    None if the application may be inside poll(), or if its pace is unknown because it has handled no records yet.
     """
     w, readings = window.table, (*window.earlier_readings, *window.readings)
     polled = polled_ms(readings[-1]) if window.readings else None
@@ -139,14 +142,14 @@ def outside(window: ClientWindow) -> Spell | None:
 
 
 def reports_in_poll(library: str | None) -> bool:
-    """True if the library delivers its statistics (and, in Python, its log) in poll(), and so only while it polls."""
+    """True if the library delivers its statistics only inside poll()."""
     return "rdkafka" in (library or "").lower()
 
 
 def reports_only_in_poll(window: ClientWindow) -> bool:
-    """True if the client sends no samples without poll().
+    """True if the client sends samples only while it polls.
 
-    Pushes of librdkafka continue, because its own thread sends them.
+    librdkafka's statistics are such samples, but its KIP-714 pushes are not, because its own thread sends them.
     """
     return reports_in_poll(window.client.library) and not pushes(window)
 
@@ -157,17 +160,17 @@ def pushes(window: ClientWindow) -> bool:
 
 
 def pushes_on(window: ClientWindow) -> bool:
-    """True if a Java client keeps pushing after its connection breaks; before 4.1.2 KAFKA-19747 ends its pushes."""
+    """True if a Java client pushes again after its connection broke. Clients before 4.1.2 do not (KAFKA-19747)."""
     return (version(window) or (0,)) >= PUSHES_ON_SINCE
 
 
 def lived(window: ClientWindow) -> Sign | None:
-    """Return the newest sign of life of the process of a client without data, or None."""
+    """Return the newest sign that the process of a client without data is alive, or None."""
     return max(window.alive, key=lambda sign: sign.ts_ms, default=None)
 
 
 def statistics_ended(window: ClientWindow) -> Fact | None:
-    """Return the fact that statistics ended before the newest sign of the process; None if there is no such sign."""
+    """Return the fact that the process outlived the client's statistics; None if nothing shows that it did."""
     sign, ended_ms = lived(window), window.departed_ms
     if sign is None or ended_ms is None:
         return None

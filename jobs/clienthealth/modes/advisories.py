@@ -1,7 +1,7 @@
 """Versions of client libraries with known bugs that cause a failure mode or look like one, from `advisories.toml`.
 
-A vendor's build (2.6.0.redhat-1, 7.5.1-ccs) has its own patches. So it counts as the newest patch of its minor version:
-a bug that any patch of that version fixed is not reported for it.
+A vendor's build (2.6.0.redhat-1, 7.5.1-ccs) contains patches of the vendor. It counts as the newest patch of its minor
+version, so bugs that any patch of this version fixed are not reported.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from clienthealth.model.errors import CatalogueError
 from clienthealth.model.tables import converted, table
 
 FILE = Path(__file__).with_suffix(".toml")
-#: The numbers of a version. An unknown patch number counts as the greatest.
+#: The numbers of a version. An unknown patch number counts as the greatest one.
 Number = tuple[float, ...]
 _RELEASE = re.compile(r"v?(\d{1,4}(?:\.\d{1,6}){1,3})(.{0,80})", re.ASCII)
 _PLATFORM = ("-ccs", "-ce")
@@ -34,7 +34,7 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bug      its number in the library's tracker, or a name if it has none
     kinds    the kinds of client that have it; empty: all
     since    the first version that is known to have it
-    fixed    the first versions with the fix, in order: one per minor version; everything after the last one has it too
+    fixed    the first fixed version of each minor version, in order; all versions after the last of them are fixed
     says     one sentence on the bug
     causes   ids of the modes that it causes
     mimics   ids of the modes that it looks like
@@ -51,7 +51,7 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     source: str = ""
 
     def concerns(self, number: Number, kind: str | None = None) -> bool:
-        """True if a version of the library has the bug. `kind`: kind of the client, None for any."""
+        """True if this version of the library has the bug. `kind`: the kind of client, None for any."""
         if number < numbers(self.since) or (kind and self.kinds and kind not in self.kinds):
             return False
         *lines, last = map(numbers, self.fixed)
@@ -59,9 +59,9 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Library(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A library. `parts`: parts of the names that its clients report; `tracker`: address of a bug without its number.
+    """A library. `parts`: parts of the names that its clients report; `tracker`: a bug's address up to its number.
 
-    platform: for a distribution with versions of its own, maps their major numbers to the releases they are based on
+    `platform`: for distributions with their own version numbers, the release behind each major version.
     """
 
     parts: tuple[str, ...]
@@ -70,7 +70,7 @@ class Library(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     known: tuple[Known, ...] = ()
 
     def number(self, version: str) -> Number | None:
-        """Return the numbers of a version, None if the text contains none."""
+        """Return the version as numbers, None if the text contains no number."""
         match = _RELEASE.fullmatch(version)
         if match is None:
             return None
@@ -103,14 +103,14 @@ def libraries() -> Mapping[str, Library]:
 
 @dataclass(frozen=True)
 class Advised:
-    """The known bugs of a version. `upgrade_to`: the next release without known bugs, '' if there is none."""
+    """The known bugs of a version. `upgrade_to`: the next release without them, '' if there is none."""
 
     known: tuple[tuple[Known, str], ...] = ()
     upgrade_to: str = ""
 
     @property
     def bugs(self) -> list[str]:
-        """The ids of the bugs that cause a failure mode, or look like one."""
+        """The ids of the bugs that cause or resemble a failure mode."""
         return [known.bug for known, _ in self.known if known.causes or known.mimics]
 
     def as_json(self) -> dict[str, Any]:
@@ -122,7 +122,7 @@ class Advised:
 
 @lru_cache(maxsize=1024)
 def advised(name: str | None, version: str | None, kind: str | None = None) -> Advised:
-    """Return the known bugs of a library's version, causes of modes first; optionally for one kind of client."""
+    """Return the known bugs of a library's version for one kind of client (None: any). Causes of modes come first."""
     named = (name or "").lower()
     library = next((one for one in libraries().values() if any(part in named for part in one.parts)), None)
     number = library.number(version or "") if library is not None else None

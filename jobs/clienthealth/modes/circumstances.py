@@ -1,8 +1,8 @@
-"""Circumstances that several modes check before they accuse an application, each decided by data.
+"""Circumstances that modes check before they accuse an application. Data decides each of them.
 
-A Kafka client does not return to its application while brokers are away: a commit, a flush, or a framework's own calls
-wait inside it, and the application does not poll meanwhile. So an application stalls its consumer only if brokers and
-coordinator answered the client at that time.
+While brokers are away, calls of a Kafka client wait: a commit, a flush, or calls of a framework. The application does
+not poll meanwhile, and that is not its fault. So an application is accused only if brokers and coordinator answered its
+client at that time.
 """
 
 from __future__ import annotations
@@ -20,24 +20,27 @@ from clienthealth.modes._io_thread import in_foreign_code
 from clienthealth.modes._looks import TwoReadings
 from clienthealth.modes._polls import HEARTBEAT_SECONDS, reports_in_poll
 
-#: A call inside a client returns within this time (ms) after the brokers are back: request.timeout.ms is 30 s.
+#: Calls inside a client return within this time (ms) after the brokers are back: request.timeout.ms is 30 s.
 SETTLES_MS = LEAD_MS
-#: An answer counts as current for this long (ms): heartbeats are sent every 3 to 5 s.
+#: An answer counts as current for this long (ms), because heartbeats are sent every 3 to 5 s.
 FRESH_MS = 15_000
-#: Brokers answer a request within this time (ms): they hold a fetch for up to 0.5 s and a heartbeat not at all.
+#: Healthy brokers answer within this time (ms): they hold a fetch for up to 0.5 s and a heartbeat not at all.
 ANSWER_MS = 10_000
-#: Frames of an application's thread that waits for brokers inside a Java client.
+#: A thread with such a frame is inside a call of a Java client and waits for brokers.
 _CALLS = (".KafkaConsumer.", ".KafkaShareConsumer.", ".KafkaProducer.", ".FutureRecordMetadata.")
-#: If dumps this far apart (ms) show no call inside a client, no such call holds a thread.
+#: No call holds a thread if no dump shows one and the dumps are at least this far apart (ms).
 STANDS_MS = 10_000
 
 
-#: Number of samples, and the factor by which their intervals may differ, to count as evenly spaced.
+#: Samples are evenly spaced if there are so many, and their longest interval is at most so many times the shortest.
 READINGS, UNEVEN = 4, 3
 
 
 class _Sign(NamedTuple):
-    """A sign that brokers served the client between `since_ms` and `ts_ms`, or, if `text` describes it, did not."""
+    """A sign of whether brokers served the client from `since_ms` to `ts_ms`.
+
+    `text` describes what went wrong; it is '' if brokers served the client.
+    """
 
     since_ms: int
     ts_ms: int
@@ -46,10 +49,10 @@ class _Sign(NamedTuple):
 
 
 def coordinator_answers(window: ClientWindow, at_ms: int) -> Circumstance:
-    """Check that brokers and, for a consumer with a group, its coordinator answered the client around a moment.
+    """Check that brokers answered the client around a moment; for a member of a group, its coordinator, too.
 
-    True only if they answered within FRESH_MS before it or later, and samples show no outage within SETTLES_MS before
-    it; the samples must reach back that far.
+    The check succeeds if they answered after the moment, or at most FRESH_MS before it. No sample may show an outage in
+    the SETTLES_MS before it, and the samples must reach back that far.
     """
     samples = (*window.earlier_readings, *window.readings)
     signs = [*_measured(samples), *_logged(window)]
@@ -67,9 +70,9 @@ def coordinator_answers(window: ClientWindow, at_ms: int) -> Circumstance:
 
 
 def process_runs(window: ClientWindow, at_ms: int) -> Circumstance:
-    """Check that the client's process ran until a moment: it was neither frozen nor in a garbage collection.
+    """Check that the client's process ran until a moment, and was not frozen or in a garbage collection.
 
-    It ran if a thread dump was taken of it, or if its samples came at even intervals until then.
+    A thread dump proves this, and so do samples at even intervals until the moment.
     """
     if any(abs(dump.ts_ms - at_ms) <= SETTLES_MS for dump in window.dumps):
         return Circumstance(True, "a thread dump was taken of it", "process-runs")
@@ -81,10 +84,10 @@ def process_runs(window: ClientWindow, at_ms: int) -> Circumstance:
 
 
 def answered_at(window: ClientWindow, at_ms: int) -> Circumstance:
-    """Like `coordinator_answers`, for moments inside the window only: earlier windows judged earlier moments.
+    """Like `coordinator_answers`, but only for moments inside the window; earlier windows have judged earlier moments.
 
-    If no sample reaches back to the moment, the circumstance does not hold. But if dumps show no thread inside a call
-    of the client, it is unknown, which leaves a suspicion.
+    Without a sample from before the moment, the circumstance does not hold. If dumps show that no thread is inside a
+    call of the client, the circumstance is unknown instead, so that a suspicion remains.
     """
     known = (*window.earlier_readings, *window.readings)
     if at_ms >= window.start_ms and at_ms > known[0].ts_ms:
@@ -93,7 +96,7 @@ def answered_at(window: ClientWindow, at_ms: int) -> Circumstance:
 
 
 def _stays_outside(window: ClientWindow) -> bool:
-    """True if complete dumps over STANDS_MS show no thread inside a call of a Java client."""
+    """True if complete dumps, over at least STANDS_MS, show no thread inside a call of a Java client."""
     dumps = window.dumps
     if not dumps or dumps[-1].ts_ms - dumps[0].ts_ms < STANDS_MS or reports_in_poll(window.client.library):
         return False
@@ -102,16 +105,15 @@ def _stays_outside(window: ClientWindow) -> bool:
 
 
 def unless_away(window: ClientWindow, lines: Sequence[LogEvent]) -> Circumstance | None:
-    """Return the circumstance that brokers answered, if it fails at every line; else None."""
+    """Return the failed circumstance if brokers answered at none of these lines; else None."""
     answers = [coordinator_answers(window, line.ts_ms) for line in lines]
     return answers[-1] if all(answer.holds is False for answer in answers) else None
 
 
 def inside_the_client(window: ClientWindow, thread: Thread, at_ms: int) -> Circumstance | None:
-    """Return whether brokers answered while a thread was inside a Kafka client; None if it was in foreign code.
+    """Return whether brokers answered while a thread was inside a Kafka client; None if it ran other code.
 
-    Stacks do not show librdkafka's C calls, so a thread of an application on librdkafka may always be inside the
-    client.
+    Stacks do not show librdkafka's C calls. So each thread of an application on librdkafka may be inside the client.
     """
     own, hidden = in_foreign_code(thread), reports_in_poll(window.client.library)
     answers = None if own and not hidden else coordinator_answers(window, at_ms)
@@ -124,7 +126,7 @@ INSIDE = "the thread is inside the Kafka client, and no data shows that brokers 
 
 
 def _logged(window: ClientWindow) -> Iterator[_Sign]:
-    """Yield the client's own lines on brokers or a coordinator that do not serve it."""
+    """Yield signs of failing service: the client's own log lines on brokers or a coordinator."""
     by_id = catalogue().by_id
     for event in (*window.earlier_logs, *window.logs):
         if event.signature in by_id and by_id[event.signature].unserved:
@@ -132,7 +134,7 @@ def _logged(window: ClientWindow) -> Iterator[_Sign]:
 
 
 def _measured(readings: tuple[Reading, ...]) -> Iterator[_Sign]:
-    """Yield for each sample a sign on the time since the previous sample, or since the last answer."""
+    """Yield one sign per sample, about the time since the previous sample or since the last answer."""
     answered_ms, asks = readings[0].ts_ms if readings else 0, False
     for before, reading in itertools.pairwise(readings):
         since_ms, ts_ms, both = before.ts_ms, reading.ts_ms, TwoReadings(before, reading, {})
@@ -148,7 +150,7 @@ def _measured(readings: tuple[Reading, ...]) -> Iterator[_Sign]:
                 text = f"the client sent no heartbeat for {elapsed(silent)} but other requests: it knows no coordinator"
                 yield _Sign(since_ms, ts_ms, False, text)
         if answered or not selected:
-            # The socket may hold an unread answer until the thread selects again.
+            # An answer may already wait in the socket; the thread reads it at its next select.
             answered_ms, asks = ts_ms, False
             continue
         if asks and ts_ms - answered_ms >= ANSWER_MS:
@@ -157,8 +159,7 @@ def _measured(readings: tuple[Reading, ...]) -> Iterator[_Sign]:
         asks |= asked
 
 
-#: Circumstances that rule out an innocent explanation, by their name in `mode.toml`. Each is a function: window, moment
-#: (epoch ms) → Circumstance.
+#: Functions that check a circumstance, by its name in `mode.toml`. The arguments are a window and a moment (epoch ms).
 CIRCUMSTANCES: Mapping[str, Callable[[ClientWindow, int], Circumstance]] = {
     "brokers-answer": coordinator_answers,
     "process-runs": process_runs,

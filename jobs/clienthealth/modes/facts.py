@@ -1,8 +1,8 @@
-"""Read `mode.toml`: all facts of a failure mode but its rules.
+"""Read `mode.toml`, which contains all facts of a failure mode except its rules.
 
-Each mode is a folder with this file and `rules.py`, which makes its thresholds and its `MODE` from it:
+Each mode is a folder with this file and `rules.py`. `rules.py` makes its thresholds and its `MODE` from the file:
 
-    FILE = mode_file(__file__)
+FILE = mode_file(__file__)
     class Thresholds(Limits, of=FILE): ...
     MODE = LiveMode(**FILE.facts(), thresholds=Thresholds(), judge=judge, gate=GATE)
 """
@@ -29,31 +29,31 @@ from clienthealth.settings.fields import Checked, Section
 
 
 class Alerting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The alert of a mode in one status. `hold`: how long the status must last (as Prometheus writes it; '': 0).
+    """The alert of a mode in one status. `hold`: how long the status must last (in Prometheus' notation; '': 0).
 
-    severity: critical pages, warning opens a ticket, info opens nothing.
+    severity: critical pages, warning opens a ticket, info does neither.
     """
 
     severity: Literal["critical", "warning", "info"]
     hold: Annotated[str, msgspec.Meta(pattern=r"^(?:[1-9]\d*[smhd])?$")] = ""
 
 
-#: The alerts of a mode that defines none in its `mode.toml`.
+#: The alerts of a mode if its `mode.toml` defines none.
 PAGE, TICKET = Alerting("critical"), Alerting("warning", "2m")
 
 
 class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One of the causes that a judge distinguishes.
 
-    sentence  why it happens; names in braces are filled from the verdict's detail
+    sentence  why the failure happens; names in braces are filled from the verdict's detail
     vague     replaces `sentence` if the detail lacks these names
-    id        `detail.cause`; '' if the mode has only one
-    title     replaces the mode's title if that is not true of this cause
-    summary   replaces the mode's summary in the same way
-    advice    replaces the mode's action; names in braces are filled from the detail, else they stay in capitals
-    lasts     True if the remedy takes a while: then the mode's `until_then` is added to the advice
-    assumed   True if the judge names it when nothing shows a cause; a cause found in another window of the failure wins
-    timeless  True if lines without a time prove it, whatever the mode's `needs_times` is
+    id        `detail.cause`; '' if the mode has only one cause
+    title     replaces the mode's title if that is wrong for this cause
+    summary   replaces the mode's summary if that is wrong for this cause
+    advice    replaces the mode's action; names in braces are filled from the detail, or stay in capitals
+    lasts     True if the remedy takes time: then the mode's `until_then` is added to the advice
+    assumed   True if the judge names it only for lack of evidence; a cause found in another window replaces it
+    timeless  True if lines without a time prove it, even if the mode has `needs_times`
 
     advice_by_library: other advice for some libraries, by a part of the library's name.
     """
@@ -70,7 +70,7 @@ class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     timeless: bool = False
 
     def why(self, detail: Mapping[str, Any]) -> str:
-        """Return why the failure happened, '' if the detail is not enough."""
+        """Return why the failure happened, '' if the detail does not contain enough."""
         values = {
             name: ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
             for name, value in detail.items()
@@ -82,7 +82,7 @@ class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return self.vague
 
     def advice_for(self, library: str, detail: Mapping[str, Any]) -> str:
-        """Return the advice for this library, '' if the mode's action applies."""
+        """Return the advice for this library; '' if the mode's action applies."""
         return (of_library(self.advice_by_library, library) or self.advice).format_map(_Filled(detail))
 
 
@@ -90,10 +90,10 @@ class Confusion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An innocent explanation of the failure. A confirmed verdict needs data that refutes each of them.
 
     looks_like  one sentence: the innocent explanation, a colon, and how it differs from the failure
-    refuted_by  kinds of the mode's evidence that this explanation cannot produce
-    unless      the circumstance (`circumstances.py`) that refutes it; if the circumstance is known to be false, the
-                innocent explanation is the true one; '' for none
-    settled_by  what would decide, if the data at hand does not
+    refuted_by  kinds of evidence that are impossible if this explanation is true
+    unless      the circumstance (`circumstances.py`) that refutes it, '' for none; if the circumstance is known to be
+                false, the innocent explanation is true
+    settled_by  the data that would decide
     causes      the causes (`detail.cause`) to which it applies; empty: all
     """
 
@@ -105,7 +105,7 @@ class Confusion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def what(self) -> str:
-        """The explanation without how it differs, for use within a sentence."""
+        """The explanation without its difference from the failure, for use within a sentence."""
         name = self.looks_like.partition(":")[0]
         return name[0].lower() + name[1:]
 
@@ -116,19 +116,19 @@ class _Filled(dict[str, Any]):
 
 
 def of_library(texts: Mapping[str, str], library: str) -> str:
-    """Return the text with a key that is a part of the library's name; '' if there is none."""
+    """Return the text for a library: its key is a part of the library's name. '' if there is none."""
     return next((text for part, text in texts.items() if part in library.lower()), "")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """The keys of `mode.toml` beside its thresholds and its lines.
+    """The keys of `mode.toml` except thresholds and lines.
 
     title          a few words, for headings
-    summary        one sentence that ends with a period: what is wrong with the client (the alert's summary)
-    effect         what such clients do, as a gerund: the title of an alert puts it behind their number
+    summary        one sentence: what is wrong with the client (the alert's summary)
+    effect         what such clients do, as a gerund; it follows their number in an alert's title
     impact         one sentence: what the failure costs
-    first          one sentence: what to do before the action, which would undo it; '' for nothing
+    first          one sentence: what to do before the action, because the action would undo it; '' for nothing
     action         one sentence: what to do now
     caution        what to do instead while the failure is only suspected, if the action is irreversible
     kinds          the kinds of client that can have the failure; others are not judged
@@ -138,15 +138,15 @@ class Facts:
     causes         the possible causes, as in `detail.cause`
     until_then     what to do until a lasting remedy works, by a part of a library's name
     loses          True if the failure implies lost records even if no counter shows them. `detail.lost_records` and
-                   `lost_bytes` then hold least and most, if known
+                   `lost_bytes` then are minimum and maximum, if known
     sums           names in `detail` that are summed over the whole incident (`Verdict.counts`), as lower bounds
-    peaks          names in `detail` of which the maximum over the incident counts
+    peaks          names in `detail` of which the incident shows the maximum
     momentary      names in `detail` that are shown only while the newest window has them
     needs_times    why lines without a time cannot prove the failure, '' if they can
-    explains       modes of which this failure causes the symptoms, too: they are not reported for the client meanwhile
-    logs_on        True if the process logs as long as the failure lasts: a process without lines has ended
-    confirmed      the alert once confirmed: the monitor has weighed the evidence, so the alert has no further hold
-    suspected      the alert while suspected: indirect evidence often clears within a minute or two
+    explains       modes with symptoms that this failure causes, too: they are not reported at the same time
+    logs_on        True if the process logs as long as the failure lasts, so that a process without lines has ended
+    confirmed      the alert once confirmed; it has no further hold, because the monitor has weighed the evidence
+    suspected      the alert while suspected; indirect evidence often disappears within a minute or two
     panels         further panels of the mode's dashboard: names of functions of dashboards/panels/measurements
     """
 
@@ -199,9 +199,10 @@ class ModeFile:
         self._reads: dict[Meaning, None] = {}
 
     def reads(self, name: str) -> Meaning:
-        """Return a log event for the judge: `NAME` of this mode, `MODE.NAME`, `also-seen.ID`, `self-descriptions.NAME`.
+        """Return a log event for the judge.
 
-        `explain` lists the events that were requested by this method.
+        `name` is `NAME` (of this mode), `MODE.NAME`, `also-seen.ID` or `self-descriptions.NAME`. `explain` lists the
+        events that were requested here.
         """
         line = self._line(name)
         self._reads[line] = None
@@ -215,7 +216,7 @@ class ModeFile:
         return lines[own]
 
     def facts(self) -> dict[str, Any]:
-        """Return the file's content as fields of a FailureMode; call it after the rules have requested their events."""
+        """Return the file's content as fields of a FailureMode. Call it after all calls of `reads`."""
         others = map(self._line, self._others)
         return {**vars(self._facts), "id": self.id, "lines": (*self.lines.values(), *others), "reads": (*self._reads,)}
 
@@ -231,13 +232,13 @@ def mode_file(rules: str) -> ModeFile:
 
 
 def _lines(of: str) -> Mapping[str, Meaning]:
-    """Return the log events by name of a mode, of known issues, or of clients' own descriptions."""
+    """Return the log events of a mode by name; also of the known issues and of clients' own descriptions."""
     others: Mapping[str, Mapping[str, Meaning]] = {"also-seen": BY_ID, "self-descriptions": BY_NAME}
     return others[of] if of in others else _read(Path(__file__).parent / of.replace("-", "_")).lines
 
 
 class Limits(Checked):
-    """Base of each mode's `Thresholds`: fields with the names and types in the mode's file, and its values."""
+    """Base of each mode's `Thresholds`. Its fields and values come from the mode's file."""
 
     def __init_subclass__(cls, *, of: ModeFile) -> None:
         super().__init_subclass__(of.thresholds)

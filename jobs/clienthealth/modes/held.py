@@ -11,7 +11,7 @@ from clienthealth.model.wording import elapsed
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A stay of one thread at one place. `seen`: the consecutive dumps that find it there, each with the thread."""
+    """A stay of one thread at one place. `seen`: the consecutive dumps that show it there, each with the thread."""
 
     seen: tuple[tuple[ThreadDump, Thread], ...]
 
@@ -37,13 +37,13 @@ class Held:
 
     @property
     def cpu_ms(self) -> float | None:
-        """CPU time that the thread used between the first and the last dump; None if the dumps lack it (JVM 8)."""
+        """The CPU time that the thread used between the first and the last dump; None if dumps lack it (JVM 8)."""
         before, after = self.seen[0][1].cpu_ms, self.thread.cpu_ms
         return None if before is None or after is None else after - before
 
     @property
     def repeated(self) -> str:
-        """Return the number of dumps and their time span, for use within a sentence; '' for one dump."""
+        """Return the number of dumps and their time span, as part of a sentence; '' for one dump."""
         return f" in {len(self.seen)} dumps over {elapsed(self.seconds)}" if self.seen[1:] else ""
 
 
@@ -56,12 +56,11 @@ def held(
 ) -> list[Held]:
     """Return one entry per dump and thread: the thread's stay at its place up to that dump.
 
-    The last entry of a stay covers the whole stay. A dump that finds the thread elsewhere, or not at all, ends the
-    stay.
+    The last entry of a stay covers the whole stay. A stay ends at a dump that shows the thread elsewhere or not at all.
 
-    where    the place of a thread in a dump; None if the place does not count
-    threads  the threads of a dump to examine
-    stays    True if other data allows that the thread was there all the time; else its stay begins with the last dump
+    where    returns a thread's place in a dump; None if the place does not count
+    threads  returns the threads of a dump to examine
+    stays    True if other data allows that the thread stayed; otherwise a stay starts anew with the last dump
     """
     found: list[Held] = []
     before: dict[tuple[str, Hashable], Held] = {}

@@ -1,4 +1,4 @@
-"""A consumer never completes its shutdown: it searches for its offset manager in an endless loop."""
+"""A consumer never completes its shutdown, because it searches for its offset manager in an endless loop."""
 
 from __future__ import annotations
 
@@ -39,13 +39,12 @@ CONNECTOR_CONFIG = FILE.reads("self-descriptions.connector-config")
 
 LOOKUP_FRAME = "ClientUtils$.channelToOffsetManager"
 STOPPING_FRAME = "ZookeeperConsumerConnector.shutdown"
-#: Socket calls in which a dump shows a waiting thread as RUNNABLE. A thread that opens and closes sockets does not
-#: wait.
+#: A thread in one of these socket calls waits, although dumps show it as RUNNABLE. Other socket calls are not waits.
 SOCKET_FRAMES = ("sun.nio.ch.Net.poll", "sun.nio.ch.Net.connect", "sun.nio.ch.SocketDispatcher.read")
 
 
 class Thresholds(Limits, of=FILE):
-    """Limits above which failed look-ups of the offset manager count as an endless loop."""
+    """Limits from which failed look-ups of the offset manager count as an endless loop."""
 
     pause_seconds: float
     gap_seconds: float
@@ -80,7 +79,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 
 
 def _closes(window: ClientWindow, limits: Thresholds) -> Verdict:
-    """Judge whether a consumer of the Java client stays inside close() for longer than a healthy close() takes."""
+    """Judge whether a consumer of the Java client stays inside close() longer than a healthy close() takes."""
     seen = closing(window)
     facts = _hanging(window, seen, limits) if seen else []
     facts = facts or _overdue(window, limits, CLOSING, (CLOSED,), "the consumer")
@@ -110,7 +109,7 @@ def _hanging(window: ClientWindow, seen: Closing, limits: Thresholds) -> list[Fa
     dump, thread = seen.stay.dump, seen.stay.thread
     text = f"'{thread.name}' has been inside close() for at least {elapsed(seen.seconds)}, in {innermost(thread)}"
     given = None if in_foreign_code(thread) else coordinator_answers(window, seen.last_ms)
-    # Unless metrics show when this consumer polled, the thread may be closing another consumer of the process.
+    # Without the time of this consumer's last poll, the thread may be closing another consumer of the process.
     alone = sum(thread.name.startswith(CONSUMER_THREADS) for thread in dump.threads) < 2
     certain = alone or any(polled_ms(reading) is not None for reading in window.readings[-1:])
     facts = [seen.fact(text, certain and seen.seconds >= limits.confirm_close_seconds, given)]
@@ -130,7 +129,7 @@ def _since_completed(window: ClientWindow) -> ClientWindow:
 
 
 def _looping(window: ClientWindow, limits: Thresholds) -> list[Fact]:
-    """Return facts from log and dumps on the thread that has looped longest; log and dumps show the same loop."""
+    """Return facts on the thread that has looped longest. Log and dumps may both show its loop."""
     longest: tuple[float, list[Fact]] = (0.0, [])
     spinning = _spinning(window, limits)
     for name in sorted({e.thread or "" for e in events(window, LOOKUPS)} | spinning.keys()):
@@ -151,7 +150,7 @@ def _looping(window: ClientWindow, limits: Thresholds) -> list[Fact]:
 
 
 def _is_excerpt(window: ClientWindow, storm: list[LogEvent], stay: Held | None, limits: Thresholds) -> bool:
-    """True if the data shows only that the thread loops, and covers too little time to show for how long."""
+    """True if the data covers too little time: it shows that the thread loops, but not for how long."""
     if window.readings or events(window, OUTAGE):
         return False
     if stay and any(has_frame(thread, STOPPING_FRAME) for _, thread in stay.seen):
@@ -178,10 +177,10 @@ def _seen(stay: Held, direct: bool, since_ms: int) -> list[Fact]:
 
 
 def _storm(window: ClientWindow, thread: str, limits: Thresholds) -> list[LogEvent]:
-    """Return the longest series of bursts (many log lines a second) of a thread's failed look-ups.
+    """Return a thread's longest series of bursts: many lines a second about failed look-ups.
 
-    A shipper that limits the rate of lines leaves gaps between bursts, in which the thread may still have looped. It
-    did if the bursts on both sides of a gap look up one broker without a pause.
+    A log shipper that limits the rate of lines leaves gaps between bursts. The thread looped through a gap if the
+    bursts before and after it look up the same broker without a pause.
     """
     lines = [e for e in events(window, LOOKUPS) if (e.thread or "") == thread]
     bursts = [burst for burst in _rows([[line] for line in lines], limits.pause_seconds) if _is_burst(burst, limits)]
@@ -189,7 +188,7 @@ def _storm(window: ClientWindow, thread: str, limits: Thresholds) -> list[LogEve
 
 
 def _rows(parts: list[list[LogEvent]], pause_seconds: float) -> list[list[LogEvent]]:
-    """Join neighbouring parts with a gap of less than `pause_seconds` between them."""
+    """Join neighbouring bursts if the gap between them is shorter than `pause_seconds`."""
     rows: list[list[LogEvent]] = []
     for part in parts:
         if rows and part[0].ts_ms - rows[-1][-1].ts_ms < 1000 * pause_seconds:
@@ -200,7 +199,7 @@ def _rows(parts: list[list[LogEvent]], pause_seconds: float) -> list[list[LogEve
 
 
 def _is_burst(lines: list[LogEvent], limits: Thresholds) -> bool:
-    """True if the lines show many look-ups of one broker per second."""
+    """True if many lines per second show a look-up of the same broker."""
     by_address: Counter[str | None] = Counter()
     for event in lines:
         by_address[event.captures.get("address")] += event.repeats
@@ -209,7 +208,7 @@ def _is_burst(lines: list[LogEvent], limits: Thresholds) -> bool:
 
 
 def _spinning(window: ClientWindow, limits: Thresholds) -> dict[str, Held]:
-    """Return, by name, the threads that dumps find in the look-up and that used CPU time between the dumps."""
+    """Return, by name, threads that two dumps find in a look-up and that used CPU time in between."""
     looking = held(window.dumps, lambda _, thread: LOOKUP_FRAME if has_frame(thread, LOOKUP_FRAME) else None)
     runs = [tuple((dump, thread) for dump, thread in stay.seen if _in_lookup(thread)) for stay in looking]
     newest = {stay.thread.name: stay for stay in map(Held, filter(None, runs))}
@@ -222,7 +221,10 @@ def _spinning(window: ClientWindow, limits: Thresholds) -> dict[str, Held]:
 
 
 def _moves(stay: Held, limits: Thresholds) -> bool:
-    """True if dumps find the thread at different places in the look-up: it loops, even if it gets little CPU time."""
+    """True if dumps show the thread at different places of the look-up.
+
+    Then it loops, however little CPU time it gets.
+    """
     return len(stay.seen) >= limits.min_repeats and len({thread.frames for _, thread in stay.seen}) > 1
 
 
@@ -232,10 +234,10 @@ def _in_lookup(thread: Thread) -> bool:
 
 
 def _left_behind(window: ClientWindow, limits: Thresholds) -> list[Fact]:
-    """Return facts on fetcher threads that run on after a failed shutdown, in a JVM without a main thread.
+    """Return facts on fetcher threads that still run after a failed shutdown, in a JVM without a main thread.
 
-    Such fetchers keep the JVM alive. If the shutdown failed before the window, three conditions must hold: the JVM
-    waits to exit, the fetcher did not run between two dumps, and the connector no longer reports metrics.
+    Such fetchers keep the JVM alive. If the shutdown failed before the window, three more conditions must hold: the JVM
+    waits to exit, the fetcher did not run between two dumps, and the connector reports no metrics any more.
     """
     errors = events(window, FAILED)
     facts = []
@@ -295,7 +297,7 @@ def silent(w: Windows, limits: Thresholds) -> Bools:
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
-    """Return why metrics cannot decide (fetches or polls are not reported), '' if they can."""
+    """Return why metrics cannot decide, '' if they can. They cannot if neither fetches nor polls are reported."""
     if w.kind != "consumer":
         return first_reason(len(w), (BLIND, ~w.rose("fetch-requests-total")))
     ago = w.last("last-poll-seconds-ago")
@@ -305,7 +307,7 @@ def blind(w: Windows, thresholds: Thresholds) -> Texts:
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """True if a Java consumer has not polled for long; that alone confirms nothing."""
+    """True if a Java consumer has not polled for long. This alone confirms nothing."""
     return silent(w, thresholds) if w.kind == "consumer" else np.zeros(len(w), np.bool_)
 
 
@@ -313,7 +315,7 @@ GATE = Gate(blind, suspects)
 
 
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
-    """True if the shutdown completed after the last look-up, or the consumer works without look-ups."""
+    """True if the shutdown completed after the last look-up, or if the consumer works and looks nothing up."""
     w = window.table
     if window.client.kind == "consumer":
         polled = w.last("last-poll-seconds-ago")[0] < thresholds.silent_poll_seconds
@@ -330,10 +332,9 @@ CONSUMER_THREADS = ("kafka-coordinator-heartbeat-thread", "consumer_background_t
 
 
 class Closing(NamedTuple):
-    """A thread that dumps find inside close(), and when it was last known to be there (`last_ms`, epoch ms).
+    """A thread that dumps find inside close(). `last_ms`: the last time (epoch ms) at which it was known to be there.
 
-    That is the time of the last dump, or of a later sample of the client, because the end of close() removes its
-    metrics.
+    A sample of the client after the last dump counts, too, because the metrics end with close().
     """
 
     stay: Held
@@ -345,12 +346,12 @@ class Closing(NamedTuple):
         return (self.last_ms - self.stay.since_ms) / 1000
 
     def fact(self, text: str, direct: bool = False, given: Circumstance | None = None) -> Fact:
-        """Return the fact that the dumps show."""
+        """Return the stay inside close() as a fact."""
         return Fact("thread-dump", self.stay.since_ms, self.last_ms, text, direct, self.stay.dump.source, given)
 
 
 def closing(window: ClientWindow) -> Closing | None:
-    """Return the thread that has been inside the client's close() for longest, or None."""
+    """Return the thread that has been inside this client's close() for the longest time, or None."""
     inside = held(window.dumps, lambda _, thread: CLOSE if has_frame(thread, CLOSE) else None)
     closed = events(window, CLOSED)
     if closed and not any(reading.ts_ms > closed[-1].ts_ms for reading in window.readings):
@@ -367,8 +368,8 @@ def closing(window: ClientWindow) -> Closing | None:
 def doubt(look: Look) -> str:
     """Return why the mode cannot be ruled out, '' if it can.
 
-    The mode is ruled out by a completed shutdown, by metrics, or by two dumps without a thread that looks for its
-    offset manager. If the data shows a shutdown or search begin but not end, nothing rules the mode out.
+    A completed shutdown rules the mode out. So do metrics, and two dumps without a thread that looks for its offset
+    manager. If a shutdown or a look-up began and no data shows its end, the mode cannot be ruled out.
     """
     marks = events(look.window, CONNECTOR_CONFIG, LOOKUPS, BEGUN, COMPLETED, FAILED)
     if marks and marks[-1] in BEGUN:
@@ -388,7 +389,7 @@ def doubt(look: Look) -> str:
 
 
 def worth_a_dump(readings: TwoReadings, thresholds: Thresholds) -> Iterator[str]:
-    """Yield a reason to take a dump: no poll for long, because the consumer may be inside close()."""
+    """Yield a reason for a dump: the consumer has not polled for long, so it may be inside close()."""
     away = readings.now.metrics.get("last-poll-seconds-ago", 0.0)
     if away >= thresholds.silent_poll_seconds:
         yield f"the last poll() was {away:.0f} s ago"

@@ -55,18 +55,17 @@ POLL_EXPIRED = FILE.reads("poll-expired")
 COMMIT_REFUSED = FILE.reads("commit-refused")
 THREAD_DIED = FILE.reads("thread-died")
 
-#: If a polling thread ended within this time (ms) before or after the client's last poll, its end counts as the reason
-#: that polls stopped.
+#: The end of a polling thread explains why polls stopped if it is at most this long (ms) before or after the last poll.
 SAME_END_MS = 5000
-#: Kafka Streams polls the consumer with this name only while it restores a state. At other times the consumer holds no
-#: partitions and its lag does not change.
+#: The name of the consumer with which Kafka Streams restores a state. Streams polls it only then. At other times it
+#: holds no partitions and its lag does not change.
 _RESTORES = "-restore-consumer"
-#: A client that does not report polls counts as polling if it waited in its selector within this time (s).
+#: A client that does not report polls is inside poll() if it waited in its selector within this time (s).
 WAITED_SECONDS = 10.0
 
 
 class Thresholds(Limits, of=FILE):
-    """Limits of the time and counts from which a poll loop counts as stalled."""
+    """Limits from which a poll loop counts as stalled."""
 
     assumed_poll_interval_seconds: float
     suspect_share: float
@@ -87,7 +86,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     expired = moments(window, POLL_EXPIRED)
     stuck, threads = _dumped(window, w, thresholds)
     facts = [*_measured(window, w, thresholds), *_logged(window, w, thresholds), *threads]
-    # Metrics that show a slow batch say nothing new beside a dump: the slow batch also keeps the thread at its place.
+    # A slow batch keeps the thread at its place. So beside a dump, metrics of the slow batch say nothing new.
     if not facts and (facts := _outside(window, w, thresholds)):
         stuck = {"cause": "handler-hangs"}
     facts += _refused_commits(window, thresholds)
@@ -103,7 +102,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     return with_counts(verdict, counted(window, "times_expired", "log", [(event.ts_ms, 1) for event in expired]))
 
 
-# -- conditions on the metrics of any number of windows --------------------------------------------------------------
+# -- conditions on metrics, for many windows at once ------------------------------------------------------------------
 
 
 def interval(w: Windows) -> Floats:
@@ -112,10 +111,10 @@ def interval(w: Windows) -> Floats:
 
 
 def idle(w: Windows, limits: Thresholds) -> Bools:
-    """True if the consumer certainly has no work: no partitions, or nothing ever consumed and no lag.
+    """True if the consumer certainly has no work: no partitions, or no lag and nothing ever consumed.
 
-    A client of the new protocol (KIP-848) that leaves its group for lack of polls gives up its partitions itself, so it
-    does not count as idle. A Kafka Streams consumer that restores a state counts as idle.
+    Two kinds of consumers without partitions do have work. A client of the new protocol (KIP-848) gives up its
+    partitions itself when it polls too rarely. A Kafka Streams consumer may be restoring a state.
     """
     consumed, lag = w.last("records-consumed-total"), w.max(lags(w))
     restores = np.array([client.group.endswith(_RESTORES) for client in w.about()], np.bool_)
@@ -125,14 +124,14 @@ def idle(w: Windows, limits: Thresholds) -> Bools:
 
 
 def takes(w: Windows) -> Bools:
-    """True if an application on librdkafka takes records, or no records are left."""
+    """True if an application on librdkafka takes records, or no records wait for it."""
     positions = w.once_for_rows("consumer: positions", lambda: Column(w.summed("position")))
     taken: Bools = w.reported(positions) & (w.rose(positions) | (w.last(lags(w)) == 0))
     return taken
 
 
 def too_long(w: Windows, limits: Thresholds) -> Bools:
-    """True if the application stayed outside poll() for longer than max.poll.interval.ms (or its default)."""
+    """True if the application was outside poll() for longer than max.poll.interval.ms or, if unknown, its default."""
     seconds = seconds_away(w)
     suspected: Bools = (w.samples >= MIN_READINGS) & ~np.isnan(seconds)
     some = np.flatnonzero(suspected)
@@ -146,11 +145,11 @@ def too_long(w: Windows, limits: Thresholds) -> Bools:
 
 
 def left(w: Windows, limits: Thresholds) -> Bools:
-    """True if the client stopped its heartbeats while the application did not poll.
+    """True if the client stopped its heartbeats because the application did not poll.
 
-    A client stops them when the poll interval has passed. It also stops them when its coordinator is away, which the
-    judge checks. If heartbeats end with the polls, or before the poll interval can have passed, the coordinator is
-    away: a heartbeat without an answer holds up the next one.
+    A client stops heartbeats when the poll interval has passed, and when its coordinator is away. The coordinator is
+    away if heartbeats end together with the polls, or before the poll interval can have passed, because an unanswered
+    heartbeat delays the next one. Otherwise the judge checks whether the coordinator was away.
     """
     polled, beat = w.last("last-poll-seconds-ago"), w.last("last-heartbeat-seconds-ago")
     gone: Bools = (beat >= limits.heartbeats_gone_seconds) & (polled - beat >= HEARTBEAT_SECONDS)
@@ -160,10 +159,10 @@ def left(w: Windows, limits: Thresholds) -> Bools:
 
 
 def circling(w: Windows, limits: Thresholds) -> Bools:
-    """True if the consumer joins its group again and again, stays outside poll() in between, and its lag grows.
+    """True if the consumer joins its group again and again, is long outside poll() in between, and its lag grows.
 
-    A group removes a member only after a long time outside poll(). If the window is too short for that many such times,
-    other members cause the rebalances.
+    A group removes a member that is outside poll() for too long. If the window is too short for so many removals, other
+    members cause the rebalances.
     """
     rejoins, away = w.grown("rebalance-total"), seconds_away(w)
     circles: Bools = (rejoins >= limits.min_rebalances_repeats) & (w.samples >= MIN_READINGS)
@@ -172,19 +171,19 @@ def circling(w: Windows, limits: Thresholds) -> Bools:
 
 
 def outlasting_locks(w: Windows, limits: Thresholds) -> Bools:
-    """True if a share consumer stays outside poll() longer than its locks last and its acknowledgements are refused."""
+    """True if a share consumer is outside poll() longer than its record locks last, and brokers refuse its acks."""
     refused: Bools = w.grown("acknowledgements-error-total") > 0
     return refused & (seconds_away(w) >= limits.shortest_lock_seconds)
 
 
 def silent(w: Windows, limits: Thresholds) -> Bools:
-    """True if the consumer has work and has not polled for long, whatever its poll interval is."""
+    """True if the consumer has work and has not polled for long. The poll interval does not matter."""
     silent_long: Bools = (seconds_since(w) >= limits.silent_seconds) & (w.samples >= MIN_READINGS)
     return silent_long & ~idle(w, limits)
 
 
 def unseen(w: Windows, limits: Thresholds) -> Bools:
-    """True if a Java client up to 2.3 does not fetch: only its fetches show that the application polls."""
+    """True if a Java client up to 2.3 does not fetch. Only its fetches show that the application polls."""
     reported = w.reported("last-poll-seconds-ago") | w.reported("time-between-poll-max")
     counted = (w.count("fetch-total") >= MIN_READINGS) & ~w.rose("fetch-total")
     return counted & ~reported & ~idle(w, limits)
@@ -200,14 +199,14 @@ BLIND_POLLS = "the consumer's metrics do not include the time of its polls (a Ja
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
-    """Return why metrics cannot decide: the time of the polls is unknown."""
+    """Return why metrics cannot decide, '' if they can. They cannot if the time of the last poll is unknown."""
     return first_reason(len(w), (BLIND_POLLS, np.isnan(seconds_away(w)) & ~takes(w)))
 
 
 GATE = Gate(blind, suspects)
 
 
-# -- the same conditions in words for people ------------------------------------------------------------------------
+# -- the same conditions, as sentences for people --------------------------------------------------------------------
 
 
 def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
@@ -241,14 +240,17 @@ def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
 
 
 def _unless_away(window: ClientWindow, seconds: float, text: str) -> list[Fact]:
-    """Return a fact that metrics have shown for `seconds`; it needs brokers that answered."""
+    """Return a fact that metrics have shown for `seconds`, as a list.
+
+    The fact holds only if brokers answered meanwhile.
+    """
     last = window.readings[-1]
     given = coordinator_answers(window, last.ts_ms)
     return [Fact.of("metric", last, text, since=round(last.ts_ms - 1000 * seconds), given=given)]
 
 
 def _circles(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Return facts on a consumer that handles the same records again and again, although it polls in time."""
+    """Return facts on a consumer that polls in time but handles the same records again and again."""
     locks_expire, seconds = outlasting_locks(w, limits)[0], lasted(w)[0]
     if not locks_expire and not circling(w, limits)[0]:
         return []
@@ -263,7 +265,10 @@ def _circles(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
 
 
 def _silence(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Return facts on missing polls or fetches; none if brokers answer fetches, because partitions are then paused."""
+    """Return facts on missing polls or fetches.
+
+    If polls are unknown and brokers answer fetches, there are no facts, because partitions are then paused.
+    """
     seconds = float(seconds_since(w)[0])
     if silent(w, limits)[0]:
         most = number_or_none(interval(w)[0])
@@ -278,9 +283,9 @@ def _silence(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
 
 
 def _outside(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Return facts on a time outside poll() that is too long compared with the consumer's own past.
+    """Return facts on a time outside poll() that is much longer than earlier times of this consumer.
 
-    If max.poll.interval.ms is above its default, no such time is too long.
+    There are none if max.poll.interval.ms is above its default.
     """
     spell = outside(window)
     if spell is None or not silent(w, limits)[0] or interval(w)[0] > limits.assumed_poll_interval_seconds:
@@ -310,7 +315,7 @@ def _logged(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
 
 def _refused_commits(window: ClientWindow, limits: Thresholds) -> list[Fact]:
     refused = events(window, COMMIT_REFUSED)
-    # A member that polls in time is not removed for its own sake: then others join the group or leave it.
+    # This member polls in time, so its group does not remove it. Other members that join or leave cause the rebalances.
     w = window.table
     if not refused or idle(w, limits)[0] or seconds_away(w)[0] < interval(w)[0]:
         return []
@@ -319,11 +324,12 @@ def _refused_commits(window: ClientWindow, limits: Thresholds) -> list[Fact]:
 
 
 def _dumped(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[Mapping[str, str], list[Fact]]:
-    """Return facts on polling threads that dumps far apart find at one place outside poll().
+    """Return facts on polling threads that dumps far apart find at the same place outside poll().
 
-    A thread counts as polling if a framework runs it to poll, or if an earlier dump found it inside poll(). Another
-    consumer of the process may own the thread if the client does not report polls and another polling thread moves.
-    This does not apply if the thread's name states the consumer, or if the window describes the whole process.
+    A polling thread is one that a framework runs to poll, or one that an earlier dump found inside poll(). If the
+    client does not report polls and another polling thread moves, the thread may belong to another consumer of the
+    process. This doubt does not apply if the thread's name states the consumer, or if the window describes the whole
+    process.
     """
     if idle(w, limits)[0]:
         return {}, []
@@ -350,7 +356,10 @@ def _dumped(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[Mappi
 def _standing(
     window: ClientWindow, stays: Iterable[Held], limits: Thresholds, where: str = "", last_poll_ms: int | None = None
 ) -> tuple[Mapping[str, str], list[Fact]]:
-    """Return facts on threads that stay long enough at one place, and the last such thread and place."""
+    """Return facts on threads that stay long enough at one place.
+
+    The mapping names the last such thread and its place.
+    """
     detail: dict[str, str] = {}
     facts: list[Fact] = []
     for stay in stays:
@@ -369,7 +378,7 @@ def _standing(
 def _ended(
     window: ClientWindow, w: Windows, pollers: Set[str], limits: Thresholds
 ) -> tuple[Mapping[str, str], list[Fact]]:
-    """Return facts on a polling thread that has ended, if the client has not polled since."""
+    """Return facts on a polling thread that ended, if no poll followed."""
     if not silent(w, limits)[0]:
         return {}, []
     seconds, last = float(seconds_since(w)[0]), window.readings[-1]
@@ -395,9 +404,9 @@ def _ended(
 
 
 def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
-    """Judge a librdkafka client without data.
+    """Judge a librdkafka client that stopped sending samples.
 
-    Such a client reports in poll(), so it is suspected while its process lives.
+    Such a client sends samples only inside poll(). So it is suspected as long as its process lives.
     """
     if window.departed_ms is None:
         return None
@@ -450,8 +459,8 @@ def _cause(window: ClientWindow, w: Windows, limits: Thresholds) -> str:
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
     """True if the application polls throughout the window.
 
-    One poll is not enough: a member that its group removes repeatedly polls too, and then stays away. For a client that
-    does not report its polls, the consumed records must rise in every part of the window.
+    A single poll is not enough: a member that its group removes repeatedly polls once after each return. A client that
+    does not report polls must consume records in every part of the window.
     """
     w = window.table
     away_now = w.max("last-poll-seconds-ago")[0]

@@ -1,13 +1,13 @@
-"""Find the topic with the handler that keeps a consumer's application away from the records of its other topics.
+"""Find the topic whose slow handler keeps a consumer's application away from other topics.
 
 Java. One poll loop handles the records of all topics. So the time between two polls is the sum of the handlers' times
-for the records of the first poll. If one handler is slow, that time is proportional to its topic's records: the time
-per record of this topic stays the same, while that of other topics varies several times over. The number of records in
-a poll shows in the position of their partition (`records-lead` grows with it). `records-consumed-total` does not show
-it, because it rises only when a whole fetch was delivered.
+for the records of the first poll. If one handler is slow, this time is proportional to the number of its topic's
+records: the time per record of this topic is constant, while that of other topics varies several times over. The number
+of records in a poll is read from the position in the partition (`records-lead` grows with it). `records-consumed-total`
+is of no use, because it rises only when a whole fetch was delivered.
 
-librdkafka. All topics share one queue to the application, so each topic reports the length of the whole queue, and no
-topic is fetched while that queue is full. The application's position moves only in the topic that it handles.
+librdkafka. All topics share one queue to the application. Each topic reports the length of the whole queue, and no
+topic is fetched while the queue is full. Only the topic that the application handles has a position that moves.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from clienthealth.model.readings import Reading
 
 
 def slow_topic(readings: Sequence[Reading], least_seconds: float, most_variation: float) -> str | None:
-    """Return the topic with records in proportion to the times between polls; None if no topic stands out.
+    """Return the topic with record counts proportional to the times between polls; None if no topic stands out.
 
     least_seconds   shorter times between polls do not count
-    most_variation  how much the time per record of the topic may vary, as a share
+    most_variation  maximum variation of the topic's time per record, as a share of it
     """
     *over, (_, newest) = [*_stretches(readings)] or [(0.0, {})]
-    # The newest time between polls is not complete yet.
+    # The newest time between polls has not ended yet.
     long = [stretch for stretch in over if stretch[0] >= least_seconds]
     moved = [topic for topic in newest if all(topic in moved_by for _, moved_by in long)]
     if len(moved) < 2 or len(long) < 2:
@@ -37,7 +37,7 @@ def slow_topic(readings: Sequence[Reading], least_seconds: float, most_variation
 
 
 def _stretches(readings: Sequence[Reading]) -> Iterator[tuple[float, Mapping[str, float]]]:
-    """Yield each time between two polls in seconds, with the number of records per topic in the first poll."""
+    """Yield each time between two polls (s) with the records per topic that the first poll returned."""
     before: Mapping[str, float] = {}
     moved_by: Mapping[str, float] = {}
     away = 0.0
@@ -56,7 +56,7 @@ def _stretches(readings: Sequence[Reading]) -> Iterator[tuple[float, Mapping[str
 
 
 class Alone(NamedTuple):
-    """The only topic with a position that moved over some samples, its number of records, and the starved topics."""
+    """The only topic that the application handled over some samples: its name, record count, and the starved topics."""
 
     topic: str
     first: Reading
@@ -71,10 +71,11 @@ class Alone(NamedTuple):
 
 
 def handled_alone(readings: Sequence[Reading], since_ms: int) -> Alone | None:
-    """Return the topic that the application handled last, over a stretch without fetches from `since_ms` or later.
+    """Return the topic that the application handled alone in the last stretch without fetches; None if there is none.
 
-    Other topics starve if records wait, or if their position moved before: without fetches, their reported lag is that
-    of the last fetch. None if no topic or several topics moved, or no other topic starves.
+    The stretch begins at `since_ms` or later. Another topic starves if its records wait or if its position moved
+    before. Its reported lag is that of the last fetch, because nothing is fetched. Returns None if no topic moved, if
+    several did, or if no other topic starves.
     """
     positioned = [(reading, at) for reading in readings if (at := positions(reading, "position"))]
     begin, handled = len(positioned) - 1, set[str]()
@@ -86,7 +87,8 @@ def handled_alone(readings: Sequence[Reading], since_ms: int) -> Alone | None:
     if len(handled) != 1:
         return None
     (topic,) = handled
-    # Between the two samples the consumer may have gained or lost the topic, so use only samples that contain it.
+    # The consumer may have gained or lost the topic between the two samples, so use only samples that contain the
+    # topic.
     (first, before), *_, (last, now) = [one for one in positioned[begin:] if topic in one[1]]
     waiting = {t.topic for t in last.topics if (t.metrics.get("records-lag") or 0) > 0}
     starved = sorted((waiting | moved(positioned[0][1], before).keys()) - handled)
@@ -94,12 +96,12 @@ def handled_alone(readings: Sequence[Reading], since_ms: int) -> Alone | None:
 
 
 def moved(before: Mapping[str, float], now: Mapping[str, float]) -> Mapping[str, float]:
-    """Return the records per topic that the application took between two samples."""
+    """Return how many records per topic the application took between two samples."""
     return {topic: now[topic] - before[topic] for topic in now if now[topic] > before.get(topic, now[topic])}
 
 
 def positions(reading: Reading, metric: str = "records-lead") -> dict[str, float]:
-    """Return the application's position in each topic, counted from an origin that stays the same."""
+    """Return the application's position in each topic. All samples count it from the same origin."""
     by_topic: dict[str, float] = {}
     for topic in reading.topics:
         value = topic.metrics.get(metric)

@@ -34,7 +34,7 @@ PUT, ENQUEUE, NEXT = "LinkedBlockingQueue.put", "PartitionTopicInfo.enqueue", "C
 
 
 class Thresholds(Limits, of=FILE):
-    """Limits above which a full queue counts as blocking other topics."""
+    """Limits from which a full queue counts as blocking other topics."""
 
     suspect_blocked_seconds: float
     confirm_blocked_seconds: float
@@ -56,28 +56,28 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     return _modern(window, w, thresholds)
 
 
-# -- conditions on the metrics of any number of windows --------------------------------------------------------------
+# -- conditions on metrics, for many windows at once ------------------------------------------------------------------
 
 
 def without_fetches(w: Windows, limits: Thresholds) -> Runs:
-    """Return runs of an old Scala consumer without fetches that last long enough to count as blocked."""
+    """Return the stretches, long enough to count as blocked, in which an old Scala consumer fetched nothing."""
     runs = w.still("fetch-requests-total")
     return runs.at(runs.seconds >= limits.suspect_blocked_seconds)
 
 
 def full(topic_queues: Queues, limits: Thresholds) -> Bools:
-    """True for queues of librdkafka that are at their limit."""
+    """True for each librdkafka queue that has reached its limit."""
     return topic_queues.share >= limits.librdkafka_full_ratio
 
 
 def starving(topic_queues: Queues) -> Bools:
-    """True for queues of librdkafka that are empty although there are records to fetch."""
+    """True for each librdkafka queue that is empty although records wait on the broker."""
     empty: Bools = topic_queues.share == 0
     return empty & (topic_queues.lag > 0)
 
 
 def held_up(w: Windows, limits: Thresholds) -> Bools:
-    """True if librdkafka's last sample has one topic with a full queue and another that starves."""
+    """True if librdkafka's last sample shows one topic with a full queue and another topic that starves."""
     of_topics = queues(w)
     culprit = flagged(w, of_topics.window[full(of_topics, limits)])
     victim = flagged(w, of_topics.window[starving(of_topics)])
@@ -85,14 +85,14 @@ def held_up(w: Windows, limits: Thresholds) -> Bools:
 
 
 def without_records(w: Windows, limits: Thresholds) -> Runs:
-    """Return runs of librdkafka consumers without fetches in which the application's positions are reported."""
+    """Return the stretches in which a librdkafka consumer consumed nothing, if it reports positions."""
     runs = w.still("records-consumed-total")
     shown = w.last_knows("position")
     return runs.at((runs.seconds >= limits.shared_queue_seconds) & shown[runs.window])
 
 
 def in_one_queue(w: Windows) -> Bools:
-    """True if records of two or more librdkafka topics share a queue, so that all report the same length."""
+    """True if two or more librdkafka topics share a queue. All of them then report the length of the shared queue."""
     of_topics = queues(w)
     least, most = np.full(len(w), np.inf), np.zeros(len(w))
     np.minimum.at(least, of_topics.window, np.where(of_topics.lag > 0, of_topics.share, 0.0))
@@ -108,7 +108,7 @@ def stays_away(w: Windows, limits: Thresholds) -> Bools:
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """True if any condition on metrics holds; the judge then examines the single topics."""
+    """True if any condition on metrics holds. The judge then examines the single topics."""
     if w.kind == "legacy-consumer":
         return flagged(w, without_fetches(w, thresholds).window)
     unfetched = flagged(w, without_records(w, thresholds).window)
@@ -120,7 +120,10 @@ BLIND_POLLS = "the consumer reports neither the time of its polls (Java clients 
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
-    """Return why metrics cannot decide: neither queues per topic nor the time of polls are reported."""
+    """Return why metrics cannot decide, '' if they can.
+
+    They cannot if neither queues per topic nor polls are reported.
+    """
     if w.kind == "legacy-consumer":
         return first_reason(len(w), (BLIND_QUEUES, ~w.has_topics))
     return first_reason(len(w), (BLIND_POLLS, np.isnan(seconds_away(w)) & ~w.last_knows("queue-records")))
@@ -130,7 +133,7 @@ GATE = Gate(blind, suspects)
 
 
 def _topics(reading: Reading, name: str) -> dict[str, float]:
-    """Return a metric by topic: the largest value of the topic's partitions and threads."""
+    """Return a metric by topic: the greatest value of the topic's partitions and threads."""
     by_topic: dict[str, float] = {}
     for topic in reading.topics:
         value = topic.metrics.get(name)
@@ -144,21 +147,21 @@ def _topics(reading: Reading, name: str) -> dict[str, float]:
 
 def _legacy(window: ClientWindow, w: Windows, limits: Thresholds) -> Verdict:
     facts, detail = _blockade(window, w, limits) or ([], {})
-    # Without samples the dumps decide alone: a consumer that waits beside a parked fetcher has records to wait for.
+    # Without samples, dumps decide alone. A consumer that waits beside a parked fetcher does have records to wait for.
     several = not window.readings or len({t.topic for r in window.readings for t in r.topics}) > 1
     facts = facts + _parked(window, several, bool(facts), limits)
     return conclude(ID, facts, detail, GATE.reason(w, limits))
 
 
 def _blockade(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
-    """Return the longest stretch without fetches in which one topic's queue was full and others were empty."""
+    """Return the longest stretch without fetches in which one topic's queue was full and other queues were empty."""
     configured = option(window, CHUNKS)
     limit = configured or QUEUE_DEFAULTS[CHUNKS]
     runs = without_fetches(w, limits)
     for at in np.argsort(-runs.seconds, kind="stable"):
         blocked = run(window, "fetch-requests-total", runs.first[at], runs.last[at])
         chunks_of = [_topics(reading, "queue-chunks") for reading in blocked.readings[1:]]
-        # If the limit is unknown, a queue with a constant length counts as full.
+        # If the limit is unknown, a queue of constant length counts as full.
         least = limit if configured else min(limit, 1)
         at_limit = [t for t in chunks_of[-1] if all(q.get(t, 0) >= least for q in chunks_of)]
         empty = [t for t in chunks_of[-1] if all(q.get(t) == 0 for q in chunks_of)]
@@ -178,7 +181,10 @@ def _blockade(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[lis
 
 
 def _is_victim(window: ClientWindow, start: Reading, topic: str, culprit: str, limits: Thresholds) -> bool:
-    """True if the topic was not just idle: it had messages before, or its total is a fair share of the culprit's."""
+    """True if the topic had records to consume.
+
+    It did if its queue held messages before, or if its total is a fair share of the culprit's total.
+    """
     totals = [_topics(r, "messages-total").get(topic) for r in window.readings if r.ts_ms <= start.ts_ms]
     counted = [total for total in totals if total is not None]
     if any(later > earlier for earlier, later in itertools.pairwise(counted)):
@@ -188,7 +194,7 @@ def _is_victim(window: ClientWindow, start: Reading, topic: str, culprit: str, l
 
 
 def _parked(window: ClientWindow, several_topics: bool, measured: bool, limits: Thresholds) -> list[Fact]:
-    """Return facts on fetchers parked in `put` while consumers of their connector wait for data."""
+    """Return facts on fetchers that dumps find parked in `put` while consumers of their connector wait for data."""
     facts: list[Fact] = []
     in_put = held(
         window.dumps,
@@ -213,7 +219,10 @@ def _parked(window: ClientWindow, several_topics: bool, measured: bool, limits: 
 
 
 def _own(fetchers: list[Thread], window: ClientWindow) -> list[Thread]:
-    """Return the fetchers with a consumer id that begins with the client's id (by default its group's); else all."""
+    """Return the fetchers of this client: their consumer id begins with its client id.
+
+    If there are none, return all.
+    """
     own = [t for t in fetchers if t.name.startswith(f"{FETCHER_THREAD}{window.client.client_id}_")]
     return own or fetchers
 
@@ -235,7 +244,10 @@ def _modern(window: ClientWindow, w: Windows, limits: Thresholds) -> Verdict:
 
 
 def _prefetched(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
-    """Judge librdkafka: one topic's prefetch queue is full, another's is empty despite lag, and nothing is consumed."""
+    """Judge a librdkafka client with one queue per topic.
+
+    The failure: one topic's queue is full, another's is empty despite lag, and nothing is consumed.
+    """
     if not held_up(w, limits)[0]:
         return None
     over_time, now = queues(w.apart()), queues(w)
@@ -265,7 +277,10 @@ def _prefetched(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[l
 
 
 def _one_queue(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
-    """Judge librdkafka: nothing is fetched while the application handles one topic's records and other topics wait."""
+    """Judge a librdkafka client with one shared queue.
+
+    The failure: nothing is fetched while the application handles one topic's records and other topics wait.
+    """
     runs = without_records(w, limits)
     for at in np.argsort(-runs.seconds, kind="stable"):
         alone = handled_alone(window.readings[: runs.last[at] + 1], window.readings[runs.first[at]].ts_ms)
@@ -284,7 +299,10 @@ def _one_queue(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[li
 
 
 def _in_turn(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Judge librdkafka: records of several topics wait long in one queue, and the application takes them slowly."""
+    """Judge a librdkafka client whose topics wait in turn.
+
+    The failure: records of several topics wait long in one queue, because the application takes them slowly.
+    """
     positioned = [(reading, at) for reading in window.readings if (at := positions(reading, "position"))]
     if not in_one_queue(w)[0] or len(positioned) < MIN_READINGS:
         return []
@@ -303,7 +321,10 @@ def _in_turn(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
 
 
 def _slow_poll(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
-    """Judge Java: the application stays away from poll() while records of two or more topics pile up."""
+    """Judge a Java client.
+
+    The failure: the application stays outside poll() while records of several topics pile up.
+    """
     if not stays_away(w, limits)[0]:
         return None
     away = float(seconds_away(w)[0])
@@ -317,8 +338,7 @@ def _slow_poll(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[li
     culprit = slow_topic(window.readings, limits.slow_poll_seconds / 2, limits.culprit_share)
     grows = behind > 0 and (behind > before or not consumed)
     piles_up = grows and (behind >= consumed or culprit is not None)
-    # Only the selector of an old client shows its polls: a poll between two long times outside poll() looks like one
-    # time.
+    # For an old client only selector metrics show polls. They miss a single poll between two long times outside poll().
     reported = window.readings[-1].get("last-poll-seconds-ago")
     hanging = away if reported is None and not w.reported("time-between-poll-max")[0] else reported or 0.0
     if len(topics) < 2 or not (piles_up or hanging >= limits.hanging_poll_seconds):
@@ -336,20 +356,20 @@ def _slow_poll(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[li
 
 
 def _seconds_away(reading: Reading) -> float:
-    """Return the time (s) outside poll() at a sample: since the last poll, or between two polls if that is longer."""
+    """Return how long (s) the application was outside poll(): since the last poll, or between two polls if longer."""
     between = (reading.get("time-between-poll-max") or 0.0) / 1000
     return max(reading.get("last-poll-seconds-ago") or 0.0, between)
 
 
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
-    """True if something is fetched or consumed again."""
+    """True if the client fetches or consumes again."""
     counters = ("fetch-requests-total", "records-consumed-total", "fetch-total")
     w = window.table
     return any(w.rose(name)[0] for name in counters)
 
 
 def worth_a_dump(readings: TwoReadings, thresholds: Thresholds) -> Iterator[str]:
-    """Yield a reason to take a dump: one queue of the Scala consumer stays full while another one is empty."""
+    """Yield a reason for a dump: one queue of the Scala consumer stays full while another one is empty."""
     if readings.before is None:
         return
     limit = option_of(readings.config.get(CHUNKS)) or QUEUE_DEFAULTS[CHUNKS]

@@ -1,4 +1,4 @@
-"""Records wait and nothing is acknowledged, although the producer knows its topic."""
+"""Records wait and brokers acknowledge nothing, although the producer has metadata of its topic."""
 
 from __future__ import annotations
 
@@ -42,18 +42,19 @@ TLS = FILE.reads("also-seen.tls")
 
 #: Counters that rise while deliveries fail.
 TROUBLES = ("connection-close-total", "record-retry-total", "record-error-total")
-#: Lost connections per second: above this, brokers refuse connections at once; below it, connections time out.
+#: Limit of lost connections per second. Above it brokers refuse connections; below it connections time out.
 REFUSED_PER_SECOND = 0.2
-#: Spellings of "too few replicas are in sync" in log lines (error code, exception, plain words), reduced to letters.
+#: Ways in which log lines say that too few replicas are in sync: error code, exception, plain words. Only letters are
+#: compared.
 REPLICAS = ("notenoughreplicas", "notenoughinsyncreplicas", "fewerinsyncreplicas")
 
 
-#: Default of `retries` for producers since 2.1.
+#: Default of the producers' option `retries` since Kafka 2.1.
 ENDLESS = 2**31 - 1
 
 
 class Thresholds(Limits, of=FILE):
-    """Limits above which records wait too long."""
+    """Limits from which records count as waiting too long."""
 
     suspect_stalled_seconds: float
     delivery_timeout_share: float
@@ -71,7 +72,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     reason = GATE.reason(w, thresholds)
     facts = _measured(window, w, thresholds)
     stands_still = reason == BLIND_FROZEN
-    # Records that fail at the end of the window do not undo earlier deliveries.
+    # Earlier deliveries count, although records fail at the end of the window.
     delivers = reason in (None, FAILING) and not facts and _delivers(w, thresholds)
     if not stands_still:
         facts += _logged(window, bool(facts), delivers, thresholds)
@@ -90,7 +91,7 @@ def _delivers(w: Windows, limits: Thresholds) -> bool:
     return bool(stalls(w).seconds[0] < limits.min_stalled_seconds and net(w)[0] > 0)
 
 
-# -- conditions on the metrics of any number of windows --------------------------------------------------------------
+# -- conditions on metrics, for many windows at once ------------------------------------------------------------------
 
 
 def grown_since(w: Windows, name: str, since: Ints) -> Floats:
@@ -101,7 +102,7 @@ def grown_since(w: Windows, name: str, since: Ints) -> Floats:
 
 
 def troubled(w: Windows, since: Ints) -> Bools:
-    """True if something failed since a row: lost or missing connections, open requests, retries, or failed records."""
+    """True if something failed since a row: connections, open requests, retries or records."""
     signs: Bools = (w.last("requests-in-flight") > 0) | (w.last("connection-count") == 0)
     for name in TROUBLES:
         signs |= grown_since(w, name, since) > 0
@@ -109,13 +110,13 @@ def troubled(w: Windows, since: Ints) -> Bools:
 
 
 def patience(w: Windows, windows: Ints, limits: Thresholds) -> Floats:
-    """Return how long (s) records may wait in each of these windows before a stall is suspected."""
+    """Return how long (s) records may wait in each of these windows before the mode is suspected."""
     share = limits.delivery_timeout_share * w.option("delivery.timeout.ms", windows) / 1000
     return np.maximum(limits.min_stalled_seconds, np.fmin(limits.suspect_stalled_seconds, share))
 
 
 def stalled(w: Windows, limits: Thresholds) -> Bools:
-    """True if records wait too long and there are signs of failure (`troubled`)."""
+    """True if records wait too long and failures are counted meanwhile (`troubled`)."""
     since, seconds = stalls(w)
     suspected: Bools = (w.samples >= MIN_READINGS) & (seconds >= limits.min_stalled_seconds)
     some = np.flatnonzero(suspected)
@@ -127,10 +128,10 @@ def stalled(w: Windows, limits: Thresholds) -> Bools:
 
 @per_windows
 def net(w: Windows) -> Floats:
-    """Return how many more records were delivered than failed over each window; NaN if unknown.
+    """Return the delivered minus the failed records of each window; NaN if unknown.
 
-    If brokers refuse a record until it expires, the client has already counted the last attempt as delivered. Records
-    that fail without a send lower the number. So only a positive number is certain.
+    Only a positive number is certain. If brokers refuse a record until it expires, the client has counted the last
+    attempt as delivered. Records that fail without a send make the number too small.
     """
     acknowledged = w.reported("record-ack-total")
     grown: Floats = w.grown(delivered(w))
@@ -140,7 +141,7 @@ def net(w: Windows) -> Floats:
 
 @per_windows
 def refused(w: Windows, limits: Thresholds) -> Bools:
-    """True if brokers refuse each record until it expires: many retries, and as many failures as deliveries."""
+    """True if brokers refuse every record until it expires: as many retries as failures, and no more deliveries."""
     failed, retried = (np.nan_to_num(w.grown(name)) for name in ("record-error-total", "record-retry-total"))
     lasting = (w.samples >= MIN_READINGS) & (lasted(w) >= limits.suspect_stalled_seconds)
     return lasting & (failed > 0) & (retried >= failed) & (net(w) <= 0)
@@ -153,7 +154,8 @@ def frozen(w: Windows, limits: Thresholds) -> Bools:
     return w.last("select-total") - before < limits.min_select_growth
 
 
-#: Whether records wait too long: they do not, or the I/O thread runs meanwhile, or it is stuck.
+#: Whether records wait too long. NO_WAIT: they do not. LIVING: they do, and the I/O thread runs. STUCK: they do, and
+#: the thread does not run.
 NO_WAIT, LIVING, STUCK = 0, 1, 2
 
 
@@ -168,7 +170,7 @@ def io_thread(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """True if records wait too long while the I/O thread runs, or brokers refuse every record until it expires."""
+    """True if records wait too long while the I/O thread runs, or if brokers refuse every record until it expires."""
     waits: Bools = io_thread(w, thresholds) == LIVING
     return waits | refused(w, thresholds)
 
@@ -180,7 +182,10 @@ BLIND_FROZEN = "nothing is delivered, but the I/O thread is stuck: see producer-
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
-    """Return why metrics cannot decide (no counters, a stuck I/O thread, failures since the last delivery), else ''."""
+    """Return why metrics cannot decide, '' if they can.
+
+    They cannot without counters, with a stuck I/O thread, or if records failed since the last delivery.
+    """
     load = w.reported("buffer-available-bytes") | w.reported("queue-records") | w.reported("waiting-threads")
     since = stalls(w).since
     return first_reason(
@@ -195,7 +200,7 @@ def blind(w: Windows, thresholds: Thresholds) -> Texts:
 GATE = Gate(blind, suspects)
 
 
-# -- the same conditions in words for people ------------------------------------------------------------------------
+# -- the same conditions, as sentences for people --------------------------------------------------------------------
 
 
 def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
@@ -236,14 +241,14 @@ def _load(w: Windows) -> str:
 def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limits: Thresholds) -> list[Fact]:
     """Return facts from the log.
 
-    Records that expire far apart in time prove a stall; other failures explain or suspect one.
+    Records that expire at times far apart prove a stall. Other failures explain a stall or raise suspicion.
     """
     expired = events(window, EXPIRED)
     apart = spanned(expired) >= limits.expiries_apart_seconds
     shown = expired and (apart or stalls_by_metrics or not delivers)
     facts = [_expiries(expired, apart and not delivers)] if shown else []
     failed = _refused(window) or _unreachable(window) or events(window, TIMED_OUT)
-    # When the first line was logged, its records had already waited.
+    # The records of the first line had already waited when it was logged.
     span = spanned(failed) + captured(failed[0], "waitMs") / 1000 if failed else 0.0
     lasting = len(failed) >= limits.min_failed_lines and span >= limits.suspect_stalled_seconds
     lasting |= _tried_for(failed) >= limits.suspect_stalled_seconds
@@ -254,9 +259,9 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
 
 
 def _tried_for(refused: Sequence[LogEvent]) -> float:
-    """Return the minimum time (s) for which a batch was retried, computed from its remaining attempts.
+    """Return for how long (s), at least, a batch was retried, from the number of attempts that it has left.
 
-    Two attempts are at least 0.1 s apart (retry.backoff.ms). The time is infinite if no attempt remains.
+    Two attempts are at least 0.1 s apart (retry.backoff.ms). The time is infinite if no attempt is left.
     """
     tried = 0.0
     for left in (int(event.captures["left"]) for event in refused if "left" in event.captures):
@@ -267,7 +272,7 @@ def _tried_for(refused: Sequence[LogEvent]) -> float:
 
 
 def _batches(expired: Sequence[LogEvent]) -> Happened:
-    """Return when records expired by the log, and how many. Several callbacks of one batch count once."""
+    """Return when records expired, by the log, and how many. Several callbacks of the same batch count once."""
     seen: set[tuple[str, ...]] = set()
     happened: list[tuple[int, float]] = []
     for event in expired:
@@ -281,7 +286,7 @@ def _batches(expired: Sequence[LogEvent]) -> Happened:
 
 
 def _given_up(window: ClientWindow, w: Windows, limits: Thresholds) -> Happened:
-    """Return when the client gave up records since the last delivery, and how many, by its own counter."""
+    """Return when records failed since the last delivery, and how many, by the client's counter."""
     since, seconds = stalls(w)
     if not seconds[0] and not refused(w, limits)[0]:
         return []
@@ -306,7 +311,10 @@ def _refused(window: ClientWindow) -> list[LogEvent]:
 
 
 def _unreachable(window: ClientWindow) -> list[LogEvent]:
-    """Return lines on failed connections to brokers known from metadata. Bootstrap addresses have negative ids."""
+    """Return log events of failed connections to brokers that metadata names.
+
+    Bootstrap addresses are left out: their node ids are negative.
+    """
     lines = events(window, CONNECTION_FAILED, CONNECTION_FAILED_OF_AIOKAFKA)
     failed = [e for e in lines if not e.captures.get("node", "-").startswith("-")]
     return failed or events(window, CONNECTION_FAILED_SOMEWHERE)
@@ -330,7 +338,7 @@ def _detail(window: ClientWindow, w: Windows, lost: int | None) -> dict[str, obj
 
 
 def _cause(window: ClientWindow, w: Windows, since: Ints) -> dict[str, object]:
-    """Return the cause of the missing acknowledgements, with the address or node to examine."""
+    """Return why acknowledgements are missing, with the address or node to examine."""
     if _refused(window):
         return {"cause": "not-enough-replicas"}
     for cause, lines, names in (
@@ -347,7 +355,7 @@ def _cause(window: ClientWindow, w: Windows, since: Ints) -> dict[str, object]:
 
 
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
-    """True if records are delivered at several samples and none from the stall still waits."""
+    """True if several samples show deliveries and no record of the stall is still waiting."""
     w = window.table
     return bool(w.rises(delivered(w))[0] > 1) and _delivers(w, thresholds)
 

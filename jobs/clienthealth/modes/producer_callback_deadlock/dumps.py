@@ -1,4 +1,4 @@
-"""Judge a producer's I/O thread in thread dumps: whether it exists, and whether it returns from foreign code."""
+"""Judge a producer's I/O thread in thread dumps: does it exist, and does it return from foreign code?"""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 THREAD_DIED = mode_file(__file__).reads("thread-died")
 SELECTS = "select-total"
 WAITS = ("ProduceRequestResult.await", "TransactionalRequestResult.await", ".waitOnMetadata", "BufferPool.allocate")
-#: Dumps closer together (s) count as one: they were taken quickly by hand, or by two exporters during a takeover.
+#: Dumps closer together (s) count as one. They were taken quickly by hand, or by two exporters during a takeover.
 APART_SECONDS = 5.0
-#: A thread that only wakes up now and then uses at most this many times the CPU time of a sleeping one. A thread that
-#: runs short callbacks uses more.
+#: A thread that uses at most this many times the CPU time of a sleeping thread only wakes up now and then. Short
+#: callbacks use more.
 LITTLE = 5
-#: Causes in which the thread waits for something outside the client, not for a result that the thread itself must
-#: deliver.
+#: Causes in which the thread waits for something outside the client. In other causes it waits for a result that it must
+#: deliver itself.
 HELD = ("callback-blocked", "io-thread-blocked")
 
 
@@ -46,9 +46,9 @@ Caused = list[tuple[Fact, str]]
 
 
 def in_dumps(window: ClientWindow, limits: Thresholds, overdue_seconds: float) -> tuple[Caused, Caused]:
-    """Return facts on an I/O thread in foreign code, and facts that prove neither the fault nor health.
+    """Return two lists: facts on an I/O thread in foreign code, and facts that neither accuse nor acquit.
 
-    An earlier dump that found the thread at the same place counts, however old it is. A wait that has lasted
+    Any earlier dump with the thread at the same place counts, however old it is. A wait that has lasted for
     `overdue_seconds` does not end by itself.
     """
 
@@ -71,7 +71,7 @@ def in_dumps(window: ClientWindow, limits: Thresholds, overdue_seconds: float) -
 
 
 def _stays_inside(window: ClientWindow, limits: Thresholds) -> Caused:
-    """Return facts on a callback that every dump over a long time finds at work, for clients without select-total."""
+    """Return facts on a callback that all dumps over a long time show at work, for clients without select-total."""
 
     def callback(_: ThreadDump, thread: Thread) -> Hashable:
         entered = (at for at, frame in enumerate(thread.frames) if any(part in frame for part in CALLBACK_FRAMES))
@@ -89,10 +89,10 @@ def _stays_inside(window: ClientWindow, limits: Thresholds) -> Caused:
 
 
 def _shown(window: ClientWindow, stay: Held, cause: str, limits: Thresholds, overdue_seconds: float) -> Fact | None:
-    """Return what a dump proves of a thread in foreign code; None if no data shows whether the thread returns.
+    """Return what a dump proves about a thread in foreign code; None if no data shows whether the thread returns.
 
-    A thread that a lock, a queue or a loop holds beyond `overdue_seconds`, without a time limit, does not return. If
-    only frames show the place, the thread may have returned in between and come back in another call.
+    A lock, queue or loop without a time limit that holds the thread beyond `overdue_seconds` holds it for ever. If only
+    frames show the thread's place, it may have returned and come back in another call.
     """
     thread, dump, meanwhile = stay.thread, stay.dump, _meanwhile(window, stay, limits)
     wait = next((f for f in thread.frames if any(part in f for part in WAITS)), "")
@@ -101,14 +101,14 @@ def _shown(window: ClientWindow, stay: Held, cause: str, limits: Thresholds, ove
         why = "the callback's own send() waits for metadata or memory that only this thread can provide"
         return _seen(stay, f"{in_wait}: {why}", direct=not _came_back(window, dump))
     if cause not in HELD:
-        # If the process has another producer, that one may deliver the awaited result.
+        # Another producer of the process may deliver the awaited result.
         alone = sum(map(is_network_thread, dump.threads)) == 1
         proves = thread.state == "WAITING" and (alone or meanwhile is not None)
         why = "inside a callback: the thread waits for a result that only it could deliver"
         return _seen(stay, f"{in_wait}, {why}", proves) if proves or _unmoved(window, dump) else None
     if has_frame(thread, "java.lang.Runtime.exit"):
         return _seen(stay, f"{_inside(thread)}, in System.exit(), which does not return", True)
-    # A sleeping thread may return between batches; a thread that used no CPU time has sent none.
+    # A sleeping thread may return between batches. A thread that used no CPU time has sent no batch.
     if meanwhile is not None and (meanwhile or not sleeps(thread)):
         sure = bool(meanwhile) or _is_unchanged(window, stay)
         direct = stay.seconds > overdue_seconds and thread.state not in ("TIMED_WAITING", "RUNNABLE") and sure
@@ -135,7 +135,7 @@ def _inside(thread: Thread) -> str:
 
 
 def _cause_of(thread: Thread) -> str | None:
-    """Return what holds the I/O thread in foreign code, from its frames; None if it is not in foreign code."""
+    """Return the id of the cause that the thread's frames show; None if it is not in foreign code."""
     if has_frame(thread, "ProduceRequestResult.await"):
         return "flush-in-callback" if has_frame(thread, "KafkaProducer.flush") else "get-in-callback"
     if not in_callback(thread):
@@ -144,18 +144,18 @@ def _cause_of(thread: Thread) -> str | None:
 
 
 def _came_back(window: ClientWindow, dump: ThreadDump) -> bool:
-    """True if select-total rose after the dump: then another thread delivered what the I/O thread waited for."""
+    """True if select-total rose after the dump: another thread delivered what the I/O thread waited for."""
     return _rises(window, dump.ts_ms + 1)
 
 
 def _rises(window: ClientWindow, since_ms: int) -> bool:
-    """True if select-total rises from the first sample since a moment to the last."""
+    """True if select-total rises from the first sample after this moment to the last sample."""
     counts = [count for ts_ms, count in reported(window.readings, SELECTS) if ts_ms >= since_ms]
     return bool(counts) and counts[-1] > counts[0]
 
 
 def _unmoved(window: ClientWindow, dump: ThreadDump) -> bool:
-    """True if samples after the dump would show a rise of select-total by now, or if no samples can."""
+    """True if enough samples with select-total came after the dump, or if no more can come."""
     times = [ts_ms for ts_ms, _ in reported(window.readings, SELECTS)]
     last = window.ends_ms is not None and dump.ts_ms > window.ends_ms
     return not times or last or sum(ts_ms > dump.ts_ms for ts_ms in times) >= MIN_READINGS
@@ -170,7 +170,7 @@ def _is_unchanged(window: ClientWindow, stay: Held) -> bool:
 
 
 def _around(window: ClientWindow, dump: ThreadDump) -> float:
-    """Return for how long (s) samples before and after a dump show the same select-total."""
+    """Return for how long (s) the samples around a dump show the same select-total."""
     known = reported(window.readings, SELECTS)
     before = [count for ts_ms, count in known if ts_ms <= dump.ts_ms]
     same = [ts_ms for ts_ms, count in known if before and count == before[-1]]
@@ -196,16 +196,17 @@ def _meanwhile(window: ClientWindow, stay: Held, limits: Thresholds) -> str | No
 
 
 def _reports_no_more(window: ClientWindow, stay: Held) -> bool:
-    """True if the client's samples ended before the stay, although two more were due before its last dump."""
+    """True if the client's samples ended before the stay, and two more were due before its last dump."""
     times = [reading.ts_ms for reading in (*window.earlier_readings, *window.readings)]
     due_ms = 2 * max((after - before for before, after in itertools.pairwise(times)), default=math.inf)
     return bool(times) and times[-1] < stay.since_ms and stay.dump.ts_ms - times[-1] >= due_ms
 
 
 def died(window: ClientWindow) -> tuple[Caused, str | None]:
-    """Return facts on an I/O thread that ended, by the log or by dumps of later callers; and its exception.
+    """Return facts on an I/O thread that ended, and the exception that ended it.
 
-    Only a complete dump shows that a thread is missing. If two dumps lack the thread, it is not just starting.
+    The log shows the end; so do dumps with callers but without the thread. Only a complete dump shows that a thread is
+    missing. Two dumps are needed, because in one dump the thread may just be starting.
     """
     facts = [Fact.of("log", e, quoted(e.text), True) for e in events(window, THREAD_DIED)[-1:]]
     thrown = next((e.captures["thrown"] for e in events(window, THREAD_DIED) if "thrown" in e.captures), None)
@@ -225,7 +226,7 @@ def died(window: ClientWindow) -> tuple[Caused, str | None]:
 
 
 def deadlocked(window: ClientWindow) -> Caused:
-    """Return the JVM's own report that the I/O thread and other threads wait for each other; such a wait never ends."""
+    """Return the JVM's own report of a deadlock of the I/O thread with other threads. Such a deadlock never ends."""
     facts = []
     for dump, thread in network_threads(window):
         if thread.name in dump.deadlocked:

@@ -56,16 +56,15 @@ CLOSING = FILE.reads("producer-not-closed.closing")
 CLOSED_PRODUCER = FILE.reads("producer-not-closed.closed")
 DIED = FILE.reads("producer-not-closed.died")
 
-#: Causes of a wait that end by themselves.
+#: Causes in which the wait ends by itself.
 BOUNDED = ("send-in-callback", "flush-refused")
 
-#: A callback runs if its time grows by at least this share of the time between two samples. The share can be high
-#: because the client reads both clocks at once.
+#: A running callback's time grows by at least this share of the time between two samples, by the client's own clock.
 RUNNING_SHARE = 0.9
 
 
 class Thresholds(Limits, of=FILE):
-    """Limits above which an unchanged select-total counts as a fault."""
+    """Limits from which an unchanged select-total counts as a fault."""
 
     suspect_frozen_seconds: float
     confirm_frozen_seconds: float
@@ -92,8 +91,8 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     dead, thrown = died(window)
     dumped = [*dead, *deadlocked(window), *dumped]
     facts = [fact for fact, _ in dumped] + measured
-    # Without other facts the log shows only back-pressure. But if the client pushes its metrics, a stuck thread ends
-    # them, so the log is the only evidence.
+    # Back-pressure alone also writes such lines. But a client that pushes stops pushing when its thread is stuck, so
+    # that only its log is left.
     if any(fact.kind == "metric" or fact.direct for fact in facts):
         facts += _logged(window)
     sent = _sent_inside(window)
@@ -129,20 +128,20 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 
 
 def _overdue_after(window: ClientWindow, limits: Thresholds) -> float:
-    """Return the seconds after which an I/O thread that has not returned to its selector counts as stuck for ever."""
+    """Return after how many seconds outside the selector an I/O thread counts as stuck for ever."""
     timeout_ms = option(window, "request.timeout.ms")
     timeout = limits.assumed_request_timeout_seconds if timeout_ms is None else timeout_ms / 1000
     return max(limits.min_overdue_seconds, timeout * limits.timeout_margin)
 
 
-# -- conditions on the metrics of any number of windows --------------------------------------------------------------
+# -- conditions on metrics, for many windows at once ------------------------------------------------------------------
 
 
 class Frozen(NamedTuple):
-    """Runs in which `select-total` did not change, although the I/O thread should have returned to its selector.
+    """Stretches in which `select-total` did not change, although the I/O thread should have used its selector.
 
-    filling     True if the buffer filled during the run
-    overdue     True if work waited longer than request.timeout.ms allows, from row `busy_from` to the end of the run
+    filling     True if the buffer filled meanwhile
+    overdue     True if work waited longer than request.timeout.ms, from row `busy_from` to the end of the stretch
     timeout     request.timeout.ms in seconds, NaN if unknown
     """
 
@@ -155,12 +154,12 @@ class Frozen(NamedTuple):
 
 @per_windows
 def _still(w: Windows) -> Runs:
-    """Return the runs of samples with an unchanged `select-total`; `blind` and `suspects` use them."""
+    """Return the stretches of samples with an unchanged `select-total`; `blind` and `suspects` use them."""
     return w.still("select-total")
 
 
 def frozen(w: Windows, limits: Thresholds) -> Frozen:
-    """Return direct evidence: select-total is unchanged while the buffer fills, or while work waits too long."""
+    """Return direct evidence: select-total does not change while the buffer fills, or while work waits too long."""
     runs = _still(w)
     free, busy, idle = _while_counted(w)
     lo, hi = runs.first, runs.last + 1
@@ -180,7 +179,7 @@ def frozen(w: Windows, limits: Thresholds) -> Frozen:
 
 @per_rows
 def _while_counted(w: Windows) -> tuple[Column, Column, Column]:
-    """Return three columns for samples with `select-total`: free bytes of the buffer, work waits, no work waits."""
+    """Return three columns, for samples with `select-total`: free bytes of the buffer, work waits, no work waits."""
     counted, works = ~np.isnan(w.col("select-total")), _work_waits(w)
     return (
         Column(np.where(counted, w.col("buffer-available-bytes"), np.nan)),
@@ -195,9 +194,9 @@ def _work_waits(w: Windows) -> Bools:
 
 
 def without_rate(w: Windows, limits: Thresholds) -> tuple[Runs, Column]:
-    """Return runs of `select-rate` 0 with work waiting, for clients without `select-total`, and the times of the rows.
+    """Return stretches with `select-rate` 0 while work waits, for clients without `select-total`, and the rows' times.
 
-    Rates average over the past, so the I/O ratios must be 0 too.
+    Rates average over the past, so the I/O ratios must be 0 as well.
     """
     uncounted = np.flatnonzero(~w.reported("select-total"))
     runs = w.at(uncounted).still("select-rate")
@@ -223,10 +222,9 @@ def unserved(w: Windows, limits: Thresholds) -> Bools:
 
 @per_windows
 def inside(w: Windows) -> Floats:
-    """Return how long (s) a callback has run at the last sample, by the client's own clock, while records wait.
+    """Return how long (s) a callback has been running at the last sample; NaN if none is known to run.
 
-    NaN if no callback is known to run. The time of a running callback grows with the clock, and no record is
-    acknowledged meanwhile.
+    The time of a running callback grows with the clock, and the client acknowledges no record meanwhile.
     """
     seconds, some = np.full(len(w), np.nan), np.flatnonzero(w.samples > 1)
     last = w.last_row[some]
@@ -238,7 +236,7 @@ def inside(w: Windows) -> Floats:
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """True if any of these conditions holds."""
+    """True if metrics alone make the judge suspect or confirm this mode."""
     suspected = unserved(w, thresholds) | (inside(w) >= thresholds.suspect_inside_seconds)
     suspected |= flagged(w, frozen(w, thresholds).runs.window)
     if not w.reported("select-total").all():
@@ -247,7 +245,7 @@ def suspects(w: Windows, thresholds: Thresholds) -> Bools:
 
 
 def _at_end(w: Windows, limits: Thresholds) -> Runs:
-    """Return runs of an unchanged `select-total` that reach the last sample, work waiting longer than linger.ms."""
+    """Return stretches of unchanged `select-total` up to the last sample in which work waits longer than linger.ms."""
     runs = _still(w)
     runs = runs.at((runs.last == w.last_row[runs.window]) & _work_waits(w)[runs.last])
     linger = np.nan_to_num(w.option("linger.ms", runs.window)) / 1000
@@ -259,7 +257,7 @@ BLIND_BUFFER = "the client does not report how full its buffer is"
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
-    """Return why metrics cannot decide (selects or buffer are unknown), '' if they can."""
+    """Return why metrics cannot decide, '' if they can. They cannot without selects or without the buffer."""
     selector = w.reported("select-total") | w.reported("select-rate") | w.reported("reply-queue")
     load = w.reported(used_ratios(w)) | w.reported("waiting-threads")
     return first_reason(len(w), (BLIND_SELECTOR, ~selector), (BLIND_BUFFER, ~load))
@@ -268,7 +266,7 @@ def blind(w: Windows, thresholds: Thresholds) -> Texts:
 GATE = Gate(blind, suspects)
 
 
-# -- the same conditions in words for people ------------------------------------------------------------------------
+# -- the same conditions, as sentences for people --------------------------------------------------------------------
 
 
 def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
@@ -290,7 +288,7 @@ def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
 
 
 def _stopped(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Return facts that point to a running callback, but have lasted too short a time for a suspicion."""
+    """Return facts that point to a running callback but have not lasted long enough for a suspicion."""
     facts = []
     for first, last in zip((runs := _at_end(w, limits)).first, runs.last, strict=True):
         unchanged = run(window, "select-total", first, last)
@@ -332,7 +330,7 @@ def _rises_again(window: ClientWindow, last: int) -> bool:
 
 
 def _held_for(w: Windows, window: ClientWindow, limits: Thresholds) -> float | None:
-    """Return the longest time (s) for which a callback held the I/O thread before it returned; None if none did."""
+    """Return the longest time (s) for which a callback held the I/O thread and then returned; None if none did."""
     runs = frozen(w, limits).runs
     return round(float(runs.seconds.max()), 1) if len(runs) and _rises_again(window, runs.last[-1]) else None
 
@@ -364,7 +362,7 @@ def _logged(window: ClientWindow) -> list[Fact]:
 
 
 def _refused(window: ClientWindow, limits: Thresholds) -> list[Fact]:
-    """Return facts on flush() in a callback, which clients since 4.1 refuse: nothing is stuck or flushed."""
+    """Return facts on calls of flush() in a callback, which clients since 4.1 refuse."""
     lines = events(window, FLUSH_REFUSED)
     times = sum(line.repeats for line in lines)
     if not lines or times < limits.min_refused_lines:
@@ -377,7 +375,7 @@ def _refused(window: ClientWindow, limits: Thresholds) -> list[Fact]:
 
 
 def _sent_inside(window: ClientWindow) -> list[Fact]:
-    """Return facts on a send() that waited for metadata on the I/O thread, which shows that a callback called it."""
+    """Return facts on a send() that waited for metadata on the I/O thread, so a callback called it."""
     lines = [event for event in events(window, METADATA_WAITED) if on_io_thread(event)]
     if not lines:
         return []
@@ -391,7 +389,7 @@ def _sentence(text: str) -> str:
 
 
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
-    """True if select-total rises over two samples, and the newest dump finds the I/O thread outside callbacks."""
+    """True if select-total rises over two samples and the newest dump shows the I/O thread outside callbacks."""
     selects = values(window, "select-total") or values(window, "record-ack-total")
     rates = values(window, "select-rate")
     moves = len(selects) > 2 and selects[-3] < selects[-2] < selects[-1]
@@ -401,10 +399,7 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
 
 
 def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
-    """Judge a librdkafka client without data.
-
-    Such a client reports in poll(), so it is suspected while its process lives.
-    """
+    """Judge a librdkafka client that sends no more samples. While its process lives, it may have stopped polling."""
     if window.departed_ms is None:
         return None
     if pushes(window) and not reports_in_poll(window.client.library):
@@ -427,9 +422,9 @@ def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
 
 
 def _pushes_no_more(window: ClientWindow, departed_ms: int) -> Verdict | None:
-    """Judge a client that stops pushing without a close(), by its last samples and later signs of its process.
+    """Judge a client that stopped pushing without close(), by its last samples and later data of its process.
 
-    The client pushes on its I/O thread, so a stuck thread also ends its pushes.
+    A client pushes on its I/O thread, so a stuck thread also ends its pushes.
     """
     before, last = window.readings[-2:] if window.readings[1:] else (window.readings[-1], window.readings[-1])
     if last.get(CLOSES) or events(window, CLOSING, CLOSED_PRODUCER, DIED):
@@ -458,17 +453,16 @@ SILENT = (
 )
 
 
-#: A dump is worth its cost from this used share of the buffer on; for clients without select-total (before 1.0) from
-#: half-full on.
+#: A dump is worth its cost from this used share of the buffer on: with select-total, and without it (before 1.0).
 FULL_RATIO, HALF_FULL_RATIO = 0.8, 0.5
 
 
-#: Reason for a failed send(), the exception that people attach most often.
+#: The reason for a failed send() in the exception that people attach most often.
 FULL = "send() found no room in the buffer; no metric or dump shows whether the I/O thread is stuck or brokers are slow"
 
 
 def doubt(look: Look) -> str:
-    """Return why the mode cannot be ruled out, '' if metrics or two dumps with the I/O thread at work do so."""
+    """Return why metrics, or two dumps with the I/O thread at work, do not rule the mode out; '' if they do."""
     if look.measured:
         return ""
     dumps, what = io_thread(look.window)
@@ -476,7 +470,7 @@ def doubt(look: Look) -> str:
 
 
 def worth_a_dump(readings: TwoReadings, thresholds: Thresholds) -> Iterator[str]:
-    """Yield reasons for a dump: select-total is unchanged with work waiting, threads wait, or the buffer fills."""
+    """Yield reasons for a dump: select-total stands still while work waits, threads wait, or the buffer fills."""
     metrics, used = readings.now.metrics, readings.used_bytes
     threads = metrics.get("waiting-threads", 0.0)
     if (used > 0 or threads > 0) and readings.risen("select-total") == 0:

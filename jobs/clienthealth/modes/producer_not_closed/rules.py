@@ -22,21 +22,22 @@ PRODUCER_CONFIG = FILE.reads("self-descriptions.producer-config")
 CLOSING = FILE.reads("closing")
 CLOSED = FILE.reads("closed")
 FORCED = FILE.reads("forced")
-#: Logged by a close() inside a callback, which does not wait: it drops all records behind the current one.
+#: The log event of a close() inside a callback. Such a close() does not wait, and drops all records after the current
+#: one.
 CLOSED_INSIDE = FILE.reads("producer-callback-deadlock.closed-inside")
 ABORTED = FILE.reads("aborted")
 TERMINATING = FILE.reads("terminating")
 UNCLOSED = FILE.reads("unclosed")
 DIED = FILE.reads("died")
 
-#: Libraries that close producers at exit without a log line, because their logger prints nothing by then.
+#: Libraries that close producers at exit without a log line, because their logger no longer prints then.
 CLOSES_UNLOGGED = ("kafka-python",)
 #: From this version on, log lines of the Java client begin with the client id.
 NAMED_SINCE = (1,)
 
 
 class Thresholds(Limits, of=FILE):
-    """Limits above which undelivered records are more than a producer under load always has in flight."""
+    """Limits above which undelivered records are a fault; a producer under load always has some in flight."""
 
     confirm_bytes: int
     confirm_ratio: float
@@ -46,7 +47,7 @@ class Thresholds(Limits, of=FILE):
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """The undelivered records at the last sample before the client began to close. None: not reported."""
+    """The undelivered records at the last sample before close() began. None: not reported."""
 
     reading: Reading | None = None
     bytes: float | None = None
@@ -70,7 +71,10 @@ class _Pending:
         return by_bytes or (self.records or 0) >= limits.confirm_records
 
     def loss(self) -> dict[str, Any]:
-        """Return the minimum and maximum loss. The minimum is 0, because all may be delivered after the last sample."""
+        """Return minimum and maximum of the lost records and bytes.
+
+        The minimum is 0: all may have been delivered later.
+        """
         most = {"lost_bytes": self.bytes, "lost_records": self.records}
         return {name: [0, round(value)] for name, value in most.items() if value is not None}
 
@@ -87,7 +91,7 @@ class _Pending:
 
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
-    """Judge by the rules in `background` of mode.toml. Without `departed_ms` the client still exists: unknown."""
+    """Judge by the rules in `background` of mode.toml. The verdict is unknown while the client still reports."""
     terminating, died = events(window, TERMINATING), events(window, DIED)
     if window.departed_ms is None:
         return Verdict(ID, "unknown", reason="the client still reports")
@@ -98,7 +102,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     if window.alive and reports_only_in_poll(window):
         return Verdict(ID, "unknown", reason=BESIDE)
     pending = _pending(window)
-    # A line on dropped records proves more than a line on a forced close.
+    # Prefer a line on dropped records to a line on a forced close, because it proves more.
     forced = next(iter(events(window, ABORTED) or events(window, FORCED)), None)
     waited = forced is not None and (forced in ABORTED or _waited(window))
     inside = events(window, CLOSED_INSIDE)
@@ -123,13 +127,19 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 
 
 def explicable(verdict: Verdict) -> bool:
-    """True if a mode that kept records in the buffer may explain the loss; no mode explains a missing close()."""
+    """True if another mode may explain the loss, because it kept records in the buffer.
+
+    Nothing explains a missing close().
+    """
     unclosed = verdict.detail.get("cause") == "exit-without-close"
     return verdict.unhealthy and not (unclosed and any(fact.kind == "log" for fact in verdict.evidence))
 
 
 def _closing_at_the_end(pending: _Pending) -> Verdict:
-    """Return the verdict on a last push with `terminating`, which close() sends before it delivers the rest."""
+    """Return the verdict on a last push with `terminating`.
+
+    The client sends this push in close(), before it delivers the rest.
+    """
     if not pending.known:
         return Verdict(ID, "unknown", reason=f"its last push announced a close, and {BLIND}")
     if pending.none_left:
@@ -140,7 +150,7 @@ def _closing_at_the_end(pending: _Pending) -> Verdict:
 def _begun(window: ClientWindow, pending: _Pending, limits: Thresholds) -> Verdict:
     """Judge a close() that waits for records.
 
-    It is a fault only if it had not returned at the process's last sign of life.
+    It is a fault only if the process still lived and close() had not returned.
     """
     cause = {"cause": "killed", **pending.loss()}
     if events(window, CLOSED):
@@ -162,7 +172,7 @@ def _begun(window: ClientWindow, pending: _Pending, limits: Thresholds) -> Verdi
 def _missed(
     window: ClientWindow, pending: _Pending, forced: LogEvent | None, unclosed: list[Fact], limits: Thresholds
 ) -> Verdict:
-    """Judge a client that ended with undelivered records, without a close() that waited for them."""
+    """Judge a client that ended with undelivered records because no close() waited for them."""
     nameless = (version(window) or NAMED_SINCE) < NAMED_SINCE
     is_logged = bool(events(window, STARTED, PRODUCER_CONFIG, CLOSING, CLOSED, FORCED, ABORTED)) and not nameless
     died, pushed, large = events(window, DIED), pushes(window), pending.large(limits)
@@ -190,7 +200,7 @@ def _missed(
 
 
 def _may_live_on(window: ClientWindow) -> bool:
-    """True if the client may live although its pushes stopped: its version is old, or it is too busy to push."""
+    """True if the client may be alive without pushes: old versions stop pushing, and a busy client may not push."""
     if not pushes_on(window):
         return True
     sent = [reading.get("record-send-total") for reading in window.readings[-2:]]
@@ -198,7 +208,7 @@ def _may_live_on(window: ClientWindow) -> bool:
 
 
 def _pending(window: ClientWindow) -> _Pending:
-    """Return what was undelivered when the client began to close; later samples lack it after a forced close."""
+    """Return the undelivered records before close() began. After a forced close, samples no longer count them."""
     ends = events(window, CLOSING, FORCED, ABORTED) if events(window, FORCED, ABORTED) else []
     before = [reading for reading in window.readings if not ends or reading.ts_ms <= ends[0].ts_ms] or window.readings
     if not before:
@@ -212,7 +222,10 @@ def _pending(window: ClientWindow) -> _Pending:
 
 
 def _terminated(event: LogEvent) -> Verdict:
-    """Judge librdkafka's termination line; records in flight may have arrived, as all 5,895 did after flush(10 ms)."""
+    """Judge librdkafka's line on its termination.
+
+    Its records in flight may have arrived. In a recording all 5,895 did, after flush(10 ms).
+    """
     records, in_bytes = (int(event.captures.get(name, 0)) for name in ("records", "bytes"))
     left = count_of(float(records), "record")
     text = f"librdkafka logged that the producer ended with {left} still in its queue or in flight"
@@ -221,7 +234,7 @@ def _terminated(event: LogEvent) -> Verdict:
 
 
 def _waited(window: ClientWindow) -> bool:
-    """True if a forced close waited before it gave up. With a time limit of 0 the client logs a forced close anyway."""
+    """True if a forced close waited before it gave up. The client also logs a forced close that had no time to wait."""
     limits = [e.captures.get("timeout") for e in events(window, FORCED, CLOSING)]
     return any(limit is not None and float(limit.rstrip(".") or 0) > 0 for limit in limits)
 
@@ -269,7 +282,7 @@ UNREAD = (
 
 
 def doubt(look: Look) -> str:
-    """Return why the mode cannot be ruled out (a close began and no data shows its end), else ''."""
+    """Return why the mode cannot be ruled out, '' if it can. It cannot if a close() began and no data shows its end."""
     if not look.measured and look.window.logs and look.window.logs[-1] in CLOSING:
         return "the producer's close() had begun, and the records end before it completed"
     return ""

@@ -52,12 +52,12 @@ TLS = FILE.reads("also-seen.tls")
 PRODUCER_CONFIG = FILE.reads("self-descriptions.producer-config")
 
 DENIED, LEADERLESS = "TOPIC_AUTHORIZATION_FAILED", "LEADER_NOT_AVAILABLE"
-#: A thread that two dumps at least this far apart (s) find waiting was not just passing by.
+#: A thread that two dumps at least this far apart (s) show waiting was not there by chance.
 STAYS_SECONDS = 9.0
 
 
 class Thresholds(Limits, of=FILE):
-    """Limits above which a wait for metadata counts as a fault."""
+    """Limits from which a wait for metadata counts as a fault."""
 
     min_wait_ms: int
     confirm_blocked_seconds: float
@@ -72,7 +72,7 @@ class Thresholds(Limits, of=FILE):
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     """Judge by the rules in `background` of mode.toml."""
     w = window.table
-    # Sends in callbacks are judged by producer-callback-deadlock.
+    # The mode producer-callback-deadlock judges sends in callbacks.
     failed = [event for event in failures(window, METADATA_WAITED) if not on_io_thread(event)]
     waits = _waits(window, w, thresholds)
     topics = _missing_topics(window, thresholds)
@@ -96,7 +96,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
         "longest_block_seconds": longest,
         "failed_sends": number_of(sends_logged, sends_counted),
     }
-    # A dump that shows the client at work and no waiting caller decides; metrics are then not needed.
+    # A dump that shows the client at work and no waiting caller is enough; metrics are then not needed.
     otherwise = None if facts or any(network_threads(window)) else GATE.reason(w, thresholds)
     return with_counts(
         conclude(ID, facts, detail, otherwise, _doubts(window, thresholds, sends, topics)),
@@ -106,10 +106,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 
 
 def _sends(failures: list[LogEvent]) -> Happened:
-    """Return when sends failed, by the log.
-
-    Lines of one failure count once: a thread must wait before it can fail again.
-    """
+    """Return when sends failed, by the log. Several lines of one failure count once."""
     happened: list[tuple[int, float]] = []
     last: dict[str, int] = {}
     for event in failures:
@@ -120,9 +117,9 @@ def _sends(failures: list[LogEvent]) -> Happened:
 
 
 def _sends_counted(window: ClientWindow, w: Windows) -> Happened:
-    """Return when the client's counter shows failed sends.
+    """Return when sends failed, by the client's counter.
 
-    Returns nothing if the buffer holds or the client sent records: other records may then have failed.
+    Returns nothing if the buffer has records or the client sent some: other records may then have failed.
     """
     failed = increases(window, "record-error-total")
     if not failed or not w.reported("record-send-total")[0] or w.max(_used(w))[0] > 0:
@@ -132,12 +129,11 @@ def _sends_counted(window: ClientWindow, w: Windows) -> Happened:
 
 
 def _waits(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Held]:
-    """Return the callers that dumps find waiting for metadata of this client; none while this client was sending.
+    """Return the callers that dumps find waiting for this client's metadata; none while this client was sending.
 
-    While this client sends, callers wait for another producer or topic. But if the process has no other producer,
-    threads that dumps far apart find waiting count anyway. A dump does not show which of several producers a caller
-    waits for; if no sample or line shows it, the callers belong to the process. Callers that a later dump does not find
-    have continued.
+    While it sends, callers wait for another producer or topic. But if the process has no other producer, threads that
+    dumps far apart find waiting count anyway. A dump does not show for which of several producers a caller waits. If no
+    sample or line shows it, the callers belong to the process. Callers that a later dump does not find have continued.
     """
     dumps: list[ThreadDump] = []
     for dump in (*window.earlier_dumps, *window.dumps):
@@ -158,7 +154,7 @@ def _waits(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Held]:
 
 
 def _is_marked(window: ClientWindow, w: Windows) -> bool:
-    """True if callers in a dump can be this client's: it has no name, counts its sends, or has lines of its own."""
+    """True if waiting callers can be this client's: it has no name, counts its sends, or has its own log lines."""
     own = events(window, METADATA_WAITED, TOPIC_ERRORS, AUTHENTICATION, TLS)
     marked = not window.client.client_id or any(event.client_id == window.client.client_id for event in own)
     return marked or bool(w.reported("record-send-total")[0])
@@ -169,9 +165,9 @@ def _is_waiting(thread: Thread) -> bool:
 
 
 def _idle(window: ClientWindow, w: Windows, ts_ms: int, seconds: float) -> bool:
-    """True if nothing was sent from the moment on, and for `seconds` in all.
+    """True if nothing was sent after this moment, for at least `seconds` in all.
 
-    If metrics do not show it, the client counts as idle unless it began less than `seconds` before.
+    Without metrics to show it, the client counts as idle unless it started less than `seconds` before.
     """
     sent_totals = reported((*window.earlier_readings, *window.readings), "record-send-total")
     if w.rose("record-error-total")[0]:
@@ -185,7 +181,7 @@ def _idle(window: ClientWindow, w: Windows, ts_ms: int, seconds: float) -> bool:
 
 
 def _is_starting(window: ClientWindow, ts_ms: int, seconds: float) -> bool:
-    """True if the client logged its options less than `seconds` before: the first send() waits for metadata as well."""
+    """True if the client logged its options less than `seconds` before: the first send() always waits for metadata."""
     logs = (*window.earlier_logs, *window.logs)
     return any(0 <= ts_ms - event.ts_ms < 1000 * seconds for event in logs if event in PRODUCER_CONFIG)
 
@@ -193,8 +189,8 @@ def _is_starting(window: ClientWindow, ts_ms: int, seconds: float) -> bool:
 def _doubts(window: ClientWindow, limits: Thresholds, sends: bool, topics: dict[str, list[LogEvent]]) -> list[Fact]:
     """Return signs that prove nothing.
 
-    They are a waiting caller that may be another producer's or in its first send(), and brokers' answers that a topic
-    does not exist while nothing shows that a caller waits for it.
+    A waiting caller may use another producer or be in its first send(). Brokers may answer that a topic does not exist
+    while no caller waits for it.
     """
     waiting = [(dump, thread) for dump in window.dumps for thread in dump.threads if _is_waiting(thread)]
     for dump, thread in reversed(waiting):
@@ -218,7 +214,7 @@ ANY_PRODUCER = "and nothing shows on which of the producers of the process"
 
 
 def _error(event: LogEvent) -> str:
-    """Return the brokers' answer in a log line; the default is for kafka-python and aiokafka, which log none."""
+    """Return the brokers' answer in a log line. The lines of kafka-python and aiokafka have none and get a default."""
     return event.captures.get("error", "UNKNOWN_TOPIC_OR_PARTITION")
 
 
@@ -238,10 +234,10 @@ def _logged(failures: list[LogEvent], limits: Thresholds) -> list[Fact]:
 
 
 def _same_call(window: ClientWindow, failures: list[LogEvent], waits: list[Held]) -> bool | None:
-    """True if the callers in dumps waited in one call all the time; None if failed calls are not counted.
+    """True if each caller in the dumps waited in a single call; None if failed calls are not counted.
 
-    If as many sends failed between two dumps as there are callers, each caller may have been in another call: a client
-    without access to its topic waits a few seconds in every send, so every dump finds it waiting.
+    If as many sends failed between two dumps as there are callers, each may have been in another call: without access
+    to its topic a client waits a few seconds in every send, so every dump finds it waiting.
     """
     if not waits:
         return None
@@ -270,7 +266,7 @@ def _dumped(waits: list[Held], same_call: bool | None, limits: Thresholds) -> li
 
 
 def _missing_topics(window: ClientWindow, limits: Thresholds) -> dict[str, list[LogEvent]]:
-    """Return topics that brokers keep refusing, except with LEADER_NOT_AVAILABLE, which means an outage."""
+    """Return the topics that brokers keep refusing. LEADER_NOT_AVAILABLE is left out, because it means an outage."""
     by_topic = grouped(_refusals(window), lambda event: event.captures.get("topic", ""))
     return {
         topic: lines
@@ -284,9 +280,9 @@ def _refusals(window: ClientWindow) -> list[LogEvent]:
 
 
 def _attempts(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Return facts on repeated failed attempts to connect, if its counters show no send since the client's start.
+    """Return facts on repeated failures to connect, if the client has sent nothing since its start.
 
-    A client that has sent before has its metadata; its outage is judged by delivery-stalled.
+    A client that has sent before has its metadata; delivery-stalled judges its outage.
     """
     rejected = events(window, AUTHENTICATION, TLS)
     bootstraps = [e for e in events(window, UNREACHABLE, CONNECTION_FAILED) if e.captures.get("node", "-")[:1] == "-"]
@@ -302,14 +298,14 @@ def _attempts(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
     return []
 
 
-# -- conditions on the metrics of any number of windows --------------------------------------------------------------
+# -- conditions on metrics, for many windows at once ------------------------------------------------------------------
 
-#: The state of the metadata that explains, by metrics, why sends fail; 0 if none does.
+#: Metrics show of the metadata: NEVER received, RENEWED in vain, client DISCONNECTED; 0: nothing of these.
 NEVER, RENEWED, DISCONNECTED = 1, 2, 3
 
 
 def unsent(w: Windows) -> Windows:
-    """Cut each window to the part from the sample on from which `record-send-total` rises no more."""
+    """Cut each window to its part since `record-send-total` last rose."""
     runs = w.still("record-send-total")
     last = w.column("record-send-total").last_row(w.lo, w.hi)
     runs = runs.at(runs.last == last[runs.window])
@@ -329,8 +325,7 @@ def sent_any(w: Windows) -> Bools:
 def failing(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
     """Return why sends fail (NEVER, RENEWED, DISCONNECTED) while none succeeds and the buffer has room, else 0.
 
-    Only samples with failed sends since the last successful send count: the buffer's content does not change, and no
-    thread waits for room.
+    Only samples after the last success count, while the buffer's content is unchanged and no thread waits for room.
     """
     why_failing = np.zeros(len(w), np.int8)
     some = np.flatnonzero(w.grown("record-error-total") >= limits.min_failed_sends)
@@ -342,15 +337,14 @@ def failing(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
         counts = since.column("record-error-total")
         lasted = since.ts[counts.last_row(since.lo, since.hi)] - since.ts[counts.first_row(since.lo, since.hi)]
         why = _metadata(since, limits)
-        # A send without metadata leaves nothing in the buffer. Records in the buffer wait for their broker, see
-        # delivery-stalled.
+        # A send without metadata leaves nothing in the buffer. Buffered records wait for a broker (delivery-stalled).
         why[(since.max(_used(since)) > 0) | (lasted < 1000 * limits.min_unsent_seconds)] = 0
         why_failing[some] = np.where(_buffer_unchanged(since), why, 0)
     return why_failing
 
 
 def _while_counted(w: Windows, values: Floats) -> Column:
-    """Return values with NaN in rows that do not count failed sends."""
+    """Return values, with NaN in rows that do not count failed sends."""
     return Column(np.where(np.isnan(w.col("record-error-total")), np.nan, values))
 
 
@@ -378,7 +372,7 @@ def _metadata(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """True if sends fail while none succeeds."""
+    """True if sends fail and none succeeds."""
     return failing(w, thresholds) > 0
 
 
@@ -390,7 +384,7 @@ BLIND_METADATA = "nothing was sent, the client has no metadata yet, and neither 
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
-    """Return why metrics cannot decide (nothing was sent, for an unknown reason), '' if they can."""
+    """Return why metrics cannot decide, '' if they can. They cannot if nothing was sent for an unknown reason."""
     silent = ~sent_any(w)
     unlogged = silent.copy()
     unlogged[silent] = ~w.has_log_data(np.flatnonzero(silent))
@@ -410,7 +404,7 @@ def _young(age: Floats) -> Column:
 GATE = Gate(blind, suspects)
 
 
-# -- the same conditions in words for people ------------------------------------------------------------------------
+# -- the same conditions, as sentences for people --------------------------------------------------------------------
 
 
 def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
@@ -438,7 +432,7 @@ def _metadata_words(why: int, ages: list[float]) -> str:
 def _cause(
     window: ClientWindow, failures: list[LogEvent], topics: dict[str, list[LogEvent]]
 ) -> tuple[str, dict[str, str]]:
-    """Return why metadata does not come, with the topic or the address to look at."""
+    """Return why metadata does not come, with the topic or the address to examine."""
     of_partition = [e for e in failures if "partition" in e.captures]
     if of_partition:
         captures = of_partition[-1].captures
@@ -466,7 +460,7 @@ def _cause(
 
 
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
-    """True if sends succeed, and no line of the window shows a waiting send or an unknown topic."""
+    """True if sends succeed and no line of the window reports a waiting send or an unknown topic."""
     sends = window.table.rose("record-send-total")[0]
     return bool(sends) and not events(window, METADATA_WAITED, TOPIC_ERRORS)
 
@@ -474,7 +468,7 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
 def doubt(look: Look) -> str:
     """Return why the mode cannot be ruled out, '' if it can.
 
-    Metrics rule it out, and so do two dumps with the I/O thread at work and no waiting caller.
+    Metrics rule it out, and so do two dumps that show the I/O thread at work and no waiting caller.
     """
     if look.measured:
         return ""
@@ -483,7 +477,7 @@ def doubt(look: Look) -> str:
 
 
 def worth_a_dump(readings: TwoReadings, thresholds: Thresholds) -> Iterator[str]:
-    """Yield reasons to take a dump: metadata never arrived, or records fail."""
+    """Yield reasons for a dump: metadata never arrived, or records fail."""
     before, now = readings.before, readings.now
     if before and min(reading.metrics.get("metadata-age", 0.0) for reading in (before, now)) > NEVER_SECONDS:
         yield "it never received metadata of the cluster"
