@@ -1,4 +1,4 @@
-"""The judgement of clients, in plain Python.
+"""Judge clients, in plain Python.
 
-The input is one batch of one bucket (a fixed share of all processes); the output is verdicts, incidents and minutes.
+The input is one batch of one bucket (a fixed share of all processes). The output is verdicts, incidents and minutes.
 """

@@ -1,9 +1,9 @@
 """THE list of adjustments: everything that changes a verdict after its mode's judge has returned it, in order.
 
-A judge sees one window of one client. Other knowledge (the client's start, its open incidents, other failures, unread
-input) may change the verdict, and only an entry of `ADJUSTMENTS` does that. The monitor, `watch` and `diagnose` call
-the same list, and each passes the knowledge that it has. An adjustment without its input changes nothing. A verdict
-names the adjustments that changed it (`Verdict.adjusted`).
+A judge sees only one window of one client. Other knowledge may change the verdict: the client's start, its open
+incidents, other failures, unread input. Only entries of `ADJUSTMENTS` make such changes. The monitor, `watch` and
+`diagnose` call the same list, and each passes the knowledge that it has. An adjustment without its input changes
+nothing. A verdict names the adjustments that changed it (`Verdict.adjusted`).
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from clienthealth.modes.circumstances import CIRCUMSTANCES
 from clienthealth.modes.facts import Confusion
 
 #: When an adjustment applies. "window": to the verdict on one window. "moment": to all verdicts on a client at one
-#: moment, merged over overlapping windows. "shown": to the verdicts that people see, after they were entered into the
-#: incidents.
+#: moment, merged over overlapping windows. "shown": to the verdicts that people see, after the incidents have been
+#: updated.
 Stage = Literal["window", "moment", "shown"]
 
 
 @dataclass(frozen=True, slots=True)
 class Reporting:
-    """How a client reports (ms): its interval, time of its newest sample (own clock), and age of that sample."""
+    """How a client reports (ms): its interval, its newest sample's time by its own clock, and that sample's age."""
 
     every_ms: int
     last_ms: int
@@ -49,7 +49,7 @@ class Attached:
     unread   why evidence that may be about the client could not be read; '' if all was read
     untimed  names of inputs with lines without any time
     undated  names of inputs with lines without a time of their own
-    pasted   names of inputs that a person copied in part; their end is where that person stopped reading
+    pasted   names of inputs from which a person copied a part, so that their end is no end of the log
     """
 
     look: Look
@@ -63,12 +63,12 @@ class Attached:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Context:
-    """The knowledge that adjustments use beside the verdict itself. A field that has its default is unknown.
+    """Knowledge that adjustments use beside the verdict itself. A field with its default value is unknown.
 
     mode, window  the mode and the window that were judged, with the thresholds in force
     starts        when the client was started according to its log (epoch ms)
     contradicted  ids of log patterns with lines that the client's own samples contradict
-    reporting     how the client reports; None if it does not, or so seldom that waiting for a sample takes too long
+    reporting     how the client reports; None if it does not report, or too rarely to wait for its next sample
     incidents     verdicts of the client's open incidents, by mode
     all_silent    True if no client at all reports
     attached      only for `diagnose` and `watch`
@@ -90,7 +90,7 @@ Change = Callable[[Verdict, Context], Verdict]
 
 
 def adjust(stage: Stage, verdicts: Sequence[Verdict], context: Context) -> list[Verdict]:
-    """Apply the adjustments of a stage in order. Each one is applied to all verdicts before the next one."""
+    """Apply the adjustments of a stage in order. Each one is applied to all verdicts before the next one starts."""
     adjusted = list(verdicts)
     if stage == "shown":
         known = {verdict.mode for verdict in adjusted}
@@ -108,7 +108,9 @@ class Adjustment:
     """One entry of the list of adjustments.
 
     change  the function (verdict, context) → verdict; it returns the same object if it changes nothing
-    why     what would be wrong without the adjustment; the function's docstring states why it has its place in the list
+    why     what would be wrong without the adjustment
+
+    The function's docstring states why the adjustment is at this place in the list.
     """
 
     name: str
@@ -118,11 +120,11 @@ class Adjustment:
 
     @property
     def place(self) -> str:
-        """Why the adjustment has its place in the list."""
+        """Why the adjustment is at this place in the list."""
         return self.change.__doc__ or ""
 
     def apply(self, verdict: Verdict, context: Context) -> Verdict:
-        """Return the adjusted verdict. It names this adjustment if its status, onset or reason changed."""
+        """Return the adjusted verdict. It names this adjustment if status, onset or reason changed."""
         after = self.change(verdict, context)
         if (after.status, after.since_ms, after.reason) == (verdict.status, verdict.since_ms, verdict.reason):
             return after
@@ -133,7 +135,7 @@ ADJUSTMENTS: list[Adjustment] = []
 
 
 def _adjustment(stage: Stage, why: str) -> Callable[[Change], Change]:
-    """Return a decorator that adds a function to the list. Adjustments apply in the order of this file."""
+    """Return a decorator that adds a function to the list. The order in this file is the order of adjustments."""
 
     def entered(change: Change) -> Change:
         ADJUSTMENTS.append(Adjustment(change.__name__.strip("_").replace("_", "-"), stage, change, why))
@@ -150,31 +152,32 @@ REFUTED = (
     "of another client, or of something that is not counted"
 )
 AWAITING_METRICS = "log lines report this failure; the client's next metrics will confirm or contradict them"
-#: How evidence rules out an innocent explanation of a failure (a confusion), by the kind of the evidence.
+#: How evidence excludes an innocent explanation, by the kind of the evidence.
 BY_EVIDENCE: Mapping[EvidenceKind, str] = {
     "metric": "by its metrics",
     "log": "by its log",
     "thread-dump": "by a thread dump",
     "absence": "by its silence",
 }
-#: Metrics of Java clients that grow with time alone: the producer's metadata age, and the time since the last poll.
+#: Metrics of Java clients that grow as time passes: the producer's metadata age, the consumer's time since its last
+#: poll.
 _CLOCKS = {"producer": "metadata-age", "consumer": "last-poll-seconds-ago"}
 #: A running client does not report identical samples for this long (s).
 _REPEATED_SECONDS = 15.0
-#: A sample less than this (ms) from a log line neither supports nor contradicts the line, because times in lines may be
-#: whole seconds.
+#: A sample closer (ms) to a log line neither supports nor contradicts it, because the line's time may be in whole
+#: seconds.
 CLOSE_MS = 1_000
-#: Maximum time (ms) that a log line waits for the samples after it.
+#: A log line waits at most this long (ms) for the samples after it.
 LONGEST_MS = 30_000
 
 
 @per_windows
 def repeats(w: Windows) -> Bools:
-    """True for windows with identical samples, although time alone must have changed them.
+    """True for windows with identical samples, although the passing of time alone must change them.
 
-    A gateway or collector may re-send the last sample of a client that is gone. The I/O thread of a running Java client
-    counts its selects. Even if that count does not change, a producer's metadata age or a consumer's time since its
-    last poll grows.
+    A gateway or collector may keep sending the last sample of a client that is gone. In a running Java client, the I/O
+    thread counts its selects. If it does not select, a producer's metadata age or a consumer's time since its last poll
+    still grows.
     """
     clock = _CLOCKS.get(w.kind or "")
     if clock is None:
@@ -192,7 +195,7 @@ def repeats(w: Windows) -> Bools:
     "window", "A collector that re-sends the last sample of a gone client would look like a client that is stuck."
 )
 def _repeated_samples(verdict: Verdict, context: Context) -> Verdict:
-    """Runs first in its stage, because it judges the window again without samples; the others adjust that verdict."""
+    """Runs first in its stage: it judges the window again without samples, and the others adjust that verdict."""
     mode, window = context.mode, context.window
     if mode is None or window is None or mode.absence or not repeats(window.table)[0]:
         return verdict
@@ -230,7 +233,7 @@ def _alibis(verdict: Verdict, context: Context) -> Verdict:
 
 
 def _refuted(confusion: Confusion, proofs: Sequence[Proof]) -> Circumstance:
-    """Return whether facts rule out an innocent explanation, without checking whether the explanation holds."""
+    """Return whether facts exclude an innocent explanation. This does not check whether the explanation is true."""
     for proof in proofs:
         needed = proof.circumstance != "" and proof.circumstance == confusion.unless
         if needed and proof.holds:
@@ -242,7 +245,7 @@ def _refuted(confusion: Confusion, proofs: Sequence[Proof]) -> Circumstance:
 
 @_adjustment("window", "A failure cannot have begun before its client was started.")
 def _not_before_start(verdict: Verdict, context: Context) -> Verdict:
-    """Runs before verdicts are merged, because a start belongs to the windows that contain it."""
+    """Runs before verdicts are merged, because a start matters only for the windows that contain it."""
     if verdict.since_ms is None or not verdict.evidence:
         return verdict
     newest_ms = max(fact.ts_ms for fact in verdict.evidence)
@@ -254,7 +257,7 @@ def _not_before_start(verdict: Verdict, context: Context) -> Verdict:
     "window", "The client's samples contradict lines that report the failure, so the client is not proved healthy."
 )
 def _contradicted_lines(verdict: Verdict, context: Context) -> Verdict:
-    """Runs after the judge. The judge did not see the contradicted lines, so only its `ok` can be wrong."""
+    """Runs after the judge. The judge did not see the contradicted lines, so only an `ok` can be wrong."""
     lines = context.mode.lines if context.mode and context.contradicted else ()
     if verdict.status != "ok" or not any(meaning.ids & context.contradicted for meaning in lines):
         return verdict
@@ -263,13 +266,14 @@ def _contradicted_lines(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("window", "Lines alone would open an incident that the client's next sample may contradict.")
 def _await_samples(verdict: Verdict, context: Context) -> Verdict:
-    """Runs last in its stage, because it keeps only the evidence that the adjustments before it left."""
+    """Runs last in its stage, because it needs the evidence that the adjustments before it kept."""
     reporting = context.reporting
     if reporting is None or not verdict.unhealthy or verdict.mode in context.incidents:
         return verdict
     if any(fact.kind != "log" for fact in verdict.evidence):
         return verdict
-    # A fact has the time of its newest line; lines that go on would postpone the verdict again and again.
+    # Wait from a fact's first line. Its newest line is no good start, because continuing lines would delay the verdict
+    # again and again.
     shown, logs = {fact.ts_ms for fact in verdict.evidence}, context.window.logs if context.window else ()
     alike = {event.signature for event in logs if event.ts_ms in shown}
     first = min([*shown, *(event.ts_ms for event in logs if event.signature in alike)])
@@ -282,26 +286,26 @@ def _await_samples(verdict: Verdict, context: Context) -> Verdict:
 # ---- Stage "moment": all verdicts on a client at one moment ----
 
 ALL_SILENT = "no client reports: perhaps the collectors or the topic have stopped"
-#: In a recording, a failure seen at most this long (ms) before the last sample counts as lasting until the end.
+#: In a recording, a failure lasts until the end if it was last seen at most this long (ms) before the last sample.
 LASTING_MS = 90_000
 
 
 def explains(mode: str, status: Status, verdict: Verdict) -> bool:
-    """True if failure mode `mode`, found with this status, explains the verdict."""
+    """True if a failure of mode `mode` with this status explains the verdict, so that only that failure is shown."""
     if verdict.mode not in modes()[mode].explains or STATUS_ORDER.index(status) < STATUS_ORDER.index(verdict.status):
         return False
     return modes()[verdict.mode].explicable(verdict)
 
 
 def _lasts(verdict: Verdict, context: Context) -> bool:
-    """True if the failure was still seen shortly before the last sample of a recording."""
+    """True if the failure was seen shortly before a recording's last sample."""
     last_ms = context.attached.last_ms if context.attached else 0
     return max((fact.ts_ms for fact in verdict.evidence), default=0) > last_ms - LASTING_MS
 
 
 @_adjustment("moment", "If no client reports, the collectors or the topic have stopped, not each client.")
 def _all_silent(verdict: Verdict, context: Context) -> Verdict:
-    """Runs first in its stage: while no client is known to be gone, no failure needs to explain an end."""
+    """Runs first in its stage: while no client is known to be gone, no failure has to explain an end."""
     if not context.all_silent or any(fact.kind == "log" for fact in verdict.evidence):
         return verdict
     return Verdict(verdict.mode, "unknown", reason=ALL_SILENT)
@@ -317,7 +321,7 @@ def _recorded_end(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("moment", "Evidence of an end that a failure explains belongs to that failure.")
 def _evidence_of_end(verdict: Verdict, context: Context) -> Verdict:
-    """Runs before `explained`, which removes the verdict with this evidence."""
+    """Runs before `explained`, which removes the verdict that holds this evidence."""
     if context.attached is None or not verdict.unhealthy or not _lasts(verdict, context):
         return verdict
     gone = (other for other in context.verdicts if other.unhealthy and modes()[other.mode].absence)
@@ -329,7 +333,7 @@ def _evidence_of_end(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("moment", "One failure gets one verdict: the symptoms of a known failure are not a second failure.")
 def _explained(verdict: Verdict, context: Context) -> Verdict:
-    """Runs last in its stage: the incidents take in only the verdicts that it keeps."""
+    """Runs last in its stage, because the incidents take only the verdicts that it keeps."""
     if verdict.status == "unknown":
         return verdict
     present = {mode: incident.status for mode, incident in context.incidents.items()}
@@ -343,7 +347,7 @@ def _explained(verdict: Verdict, context: Context) -> Verdict:
     return Verdict(verdict.mode, "unknown", reason=f"what it shows is explained by {by}", detail=verdict.detail)
 
 
-# ---- Stage "shown": after the incidents have taken in the verdicts ----
+# ---- Stage "shown": after the incidents have been updated ----
 
 LOOKED_AT = "records wait in its buffer, but nothing shows that it ended: it was running when its metrics were read"
 
@@ -355,7 +359,7 @@ def _open_incident(verdict: Verdict, context: Context) -> Verdict:
 
 
 def _topics(verdict: Verdict, kind: str = "") -> list[str]:
-    """Return the topics of the verdict's facts that name their input record. `kind`: only facts of this kind."""
+    """Return the topics of the input records that the verdict's facts name. `kind`: only facts of this kind."""
     return [fact.source.topic for fact in verdict.evidence if fact.source is not None and kind in ("", fact.kind)]
 
 
@@ -379,7 +383,7 @@ def _stopped_looking(verdict: Verdict, context: Context) -> Verdict:
     attached, kinds = context.attached, {fact.kind for fact in verdict.evidence}
     if attached is None or not verdict.unhealthy or not modes()[verdict.mode].absence:
         return verdict
-    # Metrics that a person copied show no end: they stop when the person stops reading. A log line can show the end.
+    # Metrics that a person copied show no end: they stop where the person stopped. A log line can show an end.
     if not kinds <= {"metric", "absence"}:
         return verdict
     topics = _topics(verdict, "metric")
@@ -391,7 +395,7 @@ def _stopped_looking(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("shown", "`ok` needs evidence of health: each mode defines it, and unread evidence leaves it open.")
 def _unproven_ok(verdict: Verdict, context: Context) -> Verdict:
-    """Runs after all adjustments that decide on unhealthy verdicts."""
+    """Runs after all adjustments that change unhealthy verdicts."""
     attached = context.attached
     if attached is None or verdict.unhealthy or (verdict.status == "unknown" and verdict.reason != FEW):
         return verdict
@@ -413,8 +417,8 @@ def _undated_onset(verdict: Verdict, context: Context) -> Verdict:
     return replace(verdict, since_ms=min(dated)) if made_up else verdict
 
 
-#: `diagnose` dates a record without a time this long (ms) before all dated records, so that no dump with a time is
-#: compared with one without.
+#: `diagnose` dates records without a time this long (ms) before all others. So no dump with a time is compared with a
+#: dump without one.
 APART_MS = 10 * 86_400_000
 
 BY_NAME: Mapping[str, Adjustment] = {adjustment.name: adjustment for adjustment in ADJUSTMENTS}

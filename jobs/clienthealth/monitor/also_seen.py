@@ -1,7 +1,7 @@
 """Known issues outside the failure modes: their log lines are counted, and published with the client.
 
-The history keeps them too. A `Run` is the memory of one issue's lines of one client: a few numbers and the first line.
-So the cost depends only on the number of issues. A run is forgotten an hour after its last line.
+The history has them too. A `Run` counts the lines of one issue of one client: a few numbers and the first line. So
+memory depends only on the number of issues. A run is forgotten an hour after its last line.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED, options_logg
 
 @cache
 def _troubles() -> Mapping[str, Trouble]:
-    """Return, by log pattern, the known issue that counts its lines.
+    """Return the known issue that each log pattern shows, by the id of the pattern.
 
-    That is the issue of the pattern itself, or the issue that a failure mode's pattern names.
+    A pattern of a known issue shows that issue. A pattern of a failure mode may name an issue.
     """
     ids = {wording.id: wording.also for wording in catalogue().wordings if wording.also}
     own = {name: meaning for name, meaning in catalogue().by_id.items() if isinstance(meaning, Trouble)}
@@ -58,23 +58,23 @@ def take(state: BucketState, entries: Iterable[LogEntry]) -> None:
         state.also_seen.remember(key, run, run.last_ms)
 
 
-#: An excerpt reports issues with a lower `least` than this even if it has fewer lines of them.
+#: In an excerpt, an issue whose `least` is below this is reported even with fewer lines than `least`.
 EVERYDAY_LINES = 8
 
 
 def is_reported(run: Run, excerpt: bool = False) -> bool:
     """True if a run has enough lines to be reported.
 
-    False for an issue that another release counted and this one does not know.
+    False for an issue that an earlier release counted and this release does not know.
 
-    excerpt  True if the lines are all that a person picked from a log
+    excerpt  True if a person picked the lines from a log
     """
     trouble = BY_ID.get(run.what)
     return trouble is not None and (run.lines >= trouble.least or (excerpt and trouble.least < EVERYDAY_LINES))
 
 
 def by_process(state: BucketState, excerpt: bool = False) -> Mapping[tuple[str, str], Sequence[Run]]:
-    """Return the runs of each process that have enough lines to be reported."""
+    """Return, for each process, the runs with enough lines to be reported."""
     runs: dict[tuple[str, str], list[Run]] = defaultdict(list)
     for key, run in state.also_seen.items():
         if is_reported(run, excerpt):
@@ -85,15 +85,15 @@ def by_process(state: BucketState, excerpt: bool = False) -> Mapping[tuple[str, 
 def seen(state: BucketState, runs: Sequence[Run], client: Client, kinds: Mapping[str | None, int]) -> list[Seen]:
     """Return a client's known issues.
 
-    `runs`: those of its process. `kinds`: how many clients of each kind that process has. Lines without a client belong
-    to the only client that is possible. If several are possible, each gets them.
+    `runs`: those of its process. `kinds`: number of clients of each kind in the process. Lines without a client belong
+    to the only client that they can be about. If they can be about several, each gets them.
     """
     by_what: dict[tuple[str, bool], Seen] = {}
     for run in runs:
         if _concerns(state, run, client):
             one = _seen(run, kinds)
             if other := by_what.get((one.what, one.of_process)):
-                # The issue occurs in two runs: merge them, and keep the earlier first line.
+                # The issue occurs in two runs. Merge them, and keep the earlier first line.
                 first = min(one, other, key=lambda seen: seen.first_ms)
                 one = replace(first, lines=one.lines + other.lines, last_ms=max(one.last_ms, other.last_ms))
             by_what[one.what, one.of_process] = one
@@ -103,7 +103,7 @@ def seen(state: BucketState, runs: Sequence[Run], client: Client, kinds: Mapping
 def unattributed(
     runs_of: Mapping[tuple[str, str], Sequence[Run]], state: BucketState, clients: Sequence[Client]
 ) -> list[tuple[Client, Seen]]:
-    """Return the issues that belong to none of these clients, or that several share.
+    """Return the issues that belong to none of these clients or to several of them.
 
     Each comes with the client or process that its lines name. `runs_of`: by process, as `by_process` returns them.
     """

@@ -1,12 +1,12 @@
 """Find the client of a log line or a thread dump: by the names in it, by its time, and by contradicting samples.
 
-Processes with clients of the same name follow each other on a host, or run side by side. A line that names its
-process's instance belongs to that process, if reporting processes use such names. Otherwise its time decides: it
-belongs to the client that existed then. A line that fits several clients belongs to none of them.
+Processes with clients of the same name follow each other on a host, or run side by side. A line may name the instance
+of its process. If reporting processes use such names, the line belongs to the named process. Otherwise its time
+decides: it belongs to the client that existed then. A line that fits several clients belongs to none of them.
 
-Time and name can mislead: a shipper that reads a file again gives old lines the present time, and lines without an
-instance fit every process with the client id. So the client's counters are compared with the line. If they moved, or
-stood still, although the line implies the opposite, the line is not about that client (`contradicted`).
+Time and name can mislead. A shipper that reads a file again gives old lines the present time. A line without an
+instance fits every process with the client id. So the client's counters are compared with the line. If the counters
+contradict what the line says, the line is about another client (`contradicted`).
 """
 
 from __future__ import annotations
@@ -34,22 +34,23 @@ from clienthealth.read.logs.dumps import clients_of
 from clienthealth.read.logs.fields import KAFKA_PREFIX, PRODUCER_THREAD
 from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED, options_logged
 
-#: Dumps of a process are compared only within this time (ms), a week; a greater distance means a wrong clock.
+#: Dumps of a process are compared only within a week (ms). A greater distance means that a clock was wrong.
 COMPARED_MS = 7 * 86_400_000
-#: A dump is of the previous process if it is older than the client's first sample by more than this (ms).
+#: A dump belongs to the previous process if it is older than the client's first sample by more than this (ms).
 BEFORE_MS = 60_000
-#: An application may log an error up to this long (ms) after it received it.
+#: An application may log an error this long (ms) after it received it.
 LOGGED_MS = 30_000
-#: Samples within this time (ms) of a line are searched for maxima: these cover the last minute, or at least its newest
-#: half.
+#: Samples within this time (ms) of a line are searched for maxima. A maximum covers the last minute, or at least its
+#: newest half.
 AROUND_MS = 35_000
-#: Lower bound (s) of half the max.poll.interval.ms, for clients of which it is unknown.
+#: The application polled often enough if polls are at most half of max.poll.interval.ms apart, and always if at most
+#: this (s).
 AWAY_SECONDS = 5.0
-#: The only library with metrics that can contradict its log lines. Other libraries count differently, or log events
-#: that they do not count.
+#: Only metrics of this library can contradict its log lines. Other libraries count differently, or log events that they
+#: do not count.
 COUNTS = "java"
 
-#: Libraries that do not run in a JVM, and texts that only a JVM logs. Such a text in the log of such a library quotes
+#: Libraries that do not run in a JVM, and texts that only a JVM logs. In the log of such a library, such a text quotes
 #: another program.
 _NO_JVM = re.compile(r"rdkafka|kafka-python|aiokafka", re.ASCII)
 _OF_JVM = re.compile(
@@ -59,12 +60,12 @@ _OF_JVM = re.compile(
 )
 
 Owner = Literal["mine", "another's", "anybody's"]
-#: Returns, for the name of a metric, its times (epoch ms, in order) and values of one client.
+#: Returns the times (epoch ms, in order) and values of one client's metric with this name.
 Known = Callable[[str], tuple[Ints, Floats]]
 
 
 class WindowLog(NamedTuple):
-    """The log of a client in a window, as in `ClientWindow`: events about it, and dumps of its process."""
+    """A client's log in a window, as `ClientWindow` needs it: events about the client, dumps of its process."""
 
     logs: tuple[LogEvent, ...] = ()
     dumps: tuple[ThreadDump, ...] = ()
@@ -86,7 +87,7 @@ def _of_processes() -> frozenset[str]:
 
 
 def owner(instance: str | None, ts_ms: int, client: Client, lives: Sequence[Life], name: str | None) -> Owner:
-    """Return the owner of a line or dump that may be of `client`, by its instance and its time.
+    """Return the owner of a line or dump that may belong to `client`, by its instance and its time.
 
     `name`: the client id in the line, or None.
     """
@@ -103,10 +104,10 @@ def owner(instance: str | None, ts_ms: int, client: Client, lives: Sequence[Life
 
 
 def lifecycle_lines(state: BucketState, client: Client, alone: bool) -> list[tuple[str, LogEvent]]:
-    """Return the kept lines on beginning and end of clients of this name, each with the instance that it names.
+    """Return the kept lines on the start and end of clients with this name, each with the instance that it names.
 
-    A line without a client's name belongs to the only client of its kind in the process (`alone`). If it is about the
-    whole process, it belongs to all of them.
+    `alone`: True if the client is the only one of its kind in the process. Then lines without a client id belong to it.
+    Lines about the whole process belong to all its clients.
     """
     named = (state.lifecycle.get((*client.process, client.client_id)) if client.client_id else None) or []
     nameless = state.lifecycle.get((*client.process, "")) or []
@@ -133,7 +134,7 @@ class ProcessLog:
     """The log entries of a process in order of time, and the clients of the process.
 
     reporting  its clients that report metrics
-    former     its clients with an open incident that stopped reporting
+    former     its clients that stopped reporting and have an open incident
     lives      the lifetimes of its clients: those that report, and those that recently stopped
     named      names of its clients, by kind, in all its lines and dumps; also of those that do not report
     topics     by topic: the names of the clients in lines about it
@@ -164,8 +165,8 @@ class ProcessLog:
     def about(self, client: Client) -> WindowLog:
         """Return the events about a client, and the dumps of its process.
 
-        Events name the client or no client. Entries of other processes at the same place are left out. An entry that
-        also fits another client of the same name is treated as if it named no client.
+        An event is about the client if it names the client or no client. Entries of other processes on the same host
+        are left out. An entry that also fits another client of the same name is treated as one without a name.
         """
         begun = min((life.first_ms for life in self.lives if life.client.identity == client.identity), default=0.0)
         earlier = self._about((entry for entry in self.earlier if entry.ts_ms > begun - BEFORE_MS), client).dumps
@@ -188,7 +189,7 @@ class ProcessLog:
                     event = replace(event, client_id=event.client_id if named else None, repeats=entry.repeats)
                 unnamed = event.client_id is None and event.signature not in _of_processes()
                 if unnamed and not self._clients_of_topic(event, client.kind):
-                    # The line names no client. If several reporting clients fit, any of them may have logged it.
+                    # The line names no client, so each reporting client of this kind may have logged it.
                     alike = [(one.kind, one.instance) for one in self.reporting].count((client.kind, client.instance))
                     event = replace(event, own=False) if alike > 1 else event
                 events.append(event)
@@ -199,14 +200,14 @@ class ProcessLog:
     def _owner(self, entry: LogEntry, client: Client, name: str | None) -> Owner:
         """Return the owner of an entry.
 
-        If the log names the client's instance, entries of other instances are another client's.
+        If the log names the client's instance, entries of other instances belong to another client.
         """
         if entry.instance and entry.instance != client.instance and client.instance in self.instances:
             return "another's"
         return owner(entry.instance, entry.ts_ms, client, self.lives, name)
 
     def unreporting_clients(self) -> list[Client]:
-        """Return clients in the log that do not report. A client without a name is represented by its process."""
+        """Return the clients in the log that do not report. A client without a name is represented by its process."""
         clients: dict[Client, None] = {}
         for instance, client_id, kind in self.named_clients():
             if self._named_by(instance, client_id, kind, self.reporting):
@@ -216,28 +217,28 @@ class ProcessLog:
         return list(clients)
 
     def reports_as(self, client: Client) -> Client | None:
-        """Return the reporting client that is meant by one known only from its log; None if none or several fit."""
+        """Return the reporting client that a client of the log stands for; None unless exactly one fits."""
         clients = self._named_by(client.instance, client.client_id, client.kind, self.reporting)
         return clients[0] if len(clients) == 1 and clients[0].identity != client.identity else None
 
     def _named_by(
         self, instance: str | None, client_id: str | None, kind: str | None, clients: Iterable[Client]
     ) -> list[Client]:
-        """Return the clients that a line of the process with this instance, client id and kind may be about."""
+        """Return the clients that a line with this instance, client id and kind may be about."""
         known = any(life.client.instance == instance for life in self.lives)
         named = (client for client in clients if client.kind == kind and client_id in (None, client.client_id))
         others = self.instances if instance else ()
         return [c for c in named if c.instance == instance or not (known or c.instance in others)]
 
     def _only(self, kind: str | None) -> str | None:
-        """Return the name of the process's only client of a kind."""
+        """Return the name of the only client of this kind in the process, or None."""
         names = [*self.named.get(kind, ())]
         return names[0] if len(names) == 1 else None
 
     def only(self, kind: Kind, instance: str) -> Client | None:
-        """Return the process's only client of a kind, or None.
+        """Return the only client of this kind in the process, or None.
 
-        A client that never reported gets the instance `instance`.
+        If that client never reported, it gets the instance `instance`.
         """
         clients = [client for client in (*self.reporting, *self.former) if client.kind == kind and client.client_id]
         name = self._only(kind)
@@ -249,7 +250,8 @@ class ProcessLog:
         """True if an event names the client, or names no client but fits its kind.
 
         If several clients do not report, a line without a name belongs to none of them, because no metrics show which
-        one it means. A line that may be a quotation belongs to no nameless client if clients with names are known.
+        one is meant. If clients with names are known, a line that may be a quotation belongs to no client without a
+        name.
         """
         if not _is_of(event, client):
             return False
@@ -265,13 +267,13 @@ class ProcessLog:
         return single or reports or event.signature in _of_processes()
 
     def _clients_of_topic(self, event: LogEvent, kind: str | None) -> Set[str]:
-        """Return the clients of a kind that the log names in lines about the event's topic."""
+        """Return the clients of a kind that lines about the event's topic name."""
         return self.topics.get(event.captures.get("topic", ""), frozenset()) & self.named.get(kind, frozenset())
 
     def named_clients(self) -> Iterator[tuple[str | None, str | None, Kind]]:
         """Yield instance, name and kind of the clients that lines and dumps name.
 
-        A line that may be a quotation adds no client if others are known: then it belongs to another program.
+        If other clients are known, a line that may be a quotation adds none, because it belongs to another program.
         """
         quoted: list[tuple[str | None, str | None, Kind]] = []
         known = bool(self.reporting) or any(self.named.values())
@@ -294,12 +296,12 @@ class ProcessLog:
 
 
 def kind_named(event: LogEvent) -> Kind | None:
-    """Return the kind of client that logged a line of a log pattern of both kinds; None if unknown."""
+    """Return the kind of client that logged the line, for log patterns of both kinds; None if unknown."""
     return event.kind or kind_of(event.text, event.thread) or None
 
 
 def kind_of(message: str | None, thread: str | None) -> Kind | Literal[""]:
-    """Return the kind of client that a line names, '' if it names none."""
+    """Return the kind of client that a line names, '' if it names no kind."""
     if "[Producer clientId=" in (message or "") or (thread or "").startswith(PRODUCER_THREAD):
         return "producer"
     return "consumer" if "[Consumer clientId=" in (message or "") else ""
@@ -327,8 +329,7 @@ def process_logs(state: BucketState) -> dict[ProcessKey, ProcessLog]:
                 topics[event.captures["topic"]].add(event.client_id)
         instances = {entry.instance for entry in entered}
         log = ProcessLog(process, entered, reporting[process], former[process], there[process])
-        # Names of the process's clients, by kind: of reporting clients, and of those in its log, earlier lines
-        # included.
+        # Names of the process's clients, by kind: reporting clients, and clients named in its log so far.
         named: dict[str | None, set[str]] = defaultdict(set)
         for client in (*log.reporting, *log.former):
             named[client.kind].add(client.client_id)
@@ -346,9 +347,9 @@ def process_logs(state: BucketState) -> dict[ProcessKey, ProcessLog]:
 def without_copies(entries: Iterable[LogEntry]) -> list[LogEntry]:
     """Return the entries without those of loggers that copy lines of other programs.
 
-    A logger copies if it ever wrote words before a line that begins with a client's name, because a client logs such a
-    line without words before it. All entries of this logger are left out. If the log names no loggers, lines that begin
-    with a client's name stay, because they are the program's own.
+    A client's own line begins with the client's name. A logger copies if it ever wrote words before such a line; all
+    its entries are left out. If the log names no loggers, lines that begin with a client's name are kept, because the
+    program itself wrote them.
     """
     entries = list(entries)
     copying = {(entry.process, entry.event.logger) for entry in entries if entry.event and entry.event.copied}
@@ -363,7 +364,7 @@ def without_copies(entries: Iterable[LogEntry]) -> list[LogEntry]:
 def contradicted(
     client: Client, known: Known, config: Mapping[str, str], events: Iterable[LogEvent]
 ) -> tuple[LogEvent, ...]:
-    """Return the lines about a client that the client's samples before and after them contradict."""
+    """Return the lines that the samples before and after them contradict."""
     return tuple(event for event in events if _refuted(event, known, config)) if client.library == COUNTS else ()
 
 
@@ -383,7 +384,7 @@ def _refuted(event: LogEvent, known: Known, config: Mapping[str, str]) -> bool:
 
 
 def _polled(ts_ms: int, known: Known, config: Mapping[str, str]) -> bool:
-    """True if the samples around `ts_ms` show that the application polled often enough all the time."""
+    """True if the samples around `ts_ms` show that the application polled often enough at all times."""
     seconds = (option(config.get("max.poll.interval.ms")) or 0) / 1000
     for name, unit in (("last-poll-seconds-ago", 1.0), ("time-between-poll-max", 0.001)):
         times, values = known(name)

@@ -26,7 +26,7 @@ from clienthealth.monitor.readings import SHIFT, Grid, intervals, keys, totals_a
 from clienthealth.monitor.state import BucketState, Life, ProcessKey, Run
 from clienthealth.settings import Settings
 
-#: A client has departed after this many of its reporting intervals without data, but not before `[absence]
+#: A client has departed after this number of its reporting intervals without data, but not before `[absence]
 #: min_gap_seconds`.
 INTERVALS = 3
 
@@ -42,9 +42,9 @@ class Span(NamedTuple):
 
 @dataclass
 class Bucket:
-    """The samples of a bucket, and values derived from them, each computed once.
+    """The samples of a bucket, and values derived from them. Each value is computed once.
 
-    `whole`: True if the samples are complete, so that no more will come.
+    `whole`: True if the samples are complete and no more will come.
     """
 
     state: BucketState
@@ -65,27 +65,27 @@ class Bucket:
 
     @cached_property
     def keys(self) -> Ints:
-        """One sortable number per sample, from its client and its time."""
+        """One sortable number per sample, made from client and time."""
         return keys(self.state.readings)
 
     @cached_property
     def part_begin(self) -> Ints:
-        """Index of the first part (values per topic) of each sample, followed by the total number of parts."""
+        """The index of each sample's first part (values per topic), and at the end the total number of parts."""
         return np.searchsorted(self.state.parts.row, np.arange(len(self.state.readings) + 1))
 
     @cached_property
     def _of_deltas(self) -> frozenset[int]:
-        """The clients with counters that report the change since the previous sample (OTLP's delta temporality)."""
+        """The clients whose counters report the change since the previous sample (OTLP's delta temporality)."""
         readings = self.state.readings
         return frozenset(readings.client[readings.delta > 0].tolist())
 
     def span(self, client: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints]:
-        """Return the range of rows [lo, hi) of each window [start, end) of a client."""
+        """Return the rows [lo, hi) of each window [start, end) of a client."""
         base = client << SHIFT
         return np.searchsorted(self.keys, base | np.maximum(start, 0)), np.searchsorted(self.keys, base | end)
 
     def windows(self, kind: str, client: Ints, lo: Ints, hi: Ints) -> Windows:
-        """Return ranges of rows [lo, hi), one per window, as windows. All clients are of the same kind."""
+        """Return ranges of rows [lo, hi) as `Windows`, one window per range. All clients are of the same kind."""
         state, readings = self.state, self.readings
         begin, end = (int(lo.min()), int(hi.max())) if len(lo) else (0, 0)
         parts = state.parts.at(slice(self.part_begin[begin], self.part_begin[end]))
@@ -106,7 +106,7 @@ class Bucket:
     _abouts: dict[int, About] = field(default_factory=dict)
 
     def config(self, number: int) -> Mapping[str, str]:
-        """Return a client's options: those that it logged at its start, overridden by those that it reports."""
+        """Return a client's options: reported ones, else those that it logged at its start."""
         config = self._configs.get(number)
         if config is None:
             options = int(self.state.clients.config[number])
@@ -124,13 +124,13 @@ class Bucket:
 
     @cached_property
     def gaps(self) -> Floats:
-        """How long (ms) each client may be without data before it has departed."""
+        """Per client, the time (ms) without data after which it has departed."""
         every: Floats = np.ceil(INTERVALS * self.state.clients.every / 1000) * 1000
         return np.maximum(every, 1000.0 * self.settings.absence.min_gap_seconds)
 
     @cached_property
     def quiet(self) -> Floats:
-        """After how long (ms) without data a client's process is searched for signs of life."""
+        """Per client, the time (ms) without data after which its process is searched for signs of life."""
         often = np.maximum(INTERVALS * intervals(self.state), 1000.0 * self.settings.absence.min_gap_seconds)
         return np.minimum(self.gaps, often)
 
@@ -146,7 +146,7 @@ class Bucket:
 
     @cached_property
     def logs(self) -> Mapping[ProcessKey, ProcessLog]:
-        """The log of each process that has one."""
+        """The log of each process that logged anything."""
         return process_logs(self.state)
 
     @cached_property
@@ -162,7 +162,7 @@ class Bucket:
     def also_seen(self, client: Client, kinds: Mapping[str | None, int] | None = None) -> list[Seen]:
         """Return a client's known issues.
 
-        `kinds`: how many clients of each kind its process has; by default only reporting clients count.
+        `kinds`: number of clients of each kind in its process; by default only reporting clients count.
         """
         if client.process not in self.runs:
             return []
@@ -170,7 +170,7 @@ class Bucket:
         return also_seen.seen(self.state, self.runs[client.process], client, in_process)
 
     def alone(self, client: Client) -> bool:
-        """True if the client's process reports no other client of its kind."""
+        """True if no other client of this kind reports in the client's process."""
         return self._kinds[client.process][client.kind] < 2
 
     @cached_property
@@ -183,7 +183,7 @@ class Bucket:
     _configs: dict[int, Mapping[str, str]] = field(default_factory=dict)
 
     def reading(self, row: int) -> Reading:
-        """Return the sample in a row, as an object."""
+        """Return the sample of a row as an object."""
         reading = self._readings.get(row)
         if reading is None:
             state, readings, parts = self.state, self.readings, self.state.parts
@@ -203,7 +203,7 @@ class Bucket:
     _readings: dict[int, Reading] = field(default_factory=dict)
 
     def known(self, number: int, name: str) -> tuple[Ints, Floats]:
-        """Return the times and values of a client's metric, as far back as its samples are kept."""
+        """Return times and values of a client's metric, for all samples that are kept."""
         rows, at = self.state.rows(number), POSITION[self.state.all_clients[number].kind or ""][name]
         column = self.readings.values[rows, at]
         known = ~np.isnan(column)
@@ -217,9 +217,10 @@ class Bucket:
         log: WindowLog = NO_LOG,
         table: Callable[[], Windows] | None = None,
     ) -> ClientWindow:
-        """Return a window of a client, for the judges. `number`: its position in the state; None if not reporting.
+        """Return a window of a client for the judges.
 
-        `table`: returns its samples as a table.
+        `number`: the client's position in the state; None if it does not report. `table`: returns its samples as a
+        table.
         """
         start, end, lo, hi = span
         before = max(0, start - max(LEAD_MS, end - start))

@@ -1,7 +1,7 @@
 """Judge clients with new samples or log entries: windows → gate → judge → incidents → records.
 
-The gates examine all windows at once, with numpy. Only a window that a gate suspects, or that has dumps or log entries
-that the mode reads, is turned into objects for the mode's judge.
+The gates examine all windows at once, with numpy. A window becomes objects for a judge only if a gate suspects it, or
+if it has dumps or log entries that the mode reads.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from clienthealth.monitor.readings import NEVER_MS, SHIFT, USUAL_INTERVAL_MS, sk
 from clienthealth.monitor.state import ProcessKey
 from clienthealth.monitor.window_verdicts import gate, in_force, live_modes, merged, verdict
 
-#: Key and value of a record on `client-health`. If the value is None, readers forget the client.
+#: Key and value of a record on `client-health`. A value of None makes readers forget the client.
 Record = tuple[str, bytes | None]
-#: Returns the window of a client at a position.
+#: Returns a client's window, by its position.
 WindowAt = Callable[[int], ClientWindow]
-#: Clients, each with its verdicts by the end of their windows (epoch ms), in order of time.
+#: Clients with their verdicts in order of time: (end of the window in epoch ms, verdicts).
 OverTime = list[tuple[Client, list[tuple[int, list[Verdict]]]]]
 NONE: Mapping[str, Any] = {}
 
 
 class Content(NamedTuple):
-    """The content of a record without its measurements: verdicts as JSON, the worst status, known issues as JSON.
+    """The content of a record without measurements: verdicts as JSON, the worst status, known issues as JSON.
 
     checksum  of the verdicts and the known issues; never 0
     """
@@ -57,7 +57,7 @@ class Content(NamedTuple):
 
     @classmethod
     def of(cls, verdicts: Sequence[Verdict], issues: Sequence[Seen] = ()) -> Content:
-        """Return the content of a record with these verdicts and known issues."""
+        """Return a record's content from verdicts and known issues."""
         content, also_seen = verdicts_json(verdicts), list(map(seen_json, issues))
         return cls(content, worst(verdicts), also_seen, crc32(msgspec.json.encode(also_seen), crc32(content)) or 1)
 
@@ -71,7 +71,10 @@ class Content(NamedTuple):
         config: Mapping[str, str] = NONE,
         departed: bool = False,
     ) -> Record:
-        """Return the record to publish. `window`: its start and end (epoch ms); the others are as in `Written`."""
+        """Return the record to publish.
+
+        `window`: start and end (epoch ms). The other arguments are fields of `Written`.
+        """
         written = Written(
             window_start=window[0],
             window_end=window[1],
@@ -92,14 +95,14 @@ class Content(NamedTuple):
 def _unsuspected(live: tuple[str, ...], reasons: tuple[str, ...], issues: tuple[Seen, ...] = ()) -> Content:
     """Return the content of a client's record if no gate suspects a failure.
 
-    `live`: ids of the modes; `reasons`: why each is unknown, '' if it is ok.
+    `live`: ids of the modes; `reasons`: why each mode is unknown, '' if it is ok.
     """
     return Content.of([_by_gate(mode, reason) for mode, reason in zip(live, reasons, strict=True)], issues)
 
 
 @cache
 def _read_by(mode: str) -> frozenset[str]:
-    """Return the ids of the log patterns on which a mode's verdict on a window depends."""
+    """Return the ids of the log patterns that can change a mode's verdict on a window."""
     return frozenset().union(*(meaning.ids for meaning in (*modes()[mode].reads, *modes()[mode].lines)))
 
 
@@ -109,7 +112,7 @@ def _by_gate(mode: str, reason: str) -> Verdict:
 
 @dataclass(frozen=True)
 class Touched:
-    """The windows with new data, all of one kind of client, in order of client and start. [lo, hi): the rows of each.
+    """The windows with new data, all of one kind of client, in order of client and start. [lo, hi): each window's rows.
 
     logs  the log entries in each window, by the window's position
     """
@@ -136,7 +139,7 @@ class Touched:
 
 
 class Reporter(NamedTuple):
-    """A client with touched windows.
+    """A client whose windows have new data.
 
     number      its position in the state
     begin, end  its windows [begin, end) in `Gated.touched`
@@ -158,8 +161,8 @@ class Gated:
     """Results of the gates for the windows of one kind of client.
 
     windows    the samples of the windows, as the gates examine them
-    gates      for each mode: whether a judge must see each window, and why it is unknown
-    reasons    for each window: why each mode is unknown
+    gates      per mode: whether a judge must see each window, and why it is unknown
+    reasons    per window: why each mode is unknown
     """
 
     touched: Touched
@@ -173,13 +176,13 @@ class Gated:
 def judge(bucket: Bucket, new: Sequence[LogEntry], horizon: Ints, now_ms: int) -> tuple[list[Record], list[Transition]]:
     """Return the records of clients with new data, and the changes of incidents.
 
-    `new`: the new log entries. `horizon`: time up to which each client's windows are closed (epoch ms).
+    `new`: the new log entries. `horizon`: per client, the time up to which its windows are closed (epoch ms).
     """
     return _Judgement(bucket, now_ms).judge(new, horizon)
 
 
 def verdicts_over_time(bucket: Bucket, now_ms: int) -> OverTime:
-    """Return each client with its verdicts in order of time, healthy ones included. Incidents are not changed."""
+    """Return each client with its verdicts in order of time, including healthy ones. Incidents are not changed."""
     collected: OverTime = []
     _Judgement(bucket, now_ms, collected).judge(bucket.state.log_entries, np.empty(0, np.int64))
     return collected
@@ -195,7 +198,7 @@ class OfWindow(NamedTuple):
 
 class _Judgement:
     def __init__(self, bucket: Bucket, now_ms: int, collected: OverTime | None = None) -> None:
-        """`collected`: if given, all data is present: verdicts are added to it, and incidents stay unchanged."""
+        """`collected`: if given, all data is present. Then verdicts are added to it, and incidents stay unchanged."""
         self.collected = collected
         self.bucket, self.state, self.settings, self.now_ms = bucket, bucket.state, bucket.settings, now_ms
         self.incidents: Incidents = self.state.incidents
@@ -203,8 +206,8 @@ class _Judgement:
         self.changes: list[Transition] = []
         self.modes = in_force(self.settings.modes)
         self.skew = skew_seconds(self.state, now_ms).tolist()
-        #: Log patterns with lines that the client's samples contradict, so that they do not count, by client and start
-        #: of the window.
+        #: Log patterns with lines that the client's samples contradict, by client and start of the window. These lines
+        #: do not count.
         self.refuted: dict[tuple[int, int], frozenset[str]] = {}
 
     def judge(self, new: Sequence[LogEntry], horizon: Ints) -> tuple[list[Record], list[Transition]]:
@@ -224,7 +227,7 @@ class _Judgement:
         return self.records, self.changes
 
     def _touched(self, fresh: Mapping[ProcessKey, list[LogEntry]], horizon: Ints) -> tuple[Ints, Ints]:
-        """Return client and start of all open windows with a new sample or log entry, sorted by both."""
+        """Return client and start of all open windows with a new sample or log entry, sorted by client and start."""
         new, grid = self.state.readings, self.bucket.grid
         back = self.settings.monitor.window_seconds // self.settings.monitor.slide_seconds
         client, ts = new.client[new.fresh > 0], new.ts[new.fresh > 0]
@@ -243,7 +246,7 @@ class _Judgement:
         return client[still_open], start[still_open]
 
     def _window_logs(self, client: Ints, start: Ints, end: Ints) -> dict[int, WindowLog]:
-        """Return the log events and dumps about each client in its window, by the window's position."""
+        """Return each window's log events and dumps about its client, by the window's position."""
         logs = self.bucket.logs
         if not logs:
             return {}
@@ -287,7 +290,7 @@ class _Judgement:
         return Gated(touched, w, live, gates, reasons, list(map(Reporter, *columns)))
 
     def _clients(self, gated: Gated) -> None:
-        """Judge the windows of all clients, and make a record for each client that is due or has new content.
+        """Judge the windows of all clients. Make a record for each client that is due or has new content.
 
         A client's content is published when it changes, its measurements every `publish_seconds`. Samples come a little
         early or late, so a record is due a quarter of the client's interval before that time.
@@ -311,7 +314,7 @@ class _Judgement:
             self.records.append(content[at].record(ref, span[:2], samples, client.seen, indicators, config))
 
     def _content(self, gated: Gated, ids: tuple[str, ...], reporter: Reporter) -> Content:
-        """Return the content of a client's record; judge its windows if necessary. `ids`: of the modes of its kind."""
+        """Return the content of a client's record. Windows are judged if necessary. `ids`: the modes of its kind."""
         client = self.state.all_clients[reporter.number]
         issues = self.bucket.also_seen(client)
         if self.collected is not None or reporter.suspected or self.incidents.of_client(client.key):
@@ -319,10 +322,10 @@ class _Judgement:
         return _unsuspected(ids, gated.reasons[reporter.newest], tuple(issues))
 
     def _judged(self, gated: Gated, client: Client, reporter: Reporter) -> list[Verdict]:
-        """Judge all windows of a client and enter the verdicts into the incidents; return the newest verdicts."""
+        """Judge all windows of a client and update its incidents. Return the newest verdicts."""
         clients, number, touched = self.state.clients, reporter.number, gated.touched
         every, last, last_seen = int(clients.every[number]), int(clients.last[number]), int(clients.last_seen[number])
-        # A log line is compared with the client's next sample, unless samples come too seldom or the data is complete.
+        # A log line waits for the client's next sample, unless samples come too rarely or the data is complete.
         seldom = self.collected is not None or every > USUAL_INTERVAL_MS
         known = self._known(client, None if seldom else Reporting(every, last, self.state.time_ms - last_seen))
 
@@ -345,7 +348,7 @@ class _Judgement:
         return self._entered(client, judged, reporter.seen, last_seen - last, lambda at: window(reporter.begin + at))
 
     def _known(self, client: Client, reports: Reporting | None = None) -> Context:
-        """Return what is known about a client, apart from any window. `reports`: how it reports samples."""
+        """Return the knowledge about a client that no window contains. `reports`: how it reports samples."""
         starts = (s for s in self.bucket.starts.get(client.process, ()) if s.client_id == client.client_id)
         own = [start.ts_ms for start in starts if start.instance in ("", client.instance)]
         return Context(starts=own, reporting=reports, incidents=self.incidents.verdicts(client.key))
@@ -353,7 +356,7 @@ class _Judgement:
     def _entered(
         self, client: Client, judged: Sequence[OfWindow], seen: int, offset: int, window_at: WindowAt
     ) -> list[Verdict]:
-        """Enter a client's verdicts into the incidents, and return those that people see.
+        """Update the incidents by a client's verdicts, and return the verdicts that people see.
 
         `window_at`: returns the window at a position of `judged`.
         """
@@ -375,13 +378,13 @@ class _Judgement:
         return shown(verdicts, self.incidents, client.key)
 
     def _judge_unreporting(self, log: ProcessLog, new: Sequence[LogEntry]) -> None:
-        """Judge clients that report no metrics but are named in the process's log, by log entries alone."""
+        """Judge clients that report no metrics, by the log entries that name them."""
         slide, length = 1000 * self.settings.monitor.slide_seconds, 1000 * self.settings.monitor.window_seconds
         windows: dict[Client, list[ClientWindow]] = defaultdict(list)
         for start in sorted(window_starts((entry.ts_ms for entry in new), slide, length)):
             inside = log.within(start, start + length)
             for client in inside.unreporting_clients():
-                # If several clients do not report, a line without a client's name belongs to none of them.
+                # A line without a client's name belongs to no client if several clients do not report.
                 if any((about := inside.about(client))[:2]):
                     windows[client].append(self.bucket.window(client, None, Span(start, start + length), about))
         for client, of_client in windows.items():
@@ -404,7 +407,7 @@ class _Judgement:
             self.records.append(Content.of(visible, also).record(client, window, 0, last, indicators))
 
     def _verdict_by_log(self, mode: Mode, window: ClientWindow, known: Context) -> Verdict:
-        """Judge by log entries alone. A client without metrics counts as departed at its last line."""
+        """Judge by log entries alone. The last line counts as the departure of a client without metrics."""
         if mode.absence:
             window = replace(window, departed_ms=max((event.ts_ms for event in window.logs), default=window.end_ms))
         return verdict(mode, window, known)
@@ -416,15 +419,15 @@ def window_starts(times: Iterable[int], slide_ms: int, length_ms: int) -> set[in
 
 
 def overlapped(judged: Sequence[OfWindow]) -> Iterator[tuple[int, list[Verdict]]]:
-    """Yield (end of the window, verdicts) in order of time; each verdict is merged with that of the previous window.
+    """Yield (end of the window, verdicts) in order of time. Each verdict is merged with that of the previous window.
 
-    Windows overlap, so a window is judged together with the previous one, and with no earlier one. A batch of a backlog
-    holds many windows, and a fault that was over early in the batch must not affect the newest verdict.
+    Windows overlap, so a window is judged together with the previous window, and with no earlier one. A batch of a
+    backlog holds many windows, and a fault that was over early in the batch must not affect the newest verdict.
     """
     for at in range(min(1, len(judged) - 1), len(judged)):
         last, by_mode = judged[at], defaultdict[str, list[Verdict]](list)
         for window in judged[max(0, at - 1) : at + 1]:
-            # Leave out a window that ended before this one began: it may be from before the client lost contact.
+            # Leave out a window that ended before this one began. The client may have lost contact since.
             if window.end > last.start:
                 for of_window in window.verdicts:
                     by_mode[of_window.mode].append(of_window)
@@ -432,5 +435,5 @@ def overlapped(judged: Sequence[OfWindow]) -> Iterator[tuple[int, list[Verdict]]
 
 
 def shown(verdicts: Sequence[Verdict], incidents: Incidents, key: str) -> list[Verdict]:
-    """Return the verdicts of a client that people see, after they were entered into its incidents."""
+    """Return a client's verdicts as people see them. Call it after its incidents are updated."""
     return adjust("shown", verdicts, Context(incidents=incidents.verdicts(key)))

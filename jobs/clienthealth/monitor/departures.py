@@ -1,8 +1,8 @@
 """Judge clients that stopped reporting.
 
-A client has departed after three of its reporting intervals without data, but not before `[absence] min_gap_seconds`;
-the watermark measures the time. The client is then judged by its last sample and the log lines on its end, and
-forgotten. Its open incidents stay until data proves its end (`ends.has_ended`), or for `[absence] shown_seconds`.
+A client has departed after three of its reporting intervals without data, but not before `[absence] min_gap_seconds`.
+The watermark measures the time. The client is then judged by its last sample and the log lines on its end, and removed
+from the state. Its open incidents stay until data proves its end (`ends.has_ended`), or for `[absence] shown_seconds`.
 Missing data alone proves nothing: a hanging process pushes no metrics, and an agent can fail while its client runs.
 """
 
@@ -31,24 +31,23 @@ from clienthealth.monitor.state import UNDELIVERED, BucketState
 from clienthealth.monitor.window_verdicts import judge_windows, stale_verdicts
 from clienthealth.settings import Settings
 
-#: Keys in a verdict's detail: the records that a departed client may have lost. The mode that caused the loss reports
-#: them.
+#: Keys in a verdict's detail: the records that a departed client may have lost. The failure that caused the loss
+#: reports them.
 LOST = ("lost_records", "lost_bytes")
-#: A gap in all clients' data counts as an outage if longer than this (ms): no batch takes so long while data arrives.
+#: A longer gap (ms) in the data of all clients is an outage: no batch takes so long while data arrives.
 SHARED_MS = 60_000
 
 
-#: During a pause of all data, a client is reported as gone after this many of its intervals plus this time (ms).
+#: While all data is missing, a client is reported as gone after this number of its intervals plus this time (ms).
 OUTAGE_INTERVALS, OUTAGE_MS = 2, 30_000
-#: While the monitor runs, steps without input are at most this far apart (ms). A longer gap means that the machine
-#: slept.
+#: A running monitor makes steps without input at most this far apart (ms). A longer gap means that the machine slept.
 AWAKE_MS = 20_000
 
 
 def idle(state: BucketState, arrived: bool, now_ms: int) -> int:
-    """Add the time since the previous step (by this machine's clock) to the time without input, and return that.
+    """Return the time without input: add the time since the previous step, by this machine's clock.
 
-    A gap between two steps counts as at most AWAKE_MS, because no client can report to a sleeping machine.
+    At most AWAKE_MS are added per step, because no client can report to a sleeping machine.
     """
     passed = min(max(0, now_ms - state.stepped_ms), AWAKE_MS) if state.stepped_ms else 0
     before, state.stepped_ms = state.idle_ms, now_ms
@@ -58,16 +57,16 @@ def idle(state: BucketState, arrived: bool, now_ms: int) -> int:
 
 
 def due_in_outage(bucket: Bucket, before_ms: int) -> list[int]:
-    """Return the clients (numbers) to judge although no client reports, and so none is known to have ended.
+    """Return the numbers of clients to judge while no client reports, so that none is known to have ended.
 
-    Their data is kept: once input returns, each client again has its full time to report. Only log lines on a client's
+    Their data is kept: once input returns, each client has its full time to report again. Only log lines on a client's
     own end open an incident. `before_ms`: time without input at the previous step.
     """
     state = bucket.state
     if not state.idle_ms:
         return []
     silent = np.maximum(0, state.time_ms - state.clients.last_seen)
-    # How long (ms) input must be missing until each client is reported as gone.
+    # Per client, the time (ms) without any input after which it is reported as gone.
     after = np.maximum(OUTAGE_MS, OUTAGE_INTERVALS * state.clients.every + OUTAGE_MS - silent)
     numbers = np.flatnonzero((after > before_ms) & (after <= state.idle_ms))
     state.clients.published[numbers] = 0
@@ -76,10 +75,10 @@ def due_in_outage(bucket: Bucket, before_ms: int) -> list[int]:
 
 
 def discount_outage(state: BucketState, before_ms: int) -> None:
-    """Excuse a gap in the data of all clients: input was lost, or the monitor did not run.
+    """Excuse clients for a gap in the data of all clients: input was lost, or the monitor did not run.
 
-    If the watermark has jumped by more than SHARED_MS since `before_ms`, the gap does not count against clients or
-    incidents.
+    The gap counts against no client and no incident if the watermark has jumped by more than SHARED_MS since
+    `before_ms`.
     """
     jump = state.time_ms - before_ms
     if not before_ms or jump <= SHARED_MS:
@@ -101,7 +100,7 @@ def departed(bucket: Bucket) -> list[int]:
 
 
 def judge(bucket: Bucket, number: int, all_silent: bool = False) -> tuple[list[Record], list[Transition]]:
-    """Return the record of a client without data, and the changes of incidents.
+    """Return the record of a client without data, and the changes of its incidents.
 
     `all_silent`: True if no client reports.
     """
@@ -127,7 +126,7 @@ def _left_open(
 ) -> list[Transition]:
     """Update a departed client's open incidents, except those about its end (modes in `of_end`).
 
-    These incidents close if the client's end is proved. `silent`: verdicts on its missing data while its process lives.
+    The incidents close if the client's end is proved. `silent`: verdicts on its missing data while its process lives.
     """
     state, client, key = bucket.state, bucket.state.all_clients[number], seen.client.key
     departed_ms = int(state.clients.last[number])
@@ -138,7 +137,7 @@ def _left_open(
     over = terminating or confirmed or ends.has_ended(bucket, client, departed_ms, alone)
     changes: list[Transition] = []
     if lived_ms and not over:
-        # The client reports no metrics any more, but its process lives: enter the verdicts on the missing data.
+        # The client reports no metrics any more, but its process lives. So the verdicts on its missing data count.
         changes += state.incidents.judged(seen.client, silent, lived_ms, offset)
     about_its_end = {verdict.mode for verdict in of_end}
     left = [one for mode, one in state.incidents.of_client(key).items() if mode not in about_its_end]
@@ -158,17 +157,17 @@ def _left_open(
 
 def _record(client: Client, content: Content, start_ms: int, departed_ms: int, settings: Settings) -> Record:
     """Return the record to publish for a departed client."""
-    # The end is not before the last window in which the client still existed.
+    # The record's end is at least the end of the last window in which the client existed.
     window = start_ms, departed_ms + settings.monitor.window_seconds * 1000
     return content.record(client, window, 1, departed_ms, departed=True)
 
 
-#: Open incidents of departed clients are published again at least this often (ms).
+#: Incidents of departed clients are published at least this often (ms) while they are open.
 REMINDED_MS = 300_000
 
 
 def reminders(state: BucketState, before_ms: int, settings: Settings) -> list[Record]:
-    """Return records of departed clients with open incidents, before exporters drop a client without new records.
+    """Return records of departed clients with open incidents. Without new records exporters would drop these clients.
 
     `before_ms`: the watermark before this step.
     """
@@ -187,7 +186,7 @@ def reminders(state: BucketState, before_ms: int, settings: Settings) -> list[Re
 
 
 def departure(bucket: Bucket, number: int) -> ClientWindow:
-    """Return the window of a client's end: its last samples, and the log lines on its beginning and end."""
+    """Return the window of a client's end: its last samples, and the log lines on its start and end."""
     state = bucket.state
     client, clients = state.all_clients[number], state.clients
     first, last = int(clients.first[number]), int(clients.last[number])
@@ -195,7 +194,7 @@ def departure(bucket: Bucket, number: int) -> ClientWindow:
     earlier = int(np.sum(state.readings.ts[rows] < since))
     readings = tuple(map(bucket.reading, range(rows.start + earlier, rows.stop)))
     if client.kind == "producer":
-        # If the last sample lacks values of UNDELIVERED, the newest known ones are used.
+        # If the last sample lacks values of UNDELIVERED, use the newest known ones.
         newest: dict[str, float] = {}
         completed = []
         for reading in readings:
@@ -225,9 +224,9 @@ def departure(bucket: Bucket, number: int) -> ClientWindow:
 def keep(bucket: Bucket) -> Set[str]:
     """Keep incidents of clients without metrics open as long as their process logs.
 
-    Incidents of other clients in the process are kept only if the missing data is itself the fault, because a client
-    can end while its process goes on. Returns the keys of ended clients, and of those beyond the limit that have been
-    without data for longest.
+    Another reporting client of the process counts as a sign of life only if the missing data is itself the fault,
+    because a client can end while its process goes on. Returns the keys of ended clients, and of the clients beyond the
+    limit with the oldest data.
     """
     state = bucket.state
     monitor, former = bucket.settings.monitor, dict(state.former.items())

@@ -28,12 +28,15 @@ class Silence(NamedTuple):
 
     @property
     def settled_ms(self) -> float:
-        """A start logged before this time is the client's own, because its first sample can come while it starts."""
+        """A start that is logged before this time is this client's own.
+
+        A client may send its first sample while it starts.
+        """
         return max(self.last_ms, self.first_ms + START_MS)
 
 
 def shutdown_lines(bucket: Bucket, silent: Silence) -> tuple[tuple[LogEvent, ...], Sequence[LogEntry]]:
-    """Return a client's log lines on its beginning and end, and later entries that show its process running."""
+    """Return a client's log lines on its start and end, and later entries that show that its process runs."""
     client = silent.client
     all_lines = lifecycle_lines(bucket.state, client, bucket.alone(client))
     logs = _of_its_end(all_lines, bucket.lives[client.process], silent)
@@ -41,13 +44,17 @@ def shutdown_lines(bucket: Bucket, silent: Silence) -> tuple[tuple[LogEvent, ...
     since = max([silent.last_ms, *ends]) + OVERDUE * silent.every_ms
     later = [entry for entry in bucket.log_entries[client.process] if entry.ts_ms > since]
     if ends:
-        # The process may go on after the client has ended; so only later lines of the client itself refute its end.
+        # A process may go on after its client has ended. So only later lines of the client itself show that it has not
+        # ended.
         later = [entry for entry in later if entry.event is not None and entry.event.client_id == client.client_id]
     return logs, [entry for entry in later if _goes_on(bucket, entry, silent)]
 
 
 def _goes_on(bucket: Bucket, entry: LogEntry, silent: Silence) -> bool:
-    """True if an entry shows that the process of a client without data still runs, rather than a later process."""
+    """True if an entry shows that the process of a client without data still runs.
+
+    The entry must not come from a later process.
+    """
     event, client = entry.event, silent.client
     lives = bucket.lives[client.process]
     name = event.client_id if event is not None else None
@@ -57,8 +64,8 @@ def _goes_on(bucket: Bucket, entry: LogEntry, silent: Silence) -> bool:
     named = name == client.client_id or (bool(entry.instance) and entry.instance == client.instance)
     if not named and any(life.at(entry.ts_ms) for life in lives if life.client.instance != client.instance):
         return False
-    # After any later start, an entry may be of the next process. But if the entry names the client, only a start of
-    # that client counts.
+    # After a later start, an entry may come from the next process. If the entry names the client, only starts of this
+    # client count.
     later = (start for start in bucket.starts[client.process] if start.ts_ms > silent.settled_ms)
     counting = (start.ts_ms for start in later if not named or start.client_id == client.client_id)
     return entry.ts_ms < min(counting, default=EVER)
@@ -67,10 +74,10 @@ def _goes_on(bucket: Bucket, entry: LogEntry, silent: Silence) -> bool:
 def _of_its_end(
     all_lines: Sequence[tuple[str, LogEvent]], lives: Sequence[Life], silent: Silence
 ) -> tuple[LogEvent, ...]:
-    """Select a client's own lines on its beginning and end, in order of time, from lines of all clients of its name.
+    """Select a client's own lines on its start and end, in order of time, from the lines of all clients with its name.
 
-    A line that accuses the client (of its loss) counts only after its last sample and before a later start. A line that
-    excuses it (a close) counts wherever it may be the client's own.
+    A line that shows a loss counts only after the client's last sample and before a later start. A line that shows a
+    proper close counts wherever it may be the client's own.
     """
     client, last = silent.client, silent.last_ms
     own = any(instance == client.instance for instance, _ in all_lines)
@@ -84,21 +91,21 @@ def _of_its_end(
     begun = max((ts - START_MS for ts in begins if ts <= silent.settled_ms), default=None)
     later = min((ts for ts in begins if ts > silent.settled_ms), default=EVER)
     closes = [event.ts_ms for _, event in own_lines if event.signature in close and event.ts_ms >= (begun or 0)]
-    # If the only close follows the start of a successor, and lines name no instance, that close may be the client's
+    # The only close comes after a successor's start. If lines name no instance, this close may still be the client's
     # own.
     unsure = any(ts >= later for ts in closes) and not any(ts < later for ts in closes)
 
     def alone(ts_ms: float) -> bool:
         return not any(life.at(ts_ms) for life in rivals)
 
-    # If one of several clients with this name was lost, it is unknown which of the others closed properly.
+    # If one of several clients with this name lost records, nothing shows which of the others closed properly.
     unclear = any(e.signature in lose and e.ts_ms >= last and not (named or alone(e.ts_ms)) for named, e in own_lines)
 
     def counts(named: bool, event: LogEvent) -> bool:
         ts_ms, signature = event.ts_ms, event.signature
         if signature in begin:
-            # A start counts if its line names the client's instance. It also counts if this is the only client of the
-            # name, and the only close is certainly not the client's own.
+            # A start counts if its line names the client's instance. Without an instance it counts if the client is the
+            # only one of its name and the only close cannot be its own.
             return (begun or 0) <= ts_ms <= last and (named or (alone(last) and not unsure))
         if signature in close:
             since = silent.first_ms - silent.gap_ms if begun is None else begun
@@ -106,7 +113,8 @@ def _of_its_end(
         if signature in lose:
             since = last - OVERDUE * silent.every_ms
             return since <= ts_ms < later and (named or alone(ts_ms))
-        # A killed client reports no more. So if it reported after a kill, the kill hit another process on its host.
+        # A killed client no longer reports. So if this client reported after a kill, the kill hit another process on
+        # its host.
         return last - START_MS <= ts_ms < later and (named or alone(ts_ms))
 
     return tuple(sorted((event for named, event in own_lines if counts(named, event)), key=lambda event: event.ts_ms))
@@ -115,8 +123,9 @@ def _of_its_end(
 def has_ended(bucket: Bucket, client: Client, departed_ms: int, alone: bool) -> bool:
     """True if a client without data is known to have ended.
 
-    Proof is a log line on its close or on the kill of its process, or a client of the same name that appeared on its
-    host after its last sample. `alone`: True if no other client of that name was on the host then.
+    There are three proofs: a log line on its close, a log line on the kill of its process, and a client of the same
+    name that appeared on its host after its last sample. `alone`: True if no other client of that name was on the host
+    then.
     """
     others = [life for life in bucket.lives[client.process] if life.client.instance != client.instance]
     foreign = {life.client.instance for life in others}
@@ -140,7 +149,7 @@ def namesakes(bucket: Bucket, client: Client) -> Sequence[Life]:
 
 
 def is_by_process(bucket: Bucket, entry: LogEntry, client: Client, departed_ms: int) -> bool:
-    """True if an entry is by the process of a client without metrics. `departed_ms`: its last sample, else 0."""
+    """True if an entry comes from the process of a client without metrics. `departed_ms`: its last sample, else 0."""
     if departed_ms:
         return _goes_on(bucket, entry, Silence(client, departed_ms, departed_ms, 0, 0))
     name = entry.event.client_id if entry.event is not None else None
@@ -148,9 +157,9 @@ def is_by_process(bucket: Bucket, entry: LogEntry, client: Client, departed_ms: 
 
 
 def clients_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
-    """Return the numbers of other clients of the process that report, which shows that the process lives.
+    """Return the numbers of other reporting clients in the process, which show that the process lives.
 
-    They count only if the client's missing data is itself the fault.
+    The result is empty if the client's missing data is not itself the fault.
     """
     state, others = bucket.state, bucket.numbers[client.process]
     if reports_in_poll(client.library):
@@ -164,7 +173,7 @@ def clients_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
 
 
 def signs_of_life(bucket: Bucket, number: int, later: Sequence[LogEntry]) -> tuple[Sign, ...]:
-    """Return the signs that the process of a client with overdue data lives. `later`: later entries of its log."""
+    """Return signs that the process of a client with overdue data lives. `later`: later entries of its log."""
     state = bucket.state
     client, signs = state.all_clients[number], dict[str, Sign]()
     after_ms = float(state.clients.last[number] + bucket.quiet[number])
@@ -187,11 +196,11 @@ def signs_of_life(bucket: Bucket, number: int, later: Sequence[LogEntry]) -> tup
 
 
 def pushed_beside(bucket: Bucket, number: int, readings: Sequence[Reading]) -> tuple[Sign, ...]:
-    """Return a running client at the address of one that stopped pushing, as a sign of life; empty if there is none.
+    """Return a running client at the same address as a sign of life for a client that stopped pushing, or nothing.
 
-    A push names no process. So all other clients of the address must still push, because an ended process stops all its
-    clients. None of them may be new, because it could belong to a later process. None may have the same name, because
-    it could belong to a replica on the same host.
+    A push names no process, so three conditions make sure that the address has a single living process. All its other
+    clients still push, because an ended process stops all its clients. None of them is new, because a new one could
+    belong to a later process. None has the same name, because it could belong to a replica on the same host.
     """
     state, clients = bucket.state, bucket.state.clients
     client, last = state.all_clients[number], int(clients.last[number])

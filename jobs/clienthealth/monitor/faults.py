@@ -1,7 +1,7 @@
-"""Isolate errors: what the step cannot process costs only its own process, for which a reject is published.
+"""Isolate errors: data that the step cannot process costs only its own process, and a reject is published for it.
 
 No other module isolates errors. A bucket is stepped, saved and encoded as a whole. If this raises, bisection finds the
-processes with data that raises by itself, and the bucket is stepped without them.
+processes whose data alone raises, and the bucket is stepped without them.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ T = TypeVar("T")
 
 REASON = "step-failed"
 MAX_REASON = 300
-#: What is isolated: a process, by service and host. A consumer group has no process, so it has a key of its own
+#: The unit of isolation: a process, by service and host. A consumer group has no process but a key of its own
 #: (`Client.home`).
 Home = tuple[str, str]
-#: A state and chunks as bytes; each run decodes them anew, because a failed run may have changed its input.
+#: A state and chunks as bytes. Each run decodes them again, because a failed run may have changed its input.
 Packed = tuple[bytes | bytearray, Sequence[bytes]]
 #: The work on a bucket, which may raise.
 Run = Callable[[BucketState, list[Chunk]], T]
@@ -40,7 +40,7 @@ Run = Callable[[BucketState, list[Chunk]], T]
 class Fault:
     """A process that was left out.
 
-    client  the only client of the process; if it has several, a client without an id
+    client  the only client of the process; if it has several clients, one without an id
     source  its newest input record
     """
 
@@ -52,10 +52,10 @@ class Fault:
 def isolated(
     state: bytes | bytearray, chunks: Sequence[bytes], buckets: int, run: Run[T]
 ) -> tuple[T | None, list[Fault]]:
-    """Run a bucket. If that raises, run it without the processes that raise by themselves.
+    """Run a bucket. If that raises, run it without the processes whose data alone raises.
 
-    The open incidents of these processes are kept. The result is None if no single process is to blame. `buckets`: the
-    total number of buckets, for `load` and `save`. Raises what `load` raises.
+    The open incidents of these processes are kept. The result is None if no single process causes the error. `buckets`:
+    the total number of buckets, for `load` and `save`. Raises what `load` raises.
     """
     packed: Packed = state, chunks
     whole = _unpacked(packed, buckets)
@@ -71,8 +71,8 @@ def isolated(
 
 
 def _without_faulty(packed: Packed, buckets: int, run: Run[T], mistake: Exception) -> tuple[T, list[Fault]]:
-    """Run a bucket that raises `mistake` as a whole, without the processes that raise alone."""
-    # If the bucket raises even without any process, no process is to blame.
+    """Run a bucket without the processes whose data alone raises. `mistake`: the error of the whole bucket."""
+    # If the bucket raises even without any process, no process causes the error.
     run(*_part(packed, buckets, frozenset()))
     homes = list(dict.fromkeys(_homes(*_unpacked(packed, buckets))))
     faulty = dict(_faulty(packed, buckets, homes, run, mistake))
@@ -90,9 +90,9 @@ def _without_faulty(packed: Packed, buckets: int, run: Run[T], mistake: Exceptio
 def _faulty(
     packed: Packed, buckets: int, homes: Sequence[Home], run: Run[T], mistake: Exception
 ) -> Iterator[tuple[Home, Exception]]:
-    """Yield the processes that raise by themselves, each with its error.
+    """Yield the processes whose data alone raises, each with its error.
 
-    `mistake`: the error that all of them together raised.
+    `mistake`: the error of all of them together.
     """
     if len(homes) == 1:
         yield homes[0], mistake
@@ -116,7 +116,7 @@ def _unpacked(packed: Packed, buckets: int) -> tuple[BucketState, list[Chunk]]:
 def _part(
     packed: Packed, buckets: int, homes: Set[Home], incidents: Set[Home] = frozenset()
 ) -> tuple[BucketState, list[Chunk]]:
-    """Return a bucket that has only these processes (`homes`). Those in `incidents` keep only their open incidents."""
+    """Return a bucket with only the processes `homes`, and with only the open incidents of those in `incidents`."""
     state, chunks = _unpacked(packed, buckets)
     readings.forget(state, [number for number, client in enumerate(state.all_clients) if client.home not in homes])
     state.log_entries = [entry for entry in state.log_entries if entry.process in homes]
@@ -143,7 +143,7 @@ def _homes(state: BucketState, chunks: Sequence[Chunk]) -> Iterator[Home]:
 
 
 def _fault(home: Home, state: BucketState, chunks: Sequence[Chunk], mistake: Exception) -> Fault:
-    """Return the fault of a process. `state`, `chunks`: those of this process alone."""
+    """Return the fault of a process. `state`, `chunks`: only those of this process."""
     parts: list[BucketState | Chunk] = [state, *chunks]
     inputs: list[tuple[int, Client, Source | None]] = [(0, Client(*home, home[1], "", None), None)]
     for part in parts:
@@ -163,12 +163,12 @@ def _fault(home: Home, state: BucketState, chunks: Sequence[Chunk], mistake: Exc
     return Fault(client, reason(mistake), source)
 
 
-#: Errors that are already logged: their kind, file and line.
+#: Errors that were logged before: kind, file and line.
 _logged: set[tuple[object, ...]] = set()
 
 
 def log_once(mistake: Exception) -> None:
-    """Log an error with its traceback, once per place."""
+    """Log an error with its traceback, but only once per place in the code."""
     raised = extract_tb(mistake.__traceback__)[-1:]
     place = type(mistake).__name__, *((frame.filename, frame.lineno) for frame in raised)
     if place not in _logged:
@@ -177,5 +177,5 @@ def log_once(mistake: Exception) -> None:
 
 
 def reason(mistake: Exception) -> str:
-    """Return the reason for the reject: why a process was left out."""
+    """Return the reason for the reject of a process that was left out."""
     return f"{REASON}: {type(mistake).__name__}: {mistake}"[:MAX_REASON]

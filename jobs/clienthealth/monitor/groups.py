@@ -25,7 +25,7 @@ COLUMNS = 6
 
 
 def take(state: BucketState, chunks: Sequence[Chunk], settings: Settings) -> tuple[list[Record], list[Row]]:
-    """Enter samples of groups. Return a record for each group with samples, and the finished minutes."""
+    """Take samples of groups. Return a record for each group with samples, and the finished minutes."""
     new = grouped((reading for chunk in chunks for reading in chunk.groups), lambda reading: reading.client.home)
     records: list[Record] = []
     minutes: list[Row] = []
@@ -34,7 +34,7 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: Settings) -> tup
         _enter(group, readings)
         state.groups.remember(home, group, state.time_ms)
         records.append(_record(group, settings, minutes))
-    # A minute is finished if no sample can change it any more, or if its group is about to be forgotten.
+    # A minute is finished if no sample can change it any more, or if its group is about to be removed.
     limit = state.time_ms - 1000 * settings.lag.window_seconds
     for entered_ms, group in state.groups.kept.values():
         silent_ms = state.time_ms - entered_ms + state.idle_ms
@@ -77,10 +77,10 @@ def window_start(ts_ms: int, limits: LagSettings) -> int:
 
 
 def _record(group: GroupState, settings: Settings, minutes: list[Row]) -> Record:
-    """Return the group's record; append its finished minutes to `minutes`.
+    """Return the group's record, and append its finished minutes to `minutes`.
 
     A batch of a backlog has samples of many minutes. Each minute is judged at its last sample, over the lag window that
-    contains it. Observations before the newest of these windows are forgotten.
+    contains it. Observations before the newest of these windows are dropped.
     """
     data = _observations(group)
     times = np.unique(data[:, 0])
@@ -103,9 +103,9 @@ def _record(group: GroupState, settings: Settings, minutes: list[Row]) -> Record
 def _histories(
     group: GroupState, data: Matrix, last_ms: int
 ) -> tuple[dict[Partition, list[Observation]], dict[Partition, dict[str, Any] | None]]:
-    """Return the observations of each partition in order of time, and each partition's owner.
+    """Return each partition's observations in order of time, and each partition's owner.
 
-    Only partitions in the newest sample (`last_ms`) are included.
+    Only partitions of the newest sample (`last_ms`) are included.
     """
     present = np.unique(data[data[:, 0] == last_ms, 1]).tolist()
     data = data[np.argsort(data[:, 1], kind="stable")]
@@ -113,7 +113,7 @@ def _histories(
     by_position: dict[int, list[Observation]] = {}
     for position, begin, end in zip(present, begins, ends, strict=True):
         times, *offsets = (data[begin:end, column] for column in (0, 2, 3, 4, 5))
-        # Convert column by column, because most columns have no unknown values.
+        # Convert whole columns, because most columns have no unknown values.
         columns = [
             [None if number < 0 else number for number in column.tolist()] if (column < 0).any() else column.tolist()
             for column in offsets

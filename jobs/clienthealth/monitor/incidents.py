@@ -1,7 +1,7 @@
 """Turn verdicts on windows into incidents: when a fault began, its evidence, and when it was over.
 
-A window spans a minute; an incident lasts as long as the fault. Open incidents are part of the state of a bucket of
-processes, so a restart neither repeats nor forgets one.
+A window covers a minute, but an incident lasts as long as the fault. Open incidents are part of a bucket's state, so a
+restart neither repeats nor loses one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from clienthealth.model.health_record import evidence_json
 from clienthealth.model.verdicts import Status, Verdict
 from clienthealth.monitor.window_verdicts import detail_of, evidence_of, gone_on_with, united
 
-#: `moved`: the incident now belongs to a known client; before, it belonged to an unnamed client or to another instance.
+#: `moved`: the incident now belongs to a known client. Before, it belonged to an unnamed client or to another instance.
 Change = Literal["opened", "escalated", "closed", "withdrawn", "moved"]
 
 
@@ -30,9 +30,9 @@ class OpenIncident:
     seen_ms      end of the last window that showed it
     offset_ms    watermark minus the client's own clock
     heard_ms     for a client without metrics: time of the last data of it or its process; 0 if unknown
-    forgiven_ms  time without any client's data since `seen_ms`, in which nothing could show the fault
+    forgiven_ms  time since `seen_ms` without data of any client, which therefore could not show the fault
     departed_ms  time of the last sample if the client stopped reporting, else 0
-    alone        True if no other client of its name was on its host then
+    alone        True if no other client of its name was on its host at that time
     """
 
     client: Client
@@ -90,8 +90,8 @@ def change_row(change: Transition, observed_ms: int) -> bytes:
 class Incidents:
     """The open incidents, by client key and mode.
 
-    While an incident is open, its status never eases, because a later window may lack the dump that confirmed it. It
-    closes on evidence of recovery or of its client's end (`monitor/recovery.py` decides), never for lack of proof. If
+    An open incident never returns from confirmed to suspected, because a later window may lack the dump that confirmed
+    it. It closes on evidence of recovery or of its client's end (`monitor/recovery.py`), never for lack of proof. If
     only missing data showed the fault, the incident is withdrawn when the client reports again.
     """
 
@@ -100,7 +100,7 @@ class Incidents:
         self.reopen(opened)
 
     def reopen(self, opened: Iterable[OpenIncident]) -> None:
-        """Take in incidents that are already open."""
+        """Add incidents that are already open."""
         for incident in opened:
             self._open.setdefault(incident.client.key, {})[incident.verdict.mode] = incident
 
@@ -125,11 +125,11 @@ class Incidents:
         offset_ms: int = 0,
         recovered: Callable[[str], bool] | None = None,
     ) -> list[Transition]:
-        """Take in verdicts on the windows of a client that end at `end_ms`; return the changes.
+        """Update the incidents by verdicts on a client's windows that end at `end_ms`. Return the changes.
 
-        `offset_ms`: watermark minus the client's own clock. `recovered`: returns True for a mode with evidence that its
-        fault is over. It is called if the verdict is ok, even for the window that last showed the fault, which may not
-        have been full yet. Without `recovered`, an ok in a later window closes the incident.
+        `offset_ms`: watermark minus the client's own clock. `recovered`: returns True if there is evidence that the
+        fault of a mode is over. It is called for each `ok`, even for the window that last showed the fault, because
+        that window may not have been full. Without `recovered`, an ok in a later window closes the incident.
         """
         changes = []
         for verdict in verdicts:
@@ -174,31 +174,31 @@ class Incidents:
         return [Transition(client, now, before.status, "escalated", end_ms)] if escalates else []
 
     def departed(self, incident: OpenIncident, departure: Departure, lost: Mapping[str, Any]) -> OpenIncident:
-        """Note that the client of an incident reports no more. `lost`: what it may have lost, for `detail`."""
+        """Note that the client of an incident has stopped reporting. `lost`: what it may have lost, for `detail`."""
         verdict = dataclasses.replace(incident.verdict, detail={**incident.verdict.detail, **lost})
         now = {**departure._asdict(), "heard_ms": max(incident.heard_ms, departure.heard_ms), "verdict": verdict}
         self.reopen([noted := dataclasses.replace(incident, **now)])
         return noted
 
     def moved(self, incident: OpenIncident, client: Client) -> list[Transition]:
-        """Move an incident to the client that it belongs to; merge it with that client's own incident."""
+        """Move an incident to the client that it really belongs to, and merge it with that client's own incident."""
         closed = self.close(incident, "moved", incident.seen_ms)
         return [closed, *self._enter(client, incident.verdict, incident.seen_ms, incident.offset_ms)]
 
     def seen(self, key: str, mode: str, ts_ms: int) -> None:
-        """Note that a window at `ts_ms` had a symptom of an open incident, even one that proves nothing."""
+        """Note that the window at `ts_ms` had a symptom of an open incident, even if the symptom proves nothing."""
         incident = self.of_client(key).get(mode)
         if incident and ts_ms > incident.seen_ms:
             self._open[key][mode] = dataclasses.replace(incident, seen_ms=ts_ms, forgiven_ms=0)
 
     def sign_of_life(self, key: str, ts_ms: int, offset_ms: int) -> None:
-        """Note a sign of life of a client without metrics, or of its process, at `ts_ms` (`OpenIncident.heard_ms`)."""
+        """Note that a client without metrics, or its process, was alive at `ts_ms` (`OpenIncident.heard_ms`)."""
         for mode, incident in self.of_client(key).items():
             if ts_ms > incident.heard_ms:
                 self._open[key][mode] = dataclasses.replace(incident, heard_ms=ts_ms, offset_ms=offset_ms)
 
     def discount_outage(self, silent_ms: int) -> None:
-        """Exclude a time in which no client's data arrived from the age of all open incidents."""
+        """Add a time without data of any client to all open incidents. It does not count towards their age."""
         for i in list(self.all):
             offset_ms, forgiven_ms = i.offset_ms + silent_ms, i.forgiven_ms + silent_ms
             self.reopen([dataclasses.replace(i, offset_ms=offset_ms, forgiven_ms=forgiven_ms)])
@@ -206,12 +206,15 @@ class Incidents:
     def expired(
         self, is_over: Callable[[OpenIncident], bool], ended_ms: Callable[[OpenIncident], int]
     ) -> list[Transition]:
-        """Close the incidents for which `is_over` is true. `ended_ms`: returns their end, by the client's own clock."""
+        """Close the incidents for which `is_over` returns True.
+
+        `ended_ms`: returns when they ended, by the client's own clock.
+        """
         old = [incident for incident in self.all if is_over(incident)]
         return [self.close(incident, "closed", ended_ms(incident)) for incident in old]
 
     def close(self, incident: OpenIncident, change: Change, ts_ms: int) -> Transition:
-        """Close an open incident, and return its end."""
+        """Close an open incident, and return this change."""
         key = incident.client.key
         del self._open[key][incident.verdict.mode]
         if not self._open[key]:

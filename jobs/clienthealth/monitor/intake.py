@@ -1,12 +1,12 @@
 """Take decoded data into a bucket, within the limits, at the right time.
 
-Limits on clients, samples and events bound a bucket's memory and work for any input; each limit is a setting. Limits on
-all clients and events are shared evenly by the buckets. Beyond a limit, new clients are left out and known ones stay.
-Of samples and events the newest are kept, because they show the present. Everything left out is counted.
+Limits on clients, samples and events bound a bucket's memory and work for any input. Each limit is a setting. The
+limits on all clients and events are shared evenly by the buckets. Beyond a limit, known clients stay and new clients
+are left out. Of samples and events the newest are kept, because they show the present. Everything left out is counted.
 
 A new client costs more than a sample of a known one: it needs a place in the state, a record, a minute, and a decision
 on its end. A flood of made-up client ids must not delay known clients. So a batch takes in only a limited number of
-clients that have reported once. The others enter at their second report, which the ids of a flood never make.
+clients that have reported once. The others enter at their second report, which made-up ids never send.
 
 Log lines of a process are judged only up to the time of its metrics. After a pause, the monitor continues both topics
 where it stopped, and either topic can be ahead. A line that is read minutes before the samples of its time would be
@@ -35,17 +35,17 @@ from clienthealth.monitor.state import BucketState, Memory, ProcessKey, mark
 from clienthealth.read.logs.bursts import newest, of_each_process
 from clienthealth.settings import MonitorSettings
 
-#: How far (ms) a process's newest log line may be ahead of its metrics if both topics are read without delay.
+#: If both topics are read without delay, a process's newest log line is at most this far (ms) ahead of its metrics.
 AHEAD_MS = 60_000
-#: Maximum time (ms) for which a log line waits for metrics, by this machine's clock.
+#: A log line waits for metrics at most this long (ms), by this machine's clock.
 LONGEST_MS = 600_000
 
 
 @dataclass
 class Taken:
-    """What a batch brought into a bucket.
+    """The data of a batch that a bucket takes in.
 
-    chunks       the data without the clients that are left out
+    chunks       the data, except that of clients that are left out
     log_entries  the new log entries
     late         number of late samples and events
     left_out     number left out, by limit
@@ -58,7 +58,7 @@ class Taken:
 
 
 def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings, now_ms: int) -> Taken:
-    """Enter samples and log entries into the state. In the result, `chunks` lack the clients that are left out."""
+    """Take samples and log entries into the state. The returned `chunks` lack the clients that are left out."""
     left_out = Counter[str]()
     if already := sum(chunk.left_out for chunk in chunks):
         left_out["events-per-process"] = already
@@ -82,7 +82,7 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings,
 
 
 def without_repeated(state: BucketState, chunks: Sequence[Chunk]) -> tuple[list[Chunk], int]:
-    """Drop ended clients without new samples in the chunks; also return how many samples were dropped."""
+    """Drop data of ended clients without new samples. Return the other chunks and the number of dropped samples."""
     reporting = {client.identity for client in state.all_clients} if state.ended else set()
     if not state.ended or all(client.identity in reporting for chunk in chunks for client in chunk.all_clients):
         return list(chunks), 0
@@ -98,10 +98,10 @@ def without_repeated(state: BucketState, chunks: Sequence[Chunk]) -> tuple[list[
 def due(
     state: BucketState, entries: Sequence[LogEntry], readings_arrived: bool, now_ms: int, settings: MonitorSettings
 ) -> list[LogEntry]:
-    """Return the new and waiting log entries that can be judged now; the others wait in the state.
+    """Return the new and waiting log entries that can be judged now. The others wait in the state.
 
-    `readings_arrived`: True if samples of any client came. If none came, all metrics are read, so nothing waits any
-    more. Entries do not wait if they are ahead of this machine's clock, or if their process is known to report nothing.
+    `readings_arrived`: True if any client's samples came. If none came, all metrics have been read and nothing waits.
+    An entry does not wait if it is ahead of this machine's clock, or if its process is known to report nothing.
     """
     every = [*state.waiting, *entries]
     state.waiting = []
@@ -109,7 +109,7 @@ def due(
     all_near = all(entry.ts_ms <= state.time_ms + AHEAD_MS for entry in every)
     if all_near or not readings_arrived or waited_ms >= LONGEST_MS:
         return every
-    # The newest sample of the clients of each process, by their own clocks.
+    # Per process, the newest sample of its clients, by their own clocks.
     newest = np.zeros(len(state.all_clients), np.int64)
     np.maximum.at(newest, state.readings.client, state.readings.ts)
     reached: dict[ProcessKey, int] = {}
@@ -132,21 +132,21 @@ def due(
 
 Identity = tuple[str, str, str, str]
 
-#: Maximum number of remembered first reports of left-out clients; the newest are kept.
+#: Maximum number of left-out clients whose first report is remembered. The newest are kept.
 REPORTED_ONCE = 2_000_000
-#: Samples at least this far apart (ms) count as two reports; some formats spread one sample over several records.
+#: Samples at least this far apart (ms) are two reports. Closer ones may be one, because some formats split a sample.
 APART_MS = 1000
 
 
 def share(limit: int, settings: MonitorSettings) -> int:
-    """Return a bucket's share of a limit that holds for all buckets together."""
+    """Return one bucket's part of a limit for all buckets."""
     return -(-limit // settings.buckets)
 
 
 def without_room(
     state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings, left_out: Counter[str]
 ) -> frozenset[Identity]:
-    """Return the new clients and groups that must be left out, because there is no room for them."""
+    """Return the new clients and groups for which there is no room."""
     if not any(chunk.all_clients or chunk.groups for chunk in chunks):
         return frozenset()
     identities = {client.identity for client in state.all_clients}
@@ -155,7 +155,7 @@ def without_room(
     arrived += [reading.client.identity for chunk in chunks for reading in chunk.groups]
     new = dict.fromkeys(identity for identity in arrived if identity not in identities)
     if not new:
-        # No client is new, so no first report needs to be remembered.
+        # There is no new client, so no first report has to be remembered.
         state.reported_once = Memory()
         return frozenset()
     services = Counter(identity[0] for identity in identities)
@@ -164,7 +164,7 @@ def without_room(
     of_new = share(settings.max_new_clients, settings)
     reported_twice = {*new}
     if len(new) > of_new:
-        # Of many new clients, those come first that reported before, or at two different times in this batch.
+        # Prefer new clients that reported before, or at two different times in this batch.
         times, reported = client_times(chunks), state.reported_once
         reported_twice = {
             one for one in new if times[one][1] - times[one][0] >= APART_MS or (reported and mark(one) in reported)
@@ -184,7 +184,7 @@ def without_room(
     left_out.update(refused.values())
     once = [identity for identity, limit in refused.items() if limit == "new-clients"]
     if not once:
-        # No client waits for its second report.
+        # No client waits for its second report any more.
         state.reported_once = Memory()
     for identity in once:
         state.reported_once.remember(mark(identity), None, state.time_ms)
@@ -213,7 +213,7 @@ def without(chunk: Chunk, refused: frozenset[Identity]) -> Chunk:
 
 
 def only(chunk: Chunk, stays_in: Callable[[Client], bool]) -> Chunk:
-    """Return a chunk with only some of its clients and groups. Log entries stay as they are."""
+    """Return a chunk with only the clients and groups for which `stays_in` is true. Log entries stay as they are."""
     keep = np.array([stays_in(client) for client in chunk.all_clients], bool)
     groups = [reading for reading in chunk.groups if stays_in(reading.client)]
     if keep.all():
@@ -231,7 +231,7 @@ def only(chunk: Chunk, stays_in: Callable[[Client], bool]) -> Chunk:
 
 
 def bound_readings(state: BucketState, settings: MonitorSettings, left_out: Counter[str]) -> None:
-    """Drop samples of a client beyond the limit per second; the newest of each second are kept."""
+    """Drop a client's samples beyond the limit per second. The newest of each second are kept."""
     second = (state.readings.client << SHIFT) | (state.readings.ts // 1000)
     before_last = np.searchsorted(second, second, "right") - np.arange(len(second))
     keep = before_last <= settings.max_readings_per_second
@@ -242,7 +242,7 @@ def bound_readings(state: BucketState, settings: MonitorSettings, left_out: Coun
 
 
 def bound_events(state: BucketState, settings: MonitorSettings, left_out: Counter[str]) -> None:
-    """Drop log entries beyond the limits per process and in all; the newest are kept.
+    """Drop log entries beyond the limits per process and in total. The newest are kept.
 
     `state.log_entries` is in order of time, before and after.
     """

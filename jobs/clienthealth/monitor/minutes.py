@@ -1,7 +1,7 @@
 """The minutes of the history: one final row per client and minute, written once.
 
-A minute is written when no open window overlaps it any more, or when its client has departed. If no client's data
-arrives, minutes wait for late samples, by this machine's clock. Samples that come still later count in windows, but not
+A minute is written when no open window overlaps it any more, or when its client has departed. While no client's data
+arrives, minutes wait for late samples, by this machine's clock. Samples that come even later count in windows but not
 in the minute. The failures of a minute are the incidents that lasted in it.
 """
 
@@ -32,7 +32,7 @@ Row = dict[str, Any]
 
 
 def finished(bucket: Bucket, gone: Sequence[int], now_ms: int) -> list[Row]:
-    """Return the rows of finished minutes. `gone`: departed clients, so all their minutes are finished."""
+    """Return the rows of finished minutes. `gone`: departed clients, all of whose minutes are finished."""
     state = bucket.state
     if not len(state.all_clients):
         return []
@@ -101,7 +101,7 @@ def _of_kind(bucket: Bucket, closed: Closed, kind: str, client: Ints, begin: Int
 def lasting(
     state: BucketState, key: str, closed: Sequence[Transition], start_ms: int, end_ms: int
 ) -> Mapping[str, Status]:
-    """Return a client's failures that lasted in [start, end), by mode, except those shown only by missing data.
+    """Return a client's failures that lasted in [start, end), by mode; without those that only missing data shows.
 
     `closed`: its recently closed incidents.
     """

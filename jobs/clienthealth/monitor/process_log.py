@@ -20,23 +20,26 @@ from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED
 from clienthealth.read.logs.wordings import Life as LifeEvent
 from clienthealth.settings import MonitorSettings
 
-#: Lines on the beginning and end of clients are kept for this long (ms) after their process's last data.
+#: Lines on the start and end of clients are kept for this long (ms) after their process's last data.
 LIFECYCLE_MS = 900_000
-#: Number of older dumps kept per process, to find threads that are still at the same place.
+#: Number of older dumps kept per process. They show threads that are still at the same place.
 EARLIER_DUMPS = 4
-#: Of each log pattern the first line and this many of the last ones are kept; clients of one name can follow each other
-#: within minutes.
+#: Of each log pattern the first line and this number of last lines are kept, because clients of the same name can
+#: follow each other within minutes.
 LAST_KEPT = 16
-#: A client is overdue after this many of its reporting intervals. If its process logs after that, the process still
+#: A client is overdue after this number of its reporting intervals. If its process logs after that, the process still
 #: lives.
 OVERDUE = 1.5
-#: All lines that a client logs at its start come within this time (ms).
+#: A client logs all lines about its start within this time (ms).
 START_MS = 5_000
 EVER = float("inf")
 
 
 class Start(NamedTuple):
-    """A client's start, found in its process's log. `instance`: as in the log line, "" if the line names none."""
+    """A client's start, found in its process's log.
+
+    `instance`: the instance that the line names, "" if it names none.
+    """
 
     ts_ms: int
     instance: str
@@ -45,7 +48,7 @@ class Start(NamedTuple):
 
 @cache
 def telling(*lives: LifeEvent) -> frozenset[str]:
-    """Return the ids of log patterns about these events in a client's life; about any such event if none is given."""
+    """Return the ids of log patterns about these events in a client's life; without arguments, about any such event."""
     patterns = catalogue().by_id.items()
     return frozenset(name for name, meaning in patterns if meaning.life and (not lives or meaning.life in lives))
 
@@ -67,7 +70,7 @@ def starts(state: BucketState) -> Mapping[ProcessKey, Sequence[Start]]:
 def lives(state: BucketState, processes: Container[ProcessKey] | None = None) -> Mapping[ProcessKey, Sequence[Life]]:
     """Return the lifetimes of the clients of each process: those that report, and those that recently stopped.
 
-    `processes`: the processes that matter; by default all.
+    `processes`: the processes to include; by default all.
     """
     by_process: dict[ProcessKey, list[Life]] = defaultdict(list)
     for client, first_ms in zip(state.all_clients, state.clients.first.tolist(), strict=True):
@@ -79,7 +82,7 @@ def lives(state: BucketState, processes: Container[ProcessKey] | None = None) ->
 
 
 def remember_gone(state: BucketState, numbers: Sequence[int]) -> None:
-    """Remember the lifetimes of clients that leave the state, for a limited time, if their process goes on."""
+    """Remember for a limited time the lifetimes of clients that leave the state while their process goes on."""
     clients = state.clients
     for number in numbers:
         client, until_ms = state.all_clients[number], float(clients.last[number] + OVERDUE * clients.every[number])
@@ -93,9 +96,9 @@ def remember_gone(state: BucketState, numbers: Sequence[int]) -> None:
 
 
 def take(state: BucketState, entries: Sequence[LogEntry], settings: MonitorSettings) -> tuple[list[LogEntry], int]:
-    """Enter log events and dumps into the state. Return the new ones, and the number of late ones.
+    """Take log events and dumps into the state. Return the new ones, and the number of late ones.
 
-    An event that stands for a burst of similar lines is entered only once.
+    An event that stands for a burst of similar lines is taken only once.
     """
     if not entries:
         return [], 0
@@ -119,9 +122,9 @@ def take(state: BucketState, entries: Sequence[LogEntry], settings: MonitorSetti
 
 
 def _keep_pollers(entries: Iterable[LogEntry], new: Set[int], in_poll: Set[ProcessKey]) -> None:
-    """From new dumps, drop threads that touch no Kafka client, except those that an earlier dump found inside poll().
+    """Drop threads without a Kafka client from new dumps, except threads that an earlier dump found inside poll().
 
-    `in_poll`: processes with clients that report only inside poll(), if their dumps do not show that poll(). Their
+    `in_poll`: processes with clients that report only inside poll() and whose dumps do not show that poll(). Their
     other threads are kept as `ThreadDump.others`.
     """
     pollers: dict[tuple[ProcessKey, str | None], set[str]] = defaultdict(set)
@@ -137,7 +140,7 @@ def _keep_pollers(entries: Iterable[LogEntry], new: Set[int], in_poll: Set[Proce
 
 
 def _remember(state: BucketState, entry: LogEntry) -> None:
-    """Keep a line on the beginning or end of a client; of each log pattern the first and the last ones.
+    """Keep a line on the start or end of a client. Of each log pattern only the first line and the last lines are kept.
 
     A line that names no client is kept under an empty name.
     """
@@ -151,7 +154,8 @@ def _remember(state: BucketState, entry: LogEntry) -> None:
     instance = entry.instance or ""
     for at in same if event.signature in CONFIG_LOGGED else ():
         if kept[at][0] == instance:
-            # An earlier start needs no options: names of options contain a dot, names of the pattern's groups do not.
+            # Options of an earlier start are not needed. Their names contain a dot; names of the pattern's groups do
+            # not.
             few = {name: text for name, text in kept[at][1].captures.items() if "." not in name}
             kept[at] = instance, replace(kept[at][1], captures=few)
     if len(same) > LAST_KEPT:
@@ -163,8 +167,8 @@ def _remember(state: BucketState, entry: LogEntry) -> None:
 def horizons(
     state: BucketState, processes: Iterable[ProcessKey], settings: MonitorSettings
 ) -> Mapping[ProcessKey, float]:
-    """Return the time up to which each process's windows are closed, by the clock of its log."""
-    # The entries are in order of time, so the newest of each process remains.
+    """Return, per process, the time up to which its windows are closed, by the clock of its log."""
+    # Entries are in order of time, so the newest of each process is left.
     last = {entry.process: entry.ts_ms for entry in state.log_entries}
 
     def closed(process: ProcessKey) -> float:
@@ -177,14 +181,14 @@ def horizons(
 
 
 def evict(state: BucketState, settings: MonitorSettings, length_ms: int) -> Set[ProcessKey]:
-    """Drop entries that no window needs any more; return the processes that report or log.
+    """Drop entries that no window needs any more. Return the processes that report or log.
 
     `length_ms`: length of the longest window.
     """
     reporting = {client.process for client in state.all_clients}
     living, kept = set(reporting), []
     for process, entries in grouped(state.log_entries, lambda entry: entry.process).items():
-        # If a process has no new entries, its time passes with the watermark.
+        # For a process without new entries, time passes with the watermark.
         last = max(entry.ts_ms for entry in entries)
         silent = state.time_ms - last - 1000 * settings.watermark_seconds
         clock = state.time_ms if silent > 0 else min(last, state.time_ms or last)

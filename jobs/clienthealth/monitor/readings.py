@@ -1,8 +1,8 @@
-"""Samples of a bucket: new ones are merged in order with those kept; those that no window needs are dropped.
+"""The samples of a bucket: new ones are merged into the kept ones, and those that no window needs are dropped.
 
-A client's wrong clock is reported as such (`skew_seconds`), and never affects other clients. A client's newest time is
-compared with that of its neighbours on the topic (`packer.topic_clock`), and with this machine's clock, which no sample
-can exceed. If a client's samples always come late, its clock looks slow, and is reported so.
+A client's wrong clock is reported (`skew_seconds`), and never affects other clients. A client's newest time is compared
+with that of its neighbours on the topic (`packer.topic_clock`), and with this machine's clock, which no sample can
+exceed. If a client's samples always come late, its clock looks slow and is reported as slow.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from clienthealth.settings import MonitorSettings
 
 T = TypeVar("T")
 
-#: Client and time make one sortable number: the time has 48 bits, and the client's number is above them.
+#: Client and time make one sortable number: the time has the lower 48 bits, the client's number is above them.
 SHIFT = 48
-#: A window holds at least this many reporting intervals, if the interval is at most MAX_INTERVAL_MS.
+#: A window has at least this number of reporting intervals, if the interval is at most MAX_INTERVAL_MS.
 INTERVALS = 4
 MAX_INTERVAL_MS = 300_000
-#: Clients with intervals up to this (ms) have the usual window. A longer interval is taken from the samples, not from
-#: the client's claim.
+#: Clients with intervals up to this (ms) have the usual window. Longer intervals are measured from samples, because a
+#: client's own figure may be wrong.
 USUAL_INTERVAL_MS = 15_000
-#: A clock that was set back is followed up to this far (ms), and only after this long (ms) without newer samples.
+#: A client's clock may be set back by up to this (ms). The new time counts after this long (ms) without newer samples.
 SET_BACK_MS, STANDS_MS = 600_000, 45_000
-#: Times before and after every possible time (ms).
+#: A time (ms) before all others, and a time after all others.
 NEVER_MS, EVER_MS = -(1 << 62), 1 << 62
 
 _UNDELIVERED = [list(CLIENT_METRICS["producer"]).index(name) for name in UNDELIVERED]
@@ -43,17 +43,17 @@ _UNDELIVERED = [list(CLIENT_METRICS["producer"]).index(name) for name in UNDELIV
 
 @dataclass
 class Grid:
-    """The windows of each client (ms): they start at multiples of `slide` and have the length `length`."""
+    """The windows of each client (ms). They start at multiples of `slide` and last for `length`."""
 
     slide: Ints
     length: Ints
 
 
 def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings) -> int:
-    """Enter the chunks' samples into the state, sorted, at most one per time. Return the number of late ones.
+    """Take the chunks' samples into the state, sorted, at most one per time. Return the number of late ones.
 
-    A sample is late if all its windows are closed. A window closes `watermark_seconds` after its end, by the client's
-    own clock, or by the watermark if that is behind the client's clock.
+    A sample is late if all its windows are closed. A window closes `watermark_seconds` after its end. Its time is the
+    client's own clock, or the watermark if that is behind.
     """
     late = 0
     numbers = {client.identity: number for number, client in enumerate(state.all_clients)}
@@ -70,7 +70,7 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings)
     readings, parts, rows = [state.readings], [state.parts], len(state.readings)
     for chunk, new, numbered in entering:
         of_topics = chunk.topic_parts
-        # The last element is the value for position -1, no name.
+        # The last element is for position -1, which means no name.
         name_at = np.array([*map(names.__getitem__, chunk.names), -1])
         new.client, new.topic = numbered[new.client], name_at[new.topic]
         new.config = _configured(state, chunk.configs)[new.config]
@@ -94,10 +94,11 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings)
 
 
 def _set_back(state: BucketState, new: Iterable[tuple[Ints, Ints]]) -> None:
-    """Follow clocks that were set back; otherwise a client's new samples would count as late.
+    """Adapt to clocks that were set back. Otherwise the client's new samples would count as late.
 
-    A clock was set back if the client's newest sample was ahead of all clocks and the new ones fit, or if no newer
-    sample came for long and the client now reports earlier times. `new`: clients and times of the new samples.
+    A clock was set back if the client's newest sample was ahead of all clocks and its new ones fit. It was also set
+    back if the client sent nothing newer for long and now reports earlier times. `new`: clients and times of the new
+    samples.
     """
     clients = state.clients
     newest = np.full(len(clients), NEVER_MS)
@@ -115,7 +116,7 @@ def _set_back(state: BucketState, new: Iterable[tuple[Ints, Ints]]) -> None:
 
 
 def _numbered(state: BucketState, all_clients: Sequence[Client], numbers: dict[tuple[str, str, str, str], int]) -> Ints:
-    """Return each client's number in the state; add new clients, and update the names of known ones."""
+    """Return each client's number in the state. New clients are added; names of known clients are updated."""
     numbered = np.empty(len(all_clients), np.int64)
     for position, client in enumerate(all_clients):
         number = numbers.get(client.identity)
@@ -124,7 +125,7 @@ def _numbered(state: BucketState, all_clients: Sequence[Client], numbers: dict[t
             state.all_clients.append(client)
         elif state.all_clients[number] != client:
             state.all_clients[number] = client
-            # The record of a client with changed names is published at once, see `client_verdicts`.
+            # Publish the record of a client with changed names at once, see `client_verdicts`.
             state.clients.published[number : number + 1] = 0
         numbered[position] = number
     if new := len(state.all_clients) - len(state.clients):
@@ -134,7 +135,7 @@ def _numbered(state: BucketState, all_clients: Sequence[Client], numbers: dict[t
 
 
 def _configured(state: BucketState, configs: Sequence[dict[str, str]]) -> Ints:
-    """Return the position in the state of each configuration. The last element is -1, for no configuration."""
+    """Return each configuration's position in the state. The last element is -1, for no configuration."""
     for config in configs:
         if config not in state.configs:
             state.configs.append(config)
@@ -142,14 +143,14 @@ def _configured(state: BucketState, configs: Sequence[dict[str, str]]) -> Ints:
 
 
 def keys(readings: Readings) -> Ints:
-    """Return one number per sample, from client and time, that sorts by both."""
+    """Return one number per sample; the numbers sort by client, then by time."""
     return (readings.client << SHIFT) | readings.ts
 
 
 def in_order(readings: Readings, parts: Parts, names: Sequence[str]) -> tuple[Readings, Parts]:
     """Sort samples by client and time, and merge those of the same time: some formats have one metric per record.
 
-    Values per topic are sorted by sample, topic (by name), partition and thread, and each is kept once.
+    Values per topic are sorted by sample, topic (by name), partition and thread. Duplicates are dropped.
     """
     key = keys(readings)
     order = np.argsort(key, kind="stable")
@@ -175,7 +176,7 @@ def renew_clients(state: BucketState) -> None:
     new, clients = state.readings.at(state.readings.fresh > 0), state.clients
     np.minimum.at(clients.first, new.client, new.ts)
     np.maximum.at(clients.last, new.client, new.ts)
-    # The samples are in order of time, so the last one of each client is kept.
+    # Samples are in order of time, so the last one of each client wins.
     clients.every[new.client] = new.interval
     unwritten = np.unique(new.client[clients.minute[new.client] == 0])
     clients.minute[unwritten] = clients.first[unwritten] // 60_000 * 60_000
@@ -188,7 +189,7 @@ def renew_clients(state: BucketState) -> None:
 
 
 def intervals(state: BucketState) -> Floats:
-    """Return each client's reporting interval (ms): as the client claims, or for long intervals as its samples show."""
+    """Return each client's reporting interval (ms): its own figure, or for long intervals the measured one."""
     every = state.clients.every.astype(np.float64)
     client, ts = state.readings.client, state.readings.ts
     counts = np.bincount(client, minlength=len(every))
@@ -207,7 +208,7 @@ def intervals(state: BucketState) -> Floats:
 
 
 def grid_of(state: BucketState, settings: MonitorSettings) -> Grid:
-    """Return the windows of each client: the usual ones, or longer ones if its interval is long."""
+    """Return each client's windows: the usual ones, or longer ones for long intervals."""
     slide, length = 1000 * settings.slide_seconds, 1000 * settings.window_seconds
     every = np.minimum(intervals(state), MAX_INTERVAL_MS)
     times = np.where(every > USUAL_INTERVAL_MS, np.ceil(INTERVALS * every / length), 1.0).astype(np.int64)
@@ -215,7 +216,7 @@ def grid_of(state: BucketState, settings: MonitorSettings) -> Grid:
 
 
 def horizons(state: BucketState, settings: MonitorSettings) -> Ints:
-    """Return the time (epoch ms, the client's own clock) up to which each client's windows are closed."""
+    """Return, per client, the time up to which its windows are closed (epoch ms, its own clock)."""
     last = state.clients.last
     clock = np.minimum(last, state.time_ms) if state.time_ms else last
     return np.where(last > 0, clock - 1000 * settings.watermark_seconds, NEVER_MS)
@@ -262,7 +263,7 @@ def compact(state: BucketState) -> None:
 
 
 def _pointed_to(texts: list[T], *positions: Ints) -> tuple[list[T], Ints]:
-    """Return the texts that any of these positions refers to, and the new position of each old one.
+    """Return the texts that the positions refer to, and the new position of each old one.
 
     The last new position is -1, for no text.
     """
@@ -292,7 +293,7 @@ def totals_added_up(readings: Readings, all_clients: Sequence[Client]) -> Readin
 def skew_seconds(state: BucketState, now_ms: int) -> Floats:
     """Return by how many seconds each client's clock is ahead (negative: behind).
 
-    Deviations up to a minute count as 0.
+    Deviations of up to a minute count as 0.
     """
     ahead = state.clients.last - np.minimum(state.clients.last_seen, now_ms)
     return np.where(np.abs(ahead) > SKEW_MS, np.round(ahead / 1000), 0.0)

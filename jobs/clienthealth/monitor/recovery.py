@@ -1,8 +1,8 @@
 """Decide when an incident is over: on evidence of recovery or of its client's end, never for lack of proof.
 
-If the client reports, `LiveMode.recovered` decides. If it stopped reporting, the incident stays open until the client's
-end is proved (`ends.has_ended`), else for `[absence] shown_seconds` after its last data. If the client never reported,
-the incident stays open as long as the client's process logs.
+If the client reports, `LiveMode.recovered` decides. If the client stopped reporting, the incident stays open until the
+client's end is proved (`ends.has_ended`), at most for `[absence] shown_seconds` after its last data. If the client
+never reported, the incident stays open as long as the client's process logs.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from clienthealth.monitor.incidents import Change, Incidents, OpenIncident, Tran
 from clienthealth.monitor.state import BucketState
 from clienthealth.settings import Settings
 
-#: For modes that cannot see recovery in a client's data: `ok` without a symptom for this long (ms) counts as recovery.
+#: For modes without `recovered`: `ok` without a symptom for this long (ms) counts as recovery.
 NO_SYMPTOM_MS = 600_000
-#: A fault is over when no window has shown it for this long (ms); if it returns earlier, it is the same fault.
+#: A fault is over when no window has shown it for this long (ms). If it returns earlier, it is the same fault.
 CALM_MS = 60_000
 #: If no client of a process ever reported, the process counts as gone after this long (ms) without data.
 GONE_MS = 180_000
 
 
 def shows(mode: Mode, window: ClientWindow) -> bool:
-    """True if any log line in the window is a symptom of the mode, however weak."""
+    """True if any log line in the window is a symptom of the mode, however weak it is."""
     symptoms = mode.symptoms if window.logs else ()
     return any(event.signature in symptoms for event in window.logs)
 
@@ -56,7 +56,7 @@ def is_over(
 def refresh(
     incidents: Incidents, key: str, verdicts: list[Verdict], window: Callable[[], ClientWindow], end_ms: int
 ) -> None:
-    """Prolong open incidents with symptoms in the window, even if the verdict on it is not unhealthy."""
+    """Prolong open incidents that have symptoms in the window, even if its verdict reports no failure."""
     for verdict in verdicts:
         goes_on = verdict.mode in incidents.of_client(key) and not verdict.unhealthy
         if goes_on and shows(modes()[verdict.mode], window()):
@@ -64,7 +64,7 @@ def refresh(
 
 
 def without_explained(incidents: Incidents, key: str, end_ms: int) -> list[Transition]:
-    """Close a client's incidents that another one explains with at least the same certainty: both are one failure."""
+    """Close a client's incidents that another incident explains, if that one is at least as certain."""
     found = [*incidents.of_client(key).values()]
     by = [(one.verdict.mode, one.verdict.status) for one in found]
     explained = [one for one in found if any(explains(*other, one.verdict) for other in by)]
@@ -75,7 +75,7 @@ def without_explained(incidents: Incidents, key: str, end_ms: int) -> list[Trans
 def gone(state: BucketState, settings: Settings, ended: Set[str]) -> Callable[[OpenIncident], bool]:
     """Return a function that is True if an open incident is over because its client is gone.
 
-    `ended`: keys of clients with a proved end.
+    `ended`: keys of clients whose end is proved.
     """
     shown_ms = 1000 * settings.absence.shown_seconds
     living = {(ref.service, ref.instance, ref.client_id) for ref in state.all_clients}
@@ -94,7 +94,7 @@ def gone(state: BucketState, settings: Settings, ended: Set[str]) -> Callable[[O
 
 
 def ended_ms(state: BucketState) -> Callable[[OpenIncident], int]:
-    """Return a function for the time at which a closed incident ended: its process's last data.
+    """Return a function that returns when a closed incident ended: at the last data of its process.
 
     An incident that only missing data shows ends now.
     """

@@ -1,8 +1,8 @@
-"""Merge two names of one client: after an agent was redeployed, or if the log and the metrics differ.
+"""Merge two names of one client: after an agent was redeployed, or if log and metrics use different names.
 
-If a client stops reporting and another one with the same name and place begins at once, the counters decide. If they
+A client may stop reporting while another one with the same name and place begins. If the second client's counters
 continue where the first client's ended, both are one client, because a new process counts from zero. Then the first
-client has not ended, and a failure of both is one failure.
+client has not ended, and failures of both are one failure.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from clienthealth.monitor.incidents import OpenIncident, Transition
 from clienthealth.monitor.process_log import OVERDUE, START_MS, is_start, lives
 from clienthealth.monitor.state import BucketState
 
-#: A client can be the continuation of another one only if it has reported for less than this (ms).
+#: Only a client that has reported for less than this (ms) can be the continuation of another one.
 NEW_MS = 120_000
-#: A continuation's counters may have grown up to FASTER times as fast as before; the first client must have reported
-#: for at least LONGER times the gap between the two.
+#: The counters of a continuation may have grown up to FASTER times as fast as before. The first client must have
+#: reported for at least LONGER times the gap between the two.
 FASTER, LONGER = 3.0, 3.0
 
 
 def join(state: BucketState, closed: Ints) -> tuple[Ints, list[str], list[Transition]]:
-    """Merge clients that go on under another instance. Return the keys that are dropped, and the changes of incidents.
+    """Merge clients that go on under another instance. Return the dropped keys, and the changes of incidents.
 
     closed  one value per client; it is returned without the values of dropped clients
     """
@@ -60,10 +60,10 @@ def join(state: BucketState, closed: Ints) -> tuple[Ints, list[str], list[Transi
 
 
 def _named(state: BucketState) -> list[tuple[OpenIncident, Client]]:
-    """Return open incidents that belong to another client than the one they name, each with the right client.
+    """Return open incidents under a wrong client, each with the right client.
 
-    An incident of a nameless process belongs to its client once that is known. An incident of a client known only from
-    its log belongs to the client that reports under that name, under any instance.
+    An incident of a process without client id belongs to its client once that is known. An incident of a client known
+    only from its log belongs to the client that reports under that name, under any instance.
     """
     names = {(ref.process, ref.client_id, ref.kind) for ref in state.all_clients} if state.former else set()
     spoken_of: dict[tuple[str, str | None], Client] = {
@@ -71,8 +71,8 @@ def _named(state: BucketState) -> list[tuple[OpenIncident, Client]]:
     }
     open_ = [incident for incident in state.incidents.all if not incident.client.client_id]
     for incident in state.incidents.all if spoken_of else ():
-        # Move an incident if only lines and dumps show it. Do not move one about an end, because the other client has
-        # not ended.
+        # Move an incident only if all its evidence is lines and dumps. Do not move one about a client's end, because
+        # the other client has not ended.
         by_log = {evidence.kind for evidence in incident.verdict.evidence} <= {"log", "thread-dump"}
         about_end = incident.departed_ms or modes()[incident.verdict.mode].absence
         if (incident.client.key, incident.client.kind) in spoken_of and by_log and not about_end:
@@ -94,7 +94,7 @@ def _named(state: BucketState) -> list[tuple[OpenIncident, Client]]:
 
 
 def _pairs(state: BucketState) -> Iterator[tuple[int, int]]:
-    """Yield pairs of clients (numbers): one without data, and the one that continues it."""
+    """Yield pairs of client numbers: one without data, and the one that continues it."""
     clients = state.clients
     silent = np.flatnonzero(state.time_ms - clients.last_seen > OVERDUE * clients.every)
     new = np.flatnonzero(clients.last - clients.first < NEW_MS) if len(silent) else silent
@@ -133,7 +133,7 @@ def _goes_on(state: BucketState, old: int, new: int) -> bool:
 
 
 def _totals(state: BucketState, number: int) -> Floats:
-    """Return the counters in a client's samples; empty if they count changes, not totals."""
+    """Return the counters in a client's samples; nothing if they are changes instead of totals."""
     rows = state.rows(number)
     names = CLIENT_METRICS[state.all_clients[number].kind or ""]
     columns = [at for at, name in enumerate(names) if name.endswith("-total")]

@@ -1,7 +1,7 @@
 """The memory of a bucket of processes between two batches, and its versioned form as bytes.
 
-Everything in it is bounded. Samples, events and dumps are kept as long as a window with them can still be judged.
-Departed clients leave only their open incidents.
+Everything in it is bounded. Samples, events and dumps are kept until no window with them can be judged any more. A
+departed client leaves only its open incidents.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from clienthealth.monitor.incidents import Incidents, OpenIncident, Transition
 T = TypeVar("T", bound=Table)
 K = TypeVar("K", bound=tuple[Any, ...])
 V = TypeVar("V")
-#: Service and host: the place of processes, for clients that name no instance.
+#: Service and host. Clients that name no instance are grouped by these.
 ProcessKey = tuple[str, str]
-#: Names of a client: service, host, instance, client id, kind (`Client.names`). For lines on a known issue also the
-#: issue.
+#: Names of a client: service, host, instance, client id, kind (`Client.names`). For lines on a known issue, the issue
+#: follows.
 ClientKey = tuple[str, str, str, str, str]
 RunKey = tuple[str, str, str, str, str, str]
 
 VERSION = 4
 _MAGIC = b"KCH"
 
-#: Metrics of a producer's undelivered records. Their newest known values are kept longer than the samples.
+#: Metrics of a producer's undelivered records. Their newest known values are kept longer than samples.
 UNDELIVERED = (
     "buffer-total-bytes",
     "buffer-available-bytes",
@@ -50,7 +50,7 @@ UNDELIVERED = (
 
 
 def mark(names: Iterable[str]) -> tuple[int]:
-    """Return the 32-bit hash of an identity; collides about once in 40,000 at the configured limits."""
+    """Return the 32-bit hash of an identity. Collisions: about one in 40,000 at the configured limits."""
     return (zlib.crc32("\0".join(names).encode("utf-8", "surrogatepass")),)
 
 
@@ -64,7 +64,7 @@ class Clients(Table):
     minute       the first minute that is not in the history yet (epoch ms)
     config       position of its configuration in `configs`
     published_ms time of its newest published sample (its own clock, epoch ms)
-    published    checksum of the content published then, see `client_verdicts`; 0 if that must be published again
+    published    checksum of the content that was published last (see `client_verdicts`); 0 to publish it again
     """
 
     first: Ints
@@ -101,7 +101,7 @@ class GroupState(msgspec.Struct):
 class Life(NamedTuple):
     """The lifetime of a client by its own clock (epoch ms).
 
-    It begins with the first sample and ends when the next one is overdue.
+    It begins with the first sample and ends when the next sample is overdue.
     """
 
     client: Client
@@ -116,8 +116,8 @@ class Life(NamedTuple):
 class Run(msgspec.Struct, array_like=True):
     """Log lines on one known issue of one client, counted together (`monitor/also_seen.py`).
 
-    It holds the names in the lines ("": none), number of lines, time of the first and last, and the first line with its
-    place. `unwritten`: number of lines that are not in the history yet.
+    The fields are the names in the lines ("": none), the number of lines, the times of the first and last line, and the
+    first line with its place. `unwritten`: number of lines that are not in the history yet.
     """
 
     instance: str
@@ -135,8 +135,8 @@ class Run(msgspec.Struct, array_like=True):
 class Memory(msgspec.Struct, Generic[K, V], array_like=True):
     """A memory with a time (epoch ms) for each entry. A key begins with service and host, or is a hash.
 
-    Everything that a bucket remembers longer than its windows is in one of these. `forget` (`monitor/step.py`) lists
-    the limits of each.
+    Everything that a bucket remembers longer than its windows is in such a memory. `forget` (`monitor/step.py`) has the
+    limits of each.
     """
 
     kept: dict[K, tuple[int, V]] = {}
@@ -151,19 +151,19 @@ class Memory(msgspec.Struct, Generic[K, V], array_like=True):
         return iter(self.kept)
 
     def items(self) -> Iterator[tuple[K, V]]:
-        """Yield keys and values in the order in which the keys were first remembered."""
+        """Yield keys and values, in the order in which the keys were added."""
         return ((key, value) for key, (_, value) in self.kept.items())
 
     def get(self, key: K) -> V | None:
-        """Return the value of this key, or None."""
+        """Return the value of a key, or None."""
         return self.kept[key][1] if key in self.kept else None
 
     def remember(self, key: K, value: V, at_ms: int) -> None:
-        """Set the value of a key; its time becomes `at_ms`."""
+        """Set the value and the time of a key."""
         self.kept[key] = (at_ms, value)
 
     def forget(self, key: K) -> None:
-        """Delete the entry of this key, if there is one."""
+        """Delete the entry of a key, if there is one."""
         self.kept.pop(key, None)
 
     def only(self, homes: Container[object]) -> None:
@@ -178,9 +178,10 @@ class Memory(msgspec.Struct, Generic[K, V], array_like=True):
         living: Container[object] = (),
         each: float = math.inf,
     ) -> list[K]:
-        """Delete entries older than `ttl_ms`, unless their process lives, and the oldest beyond the limits.
+        """Delete entries that are too old or beyond the limits, and return the deleted keys beyond the limits.
 
-        `each`: the limit for one process. Returns the deleted keys beyond the limits.
+        Entries older than `ttl_ms` are kept if their process lives. Beyond a limit, the oldest entries go. `each`: the
+        limit for one process.
         """
         old = [key for key, (at, _) in self.kept.items() if now_ms - at > ttl_ms and key[:2] not in living]
         for key in old:
@@ -199,23 +200,23 @@ class Memory(msgspec.Struct, Generic[K, V], array_like=True):
 class Kept(msgspec.Struct, kw_only=True):
     """The parts of a state that have the same form in memory and on disk.
 
-    time_ms   the watermark by which missing data is measured
+    time_ms   the watermark, which measures missing data
     idle_ms   time without any input, by this monitor's steps; `stepped_ms`: time of the last step
     all_clients  the clients that report
-    waiting   log entries that wait for their process's metrics; `waited_ms`: how long any has waited, by
+    waiting   log entries that wait for their process's metrics; `waited_ms`: how long the oldest has waited, by
               this monitor's steps
 
     The memories (`Memory`), by process, by `Client.names`, or by the hash `mark`:
 
     groups    the consumer groups, by `Client.home`
     has_log_data  processes of which a log line or a thread dump was read
-    lifecycle lines on the beginning and end of a client, by process and client id, each with the instance
+    lifecycle lines on the start and end of a client, by process and client id, each with the instance
               that it names ("": none)
     also_seen known issues, by process, instance, client id, kind and issue
-    gone      recently departed clients, so that their processes' lines are not taken for their successors'
-    former    clients that stopped reporting and have an open incident: their processes still log
+    gone      recently departed clients, so that lines of their processes are not assigned to their successors
+    former    clients that stopped reporting and have an open incident; their processes still log
     over      recently closed incidents, for the minutes that are not written yet
-    shared    times without any client's data (from, to), which count against no client (`monitor/departures.py`)
+    shared    times (from, to) without data of any client, which count against no client (`monitor/departures.py`)
     ended     clients and processes that have ended: the newest time of their samples or logs
     reported_once  clients for which there was no room yet (`monitor/intake.py`)
     """
@@ -263,11 +264,11 @@ class BucketState(Kept, kw_only=True):
         return self.groups, self.has_log_data, self.lifecycle, self.also_seen, self.gone, self.former, self.over
 
     def end(self, names: Iterable[str], newest_ms: int) -> None:
-        """Remember that a client or a process has ended, with its newest known time (its own clock)."""
+        """Remember that a client or a process has ended, with the newest time of its data by its own clock."""
         self.ended.remember(mark(names), max(newest_ms, self.ended.get(mark(names)) or 0), self.time_ms)
 
     def source(self, row: int) -> Source:
-        """Return the input record from which a sample was read."""
+        """Return the input record of a sample."""
         readings = self.readings
         return Source(self.names[readings.topic[row]], int(readings.partition[row]), int(readings.offset[row]))
 
@@ -282,7 +283,7 @@ class BucketState(Kept, kw_only=True):
 
 
 class _Saved(Kept, kw_only=True):
-    """The form on disk. It has the names of the metrics in its tables, so that later releases can read them."""
+    """The form on disk. It contains the names of the metrics in its tables, so that later releases can read them."""
 
     buckets: int
     vocabulary: dict[str, tuple[str, ...]]
@@ -304,7 +305,7 @@ _decoder = msgspec.msgpack.Decoder(_Saved)
 
 
 def save(state: BucketState, buckets: int) -> bytearray:
-    """Return the state as bytes. `buckets`: number of buckets over which processes are spread."""
+    """Return the state as bytes. `buckets`: the number of buckets in all."""
     saved = _Saved(
         **_kept(state),
         buckets=buckets,
@@ -328,12 +329,12 @@ def save(state: BucketState, buckets: int) -> bytearray:
 
 
 def _bytes(table: Table) -> bytes:
-    # The encoder takes a view of the bytes, which saves a copy of the state.
+    # The encoder takes a view of the bytes, which saves one copy of the state.
     return cast(bytes, table.matrix().reshape(-1).view(np.uint8).data)
 
 
 def load(data: bytes | bytearray, buckets: int) -> BucketState:
-    """Return the state from bytes that any released version wrote. Raises StateError."""
+    """Return the state from bytes of any released version. Raises StateError."""
     if data[:3] != _MAGIC:
         raise StateError("the checkpoint holds no state of this monitor; name another folder in [monitor] checkpoint")
     if not 1 <= data[3] <= VERSION:
@@ -345,10 +346,10 @@ def load(data: bytes | bytearray, buckets: int) -> BucketState:
     if data[3] < VERSION:
         earlier: dict[str, Any] = msgspec.msgpack.decode(body)
         earlier |= _memories_of_form_1(earlier) if data[3] == 1 else {}
-        # In forms 1 and 2 the fields of the clients of incidents were saved by name.
+        # Forms 1 and 2 saved the fields of the incidents' clients by name.
         for one in (*earlier["incidents"], *(change for _, change in earlier["over"][0].values())):
             one["client"] = [*one["client"].values()] if data[3] < 3 else one["client"]
-        # In forms 1 to 3 the groups were saved as a list.
+        # Forms 1 to 3 saved the groups as a list.
         groups = [(Client(*group["who"]), group) for group in earlier["groups"]]
         earlier["groups"] = [{client.home: (group["heard_ms"], group) for client, group in groups}]
         body = _encoder.encode(earlier)
@@ -373,7 +374,7 @@ def load(data: bytes | bytearray, buckets: int) -> BucketState:
 
 
 def _memories_of_form_1(saved: dict[str, Any]) -> dict[str, Any]:
-    """Convert the memories of form 1, each of which had its own form. Memories used only for minutes start empty."""
+    """Convert the memories of form 1, where each had its own format. Memories that only minutes use start empty."""
     now_ms = saved["time_ms"]
     lines = zip(saved["farewells"], saved["instances"], strict=True)
     memories: dict[str, dict[tuple[Any, ...], tuple[int, Any]]] = {
@@ -406,7 +407,7 @@ def _readings(saved: _Saved) -> Readings:
 
 
 def _named(values: Floats, before: Sequence[str], names: Sequence[str]) -> Floats:
-    """Return the columns `names` of a table that has the columns `before`."""
+    """Return the columns `names` of a table with the columns `before`; NaN for columns that it lacks."""
     if before == names:
         return values[:, : len(names)]
     known = np.column_stack([values, np.full(len(values), np.nan)])

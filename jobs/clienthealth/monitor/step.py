@@ -1,6 +1,6 @@
-"""Process one batch for one bucket: state and decoded chunks → records, changes of incidents, minutes; new state.
+"""Process one batch for one bucket: state and decoded chunks → new state, records, changes of incidents, minutes.
 
-It is plain Python. The streaming query runs it with the state that Spark keeps; `diagnose` and `replay` run it without
+It is plain Python. The streaming query runs it with the state that Spark keeps. `diagnose` and `replay` run it without
 Spark.
 """
 
@@ -38,7 +38,7 @@ class Published:
 
     late      number of samples and events that came after their windows were closed
     left_out  number left out, by limit
-    clients   number of clients and groups in the state; `skewed`: how many of them have a wrong clock
+    clients   number of clients and groups in the state; `skewed`: number of clients with a wrong clock
     """
 
     records: list[Record] = field(default_factory=list)
@@ -56,7 +56,7 @@ class Published:
 
 
 def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms: int) -> Published:
-    """Process the decoded data of a bucket; the state is changed in place.
+    """Process the decoded data of a bucket. The state is changed in place.
 
     `now_ms`: this machine's clock (epoch ms). The watermark, which measures missing data, is never ahead of it.
     """
@@ -110,25 +110,25 @@ def _let_go(bucket: Bucket, gone: Sequence[int], published: Published) -> None:
 
 
 def forget(state: BucketState, settings: Settings, living: Set[ProcessKey]) -> int:
-    """Delete old or excess memories: THE list of how long and how much of each a bucket remembers.
+    """Delete old or excess memories: THE list of what a bucket remembers, how long and how much.
 
-    `living`: processes that report or log. Returns the number of clients with too many lines on beginning and
-    end.
+    `living`: processes that report or log. Returns the number of clients with too many lines on start and end.
     """
     now_ms, clients = state.time_ms, intake.share(settings.monitor.max_clients, settings.monitor)
     state.has_log_data.evict(now_ms, 0, living=living)
-    # Lines on a client's beginning and end stay as long as its process has data, and 15 minutes longer.
+    # Lines on a client's start and end stay as long as its process has data, and 15 minutes longer.
     too_many = state.lifecycle.evict(now_ms, process_log.LIFECYCLE_MS, limit=clients, living=living)
-    # Bound the issues of each process, because a program can make up a client id for each thread.
+    # Bound the issues of each process, because a program can make up a client id for each of its threads.
     state.also_seen.evict(now_ms, 3_600_000, each=200)
-    # Closed incidents are in the written minutes by then; a batch of a backlog may bring hours of minutes.
+    # By then the minutes of closed incidents are written. The limit is long because a batch of a backlog may bring
+    # hours of minutes.
     state.over.evict(now_ms, 900_000)
     state.gone.evict(now_ms, 900_000)
-    # Groups are forgotten if they have no data for a whole lag window.
+    # Forget groups without data for a whole lag window.
     state.groups.evict(now_ms, 1000 * settings.lag.window_seconds)
-    # A gap in all clients' data is kept until every client has had data after the gap.
+    # Keep a gap in all clients' data until every client has had data after the gap.
     state.shared.evict(int(state.clients.last_seen.min(initial=now_ms)), 0)
-    # Of left-out clients, only the newest first reports are remembered.
+    # Of left-out clients, remember only the newest first reports.
     state.reported_once.evict(now_ms, limit=intake.share(intake.REPORTED_ONCE, settings.monitor))
     state.ended.evict(now_ms, limit=clients)
     for key, client in [*state.former.items()]:
@@ -140,9 +140,10 @@ def forget(state: BucketState, settings: Settings, living: Set[ProcessKey]) -> i
 def clock(state: BucketState, chunks: Sequence[Chunk], now_ms: int) -> int:
     """Return the watermark (epoch ms): how far the topics are read, by the time of most clients.
 
-    Each task reports how far it has read (`Packer`). The watermark is the median of the tasks weighted by their
-    clients, so that a partition with only one client and a wrong clock has no effect. It never goes back, and is never
-    ahead of `now_ms`. Tasks that read only logs may be far ahead: they count only if no other task reports.
+    Each task reports how far it has read (`Packer`). The watermark is the median of the tasks, weighted by their
+    clients. So a partition that has only one client, with a wrong clock, has no effect. The watermark never goes back,
+    and is never ahead of `now_ms`. Tasks that read only logs may be far ahead, so they count only if no other task
+    reports.
     """
     reported = sorted(clock for chunk in chunks for clock in chunk.clocks)
     clocks = [clock for clock in reported if clock[1]] or reported

@@ -1,4 +1,4 @@
-"""Verdicts on windows: gates examine the windows of all clients, and judges those that a gate suspects.
+"""Verdicts on windows: gates examine the windows of all clients, and judges the windows that a gate suspects.
 
 A gate examines the metrics of thousands of windows at once. A judge examines those of one window in the same way, and
 also its log lines and thread dumps. Windows with lines or dumps always go to the judge. All functions here are pure.
@@ -19,7 +19,7 @@ from clienthealth.model.verdicts import STATUS_ORDER, Count, Evidence, EvidenceK
 from clienthealth.modes import FEW, FailureMode, LiveMode, Mode, T, modes
 from clienthealth.monitor.adjust import BY_NAME, REPEATS, Context, adjust, repeats
 
-#: Number of half minutes, the newest of an incident, that keep separate counts; no window reaches back farther.
+#: Number of newest half minutes of an incident with separate counts. No window reaches back farther.
 KEPT_SLOTS = 64
 #: Thresholds from the settings, by failure mode and name.
 Overrides = Mapping[str, Mapping[str, float]]
@@ -37,9 +37,9 @@ def live_modes(kind: str | None, overrides: Overrides) -> list[LiveMode[Any]]:
 
 
 def gate(mode: LiveMode[T], w: Windows) -> tuple[Bools, list[str]]:
-    """Return which windows must be judged; and for all others why metrics leave them `unknown`, '' if they are `ok`.
+    """Return which windows must be judged, and for the others why they are `unknown`, '' if they are `ok`.
 
-    All windows are of clients to which the mode applies.
+    The mode must apply to the clients of all windows.
     """
     repeated = repeats(w)
     reasons = np.where(repeated, REPEATS, mode.gate.reasons(w, mode.thresholds))
@@ -47,14 +47,14 @@ def gate(mode: LiveMode[T], w: Windows) -> tuple[Bools, list[str]]:
 
 
 def verdict(mode: FailureMode[T], window: ClientWindow, known: Context = NOTHING_MORE) -> Verdict:
-    """Judge one window and apply the adjustments of a window. `known`: other knowledge about the client."""
+    """Judge one window, and apply the adjustments of stage "window". `known`: other knowledge about the client."""
     context = dataclasses.replace(known, mode=mode, window=window)
     (adjusted,) = adjust("window", [mode.judge(window, mode.thresholds)], context)
     return adjusted
 
 
 def judge_windows(windows: Sequence[ClientWindow], overrides: Overrides, absence: bool = False) -> list[Verdict]:
-    """Return one verdict for each mode that applies to the client: the worst over the windows."""
+    """Return one verdict for each mode that applies to the client: the worst of all windows."""
     kind = windows[-1].client.kind
     return [
         merged([verdict(mode, window) for window in windows])
@@ -64,7 +64,7 @@ def judge_windows(windows: Sequence[ClientWindow], overrides: Overrides, absence
 
 
 def stale_verdicts(window: ClientWindow, overrides: Overrides) -> list[Verdict]:
-    """Return verdicts on a client's missing data, from the modes with a fault that can cause it."""
+    """Return verdicts on a client's missing data, from the modes whose fault can stop a client's data."""
     verdicts = (
         (mode, mode.silence(window, mode.thresholds))
         for mode in live_modes(window.client.kind, overrides)
@@ -80,7 +80,7 @@ def stale_verdicts(window: ClientWindow, overrides: Overrides) -> list[Verdict]:
 def merged(verdicts: Sequence[Verdict]) -> Verdict:
     """Merge verdicts of one mode on overlapping windows: the worst status, with the earliest onset of that fault.
 
-    If none is unhealthy, the newest window with enough samples counts: an earlier `ok` does not refute what began
+    If no verdict is unhealthy, the newest window with enough samples counts. An earlier `ok` does not refute what began
     since, such as records that fail after the last delivery. Each fact of the unhealthy windows is kept once. Numbers
     come from all of them (`detail_of`).
     """
@@ -91,8 +91,8 @@ def merged(verdicts: Sequence[Verdict]) -> Verdict:
     latest = [v for v in unhealthy if v.status == worst.status][-1]
     onsets = [v.since_ms for v in unhealthy if v.since_ms is not None]
     counts = united(count for v in unhealthy for count in v.counts)
-    # A line that shows a cause is as old as the wait that has just ended, so the newest window may lack it. A cause
-    # that a line or a dump names outranks one that only numbers suggest.
+    # A line that shows a cause is as old as the wait that has just ended, so the newest window may lack it. So a cause
+    # that a line or a dump names is preferred to one that only numbers suggest.
     named = [v for v in unhealthy if any(e.kind != "metric" for e in v.evidence)]
     causes = [cause for v in (*(named or unhealthy), *([] if named else [latest])) if (cause := v.detail.get("cause"))]
     mode = modes().get(latest.mode)
@@ -110,7 +110,7 @@ def merged(verdicts: Sequence[Verdict]) -> Verdict:
 
 
 def detail_of(mode_id: str, details: Sequence[Mapping[str, Any]], counts: Iterable[Count]) -> dict[str, Any]:
-    """Merge the details of one fault from several windows, the newest last. Of each key the newest value is kept.
+    """Merge the details of one fault from several windows, in order of time. The newest value of each key is kept.
 
     Sums and peaks are the maximum over all windows, counts included. Momentary values come only from the newest window.
     """
@@ -128,7 +128,7 @@ def detail_of(mode_id: str, details: Sequence[Mapping[str, Any]], counts: Iterab
 
 
 def united(counts: Iterable[Count]) -> tuple[Count, ...]:
-    """Merge the counts of overlapping windows. Each half minute has the count of the window that saw most of it."""
+    """Merge the counts of overlapping windows. For each half minute the greatest count wins."""
     whole: dict[tuple[str, str], Count] = {}
     for count in counts:
         before = whole.setdefault((count.name, count.kind), count)
@@ -141,7 +141,7 @@ def united(counts: Iterable[Count]) -> tuple[Count, ...]:
             }
             settled = max(before.settled, count.settled)
             whole[count.name, count.kind] = Count(count.name, count.kind, slots, settled, since)
-    # The newest half minutes stay separate; all before them are added up to one sum.
+    # The newest half minutes stay separate. All earlier ones are added up.
     for key, count in whole.items():
         times = sorted(count.slots)
         old, kept = times[:-KEPT_SLOTS], times[-KEPT_SLOTS:]
@@ -153,7 +153,7 @@ def united(counts: Iterable[Count]) -> tuple[Count, ...]:
 
 
 def gone_on_with(verdict: Verdict, seen_ms: int) -> tuple[Count, ...]:
-    """Return an incident's counts until `seen_ms`. An incident from the history has only sums: these become counts."""
+    """Return an incident's counts until `seen_ms`. An incident from the history has only sums, which become counts."""
     counted = {count.name for count in verdict.counts}
     mode = modes().get(verdict.mode)
     sums = (mode.sums if mode else frozenset()) & verdict.detail.keys() - counted
@@ -164,7 +164,10 @@ def gone_on_with(verdict: Verdict, seen_ms: int) -> tuple[Count, ...]:
 
 
 def evidence_of(facts: Iterable[Evidence], per_kind: int = 3) -> tuple[Evidence, ...]:
-    """Return facts in order of time, each once. Of each kind the first and the newest are kept, at most `per_kind`."""
+    """Return facts in order of time, without duplicates.
+
+    Of each kind the first and the newest are kept, at most `per_kind`.
+    """
     unique = sorted({(e.kind, e.text): e for e in facts}.values(), key=lambda e: e.ts_ms)
     kept: list[Evidence] = []
     for kind in dict.fromkeys(e.kind for e in unique):
