@@ -1,12 +1,14 @@
 r"""Decode an input record into client snapshots, log lines, and the reasons why parts of it cannot be used.
 
-A record is recognised by its own shape, or by the header `format`, which wins. Identity that it lacks comes from its
-headers, then from its Kafka key: `service|instance|client_id`, with `|` and `\` in a part escaped by `\`. For pushes
-through our broker plugin the headers identify the client (`formats/_pushed.py`), and the broker's time counts.
-A push may hold nothing: admin clients push since Kafka 4.0 too, and have no metrics of a producer or consumer.
+A record's format is named by the header `format`. Without that header it is recognised by the record's shape. Missing
+identity is taken from the record's headers, then from its Kafka key: `service|instance|client_id`, with `|` and `\` in
+a part escaped by `\`. For pushes through our broker plugin the headers identify the client (`formats/_pushed.py`), and
+the broker's time counts. A push may be empty: since Kafka 4.0 admin clients push, too, and they have no metrics of a
+producer or consumer.
+
 Compression (gzip, zstd), the frame of a schema registry, and the envelope of Kafka Connect are removed first. Nothing
-here raises for any record, except ServiceError if the schema registry is away. Faultless canonical snapshots, nearly
-all traffic, are read by `fast` at a fraction of the cost; `decode_metrics` returns the same for them.
+here raises for any record, except ServiceError if the schema registry is away. `fast` reads faultless canonical
+snapshots, nearly all traffic, at a fraction of the cost; `decode_metrics` returns the same for them.
 
 Reasons of rejects (`Decoded.errors`), sometimes followed by ": detail":
 
@@ -58,7 +60,8 @@ from clienthealth.settings import Settings, TopicSettings
 HEADERS = ("format", "service", "host", "instance", "client_id", "kind", "version", "library")
 _READ = (*HEADERS, *_pushed.HEADERS)
 
-#: Marker of OpenTelemetry's Java agent (`telemetry.distro.name`), and the switch that it needs since its change 18828.
+#: Marker of OpenTelemetry's Java agent (`telemetry.distro.name`), and the option that turns its Kafka metrics on since
+#: its change 18828.
 _OTEL_AGENT = b"opentelemetry-java-instrumentation"
 _SWITCH = (
     "OpenTelemetry's Java agent 3 and newer reports Kafka clients only with "
@@ -75,7 +78,7 @@ _DEBEZIUM = frozenset({"before", "after", "op", "source"})
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f]")
 _ESCAPED = re.compile(r"\\.", re.DOTALL)
 _QUOTED = re.compile(r'"[^"]*"')
-#: The parts of an identity that a record's headers may state, and those in its key, in order.
+#: The parts of an identity that a record's headers may contain; then those that its key may contain, in order.
 _STATED = ("service", "host", "instance", "client_id", "library", "version")
 _IN_KEY = ("service", "instance", "client_id")
 
@@ -86,7 +89,7 @@ class Decoded(msgspec.Struct):
     format     name of the format, None if no format recognised it
     snapshots  usable snapshots: complete identity (service and instance empty if unknown, kind checked), time, interval
     lines      usable log lines: completely read, with a time
-    errors     why parts of the record cannot be used, one per part ([] if all is well)
+    errors     why parts of the record cannot be used, one text per part; empty if all is well
     """
 
     format: str | None = None
@@ -106,7 +109,7 @@ def decode_logs(record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
 
 
 def decode_any(record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
-    """Decode as metrics if a format of metrics recognises the record, else as logs."""
+    """Decode as metrics if a format of metrics recognises the record; otherwise as logs."""
     return _decode(record, STREAMS, settings, now_ms)
 
 
@@ -134,7 +137,7 @@ def _decode(raw: RawRecord, streams: tuple[Stream, ...], settings: Settings, now
 
 
 def decode_parsed(content: LogLine | Snapshot, record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
-    """Complete a line or snapshot that the reader of its file already parsed; the record identifies the process."""
+    """Complete a line or snapshot that was parsed while reading a file. The record identifies the process."""
     headers = _header_values(record.headers)
     headers_of = Record(text="", key=_key_text(record.key), headers=headers, ts_ms=record.ts_ms)
     if isinstance(content, LogLine):
@@ -152,12 +155,12 @@ def may_carry(topics: TopicSettings, topic: str, service: str) -> bool:
 
 
 def latest_ms(settings: Settings, now_ms: int) -> int:
-    """Return the latest time (epoch ms) that does not count as future."""
+    """Return the latest time (epoch ms) that is not yet in the future."""
     return now_ms + settings.monitor.future_seconds * 1000
 
 
 def _readable(raw: RawRecord, settings: Settings) -> Record:
-    """Return the record as text (parsed if it is JSON) or bytes. Raises PayloadError if it cannot be read."""
+    """Return the value as text (parsed if it is JSON) or as bytes. Raises PayloadError if it cannot be read."""
     value = raw.value
     if value is None or len(value) == 0:
         raise PayloadError("empty")
@@ -198,7 +201,10 @@ def _fill(record: Record, data: bytes | memoryview) -> None:
 
 
 def _fill_from_frame(record: Record, number: int, data: memoryview, settings: Settings) -> None:
-    """Set a payload framed by this schema's number; JSON needs no schema. Raises PayloadError if it is unusable."""
+    """Set a payload framed by the schema with this number.
+
+    JSON needs no schema. Raises PayloadError if it is unusable.
+    """
     if data[0] in b"{[":
         with suppress(PayloadError):
             _fill(record, data)
@@ -220,7 +226,7 @@ def _fill_from_frame(record: Record, number: int, data: memoryview, settings: Se
 
 
 def _fill_decoded(record: Record, document: Any) -> None:
-    """Set a payload that is decoded already, in JSON's types. Raises PayloadError if it is unusable."""
+    """Set a payload that is already decoded to JSON's types. Raises PayloadError if it is unusable."""
     try:
         record.text = document if isinstance(document, str) else msgspec.json.encode(document).decode()
     except (TypeError, ValueError) as error:
@@ -281,7 +287,7 @@ def _binary_formats() -> frozenset[str]:
 
 
 def _format(record: Record, streams: tuple[Stream, ...]) -> Format | None:
-    """Return the format in the header, else the first that recognises the record, else None."""
+    """Return the format that the header names; without that header, the first that recognises the record; else None."""
     by_name = _by_name(streams)
     named = by_name.get(record.headers.get("format", ""))
     if named is not None and _could_be(record, named):
@@ -321,13 +327,13 @@ def _wrong(mistake: Exception) -> str:
 
 
 def _no_metrics(record: Record) -> str:
-    """Return the reason `no-metrics`, with the switch that turns metrics on if an agent's are known to be off."""
+    """Return the reason `no-metrics`. If an agent's Kafka metrics are known to be off, add how to turn them on."""
     value = record.text.encode() if record.data is None else bytes(record.data)
     return f"no-metrics: {_SWITCH}" if _OTEL_AGENT in value else "no-metrics"
 
 
 def _unreadable(record: Record) -> str | None:
-    """Return what is wrong with the text itself, or None."""
+    """Return what is wrong with the text itself, or None if nothing is."""
     text = record.text
     if _CONTROL.search(text):
         return "binary"
@@ -341,7 +347,7 @@ def _unreadable(record: Record) -> str | None:
 def _take(
     content: LogLine | Snapshot, record: Record, topic: str, settings: Settings, latest: int, result: Decoded
 ) -> None:
-    """Complete a line or snapshot and add it to the result, or the reason why it cannot be used."""
+    """Complete a line or snapshot and add it to the result. If it cannot be used, add the reason."""
     if isinstance(content, LogLine):
         error = _complete_line(content, record, latest)
     elif (error := content.error or _complete_snapshot(content, record, latest)) is None:
@@ -360,7 +366,7 @@ def _take(
 
 
 def _complete_snapshot(snapshot: Snapshot, record: Record, latest: int) -> str | None:
-    """Fill in what a snapshot lacks from its record; return the reason if the snapshot cannot be used."""
+    """Fill in missing fields of a snapshot from its record. Return why the snapshot cannot be used, or None."""
     client = _identified(snapshot.client, record)
     if not client.service or not client.instance:
         instance = client.instance or client.host or ""
@@ -375,11 +381,11 @@ def _complete_snapshot(snapshot: Snapshot, record: Record, latest: int) -> str |
 
 
 def _complete_line(line: LogLine, record: Record, latest: int) -> str | None:
-    """Fill in what a line lacks from its record; return the reason if the line cannot be used."""
+    """Fill in missing fields of a line from its record. Return why the line cannot be used, or None."""
     if line.ts_ms is None:
         line.ts_ms = record.ts_ms
     elif line.dumps and record.ts_ms:
-        # The time in a dump names no zone, so compare it with the record's time.
+        # The time in a dump has no zone, so infer the zone from the record's time.
         line.ts_ms += zone_between(line.ts_ms, record.ts_ms) or 0
     line.client = client = _identified(line.client, record)
     if line.error is not None or client.is_too_long:
@@ -397,14 +403,14 @@ def _identified(client: Identity, record: Record) -> Identity:
     """
     header = record.headers.get
     if header(_pushed.INSTANCE):
-        # The headers come from the broker, which knows the pushing client; the payload only claims an identity.
+        # The broker knows the pushing client and sets the headers. The payload only claims an identity.
         client = Identity(client_id=header("client_id") or client.client_id, kind=client.kind, group=client.group)
     fields = {name: present(getattr(client, name)) or header(name) for name in _STATED}
     if record.key and not all(map(fields.get, _IN_KEY)) and (parts := key_parts(record.key)):
         for name, part in zip(_IN_KEY, parts, strict=True):
             fields[name] = fields[name] or part.strip() or None
     if not fields["instance"] and client.handle:
-        # A handle such as rdkafka#producer-1 is the same in every replica, so put the host before it.
+        # Every replica has the same handle, such as rdkafka#producer-1, so put the host before it.
         fields["instance"] = f"{fields['host']}:{client.handle}" if fields["host"] else client.handle
     kind = client.kind if client.kind in CLIENT_METRICS else (present(client.kind) or header("kind") or "").lower()
     return Identity(**fields, kind=kind if kind in CLIENT_METRICS else None, group=present(client.group))

@@ -1,7 +1,7 @@
 """Interpret the MBeans of Kafka clients, and make snapshots of all clients of a JVM.
 
 These are the MBeans of the Java client (0.8.2 to 4.x) and of the old Scala consumer. `model/metric_names.py` maps
-attributes to metrics; a value that is not a number, or is negative ("unknown" in Kafka's clients), is left out.
+attributes to metrics. A value is left out if it is no number or negative, which means "unknown" in Kafka's clients.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ GROUP_OPTION = "group.id"
 RUNTIME = "java.lang:type=Runtime"
 _PROPERTY = re.compile(r'(?:^|,)\s*+([^=,]++)=("(?:[^"\\]|\\.)*"|[^,]*)')
 _ESCAPED = re.compile(r"\\(.)")
-#: Consumers up to 1.0 put the partition into the attribute's name instead of the MBean's.
+#: Consumers up to 1.0 put the partition into the attribute's name instead of the MBean's name.
 _LAG = ".records-lag"
 _LAG_IN_NAME = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)\.records-lag")
 #: Since 2.4, clients without a client.id are named after their group.
 _NAMED_BY_GROUP = re.compile(r"consumer-(?P<group>.+)-\d+")
 
-#: Where to find the version: an attribute of the Java client, an MBean of the Scala client.
+#: Places of the version: an attribute of the Java client, an MBean of the Scala client.
 VERSIONS = frozenset({"app-info/version", "app-info/Version", "AppInfo/Version/Value"})
 
 _KINDS = metric_names.kinds()
@@ -43,9 +43,9 @@ class MBean(NamedTuple):
     """The meaning of an MBean's name.
 
     path     `type`, or `type/name`
-    subject  what it measures; `kind`: None if the MBean is not a client's
-    group    the client's group: stated by the Scala consumer's MBeans, and by the default id of Java consumers
-    names    attribute → our name
+    subject  what it measures; `kind` is None if the MBean is not a client's
+    group    the client's group: from the Scala consumer's MBeans, or from the default id of Java consumers
+    names    maps attributes to our names
     """
 
     domain: str
@@ -58,8 +58,8 @@ class MBean(NamedTuple):
 class _Layout(NamedTuple):
     """The meaning of an MBean's attribute names.
 
-    attributes  those that are read; `names` are our names of them
-    lags        those that are the lag of one partition, with topic and partition
+    attributes  those that are read; `names`: our names for them
+    lags        attributes that are the lag of one partition, with topic and partition
     """
 
     attributes: Sequence[str]
@@ -67,16 +67,16 @@ class _Layout(NamedTuple):
     lags: Sequence[tuple[str, str, int]]
 
 
-#: Path of an MBean → attribute → our name.
+#: Maps the path of an MBean and an attribute to our name.
 NAMES: dict[str, dict[str, str]] = {}
 for _spelled, _name in metric_names.mbeans().items():
     NAMES.setdefault(_spelled.rpartition("/")[0], {})[_spelled.rpartition("/")[2]] = _name
 
-#: The MBeans of a JVM that are read: pattern → attributes (empty: all). Requesting unused attributes would
-#: cost the JVM as much as requesting used ones.
+#: The MBeans of a JVM that are read: maps a pattern to attributes (empty: all). Each requested attribute costs the JVM
+#: the same, used or not.
 PATTERNS: Mapping[str, Sequence[str]] = {
     **{f"kafka.{_KINDS[group]}:type={group},*": tuple(NAMES[group]) for group in metric_names.JAVA},
-    # Old consumers have one attribute per partition, with its lag. The pattern leaves out the MBeans of topics.
+    # Old consumers have one attribute per partition, its lag. The pattern leaves out the MBeans of topics.
     "kafka.consumer:type=consumer-fetch-manager-metrics,client-id=*": (),
     **{f"kafka.{kind}:type=app-info,*": ("version", "Version") for kind in ("producer", "consumer")},
     # Brokers also have MBeans in kafka.server, so the pattern names the type.
@@ -90,9 +90,9 @@ PATTERNS: Mapping[str, Sequence[str]] = {
 
 
 def object_name(name: str) -> tuple[str, dict[str, str]]:
-    """Return domain and key properties of an MBean's name, in any order, without the quotes that JMX demands.
+    """Return domain and key properties of an MBean's name, without the quotes that JMX demands.
 
-    The first of duplicate properties wins.
+    The order of the properties does not matter. The first of duplicate properties wins.
     """
     domain, _, properties = name.partition(":")
     pairs = _PROPERTY.findall(properties)
@@ -101,7 +101,10 @@ def object_name(name: str) -> tuple[str, dict[str, str]]:
 
 @lru_cache(maxsize=16_384)
 def parts(mbean: str) -> MBean:
-    """Return the parts of an MBean's name. Old Java clients name the client `id` in app-info, Scala ones `clientId`."""
+    """Return the parts of an MBean's name.
+
+    In app-info, old Java clients name the client `id` and Scala ones `clientId`.
+    """
     domain, properties = object_name(mbean)
 
     def first(*names: str) -> str | None:
@@ -124,7 +127,7 @@ def parts(mbean: str) -> MBean:
 
 
 def process_of(service: str, mbeans: MBeans, config: Mapping[str, str]) -> ClientProcess | None:
-    """Return the JVM as a process, identified by its Runtime MBean with the Name pid@host; None if that is missing."""
+    """Return the JVM as a process, identified by pid@host in its Runtime MBean's Name; None if that is missing."""
     pid, _, host = str(mbeans.get(RUNTIME, {}).get("Name", "")).partition("@")
     return ClientProcess(service, host, f"{host}:{pid}", config) if pid and host else None
 
@@ -144,7 +147,7 @@ def snapshots(mbeans: MBeans, process: ClientProcess, ts_ms: int) -> list[Snapsh
 
 
 def read(samples: Samples, name: str, attributes: Mapping[str, Any]) -> None:
-    """Add the samples that an MBean's attributes contain; an MBean that is not a client's contains none."""
+    """Add the samples in an MBean's attributes. An MBean that is not a client's has none."""
     mbean = parts(name)
     subject = mbean.subject
     if subject.kind is None:
@@ -179,7 +182,7 @@ def add(samples: Samples, mbean: MBean, name: str | None, value: float | None) -
 
 
 def _read_version(samples: Samples, mbean: MBean, attributes: Mapping[str, Any]) -> None:
-    """Read the version that all Scala consumers of a JVM share: the MBean with the version names no client."""
+    """Read the version that all Scala consumers of a JVM share, because the MBean with the version names no client."""
     for attribute, value in attributes.items():
         if f"{mbean.path}/{attribute}" in VERSIONS and (version := text(value)):
             if mbean.subject.client_id is not None:

@@ -1,9 +1,9 @@
 """Read recordings and files as raw records, as if they came from topics.
 
-A folder is one process; `X-metrics.jsonl` and `X.log` in it are a second one, named X. `metrics.jsonl` has a sample per
-line, `*.log` is text in which stack traces belong to the line above, `jstack-*.txt` is a thread dump. Any other file
-has records of any known format: one per line, or one record if it is bytes, a JSON document, a dump or a page of
-Prometheus' text.
+A folder is one process. `X-metrics.jsonl` and `X.log` in it are a second process, named X. `metrics.jsonl` has a sample
+per line. `*.log` is text in which stack traces belong to the line above. `jstack-*.txt` is a thread dump. Any other
+file has records of any known format: one per line, or a single record if it is bytes, a JSON document, a dump or a page
+of Prometheus' text.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NEW_ENTRY = re.compile(r"^\[?\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}:\d{2}|^%\d\|")
 DUMP = re.compile(r"Full thread dump ", re.MULTILINE)
 METRIC = re.compile(r"(?P<group>[\w-]+)/(?P<name>[^{}]+)\{(?P<tags>.*)\}")
 MAX_ENTRY_LINES = 500
-#: Texts with which a page of Prometheus begins.
+#: A page of Prometheus begins with one of these texts.
 PAGE = (b"# HELP ", b"# TYPE ")
 
 
@@ -94,7 +94,7 @@ def _folder(folder: Path) -> Iterator[Recorded]:
 
 
 def second_process(stems: Sequence[str]) -> Callable[[str], str | None]:
-    """Return a function: a file's name without ending → name of its process, None for the folder's main process."""
+    """Return a function that maps a file's name without ending to its process; None for the folder's main process."""
     prefixes = sorted(stem.removesuffix("-metrics") for stem in set(stems) if stem.endswith("-metrics"))
 
     def process_of(stem: str) -> str | None:
@@ -120,7 +120,8 @@ def _file(file: Path, service: str, instance: str) -> Iterator[Recorded]:
         kind = "metrics"
         process = ClientProcess(service, instance, instance)
         numbered = ((n, line, readings(line, process)) for n, line in enumerate(data.splitlines()))
-        # A line of a recording holds several clients and becomes one record for each; any other line is one record.
+        # A line of a recording may have several clients, and becomes one record per client. Any other line is one
+        # record.
         values = (
             (n, value)
             for n, line, content in numbered
@@ -141,8 +142,8 @@ def _file(file: Path, service: str, instance: str) -> Iterator[Recorded]:
 def readings(line: bytes, process: ClientProcess) -> list[Snapshot] | None:
     """Return the snapshots in a line of a recording's metrics, one per client; None for any other line.
 
-    `{"ts", "client_id", "metrics"}`; names of metrics are `group/name{tag=value,…}`, as in `KafkaProducer.metrics()`,
-    or MBeans with an attribute: `domain:key=value,…/Attribute`.
+    The line has `ts`, `client_id` and `metrics`. Names of metrics are `group/name{tag=value,…}`, as in
+    `KafkaProducer.metrics()`, or MBeans with an attribute: `domain:key=value,…/Attribute`.
     """
     try:
         row = json.loads(line)
@@ -158,7 +159,7 @@ def readings(line: bytes, process: ClientProcess) -> list[Snapshot] | None:
 
 
 def _mbean(key: str, domain: str) -> tuple[str, str]:
-    """Return the MBean and the attribute in a metric's key. `domain`: for a key that states none."""
+    """Return the MBean and the attribute in a metric's key. `domain`: the domain of keys that have none."""
     named = METRIC.fullmatch(key)
     if named is None:
         mbean, _, attribute = key.rpartition("/")
@@ -167,7 +168,7 @@ def _mbean(key: str, domain: str) -> tuple[str, str]:
 
 
 def _entries(text: str) -> Iterator[tuple[int, bytes]]:
-    """Yield log entries with the lines that belong to them (stack traces), each with the number of its first line."""
+    """Yield each log entry with the lines that belong to it (stack traces), and the number of its first line."""
     entry: list[str] = []
     start = 0
     for number, line in enumerate(text.splitlines()):

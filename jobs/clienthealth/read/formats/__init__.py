@@ -1,9 +1,9 @@
 """Turn the text of an input record into client snapshots and log lines: one file per wire format.
 
-The files of this folder are discovered: a new format is one new file with a `FORMAT`, or for logs as JSON a table of
-`_json_layouts.toml`. Recognition is explicit (a format decides whether a record is its own), because nearly every JSON
-object could be read as nearly every format. Everything is plain Python on one record; `decode.py` unpacks a record's
-bytes before this and fills in missing identity afterwards.
+The program finds the files of this folder by itself. A new format is one new file with a `FORMAT`; for logs as JSON it
+is a table of `_json_layouts.toml`. Each format decides explicitly whether it recognises a record, because nearly every
+JSON object could be read as nearly every format. Everything is plain Python on one record. `decode.py` unpacks a
+record's bytes before this and fills in missing identity afterwards.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 from clienthealth.model.telemetry import LogLine, Snapshot, Stream
 from clienthealth.settings import IdentitySettings
 
-#: Default settings; they are shared because validating new ones takes longer than decoding a record.
+#: Default settings. They are shared, because validating new ones takes longer than decoding a record.
 _IDENTITY = IdentitySettings()
 
 
@@ -26,14 +26,14 @@ _IDENTITY = IdentitySettings()
 class Record:
     """A record with a text as value, or with the bytes of a binary format.
 
-    text      the value, without blanks and byte order mark before it; empty for a binary one
+    text      the value, without blanks and byte order mark before it; empty for a binary value
     data      the value if it is binary, else None
     signal    the kind of OTLP data in a binary value without a schema, see `_protobuf.signal`
     document  the value if it is JSON (NaN and Infinity allowed), or was decoded by a schema; else None
-    key       the Kafka key as text, None if it has none or is not text
+    key       the Kafka key as text, None if it is missing or is not text
     headers   those that `decode.HEADERS` lists, as text
     ts_ms     the Kafka record's own time, epoch milliseconds
-    identity  which attributes name a client, if that can be configured
+    identity  the attributes that name a client, where they can be configured
     """
 
     text: str
@@ -52,10 +52,10 @@ class Format:
 
     order        formats are tried in rising order, and the first that recognises a record decodes it
     recognise    True if the record has this format; never raises
-    decode       its snapshots (stream metrics) or log lines (stream logs). None if the record's essential parts have
+    decode       its snapshots (stream metrics) or log lines (stream logs). None if essential parts of the record have
                  the wrong type, an empty list if it contains no client (or line). Identity that the record lacks stays
                  None: `decode.py` fills it from headers and key. Never raises.
-    interval_ms  reporting interval of such a client if the record does not state it
+    interval_ms  reporting interval of such a client if the record does not contain it
     groups       True if it can contain consumer groups
     binary       True if it is bytes: only records with `data` are offered to it, otherwise only those without
     text         True for a text format of metrics; all other formats of metrics are JSON and get only JSON

@@ -1,6 +1,6 @@
 """Read log records that are JSON objects, by the field names of each format in `_json_layouts.toml`.
 
-A path like `error.stack_trace` means a nested field or one field with a dotted name: both occur, even in one record.
+A path such as `error.stack_trace` means a nested field or one field with a dotted name. Both occur, even in one record.
 Every value is read as text; an object or array becomes its JSON text.
 """
 
@@ -31,11 +31,11 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
-    """The fields of a log record: paths in the order in which they are tried; the first one present wins.
+    """The fields of a log record: paths in the order in which they are tried. The first path that is present wins.
 
-    `pod` identifies the process's place more exactly than `host`, which may be the machine below it. `pid` makes an
-    instance from a host without an `instance`. `nanos` is added to a `time` in whole seconds. A name in backticks may
-    contain dots.
+    `pod` identifies the process's place more exactly than `host`, which may be the machine below the pod. `pid` and a
+    host make an instance if there is no `instance`. `nanos` is added to a `time` in whole seconds. A name in backticks
+    may contain dots.
     """
 
     time: Paths = ()
@@ -55,13 +55,13 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
     file_offset: Paths = ()
 
     def __or__(self, other: Layout) -> Layout:
-        """Combine two layouts, this one's paths first."""
+        """Combine two layouts. The paths of `self` come first."""
         pairs = zip(msgspec.structs.astuple(self), msgspec.structs.astuple(other), strict=True)
         return Layout(*(tuple(dict.fromkeys(own + others)) for own, others in pairs))
 
     @cached_property
     def readings(self) -> Mapping[str, Sequence[_Reading]]:
-        """For each field that has paths, its paths in both forms (`_Reading`)."""
+        """The paths of each field, in both forms (`_Reading`); without fields that have no path."""
         by_field: dict[str, Sequence[_Reading]] = {}
         for name, paths in msgspec.structs.asdict(self).items():
             if not paths:
@@ -78,7 +78,7 @@ class JsonFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     order    as in `Format`
     all      fields that a record must have; `any`: it must have one of these; `none`: it must have none of these
     beside   a field that is allowed only if one of some other fields is present
-    carries  True if the message is a whole log line of another program, to be read by the layout of that line
+    carries  True if the message is a whole log line of another program, which is then parsed as such a line
     """
 
     about: str
@@ -103,7 +103,7 @@ class JsonFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
     def lines(self, record: Record) -> list[LogLine] | None:
-        """Return the line of a record."""
+        """Return the record's line in a list."""
         document = record.document
         return [line_of(document, self.layout)] if isinstance(document, dict) else None
 
@@ -113,20 +113,21 @@ FORMATS = tuple(
     Format(name, "logs", declared.order, declared.recognise, declared.lines, about=declared.about)
     for name, declared in _DECLARED.items()
 )
-#: The merged layouts of these formats, except those that carry another program's line; for undecoded JSON lines.
+#: All layouts of these formats merged, for JSON lines of unknown format. Formats that carry another program's line are
+#: left out.
 ANY_LAYOUT = reduce(or_, (declared.layout for _, declared in sorted(_DECLARED.items()) if not declared.carries))
 
 
-#: Escapes in JSON text: surrogate pairs; single surrogates (group 1), which are not characters; any other escape.
+#: Escapes in JSON text: surrogate pairs; single surrogates (group 1), which are no characters; all other escapes.
 _SURROGATES = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.", re.DOTALL
 )
 
 
 def parsed(text: str | bytes) -> Any:
-    """Return the value of a JSON text, None if it is not JSON or absurdly deep.
+    """Return the value of a JSON text; None if it is not JSON or nested absurdly deep.
 
-    NaN, Infinity, huge numbers and single surrogates, which some programs write, are accepted.
+    NaN, Infinity, huge numbers and single surrogates are accepted, because some programs write them.
     """
     try:
         whole = text if isinstance(text, str) else text.decode()
@@ -143,7 +144,7 @@ def parsed(text: str | bytes) -> Any:
 
 
 def as_text(value: Any) -> str | None:
-    """Return a JSON value as text: an object or array as its JSON text, null as None."""
+    """Return a JSON value as text. An object or array becomes its JSON text, null becomes None."""
     if value is None or isinstance(value, str):
         return value
     try:
@@ -181,7 +182,7 @@ def line_of(document: Mapping[str, Any], layout: Layout) -> LogLine:
 
 
 def _first(document: Mapping[str, Any], readings: Sequence[_Reading]) -> str | None:
-    """Return the first value present, as text."""
+    """Return the value of the first path that is present, as text."""
     for name, parts in readings:
         value = document.get(name)
         if value is None and parts:

@@ -1,8 +1,8 @@
-"""The second step of reading logs, common to all formats: open the line that a shipper carries.
+"""The second step of reading logs, common to all formats: parse the line that a shipper carries.
 
-The first step, a format, reads a record's own fields. Without level and logger, its message is a line as some
-application wrote it: text in any layout, or undecoded JSON. The line's fields win over those of its envelope. Stack
-traces become one text, in whatever shape JSON carries them.
+The first step, a format, reads a record's own fields. If they lack level and logger, the message is a line as some
+application wrote it: text in any layout, or JSON text. The line's fields win over those of its envelope. Stack traces
+become one text, in whatever form JSON carries them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from clienthealth.read.logs.times import has_zone, time_ms
 def stack_text(stack: str) -> str:
     """Return a stack trace as text, from text, an array of lines, or log4j2's object of an exception.
 
-    Anything else stays as it is.
+    Other values stay as they are.
     """
     if stack.startswith("["):
         lines = parsed(stack)
@@ -48,7 +48,7 @@ def _one_thrown(thrown: dict[str, Any]) -> str:
 
 
 def _frame(frame: Any) -> str:
-    """Return a frame as Java writes it, '' if it names no method."""
+    """Return a frame as Java writes it, '' if the frame names no method."""
     fields = frame if isinstance(frame, dict) else {}
     class_name, method, file, line = (as_text(fields.get(name)) for name in ("class", "method", "file", "line"))
     named = class_name is not None and method is not None
@@ -59,15 +59,15 @@ def _texts(values: list[Any]) -> list[str]:
     return [text for text in map(as_text, values) if text is not None]
 
 
-#: A time without a zone is believed if it is within this time (ms) of the shipper's clock. A local time would be hours
-#: off, and shippers rarely delay a line for longer.
+#: A time without a zone counts if it is within this time (ms) of the shipper's clock. A local time would be hours off,
+#: and shippers rarely delay a line for longer.
 BELIEVED_MS = 600_000
-#: The prefix of a JSON line from stern (pod and container) or Docker Compose (service and a bar).
+#: The text before a JSON line from stern (pod and container) or Docker Compose (service and a bar).
 _CONTAINER = re.compile(r"[\w.-]{1,253} (?:[\w.-]{1,253}| *\|) (?=\{\")")
 
 
 def opened(line: LogLine) -> LogLine:
-    """Read a line completely: its message's own fields, then those of its envelope. Never raises."""
+    """Read a line completely: first the fields in its message, then those of its envelope. Never raises."""
     message = line.message
     if message is None or line.dumps:
         return named(line)
@@ -83,7 +83,7 @@ def opened(line: LogLine) -> LogLine:
     if inside is not None and (inside.message is not None or inside.stack is not None):
         return named(_over(inside, line, line.ts_ms if inside.ts_ms is None else inside.ts_ms))
     entry = lines.entry(text)
-    # The entry's own time wins over the shipper's, unless it names no zone and they are too far apart.
+    # The entry's own time wins over the shipper's time. But it loses if it has no zone and the two are too far apart.
     written, shipped = time_ms(entry.time), line.ts_ms
     near = written is None or shipped is None or abs(written - shipped) <= BELIEVED_MS
     agreed = written if near or has_zone(entry.time or "") else shipped
@@ -94,7 +94,7 @@ def opened(line: LogLine) -> LogLine:
 
 
 def _with_dumps(line: LogLine, text: str, dumps: list[Dump]) -> LogLine:
-    """Return the line with the dumps in its text and the remaining text; a dump's text names no client."""
+    """Return the line with the dumps in its text, and with the rest of the text. A dump's text names no client."""
     taken = frozenset[int]().union(*(dump.taken for dump in dumps))
     rest = "\n".join(part for number, part in enumerate(text.split("\n")) if number not in taken).strip()
     if rest:
@@ -115,13 +115,16 @@ def _over(line: LogLine, below: LogLine, ts_ms: int | None) -> LogLine:
 
 
 def _above(above: Any, below: Any, names: Iterable[str]) -> dict[str, Any]:
-    """Return the named fields, each from `above` if present there, else from `below`."""
+    """Return the named fields: from `above` if it has them, else from `below`."""
     values = ((name, getattr(above, name)) for name in names)
     return {name: getattr(below, name) if value is None else value for name, value in values}
 
 
 def named(line: LogLine) -> LogLine:
-    """Return a parsed line with the client that its text names, levels by name, and no empty texts. Never raises."""
+    """Return a parsed line with the client that its text names, and with levels by name. Never raises.
+
+    Empty texts become None.
+    """
     client, message, thread = line.client, line.message, line.thread or None
     stack = (line.stack or "").rstrip("\r\n")
     error = line.error

@@ -1,12 +1,12 @@
 """Read Kafka clients from OTLP in either encoding: JSON or protobuf.
 
 A setting (`identity`) lists the attributes for client, service, process and host, because every plugin has its own.
-They are looked up on the data point (the agent's `client-id`), then on the resource. Sums may be deltas (KIP-714
-always): then the snapshot's `delta` is set, and their time span is the client's interval. There is one snapshot per
-client and resource, at the time of its newest data point.
+They are looked up on the data point (the agent's `client-id`), then on the resource. Sums may be deltas; with KIP-714
+they always are. Then the snapshot's `delta` is set, and the time span of the deltas is the client's interval. There is
+one snapshot per client and resource, at the time of its newest data point.
 
 The agent keeps only the finest level of a metric, and a KIP-714 subscription may request only that level. Values per
-topic are then summed; averages and maxima take the largest.
+topic are then summed; averages and maxima take the largest value.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from clienthealth.settings import IdentitySettings
 
 KIP714 = "org.apache.kafka."
 KIP714_INTERVAL_MS, AGENT_INTERVAL_MS = 300_000, 60_000
-#: Names of the attribute that states for which broker a data point was measured.
+#: Names of the attribute for the broker of a data point.
 NODES = ("node_id", "node-id", "node.id")
-#: Levels in order of their severity numbers: each covers four numbers, from 1 (TRACE) to 24 (FATAL).
+#: Levels in order of their severity numbers. Each level covers four numbers, from 1 (TRACE) to 24 (FATAL).
 LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
 
 _CLIENT_METRIC = re.compile(r"(?:org\.apache\.)?kafka\.(producer|consumer)\.")
@@ -42,7 +42,7 @@ class Metric(NamedTuple):
     """The meaning of a metric's name.
 
     name   our name of the metric; None for a metric that is not read
-    whole  the subject of a data point without attributes: the client of the resource
+    whole  the subject of a data point without attributes: the resource's client itself
     """
 
     kind: str
@@ -67,9 +67,9 @@ def subject_of(kind: str, attributes: Mapping[str, str], ids: Sequence[str]) -> 
 
 
 def attributes_of(listed: Any) -> Mapping[str, str]:
-    """Return the attributes in JSON by name, values as text; those without a value, a list or an object are left out.
+    """Return JSON attributes by name, with values as text.
 
-    The first of attributes with one name wins.
+    Attributes without a value, or with a list or object, are left out. The first of attributes with the same name wins.
     """
     by_name: dict[str, str] = {}
     for one in listed if type(listed) is list else ():
@@ -83,7 +83,7 @@ def attributes_of(listed: Any) -> Mapping[str, str]:
 
 
 def first(attributes: Mapping[str, Any], names: Sequence[str]) -> str | None:
-    """Return the value of the first non-empty name."""
+    """Return the first non-empty value of these names."""
     for name in names:
         if value := attributes.get(name):
             return str(value)
@@ -91,7 +91,7 @@ def first(attributes: Mapping[str, Any], names: Sequence[str]) -> str | None:
 
 
 def resource_of(attributes: Mapping[str, str], identity: IdentitySettings) -> Identity:
-    """Return the clients' identity in a resource's attributes. `client_id`: None if its data points name the client."""
+    """Return the clients' identity in a resource's attributes. `client_id`: None if data points name the client."""
     name = first(attributes, ("client_software_name", "client.software.name")) or ""
     library, version = software(name, first(attributes, ("client_software_version", "client.software.version")) or "")
     return Identity(
@@ -153,7 +153,7 @@ def log_line(
     logger: str | None,
     identity: IdentitySettings,
 ) -> LogLine:
-    """Return a log record. `nanos`: its time since 1970; `severity`: as text and as number."""
+    """Return a log record as a line. `nanos`: its time since 1970; `severity`: as text and as number."""
     name, number = severity
     exception = (first(attributes, ("exception.type",)), first(attributes, ("exception.message",)))
     client_id = first(attributes, identity.otlp_client_id) or process.client_id

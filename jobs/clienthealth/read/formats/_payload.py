@@ -1,8 +1,8 @@
 """Unpack a payload: compression, and the frame of a schema registry.
 
-Compressed payloads are recognised by their first bytes: gzip (RFC 1952) and zstd (RFC 8878), which clients and
-collectors use if they cannot configure Kafka's own compression. A schema registry's serializers put a zero and the
-schema's number before the data (Confluent's wire format), and protobuf's also the path of the message.
+Compressed payloads are recognised by their first bytes: gzip (RFC 1952) and zstd (RFC 8878). Clients and collectors use
+these if they cannot configure Kafka's own compression. A schema registry's serializers put a zero and the schema's
+number before the data (Confluent's wire format). For protobuf they also put the path of the message there.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _FRAME = 5
 
 
 class PayloadError(ValueError):
-    """A payload cannot be unpacked. The message has the form of a reject's reason."""
+    """A payload cannot be unpacked. The message is the reason for the reject."""
 
 
 def unpacked(data: bytes | memoryview, most: int) -> bytes | memoryview:
@@ -32,8 +32,8 @@ def unpacked(data: bytes | memoryview, most: int) -> bytes | memoryview:
         return data
     plain = bytearray()
     try:
-        # Decompress in pieces, so that the size limit is checked before much memory is used: a piece of 4 KiB becomes
-        # at most 4 MiB (gzip), or its own blocks of at most 128 KiB (zstd).
+        # Decompress in pieces, to check the size limit before much memory is used. A piece of 4 KiB becomes at most 4
+        # MiB (gzip), or its own blocks of at most 128 KiB (zstd).
         for at in range(0, len(data), 4096):
             plain += reader.decompress(bytes(data[at : at + 4096]))
             if len(plain) > most:
@@ -64,8 +64,8 @@ def framed(data: bytes | memoryview) -> tuple[int, memoryview] | None:
 def without_message_path(data: memoryview) -> memoryview:
     """Return the data after the path that locates a protobuf message in its schema.
 
-    The path is a list of zigzag numbers; the first one is the number of the others. Raises PayloadError if there is no
-    such path.
+    The path is a list of zigzag numbers. The first number is the count of the others. Raises PayloadError if there is
+    no such path.
     """
     try:
         count, at = varint(data, 0, len(data))

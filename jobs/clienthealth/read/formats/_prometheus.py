@@ -1,6 +1,6 @@
 """Read a Prometheus series of a Kafka client, whichever program scraped and shipped it.
 
-Names come in three dialects (`model/metric_names.py`): Micrometer, the JMX exporter's default, and Confluent's
+Names come in three forms (`model/metric_names.py`): Micrometer's, the JMX exporter's default, and Confluent's
 kafka_client.yml.
 """
 
@@ -21,13 +21,13 @@ _NAMES = metric_names.spellings(metric_names.micrometer, metric_names.jmx_export
 _KINDS = {"kafka_producer_": "producer", "kafka_consumer_": "consumer"}
 _PORT = re.compile(r":\d+$")
 
-#: Labels and their values; if one occurs twice, the last counts.
+#: Labels and their values. If a label occurs twice, the last one counts.
 Labels = tuple[tuple[str, str], ...]
 
 
 def kind_of(name: str) -> str | None:
-    """Return the kind of Kafka client that has metrics of this name; None if no Kafka client has."""
-    # Its kind of client, by the first characters: both prefixes have the same length.
+    """Return the kind of Kafka client that has metrics with this name; None if no Kafka client has."""
+    # Look up the kind by the first characters of the name; both prefixes have the same length.
     return _KINDS.get(name[: len("kafka_producer_")])
 
 
@@ -35,7 +35,7 @@ def kind_of(name: str) -> str | None:
 def series(name: str, labels: Labels) -> tuple[Identity, Subject, str | None] | None:
     """Return the process, the subject and our metric name for a series; None if no Kafka client has such a series.
 
-    The metric name is None if the metric is not read.
+    The metric name is None for a metric that is not read.
     """
     kind = kind_of(name)
     if kind is None:
@@ -44,7 +44,7 @@ def series(name: str, labels: Labels) -> tuple[Identity, Subject, str | None] | 
     instance = label(values, "instance")
     host, scraped = label(values, "host", "pod"), None
     if url := label(values, "url", "endpoint"):
-        # The label `url` or `endpoint` is the address that was scraped; `host` is the scraper's own.
+        # The label `url` or `endpoint` is the scraped address; `host` is the scraper's own host.
         host, scraped = host_and_instance(url, host)
     process = Identity(
         service=label(values, "service", "application", "app", "job"),
@@ -64,12 +64,12 @@ def series(name: str, labels: Labels) -> tuple[Identity, Subject, str | None] | 
 
 
 def labels_of(document: Mapping[str, Any]) -> Labels:
-    """Return the labels of a JSON object, without values that are neither text nor number."""
+    """Return the labels of a JSON object. Values that are neither text nor number are left out."""
     return tuple((name, value) for name, raw in document.items() if (value := present(raw)) is not None)
 
 
 def label(labels: Mapping[str, Any], *names: str) -> str | None:
-    """Return the value of the first non-empty label."""
+    """Return the first non-empty value of these labels."""
     for name in names:
         if name in labels and (text := present(labels[name])) is not None:
             return text

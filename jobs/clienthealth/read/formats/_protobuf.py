@@ -1,8 +1,8 @@
 """The parts of OTLP's protobuf messages that are read (opentelemetry-proto v1: metrics, logs, common).
 
-Attributes, names and bodies stay bytes until they are needed: the same few recur, so their meaning is computed once and
-then cached by these bytes. That needs a schema of our own, with the numbers and wire types of the original, `bytes` in
-place of embedded messages, and without fields that are not read.
+Attributes, names and bodies stay bytes until they are needed. The same few recur, so their meaning is computed once and
+cached by these bytes. That needs a schema of our own: it has the numbers and wire types of the original, has `bytes` in
+place of embedded messages, and lacks fields that are not read.
 
 Reading needs the package `protobuf`; recognising does not.
 """
@@ -18,11 +18,11 @@ from clienthealth.model.errors import DependencyError
 from clienthealth.model.tables import table
 from clienthealth.model.telemetry import Stream
 
-#: Maximum number of attribute sets in the cache, each by its bytes.
+#: Maximum number of attribute sets in the cache. The key is the bytes of a set.
 REMEMBERED = 65_536
-#: `aggregation_temporality` of a sum that counts since the previous data point.
+#: `aggregation_temporality` of a sum of changes since the previous data point.
 DELTA = 1
-#: Flag of a data point that has no recorded value.
+#: Flag of a data point without a recorded value.
 NO_VALUE = 1
 
 #: Message → field → its number and type.
@@ -47,7 +47,7 @@ def message_of(message: str, data: bytes | memoryview) -> Any:
 
 @lru_cache(maxsize=REMEMBERED)
 def attributes(pairs: tuple[bytes, ...]) -> Mapping[str, str]:
-    """Return attributes by name, values as text; those without a value, or with a list or object, are left out."""
+    """Return attributes by name, with values as text. Those without a value, or with a list or object, are left out."""
     by_name: dict[str, str] = {}
     for name, value in map(_pair, pairs):
         text = _scalar(_message("Value", value))
@@ -57,7 +57,7 @@ def attributes(pairs: tuple[bytes, ...]) -> Mapping[str, str]:
 
 
 def attributes_of_resource(data: bytes) -> Mapping[str, str]:
-    """Return the attributes of a message Resource, none if the bytes are not one."""
+    """Return the attributes of a message Resource; nothing if the bytes are no such message."""
     return attributes(tuple(_message("Resource", data).attributes))
 
 
@@ -68,7 +68,7 @@ def text(data: bytes) -> str:
 
 
 def body(data: bytes) -> str | None:
-    """Return the body of a log record as text: a map or a list as JSON, None if it has none."""
+    """Return the body of a log record as text, None without a body. A map or a list becomes JSON."""
     import json
 
     value = _plain(_message("Value", data)) if data else None
@@ -80,8 +80,9 @@ def body(data: bytes) -> str | None:
 def signal(data: bytes | memoryview) -> Stream | None:
     """Return whether the bytes look like OTLP metrics or OTLP logs; None for neither, or without data point or record.
 
-    A request is nothing but field 1 (resources), each a message with scopes in field 2, and these with metrics or log
-    records in field 2. A metric begins with its name; a log record has times of eight bytes. The first of them decides.
+    A request has only field 1 (resources). Field 2 of a resource has scopes, and field 2 of a scope has metrics or log
+    records. A metric begins with its name; a log record has times of eight bytes. The first metric or log record
+    decides.
     """
     if not data or data[0] != _RESOURCES:
         return None
@@ -149,7 +150,10 @@ def _pair(data: bytes) -> tuple[str, bytes]:
 
 
 def _message(name: str, data: bytes) -> Any:
-    """Return a part of a message, empty if its bytes are not one, so that the rest of the message still counts."""
+    """Return a part of a message.
+
+    If its bytes are no such message, return an empty one, so that the rest still counts.
+    """
     try:
         return message_of(name, data)
     except ValueError:

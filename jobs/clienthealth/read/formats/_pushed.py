@@ -1,9 +1,9 @@
-"""Identify a pushing client (KIP-714) by the headers of our broker plugin: the payload contains no identity.
+"""Identify a pushing client (KIP-714) by the headers of our broker plugin, because the payload contains no identity.
 
-The service follows `[identity] push_service`: a table of the operator's, the principal (the name in `User:name`, the CN
-of a distinguished name), or the client id without a number at its end. Kafka's default ids state no service, but
-`consumer-GROUP-1` states its group. The process is the address with the client instance id, which a client keeps from
-its first push to its last: two processes with the same client id stay apart.
+`[identity] push_service` selects the service: a table of the operator's, the principal (the name in `User:name`, the CN
+of a distinguished name), or the client id without a number at its end. Kafka's default ids contain no service, but
+`consumer-GROUP-1` contains its group. The process is the address with the client instance id. A client keeps that id
+from its first push to its last, so two processes with the same client id stay apart.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from clienthealth.settings import IdentitySettings
 
 #: The header that every push has.
 INSTANCE = "client_instance_id"
-#: Headers of the plugin that are read in addition to `format` and `client_id`.
+#: Headers of the plugin that are read beside `format` and `client_id`.
 HEADERS = (
     *(INSTANCE, "client_address", "principal", "client_software_name", "client_software_version"),
     *("terminating", "broker_time_ms", "broker_id", "push_interval_ms"),
@@ -32,7 +32,7 @@ _OF_GROUP = re.compile(r"consumer-(.+)-\d+")
 
 
 def identity_headers(headers: Mapping[str, str], identity: IdentitySettings) -> dict[str, str]:
-    """Turn the plugin's headers into the identity headers of any format; empty if they are not the plugin's."""
+    """Turn the plugin's headers into the identity headers of any format; return nothing for other headers."""
     instance = headers.get(INSTANCE)
     if not instance:
         return {}
@@ -47,7 +47,7 @@ def identity_headers(headers: Mapping[str, str], identity: IdentitySettings) -> 
 
 
 def complete(snapshot: Snapshot, headers: Mapping[str, str]) -> None:
-    """Enter a push's headers: its time by the broker's clock, its interval, and whether it is the last."""
+    """Take values from a push's headers: its time by the broker's clock, its interval, and if it is the last push."""
     if INSTANCE not in headers:
         return
     if (arrived := headers.get("broker_time_ms", "")).isdecimal():
@@ -59,7 +59,7 @@ def complete(snapshot: Snapshot, headers: Mapping[str, str]) -> None:
 
 
 def software(name: str, version: str) -> tuple[str, str]:
-    """Translate a client's software name and version; bindings of librdkafka state a name of their own."""
+    """Translate a client's software name and version. Bindings of librdkafka send a name of their own."""
     binding, _, of_library = version.rpartition("rdkafka-")
     if binding or "rdkafka" in name or name.startswith("confluent-kafka-"):
         return "librdkafka", of_library
@@ -90,7 +90,7 @@ def _of_client_id(client_id: str) -> str:
 
 
 def _named(table: Sequence[str], texts: Sequence[str]) -> str:
-    """Return the name of the first glob that matches one of the texts, '' if none does."""
+    """Return the name whose glob is the first to match one of the texts, '' if none does."""
     for entry in table:
         glob, _, name = entry.rpartition("=")
         if any(text and fnmatchcase(text, glob) for text in texts):

@@ -1,8 +1,8 @@
 """Read faultless canonical snapshots, nearly all traffic, straight into typed structs: a few microseconds each.
 
-`fast` takes only records beyond doubt: complete identity, a plausible time, every known metric a number or null. It
-leaves all others to `decode.decode_metrics`, which returns the same for such a record. The client and its options,
-which hardly change from record to record, are parsed once and cached by their bytes.
+`fast` takes only records beyond doubt: complete identity, a plausible time, every known metric a number or null. All
+other records are read by `decode.decode_metrics`, which returns the same for a record that `fast` takes. The client and
+its options hardly change from record to record. So they are parsed once and cached by their bytes.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from clienthealth.model.telemetry import Identity, Member, Snapshot, TopicMetric
 from clienthealth.model.values import EARLIEST_MS, MAX_INT, MAX_NAME, MIN_INT, interval, measurement, option, present
 from clienthealth.read.formats.canonical import INTERVAL_MS, METRIC_NAMES, options
 
-#: The value of an unknown metric. A metric that the record lacks has this very object, so a test with `is` finds it.
+#: The value of an unknown metric. A metric that the record lacks has this very object, so `is` finds it.
 UNKNOWN = float("nan")
 #: Maximum number of clients, and of sets of options, in the caches.
 REMEMBERED = 100_000
 
-#: Maximum bytes of a client's object, or of its options, that is cached: four times the longest seen.
+#: Longest object of a client or its options (bytes) that is cached: four times the longest seen.
 LONGEST = 4_096
 
 _Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
@@ -42,7 +42,7 @@ def _struct(name: str, metrics: Iterable[str]) -> type[msgspec.Struct]:
 
 
 def _getter(every: Iterable[str], names: Iterable[str]) -> Callable[[Any], tuple[float | None, ...]]:
-    """Return a function that reads these metrics, in order, from a struct that has them all."""
+    """Return a function that reads these metrics, in order, from a struct with all of them."""
     numbers = {name: n for n, name in enumerate(every)}
     fields = [f"f{numbers[name]}" for name in names]
     read: Callable[[Any], Any] = attrgetter(*fields)
@@ -76,7 +76,7 @@ class FastTopic(msgspec.Struct, gc=False):
 
 
 class FastClient:
-    """A client cached by the bytes that name it: the same object for all its records while it is cached."""
+    """A client cached by the bytes that name it. All its records share this object while it is cached."""
 
     __slots__ = ("identity", "read")
 
@@ -91,7 +91,7 @@ class Fast(msgspec.Struct, gc=False):
     ts_ms        epoch milliseconds
     client       the reporting client; its `identity` is complete and its kind checked
     values       the metrics of its kind in the order of CLIENT_METRICS[kind]; UNKNOWN (NaN) if absent or null. Never
-                 infinite, but negative if the record has that, which also means unknown.
+                 infinite, but negative if the record has a negative value, which also means unknown.
     topics       its values for topics, partitions and threads
     config       options of the client, the same object for the same bytes
     interval_ms  its reporting interval
@@ -105,7 +105,7 @@ class Fast(msgspec.Struct, gc=False):
     interval_ms: int
 
     def snapshot(self) -> Snapshot:
-        """Return the Snapshot that `decode.decode_metrics` makes of such a record, for metrics of its own kind."""
+        """Return the Snapshot that `decode.decode_metrics` makes of the same record, for metrics of its own kind."""
         identity = self.client.identity
         topics = [
             TopicMetrics(t.topic, t.partition, t.thread, t.member, _named(TOPIC_METRICS, t.values)) for t in self.topics
@@ -132,7 +132,7 @@ _decode_identity = msgspec.json.Decoder(Identity).decode
 def fast(
     value: bytes | memoryview | None, headers_present: bool, latest_ms: int, largest: int = 4_194_304
 ) -> Fast | None:
-    """Return the snapshot of a faultless canonical record, None for any other; never raises.
+    """Return the snapshot of a faultless canonical record, None for any other. Never raises.
 
     headers_present  True if the record has a header in `decode.HEADERS`, which can change its meaning
     latest_ms        a later time is in the future
@@ -154,7 +154,7 @@ def fast(
         except TypeError:
             values = _filled(values)
         topics = record.topics or []
-        # A record in which every value is unknown may not count as a report: leave it to `decode_metrics`.
+        # A record of unknown values only may not count as a report: leave it to `decode_metrics`.
         if (
             values[0] is UNKNOWN
             and not topics

@@ -1,8 +1,8 @@
-"""Our own format: one JSON object per client and moment, metrics by the attribute names of the Java client.
+"""Our own format: one JSON object per client and moment, with the Java client's metric names.
 
-Nearly all traffic has this format, so that faultless records have a fast path (`_typed.py`); this file reads all
-others. A metric that is not a number (NaN, infinite, negative, text, null, an object) is unknown, and the record's
-other metrics still count.
+Nearly all traffic has this format, so faultless records have a fast path (`_typed.py`). This file reads all others. A
+metric that is not a number (NaN, infinite, negative, text, null, an object) is unknown, and the record's other metrics
+still count.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ METRIC_NAMES: tuple[str, ...] = tuple(dict.fromkeys(name for names in CLIENT_MET
 
 
 def options(config: Any) -> dict[str, str]:
-    """Return the client's options that judges use, as texts, without empty values, lists and objects."""
+    """Return the client's options that judges use, as texts. Empty values, lists and objects are left out."""
     options = mapping(config)
     return {name: value_text for name in CONFIG_OPTIONS if (value_text := text(options.get(name))) is not None}
 
@@ -33,7 +33,7 @@ def _decode(record: Record) -> list[Snapshot] | None:
         return None
     identity = Identity(**{name: present(client.get(name)) for name in Identity.__struct_fields__})
     topics = [topic for one in listed if (topic := _topic(one))] if type(listed) is list else []
-    # A client that reports unknown values (-1, NaN) still exists.
+    # A client that reports only unknown values (-1, NaN) still exists.
     has_metrics = topics or any(type(metrics.get(name)) in (int, float) for name in METRIC_NAMES)
     of_group = "group" in (identity.kind, record.headers.get("kind"))
     return [

@@ -1,8 +1,8 @@
 """InfluxDB's line protocol, the default of Telegraf's Kafka output (`data_format = "influx"`).
 
-One metric per line, `name,tag=value,… field=value,… nanoseconds`; a backslash makes a comma, a blank or an equals sign
-part of a name or a tag, texts stand in quotes. `telegraf.py` has the meaning of the metrics. A line without a time gets
-the time of its record. A line without tags has no identity and is not taken for this format.
+One metric per line: `name,tag=value,… field=value,… nanoseconds`. A backslash makes a comma, a blank or an equals sign
+part of a name or a tag. Texts are in quotes. `telegraf.py` has the meaning of the metrics. A line without a time gets
+the time of its record. A line without tags has no identity and does not count as this format.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _key(head: str) -> tuple[str, Labels]:
 
 
 def _fields(written: str) -> dict[str, Any] | None:
-    """Parse fields into a dict: numbers stay text, booleans as written, texts are left out. None for invalid fields."""
+    """Parse fields into a dict, None if they are invalid. Numbers and booleans stay as written; texts are left out."""
     fields: dict[str, Any] = {}
     at = 0
     while (field := _FIELD.match(written, at)) is not None:

@@ -1,9 +1,8 @@
 """jmxtrans's KafkaWriter: one MBean attribute per record, with its whole name joined by dots in `keyspace`.
 
 Its parts are: host and port of the JVM (`checkout-1_9010`), MBean domain (`kafka_producer`), client id, perhaps topic
-and partition, MBean type, attribute. Dots within these parts are ambiguous. The consumer writes
-topics without dots, so further dots belong to its client id. A producer's client id is assumed to have no dots in
-metrics of a topic.
+and partition, MBean type, attribute. Dots within these parts are ambiguous. The consumer writes topics without dots, so
+further dots belong to its client id. In metrics of a topic, a producer's client id is assumed to have no dots.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _NAMES = metric_names.mbeans()
 
 @lru_cache(maxsize=16_384)
 def _parts(keyspace: str) -> tuple[str, Subject, str | None] | None:
-    """Return a keyspace's host and port, its subject, and our name of the metric; None if it is not a client's."""
+    """Return a keyspace's host and port, its subject, and our metric name; None if it is not a Kafka client's."""
     match = KEYSPACE.search(keyspace)
     if match is None:
         return None

@@ -1,7 +1,7 @@
 """Jolokia: the response to a bulk read of MBeans (a JSON array), or to one read (an object), forwarded by a script.
 
-Reads may be of a pattern, of one MBean, or of one attribute. Failed elements (status other than 200) are skipped. The
-response does not name the process: that comes from headers or key.
+A read may be of a pattern, of one MBean, or of one attribute. Failed elements (status other than 200) are skipped. The
+response does not name the process, so headers or key must.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from clienthealth.model.values import epoch, mapping, measurement
 from clienthealth.read.formats import Format, Record
 from clienthealth.read.mbeans import read
 
-#: If the keys of the value are MBean names, the request was for a pattern.
+#: If the keys of the value are MBean names, a pattern was requested.
 MBEAN = re.compile(r"[^=]+:.*=")
 
 
@@ -52,7 +52,7 @@ def _status(element: Any) -> float | None:
 
 
 def _read(process: Samples, request: Mapping[str, Any], value: Any) -> None:
-    """Add the samples of one element; the shape of its value depends on the request."""
+    """Add the samples of one element. The form of its value depends on the request."""
     if type(value) is dict and any(map(MBEAN.match, value)):
         for name, attributes in value.items():
             read(process, name, mapping(attributes))

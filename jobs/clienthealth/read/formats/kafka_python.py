@@ -1,11 +1,14 @@
 """kafka-python's `metrics()` as JSON: `{group: {name: value}}`, alone or in an envelope that names the client.
 
-Node and topic are part of a group's name (`producer-topic-metrics.orders.v2`). An average of nothing is 0 there and its
-maximum -Infinity (not valid JSON; json.dumps writes it anyway, other encoders null): the average is then unknown too.
-Queue times are documented as milliseconds and are seconds (sender.py, all versions); if they would be hours, which no
-delivery timeout allows, the record's writer has converted them. The envelope: `client_id`, `client_type`, `host`,
-`service`, `instance`, `library_version`, `ts_ms`, `metrics`. Alone, identity comes from headers or key, and the time
-from the Kafka record.
+Node and topic are part of a group's name (`producer-topic-metrics.orders.v2`). If nothing was measured, an average is 0
+and its maximum is -Infinity (no valid JSON, but json.dumps writes it; other encoders write null). Such an average is
+read as unknown.
+
+Queue times are documented as milliseconds but are seconds (sender.py, all versions). As seconds a converted time would
+be hours, which no delivery timeout allows, so such a time is read as milliseconds.
+
+The envelope has `client_id`, `client_type`, `host`, `service`, `instance`, `library_version`, `ts_ms`, `metrics`.
+Without it, identity comes from headers or key, and the time from the Kafka record.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ LONGEST_QUEUE_SECONDS = 3_600
 
 @lru_cache(maxsize=4096)
 def _group(name: str) -> tuple[Subject, Mapping[str, str]] | None:
-    """Return the subject of a group, and kafka-python's metric name → ours; None if it is not a client's."""
+    """Return a group's subject, and a map of kafka-python's metric names to ours; None if no client has the group."""
     match = GROUP.fullmatch(name)
     if match is None:
         return None
@@ -71,7 +74,7 @@ def _decode(record: Record) -> list[Snapshot] | None:
 
 
 def _read(samples: Samples, subject: Subject, names: Mapping[str, str], metrics: Mapping[str, Any]) -> None:
-    """Add the values of one group. `names`: kafka-python's metric name → ours."""
+    """Add the values of one group. `names`: maps kafka-python's metric names to ours."""
     times = (number(metrics.get(f"{QUEUE_TIME}{what}")) for what in ("avg", "max"))
     # Factor that converts queue times to milliseconds.
     queue_factor = 1.0 if any(time is not None and time > LONGEST_QUEUE_SECONDS for time in times) else 1000.0

@@ -1,7 +1,8 @@
 """Metricbeat: module `kafka` (metricsets producer and consumer), and module `jolokia` with the user's mappings.
 
-Producer and consumer name their MBean beside renamed fields (metric_names.METRICBEAT). The user's mappings are assumed
-to write the attribute with underscores. The event's host is Metricbeat's own: `service.address` is the client's.
+Producer and consumer events have the MBean's name beside renamed fields (metric_names.METRICBEAT). The user's mappings
+are assumed to write attributes with underscores. The event's host is Metricbeat's own; `service.address` is the
+client's.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Metricbeat's metricset `consumergroup`: a group's committed offset for one partition, and its owner.
+"""Metricbeat's metricset `consumergroup`: a group's committed offset for one partition, and the partition's owner.
 
-Each event becomes a snapshot of kind `group` with that partition. The end offset follows from Metricbeat's lag. No
-cluster is named, so the queried broker stands for it.
+Each event becomes a snapshot of kind `group` with that partition. The end offset is computed from Metricbeat's lag. The
+event names no cluster, so the queried broker is used as its name.
 """
 
 from __future__ import annotations

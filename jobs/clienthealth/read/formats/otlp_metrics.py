@@ -1,6 +1,6 @@
 """OTLP metrics as JSON: KIP-714 pushes through a broker's plugin, and the OpenTelemetry Java agent.
 
-`_otlp.py` has their meaning. Numbers may be strings. Histograms, summaries and resources without Kafka metrics are
+`_otlp.py` defines their meaning. Numbers may be strings. Histograms, summaries and resources without Kafka metrics are
 skipped.
 """
 
@@ -106,7 +106,7 @@ def _take(scopes: list[list[Any]], into: Points, ids: tuple[str, ...]) -> None:
 
 
 def _points(one: Mapping[str, Any]) -> tuple[list[Any], bool]:
-    """Return a metric's data points, and whether they are deltas of a sum."""
+    """Return a metric's data points, and True if they are deltas of a sum."""
     total = one.get("sum")
     points, delta = None, False
     if type(total) is dict:
@@ -117,7 +117,7 @@ def _points(one: Mapping[str, Any]) -> tuple[list[Any], bool]:
 
 
 def _moment(nanos: Any) -> int | None:
-    """Return a time in nanoseconds, perhaps written as text, as epoch milliseconds."""
+    """Return a time in nanoseconds (number or text) as epoch milliseconds."""
     since_1970 = number(nanos)
     return millis(since_1970 / 1e6) if since_1970 is not None else None
 

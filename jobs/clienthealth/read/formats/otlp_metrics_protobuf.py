@@ -1,12 +1,12 @@
 """OTLP metrics as protobuf, the default of the OpenTelemetry Collector's Kafka exporter, and of KIP-714 plugins.
 
-`_otlp.py` has the meaning of JSON and protobuf alike. A point with the flag "no recorded value" counts as unknown.
+`_otlp.py` defines the meaning for JSON and protobuf. A point with the flag "no recorded value" counts as unknown.
 Kafka's own clients write a separate resource around every single metric; equal resources are merged.
 
-The reader works by shape: two pushes of a client differ only in numbers. A time or a value always takes eight bytes, so
-two pushes of the same metrics are equal but for these. The reader finds the places of the numbers once, and the meaning
-of all other bytes: the metric, client and topic of each number. For the next push it takes out the numbers by their
-places and looks the remaining bytes up. Metrics of other programs are skipped by length and name.
+Two pushes of the same metrics differ only in their numbers: times and values, which always take eight bytes. So the
+reader finds the places of the numbers once, together with the metric, client and topic of each number. For the next
+push it takes the numbers from these places and looks up the remaining bytes. Metrics of other programs are skipped by
+length and name.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from clienthealth.read.formats._protobuf import (
 )
 from clienthealth.settings import IdentitySettings
 
-#: Maximum bytes of scopes in the cache; their parsed meaning takes a few times as much. A full cache is emptied.
+#: Maximum bytes of scopes in the cache. Their parsed meaning takes a few times as much. A full cache is emptied.
 REMEMBERED_BYTES = 16_000_000
-#: A text that the name of every relevant metric contains.
+#: The name of every relevant metric contains this text.
 _OURS = b"kafka."
 _END, _START_AND_END, _DOUBLE, _WHOLE = map(struct.Struct, ("<Q", "<QcQ", "<d", "<q"))
 #: Protobuf tags of a data point's fields.
 _STARTS, _ENDS, _AS_DOUBLE, _AS_INT = b"\x11", b"\x19", b"\x21", b"\x31"
 #: Unpacking a scope gives four items per data point: the bytes before it, its times, the tag of its value, and the
-#: value. The bytes after the last point come at the end.
+#: value. The bytes after the last data point come at the end.
 _ITEMS = 4
 _TIMES, _TAG, _VALUE = 1, 2, 3
 
@@ -76,7 +76,7 @@ class _Metric(NamedTuple):
 
 
 class _Meaning(NamedTuple):
-    """The meaning of a scope except for its numbers.
+    """The meaning of a scope without its numbers.
 
     values   for each subject: positions of its values in Parts, with our names
     deltas   positions in Parts of the times of deltas
@@ -88,7 +88,7 @@ class _Meaning(NamedTuple):
 
 
 class _Shape:
-    """The positions of numbers in a scope, and a cache of meanings by settings and all bytes that are not numbers."""
+    """The positions of numbers in a scope. A cache has the scope's meaning by settings and by all other bytes."""
 
     def __init__(self, form: str) -> None:
         self.unpack = struct.Struct(form).unpack
@@ -120,7 +120,7 @@ class Shapes:
         try:
             form, meaning = _laid_out(scope, listed)
         except ValueError:
-            # Its fields have an unusual order.
+            # The fields are in an unusual order.
             return
         self._remembered += len(scope)
         if self._remembered > REMEMBERED_BYTES:
@@ -136,7 +136,7 @@ def _other_bytes(parts: Parts, ids: Ids) -> Parts:
 
 
 def _take_numbers(parts: Parts, meaning: _Meaning, into: Points) -> bool:
-    """Add the numbers of a scope with a known meaning; False if the bytes in the places of times are not times."""
+    """Add the numbers of a scope with a known meaning. Return False if the places of times hold other bytes."""
     ends, starts = set(), set()
     for times in set(parts[_TIMES::_ITEMS]):
         if len(times) == _START_AND_END.size:

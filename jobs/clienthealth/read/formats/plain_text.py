@@ -1,7 +1,7 @@
 """Text in any layout, the last resort: printable text that does not begin a JSON object.
 
-A line of text states at most time, level, thread and logger; only headers or key can name the process. Records with
-control characters are not text but binary data that happens to be valid UTF-8.
+A line of text contains at most time, level, thread and logger, so headers or key must name the process. Records with
+control characters are binary data that happens to be valid UTF-8, not text.
 """
 
 from __future__ import annotations

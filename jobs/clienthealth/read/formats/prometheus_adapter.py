@@ -1,7 +1,7 @@
 """prometheus-kafka-adapter: one sample of Prometheus's remote write per record, its value a string.
 
-`_prometheus.py` has the meaning of names and labels. Other samples on the topic are rejected as `no-metrics`; configure
-the adapter to match only `{__name__=~"kafka_(producer|consumer)_.*"}`.
+`_prometheus.py` defines the meaning of names and labels. Other samples on the topic are rejected as `no-metrics`;
+configure the adapter to match only `{__name__=~"kafka_(producer|consumer)_.*"}`.
 """
 
 from __future__ import annotations

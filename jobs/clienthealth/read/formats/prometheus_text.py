@@ -1,7 +1,7 @@
 """Prometheus's text exposition: Telegraf with `data_format = "prometheus"`, or a script that forwards a page.
 
-`_prometheus.py` has the meaning of names and labels. A series may state its time in milliseconds, else it gets the
-record's time. Recognised by a line of `# HELP` or `# TYPE`, or a series with labels.
+`_prometheus.py` defines the meaning of names and labels. A series may contain its time in milliseconds; otherwise it
+gets the record's time. The format is recognised by a line of `# HELP` or `# TYPE`, or by a series with labels.
 """
 
 from __future__ import annotations

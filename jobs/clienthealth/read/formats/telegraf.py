@@ -1,10 +1,14 @@
 """Telegraf's JSON (`data_format = "json"`): one metric per record, or a batch under `metrics`.
 
-A metric has a name, tags, fields and a time. This file has their meaning for Kafka clients, also for line protocol
-(`influx.py`). From inputs.jolokia2_agent: fields are MBean attributes; the client's id, topic and partition are tags if
-the user listed them as tag keys. From inputs.prometheus, which scrapes the JMX exporter or Micrometer: the series is
-the field's name (`metric_version = 2`), or the metric's name with a field for its type. Telegraf leaves NaN fields out.
-The tag `host` and the agent's URL, or that of the scraped page, identify the JVM.
+A metric has a name, tags, fields and a time. This file defines their meaning for Kafka clients, also for line protocol
+(`influx.py`). The tag `host` and the agent's URL, or the scraped page's URL, identify the JVM. Telegraf leaves NaN
+fields out.
+
+From inputs.jolokia2_agent: fields are MBean attributes. Client id, topic and partition are tags if the user listed them
+as tag keys.
+
+From inputs.prometheus, which scrapes the JMX exporter or Micrometer: the series is the field's name (`metric_version =
+2`), or the metric's name with a field for its type.
 """
 
 from __future__ import annotations
@@ -30,8 +34,8 @@ class _Layout(NamedTuple):
     """The meaning of a measurement's name and fields.
 
     series  the fields that are Prometheus series, with their names; if there are any, other fields are ignored
-    kind    kind of the client, None if it is not a Kafka client's
-    fields  the fields that are read if there are no series; `names` are our names of them
+    kind    kind of the client, None if it is not a Kafka client's measurement
+    fields  the fields that are read if there are no series; `names`: maps them to our names
     """
 
     series: Sequence[tuple[str, str]]
@@ -65,7 +69,7 @@ def _layout(name: str, fields: tuple[str, ...]) -> _Layout:
 
 @lru_cache(maxsize=16_384)
 def _tagged(tags: Labels, kind: str | None) -> tuple[Identity, Subject]:
-    """Return the process and the subject that the tags of a Jolokia metric name."""
+    """Return the process and the subject in the tags of a Jolokia metric."""
     values = dict(tags)
     host, instance = host_and_instance(label(values, "jolokia_agent_url"), label(values, "host"))
     subject = Subject(
@@ -79,7 +83,7 @@ def _tagged(tags: Labels, kind: str | None) -> tuple[Identity, Subject]:
 
 
 def _kind(name: str, fields: Iterable[str]) -> str | None:
-    """Return the client's kind, from the user's name for the measurement, else from fields that only one kind has."""
+    """Return the client's kind: by the user's name for the measurement, else by fields that only one kind has."""
     for kind in ("producer", "consumer"):
         if kind in name:
             return kind

@@ -1,6 +1,6 @@
 """A thread dump as one record, in any shape that `logs.dump_formats` reads: text, or a JSON document.
 
-A dump without a time gets the record's time; a time without a zone counts as UTC.
+A dump without a time gets the record's time. A time without a zone is read as UTC.
 """
 
 from __future__ import annotations

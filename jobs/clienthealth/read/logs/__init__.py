@@ -1,1 +1,1 @@
-"""Logs: the content of lines and thread dumps in any carrier, and which of them are about a Kafka client."""
+"""Logs: the content of lines and thread dumps from any source, and which of them are about a Kafka client."""

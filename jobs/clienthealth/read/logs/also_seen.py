@@ -1,7 +1,7 @@
-"""Known issues outside the failure modes: counted by the client's own lines, never judged, never paged.
+"""Known issues outside the failure modes: recognised by the client's own lines and counted, never judged, never paged.
 
-`also_seen.toml` lists them all, each with its log patterns by library, a sentence, and what to do. Two of them,
-authentication and TLS, are also causes of modes: those modes read the same lines.
+`also_seen.toml` lists them, each with log patterns per library, a sentence, and what to do. Two of them, authentication
+and TLS, are also causes of failure modes. These modes read the same lines.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from clienthealth.model.tables import table
 from clienthealth.read.logs.times import number
 from clienthealth.read.logs.wordings import Meaning, meanings
 
-#: Prefix of the names of measurements among the options.
+#: Prefix of options that are measurements.
 MEASURED = "measured."
 
 
@@ -26,7 +26,7 @@ class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     """A condition on one option of a client: the option equals one of some texts, or is below or above a number.
 
     option  its name; names that begin with `measured.` are the client's own measurements
-    like    regular expression that must match the option's whole text
+    like    regular expression that must match the whole text of the option
     of      name of another option: `below` and `above` are then multiples of its value
     """
 
@@ -38,7 +38,7 @@ class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     of: str = ""
 
     def holds(self, options: Mapping[str, str]) -> bool:
-        """True if the condition holds; False also if an option is unknown."""
+        """True if the condition holds; False also if the option is unknown."""
         text, measured = options.get(self.option), number(options.get(self.option))
         if text is not None and (self.one_of or self.like):
             return text.lower() in self.one_of or bool(self.like and re.fullmatch(self.like, text))
@@ -53,9 +53,9 @@ class Trouble(Meaning, frozen=True, eq=False, kw_only=True, forbid_unknown_field
     """A known issue, reported beside the verdicts. `says` is its title.
 
     id             hyphenated, the name of its table: in records, in the history and in JSON
-    sentence       what it is
+    sentence       one sentence: what the issue is
     action         what to do
-    least          minimum number of lines in one run; a run with fewer lines is normal and not reported
+    least          minimum number of lines in one run; fewer lines are normal and not reported
     apart_seconds  maximum distance of two lines in one run; the latest run is reported
     when           for an issue without lines: conditions on the options that a client logs at its start; all must hold
     source         the library's own documentation; '' if a line shows the issue
@@ -71,11 +71,11 @@ class Trouble(Meaning, frozen=True, eq=False, kw_only=True, forbid_unknown_field
 
     @property
     def hint(self) -> bool:
-        """True if nothing shows that the issue has harmed the client: it then ranks behind everything else."""
+        """True if nothing shows that the issue has harmed the client. Hints come after everything else."""
         return bool(self.when) and not any(one.option.startswith(MEASURED) for one in self.when)
 
 
-#: Where each library's source defines the classes of Kafka's protocol errors; then where it describes them in words.
+#: Where each library's source defines the classes of Kafka's protocol errors, and where it has their descriptions.
 _NAMED_BY = {"java": "common/errors; the same names in errors.py of Python and lib/kafka.rb of Ruby"}
 _DESCRIBED_BY = {
     "java": "common/protocol/Errors; kafkajs in protocol/error.js",
@@ -84,16 +84,17 @@ _DESCRIBED_BY = {
     "ruby-kafka": "lib/kafka",
     "pykafka": "cluster.py, broker.py and producer.py",
 }
-#: Characters that JSON may escape, so that a literal text with them may not occur in a raw record.
+#: Characters that JSON may escape. A literal text with one of them may be missing in a raw record.
 _ESCAPED = re.compile(r"[\"\\<>&'=/+]")
-#: The beginning of each word in an error's class name, except the first word.
+#: The beginning of each word in an error's class name, except of the first word.
 _WORDS = re.compile(r"(?<=[a-z\d])(?=[A-Z])")
-#: Text that follows an error's class name where the error is thrown or logged, but not where source code mentions it.
+#: Text that follows an error's class name where the error is thrown or logged, but not where source code mentions the
+#: class.
 _THROWN = r"(?:Exception|Error)(?=: \S|\]|['\"]| - | at |\s*(?:\n|\Z))"
 
 
 def _named(error: str) -> dict[str, object]:
-    """Return the log pattern for an error of Kafka's protocol: its class name, in any library."""
+    """Return the log pattern for an error of Kafka's protocol by its class name, for any library."""
     return {
         "id": f"error-{error}",
         "said_by": _NAMED_BY,
@@ -104,7 +105,7 @@ def _named(error: str) -> dict[str, object]:
 
 
 def _coded(error: str) -> dict[str, object]:
-    """Return the log pattern for an error of Kafka's protocol: its code's name, where a program logs or quotes it."""
+    """Return the log pattern for an error of Kafka's protocol by its code's name, as programs log or quote it."""
     code = _WORDS.sub("_", error).upper()
     return {
         "id": f"code-{error}",
@@ -118,7 +119,7 @@ def _coded(error: str) -> dict[str, object]:
 def _described(library: str, text: str) -> dict[str, object]:
     """Return the log pattern for a library's description of an error.
 
-    Several descriptions may have the same beginning (`Broker: `) as literal.
+    Several descriptions may have the same literal, for example their beginning `Broker: `.
     """
     shared = library in ("librdkafka", "sarama")
     return {
@@ -131,7 +132,7 @@ def _described(library: str, text: str) -> dict[str, object]:
 
 
 def _with_errors(name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the table of a known issue: log patterns for its `errors` and `texts` follow its own `wordings`."""
+    """Return the table of a known issue with all its log patterns: its own, then those for its `errors` and `texts`."""
     rest = {key: value for key, value in entry.items() if key not in ("errors", "texts")}
     errors = entry.get("errors", ())
     reported = (_described(library, text) for library, texts in entry.get("texts", {}).items() for text in texts)
@@ -143,13 +144,13 @@ def _with_errors(name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _TABLES = table(Path(__file__).with_suffix(".toml"))
-#: All known issues by id, the gravest first.
+#: All known issues by id, the most serious first.
 BY_ID = meanings({name: _with_errors(name, entry) for name, entry in _TABLES.items()}, Trouble, "logs/also_seen.toml: ")
 TROUBLES = tuple(BY_ID.values())
 
 
 def lint(options: Mapping[str, str], kind: Kind | None) -> list[tuple[Trouble, str]]:
-    """Return the known issues of a client's options, each with the options concerned; measured ones first."""
+    """Return the known issues in a client's options, each with the options that cause it. Measured ones come first."""
     found = []
     for trouble in TROUBLES if options else ():
         if trouble.when and trouble.kind in (None, kind) and all(one.holds(options) for one in trouble.when):

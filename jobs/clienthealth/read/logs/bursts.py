@@ -1,8 +1,8 @@
 """Bound bursts of log lines in three steps: when lines are read, when entries are packed, and in the state.
 
-1. Of similar lines a few are read, and each counts for the similar lines around it (`spark/decoding.py`, `to_read`).
-2. Of entries that count as one the first is kept, with their number (`is_new`).
-3. Of each process the newest entries are held, and all entries of rare log patterns (`of_each_process`, `newest`).
+1. Of similar lines only a few are read. Each counts for the similar lines around it (`spark/decoding.py`, `to_read`).
+2. Of entries that count as one, the first is kept with their number (`is_new`). 3. Of each process, the newest entries
+and all entries of rare log patterns are kept (`of_each_process`, `newest`).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from clienthealth.model.readings import LogEvent
 from clienthealth.model.values import grouped, integer
 from clienthealth.read.logs.dumps import DUMP_LINE
 
-#: Of events with the same log pattern, client, thread and address, one per SAMPLING_MS (ms) is kept, with the number of
-#: the others. So 100,000 lines a second cost as much state as ten.
+#: Per SAMPLING_MS (ms) one of the events with the same log pattern, client, thread and address is kept, with the number
+#: of the others. So 100,000 lines a second need as much state as ten.
 SAMPLING_MS = 100
 #: A dump of up to SLOTS × SLOT_BYTES is kept whole, even if many of its threads have the same frame. Of a burst of
 #: stack traces at most SLOTS copies of each line are kept per half minute.
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Entry(Protocol):
-    """A log event or a thread dump. Entries with an equal `sample` count as one; `repeats` is their number."""
+    """A log event or a thread dump. Entries with equal `sample` count as one; `repeats` is their number."""
 
     repeats: int
 
@@ -40,26 +40,26 @@ class Entry(Protocol):
 
     @property
     def sample(self) -> Hashable:
-        """The key that all equal entries of one burst have."""
+        """The key that all equal entries of one burst share."""
 
 
 E = TypeVar("E", bound=Entry)
 
 
 def sample_key(event: LogEvent) -> tuple[str, ...]:
-    """Return the key that equal events of one process share; it stays the same after restarts of the monitor."""
+    """Return the key that equal events of one process share. It stays the same after restarts of the monitor."""
     detail = "given up" if event.captures.get("left") == "0" else event.captures.get("address", "")
     subject = (event.signature, event.client_id or "", event.thread or "", detail)
     if event.signature != DUMP_LINE:
         return *subject, str(event.ts_ms // SAMPLING_MS)
-    # Lines of dumps are equal if they have the same text in the same slot of their file within the same half minute.
+    # Lines of dumps are equal if they have the same text, in the same slot of their file, within the same half minute.
     text = blake2b(event.text.encode(errors="replace"), digest_size=8).hexdigest()
     slot = (integer(event.captures.get("offset"), 64) or 0) // SLOT_BYTES % SLOTS
     return *subject, event.captures.get("file", ""), text, str(slot), str(event.ts_ms // LINE_SAMPLING_MS)
 
 
 def is_new(kept: dict[Hashable, E], entry: E) -> bool:
-    """True if no equal entry is kept yet; otherwise the kept entry also counts this one."""
+    """True if no equal entry is kept yet. Otherwise the kept entry also counts this one."""
     first = kept.setdefault(entry.sample, entry)
     if first is not entry:
         first.repeats += entry.repeats
@@ -67,7 +67,7 @@ def is_new(kept: dict[Hashable, E], entry: E) -> bool:
 
 
 def of_each_process(entries: Sequence[E], most: int) -> Sequence[E]:
-    """Return at most `most` entries of each process, see `newest`. `entries` are in order of time."""
+    """Return at most `most` entries of each process, selected by `newest`. `entries` are in order of time."""
     if len(entries) <= most:
         return entries
     by_process = grouped(entries, lambda entry: entry.process)
@@ -87,7 +87,7 @@ def newest(items: Sequence[T], most: int, sort: Callable[[T], Hashable]) -> list
 
 
 def _allowed(sizes: Mapping[Hashable, int], most: int) -> int:
-    """Return how many items of each sort may stay, so that the total is at most `most`; at least one."""
+    """Return how many items of each sort may stay, at least one, so that the total is at most `most`."""
     left = most
     for position, size in enumerate(sorted(sizes.values())):
         each = left // (len(sizes) - position)

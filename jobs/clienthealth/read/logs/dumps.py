@@ -1,6 +1,6 @@
 """Prepare thread dumps for judges, rejoin those that arrive line by line, and name the clients of their threads.
 
-`dump_formats` reads whole dumps. Dumps that a JVM writes on SIGQUIT to a shipped log come line by line.
+`dump_formats` reads whole dumps. If a JVM writes a dump on SIGQUIT to a shipped log, it arrives line by line.
 """
 
 from __future__ import annotations
@@ -18,29 +18,32 @@ from clienthealth.read.logs.fields import DUMP_TITLE, FETCHER_THREAD, PRODUCER_T
 
 MAX_DUMPS = 64
 
-#: The log pattern of events that are lines of a dump; their `captures` hold `file` and `offset`.
+#: The log pattern of events that are lines of a dump. Their `captures` have `file` and `offset`.
 DUMP_LINE = "dump-line"
 MAX_GAP = 8_192
 
 _STAMP_LENGTH = 19
 _END = "JNI global ref"
-#: Parts of the frames that judges use.
+#: Only frames that contain one of these texts matter to judges.
 _TELLING = ("kafka.", "java.util.concurrent.", "java.lang.", "jdk.internal.", "sun.nio.", "sun.misc.", ".onCompletion(")
-#: Prefixes of lines between a thread's header and its frames.
+#: Prefixes of the lines between a thread's header and its frames.
 _MARKS = ("java.lang.Thread.State: ", DUMP_TITLE, "Mounted virtual thread ", _END, DEADLOCK, HOLDER)
 #: A thread's header: the name in quotes (names may contain quotes), then text that only headers contain.
 _HEADER = re.compile(r'"(.{0,1000})" (?:#\d|\[|daemon |prio=|os_prio=|cpu=|tid=|virtual|- Thread t@\d)', re.ASCII)
-#: Stands for missing lines, so that a thread's frames do not continue after the gap.
+#: Stands for missing lines, so that frames after the gap are not added to the thread before it.
 _MISSING = "ERROR lines are missing"
 _STAMP_LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", re.ASCII)
 
 
 def dumps_of(line: LogLine, source: Source | None) -> list[ThreadDump]:
-    """Return at most MAX_DUMPS dumps in a log record; the first gets its time, later ones keep their distance to it."""
+    """Return at most MAX_DUMPS dumps in a log record.
+
+    The first dump gets the record's time. Later dumps keep their distance to the first.
+    """
     first = line.dumps[0].ts_ms if line.dumps else None
     return [
         ThreadDump(
-            # Milliseconds from the first dump to this one, if both have a time.
+            # The milliseconds from the first dump to this one, if both have a time.
             (line.ts_ms or 0) + (dump.ts_ms - first if dump.ts_ms is not None and first is not None else 0),
             tuple(Thread(t.name, t.state, tuple(frame.method for frame in t.frames), t.cpu_ms) for t in dump.threads),
             source,
@@ -54,8 +57,8 @@ def dumps_of(line: LogLine, source: Source | None) -> list[ThreadDump]:
 def is_line(text: str) -> bool:
     """True if a log record of one line may be part of a dump that was sent line by line.
 
-    Only lines that matter count: title and time, headers of all threads (they delimit), states, the end, and frames
-    that judges use. Stack traces of exceptions contain such frames too and cannot be distinguished.
+    Only lines that matter count: title and time, headers of all threads (they separate threads), states, the end, and
+    frames that judges use. Stack traces of exceptions also contain such frames and cannot be told apart.
     """
     line = text.lstrip(" \t")
     if line.startswith("at "):
@@ -66,11 +69,11 @@ def is_line(text: str) -> bool:
 
 
 def rejoin(lines: Iterable[LogEvent]) -> list[ThreadDump]:
-    """Rejoin dumps that arrived line by line from events DUMP_LINE, in any order and from any number of files.
+    """Rejoin dumps that arrived line by line as events DUMP_LINE, in any order and from any number of files.
 
-    Lines of one file are sorted by their offsets; a line sent twice counts once. A thread ends where the next one
-    begins, where the dump ends, or where more than MAX_GAP bytes are missing. Threads without a dump's title are
-    dropped.
+    Lines of one file are sorted by their offsets. A line that was sent twice counts once. A thread ends where the next
+    one begins, where the dump ends, or where more than MAX_GAP bytes are missing. Threads without the title of a dump
+    are dropped.
     """
     files = grouped(lines, lambda line: line.captures.get("file"))
     return [dump for of_file in files.values() for dump in _dumps_of_file(of_file)]
@@ -88,26 +91,26 @@ def _dumps_of_file(lines: list[LogEvent]) -> list[ThreadDump]:
             texts.append(_MISSING)
         texts.append(line.text)
         end, last = at + len(line.text), at
-    # Only a dump that has its title is known to be complete or cut.
+    # Without its title, a dump may be incomplete in an unknown way.
     titled = [dump for dump in dumps_in("\n".join(texts), alone=False) if dump.complete is not None]
     return dumps_of(LogLine(ts_ms=by_offset[0].ts_ms, dumps=titled), by_offset[0].source)
 
 
 def _place(line: LogEvent) -> tuple[int, int, str, tuple[str, int, int]]:
-    """Return a key that sorts lines by their offset in the file, and lines without one by time, text and place."""
+    """Return a sort key: a line's offset in its file, or for lines without one its time, text and place."""
     source = line.source
     where = (source.topic, source.partition, source.offset) if source else ("", 0, 0)
     return integer(line.captures.get("offset"), 64) or 0, line.ts_ms, line.text, where
 
 
-#: A frame of a caller of send() that waits for metadata.
+#: Frame of a caller of send() that waits for metadata.
 WAIT_FRAME = "KafkaProducer.waitOnMetadata"
-#: Parts of frames that identify a kind of client; the kinds are tried in this order.
+#: Parts of frames that show the kind of a client. The kinds are tried in this order.
 _FRAMES: Mapping[Kind, list[str]] = TABLES["client_frames"]
-#: Frames of frameworks with threads that poll a consumer and call the application's handler between two polls.
+#: Frames of frameworks whose threads poll a consumer and call the application's handler between two polls.
 _CONTAINERS: list[str] = TABLES["containers"]["frames"]
-#: For frameworks in which Kafka names the threads: a thread's name; names of consumers that show which thread polls
-#: them; the default name of the consumer that this thread polls. Kafka Streams always names its consumers itself.
+#: For frameworks with threads that Kafka names: a thread's name; names of consumers that show which thread polls them;
+#: the default name of the consumer that this thread polls. Kafka Streams always names its consumers itself.
 _POLLERS = (
     (re.compile(r"(.+-StreamThread-\d+)"), re.compile(r".+"), "{}-consumer"),
     (re.compile(r"task-thread-(.+)"), re.compile(r"connector-consumer-.+"), "connector-consumer-{}"),
@@ -115,12 +118,12 @@ _POLLERS = (
 
 
 def in_container(thread: Thread) -> bool:
-    """True if the thread belongs to a framework that polls and calls the application's handler between two polls."""
+    """True if the thread belongs to a framework that polls and then calls the application's handler."""
     return any(part in frame for frame in thread.frames for part in _CONTAINERS)
 
 
 def polls_for(thread: Thread, client_id: str) -> bool | None:
-    """True if the thread polls this consumer, by the framework's names for both; None if these do not tell."""
+    """True if the thread polls this consumer, by the framework's names for both; None if the names do not decide."""
     for of_thread, of_client, called in _POLLERS:
         if (match := of_thread.fullmatch(thread.name)) and of_client.fullmatch(client_id):
             return client_id == called.format(match[1])
@@ -128,11 +131,11 @@ def polls_for(thread: Thread, client_id: str) -> bool | None:
 
 
 def clients_of(dump: ThreadDump) -> Iterator[tuple[str | None, Kind]]:
-    """Yield name and kind of the clients with threads in a dump; None for those without a name.
+    """Yield name and kind of the clients with threads in a dump; the name is None for those without a name.
 
-    A caller inside a producer belongs to the named producer if there is one; of several, a dump does not show on which
-    of them a caller waits. A dump shows little of a modern consumer, so
-    it counts if a framework's thread polls it, else only if the dump shows no other client.
+    A caller inside a producer belongs to the only named producer. If there are several, the dump does not show on which
+    of them the caller waits. A dump shows little of a modern consumer. So a consumer counts if a framework's thread
+    polls it, or if the dump shows no other client.
     """
     named = dict.fromkeys(
         name for thread in dump.threads if (name := thread.name.removeprefix(PRODUCER_THREAD)) != thread.name

@@ -1,7 +1,7 @@
-"""Turn log records into events: lines in the words of a client library, and thread dumps. All else is dropped.
+"""Turn log records into events: lines with a client library's own words, and thread dumps. Everything else is dropped.
 
-Nearly every line of a log is dropped, so the cheapest test comes first: a literal text. The regular expression follows
-only after a match, and names of clients and captured groups only for lines that are kept.
+Nearly every line of a log is dropped, so the cheapest test comes first: a literal text. If that occurs, the regular
+expression follows. Names of clients and captured groups are searched only in lines that are kept.
 """
 
 from __future__ import annotations
@@ -26,17 +26,18 @@ from clienthealth.read.logs.wordings import Catalogue
 MAX_TEXT = 500
 #: The kinds of clients with log lines that are read.
 OF_LINES: tuple[Kind, ...] = ("producer", "consumer")
-#: Least size (bytes) of a dump's line: the value of a record's offset for lines without a file.
+#: Minimum size (bytes) of a dump's line. It turns a record's offset into a place for lines without a file.
 BYTES_PER_LINE = 64
 
-#: Loggers of client libraries, and of their wrappers; the beginning of a package may be shortened.
+#: Loggers of client libraries, and of their wrappers. The beginning of a package may be shortened.
 _LIBRARY = re.compile(r"kafka|\bo(?:rg)?\.a(?:pache)?\.k|rdkafka|confluent", re.ASCII | re.IGNORECASE)
-#: Prefix of lines that librdkafka writes itself. If a logger wrote such a line, it forwards another program's.
+#: Prefix of lines that librdkafka itself writes. If a logger wrote such a line, it forwards another program's line.
 _OF_RDKAFKA = re.compile(r"%\d\|")
-#: A client's name before its words, and what a program writes before a line that it copies: not only a logger's name.
+#: A client's name before its words, or text that a program writes before a copied line. A logger's name alone is not
+#: enough.
 _NAMES = re.compile(rf"{KAFKA_PREFIX.pattern}|{_OF_RDKAFKA.pattern}", re.ASCII)
 _TOLD = re.compile(r"\s*(?:\{|%\d\||(?!\[\w+ (?:\w+=[^,]*, )*clientId=)\S+\s+(?!\[\w+ (?:\w+=[^,]*, )*clientId=)\S)")
-#: Text between quotation marks, and text after a mark that is not closed; the marks are not escaped.
+#: Text between quotation marks, and text after a mark without its closing mark. The marks are not escaped.
 _QUOTED = re.compile(r"([\"`])(?!\d+\[)[^\"`]*\1")
 _OPENED = re.compile(r"(?<!\\)(?:\"|`(?!\d+\[))(?:[^\"`]|`(?=\d+\[))*\Z")
 #: Text right before a quoted value: `msg=`, `"message": `, `[`.
@@ -45,18 +46,18 @@ _KEY = re.compile(r"(?:[=\[{(,]|'' ?: ?)\Z")
 _CALL = re.compile(
     r"(?:\b[a-z]\w{0,99}|\b(?:new|raise) [\w.]{1,99}|\(\w{1,99}=\w{1,99})\((?:\Z|'[^']{0,500}\Z)", re.ASCII
 )
-#: Length of the text before a match in which an exception, or the end of a layout's prefix, is searched.
+#: Maximum length of the text before a match in which an exception, or the end of a layout's prefix, is searched.
 MAX_BEFORE = 500
-#: No two zones differ by more (ms).
+#: The clocks of no two time zones differ by more than this (ms).
 FAR_MS = 26 * 3_600_000
-#: An exception's name, or librdkafka's error in Python, right before the library's words.
+#: The name of an exception, or of librdkafka's error in Python, right before the library's words.
 _EXCEPTION = re.compile(r"(?:(?:Exception|Error|Timeout|Expired|Full)\b[:({]|KafkaError\{)[^:]*\Z")
-#: Allowed text before a message: in a line with a known layout, a level or what librdkafka hands to a logger; otherwise
-#: the end of a layout's prefix.
+#: Allowed text before a message. In a line with a known layout: a level, or what librdkafka hands to a logger.
+#: Otherwise: the end of a layout's prefix.
 _BEGINNING = re.compile(
     r"\A\s*(?:[A-Z]{3,40}:? )?(?:\[[^\s\[\]|]{1,255}#(?:producer|consumer)-\d{1,9}\] ?)?(?:\[thrd:[^\]]{0,400}\]: )?\Z"
 )
-#: The name of a library's logger at the end of a layout that was not read; with a clock before it, a copied line.
+#: The name of a library's logger at the end of an unknown layout. If a clock precedes it, the line is a copy.
 _AFTER_LOGGER = re.compile(r"\bo(?:rg)?\.a(?:pache)?\.k[\w.$]{0,200}[\])]?\s{0,40}[-:|]?\s{0,9}\Z", re.ASCII)
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d", re.ASCII)
 _AFTER_LAYOUT = re.compile(
@@ -64,7 +65,7 @@ _AFTER_LAYOUT = re.compile(
     r"\b(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL):?|\A\{.*\"\w{1,40}\" ?: ?\")\s*\Z"
 )
 
-#: Inside a quotation: a program's own words before an error.
+#: A program's own words before an error, inside a quotation.
 _AFTER_WORDS = re.compile(r"\A[\w ]{1,60}:\s\Z")
 
 #: Text that shows that a person quotes a library's line: a list, a diff, a comment, source code, or a sentence.
@@ -73,13 +74,13 @@ _NO_LINE = re.compile(
     r"|.*?(?:\b(?:throw new|raise|assert\w{0,20}|return) ?|[\w)]\.\w{1,40})\b[^\s:]{0,80}\(\"",
 )
 #: Text that shows source code around a message: a comment (except a shell's) on a line of its own, in an indented
-#: block, or after a statement; also an `if` with the advice that follows from it.
+#: block, or after a statement; also an `if` and the advice that follows it.
 _SOURCE = re.compile(
     r"\s*(?://|#\s?(?:TODO|FIXME|XXX)\b|#\s+[bfru]?')|(?:\t+|(?:  )+) \*\s(?![\[\d%])"
     r"|[^\n]*?(?:[;{}]\s?//|[,()]\s*//\s)"
     r"|[^\n]*?\b[Ii]f\b[^\n]*?(?:[-=]>|→)"
 )
-#: A string that source code continues on the next line.
+#: A string in source code that goes on in the next line.
 _CONTINUED = re.compile(r"\s*[bfru]{0,2}([\"'])[^\n]*(?:[, ]\1|\1,(?:\s*[\])}]+;?)?)\s*\Z")
 _ASKED = re.compile(r"[^\s.?]{0,40}\?")
 #: A line of a block comment; then two patterns of text before a quotation that a sentence or a list introduces. They
@@ -94,7 +95,8 @@ _REPORTED_IN_QUOTES = re.compile(
 #: Text after a quotation: the end of a statement in source code; the end of a question.
 _STATEMENT = re.compile(r"[^\"`]*[\"`]\s*[;)]")
 _QUESTION = re.compile(r"[^\"`]*[\"`][^.!?\n]*\?")
-#: A line is cut to MAX_SHOWN characters. If the match would be cut off, the text begins MAX_LEFT characters before it.
+#: A line is cut to MAX_SHOWN characters. If the match would be cut off, the text begins MAX_LEFT characters before the
+#: match.
 MAX_LEFT, MAX_SHOWN = 40, 160
 
 #: Texts in whole dumps and in single lines of dumps (a tab may be written as `\t`). All are ASCII, and a JSON encoder
@@ -112,14 +114,14 @@ _OF_DUMPS = (
 
 
 def literals(catalogue: Catalogue) -> tuple[str, ...]:
-    """Return texts of which every raw record with an event or a dump contains one."""
+    """Return literal texts. Every raw record with an event or a dump contains at least one of them."""
     return *catalogue.literals, *_OF_DUMPS
 
 
 def events_and_dumps(line: LogLine, source: Source, catalogue: Catalogue) -> tuple[list[LogEvent], list[ThreadDump]]:
-    """Return the events and dumps in a valid log line with a time: an event per log pattern, one for known issues.
+    """Return the events and dumps in a valid log line with a time: one event per log pattern, one for known issues.
 
-    A line of a dump that was sent line by line is an event DUMP_LINE, which `dumps.rejoin` joins again.
+    A line of a dump that was sent line by line becomes an event DUMP_LINE. `dumps.rejoin` joins such lines again.
     """
     events, reported = [], set()
     body = body_of(line)
@@ -142,7 +144,7 @@ def events_and_dumps(line: LogLine, source: Source, catalogue: Catalogue) -> tup
         events.append(replace(event, own=own and not line.quoted, copied=copied and bool(_TOLD.match(before))))
     message, dumps = line.message, dumps_of(line, source) if line.dumps else []
     if not events and not dumps and message is not None and line.stack is None and is_line(message):
-        # Identify the line by its file and its offset there, or by the topic's partition in place of a file.
+        # A line's identity is its file and its offset there, or without a file the topic's partition.
         here = line.file is None or line.file_offset is None
         offset = source.offset * BYTES_PER_LINE if here else line.file_offset
         file = line.file[-MAX_NAME:] if line.file is not None else f"{source.topic}/{source.partition}"
@@ -151,11 +153,11 @@ def events_and_dumps(line: LogLine, source: Source, catalogue: Catalogue) -> tup
 
 
 def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
-    """True if a client of this program logged the line, None if the line quotes another program's, else False.
+    """True if a client of this program logged the line, None if the line quotes another program's line, else False.
 
-    A client logged a line if its logger or thread is a library's, or if it begins with the library's words or
-    exception. Text that no program logs is not a client's: source code, a comment, a diff, a sentence, a question.
-    `before`, `after`: the text around the match.
+    A client logged a line if its logger or thread belongs to a library, or if it begins with the library's words or
+    exception. Some text is never logged: source code, a comment, a diff, a sentence, a question. `before`, `after`: the
+    text around the match.
     """
     logger = line.logger or ""
     bare = _is_bare(line)
@@ -198,13 +200,13 @@ def _is_bare(line: LogLine) -> bool:
 
 
 def _of_another_time(before: str, ts_ms: int) -> bool:
-    """True if the message contains a time that is too far from the line's own: it quotes another line."""
+    """True if the message contains a time too far from the line's own. It then quotes another line."""
     stamp = Times.anywhere().stamp(before[:MAX_BEFORE].encode())
     return stamp is not None and stamp.ts_ms is not None and abs(stamp.ts_ms - ts_ms) > FAR_MS
 
 
 def _is_reported(sentence: str, quotation: str, after: str) -> bool:
-    """True if a human sentence that is no question quotes a whole message: people then report what happened."""
+    """True if a person reports what happened: a sentence that is no question quotes a whole message."""
     whole = any(begin.search(quotation[1:]) for begin in (_BEGINNING, _EXCEPTION, _AFTER_LAYOUT, _AFTER_WORDS))
     reported = _REPORTED_IN_TICKS if quotation[0] == "`" else _REPORTED_IN_QUOTES
     cut = not sentence.strip(" \t-*+•>") and quotation[0] not in after

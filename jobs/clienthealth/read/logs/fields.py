@@ -7,18 +7,18 @@ import re
 from clienthealth.model.telemetry import LogLine
 from clienthealth.model.values import present
 
-#: The I/O thread of a producer; the client's id follows a bar.
+#: Name of a producer's I/O thread. A bar and the client id follow it.
 NETWORK_THREAD = "kafka-producer-network-thread"
 PRODUCER_THREAD = f"{NETWORK_THREAD} | "
 ADMIN_THREAD = "kafka-admin-client-thread | "
-#: A fetcher thread of the Scala consumer.
+#: Name of a fetcher thread of the Scala consumer.
 FETCHER_THREAD = "ConsumerFetcherThread-"
 JVM_FRAMES = ("java.", "javax.", "jdk.", "sun.")
 
 
 DUMP_TITLE = "Full thread dump "
 THREAD_PREFIXES = (PRODUCER_THREAD, ADMIN_THREAD)
-#: Maximum characters of a line and its stack trace that are searched: log text is hostile.
+#: Only this many characters of a line and its stack trace are searched, because log text can be hostile.
 MAX_BODY = 65_536
 
 _POD_HASH = "[bcdfghjklmnpqrstvwxz2456789]"  # letters and digits from which Kubernetes makes names
@@ -27,8 +27,8 @@ _SYSLOG = dict(zip("01234567", ("FATAL", "FATAL", "FATAL", "ERROR", "WARN", "INF
 _BUNYAN = {"10": "TRACE", "20": "DEBUG", "30": "INFO", "40": "WARN", "50": "ERROR", "60": "FATAL"}
 _NUMBERED = {**_SYSLOG, **_BUNYAN}
 
-#: Prefix of all log lines of Java clients. A client's id may contain commas and brackets itself: it ends where the next
-#: field begins, or the whole prefix.
+#: Prefix of all log lines of Java clients. A client id may itself contain commas and brackets. It ends where the next
+#: field begins, or where the prefix ends.
 KAFKA_PREFIX = re.compile(
     r"\[\w{1,40} (?:[^\[\]\n]{0,400}?, )?clientId="
     r"([^,\]\n]{1,400}(?:[^\n]{0,400}?(?=, [a-zA-Z]{2,30}=|\](?:[ :]|$)))?+)",
@@ -42,12 +42,12 @@ _HANDLE_NAME = re.compile(r"[^\s\[\]|#]{1,255}\Z", re.ASCII)
 
 
 def level_name(level: str) -> str:
-    """Return a level by name; syslog's and bunyan's numbers have names, too."""
+    """Return a level by name. Numbers of syslog and bunyan have names, too."""
     return _NUMBERED.get(level) or level.upper()
 
 
 def service_of_pod(pod: str) -> str:
-    """Return the workload of a pod, by Kubernetes' names for pods of deployments and stateful sets."""
+    """Return the workload of a pod, by Kubernetes' naming of pods of deployments and stateful sets."""
     return _POD_SUFFIX.sub("", pod)
 
 
@@ -59,9 +59,10 @@ def body_of(line: LogLine) -> str:
 
 
 def named_client(message: str | None, thread: str | None) -> str | None:
-    """Return the client in a library's line: by Kafka's prefix, kafka-python's, librdkafka's handle, or the thread.
+    """Return the client that a library's line names.
 
-    A heartbeat thread has the name of its group and names no client.
+    The name is in Kafka's or kafka-python's prefix, in librdkafka's handle, or in the thread's name. A heartbeat thread
+    is named after its group, so it names no client.
     """
     return (_client_in(message[:MAX_BODY]) if message else None) or (_client_of(thread) if thread else None)
 
@@ -72,7 +73,7 @@ def _client_in(message: str) -> str | None:
     elif " client_id=" in message:
         match = _PYTHON_PREFIX.search(message)
     elif "#producer-" in message or "#consumer-" in message:
-        # The `name` in the first `name#producer-1` or `name#consumer-1`.
+        # `name` in the first `name#producer-1` or `name#consumer-1`.
         end = _HANDLE_END.search(message)
         name = _HANDLE_NAME.search(message[max(0, end.start() - 255) : end.start()]) if end else None
         return name.group() if name else None
@@ -82,9 +83,9 @@ def _client_in(message: str) -> str | None:
 
 
 def _client_of(thread: str) -> str | None:
-    """Return the client that a thread's name states.
+    """Return the client that a thread's name contains.
 
-    A layout that cuts names to 15 characters leaves the client's id and the end of the text before it (`ad | x-1`).
+    A layout that cuts names to 15 characters keeps the client id and the end of the text before it (`ad | x-1`).
     """
     before, separator, name = thread.partition("| ")
     if not separator or not any(prefix.endswith(f"{before}| ") for prefix in THREAD_PREFIXES):

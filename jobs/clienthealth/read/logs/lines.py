@@ -1,8 +1,8 @@
 """Log lines as text: the usual layouts of log4j, logback, Spring Boot, Storm, Python, Kafka's tools and librdkafka.
 
-One regular expression reads the first line of an entry. If it finds no level, fields in brackets of any kind or in
-columns are tried. The lines below the first (a stack trace, the values of a configuration) are the entry's `stack`. A
-line in no known layout is a message as it stands.
+One regular expression reads the first line of an entry. If it finds no level, fields in brackets or columns are tried.
+The lines below the first (a stack trace, the values of a configuration) are the entry's `stack`. A line in no known
+layout is a message as a whole.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LEVEL = r"(TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|CRITICAL|SEVERE|INFORMATIO
 _THREAD = r"\[ *+([^\]]{0,300})\]"
 _LOGGER = r"([^\s:]{1,300})"
 
-#: Layouts of the text after the time: a regular expression, and the field that each of its groups gives.
+#: Layouts of the text after the time: a regular expression, and the field of each of its groups.
 _LAYOUTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         rf"{_LEVEL} ++(?:\[[^\]]{{0,300}}\] ++)??{_THREAD} ++{_LOGGER} *+[-:](?: (.*))?",
@@ -46,19 +46,19 @@ _PATTERN = re.compile(
     rf"{_CONTAINER}(?:\[?({_TIME})\]?(?: - |[ \t]+|: ?))?(?:{'|'.join(f'(?:{pattern})' for pattern, _ in _LAYOUTS)})",
     re.ASCII,
 )
-#: Number of a match's last group, which identifies the layout → name and number of each field's group.
+#: Maps the number of a match's last group, which identifies the layout, to name and number of each field's group.
 _GROUPS: dict[int, dict[str, int]] = {}
 for _, _names in _LAYOUTS:
     _numbers = {_name: _number for _number, _name in enumerate(_names, max(_GROUPS, default=1) + 1)}
     _GROUPS |= dict.fromkeys(_numbers.values(), _numbers)
 _LEVELS = _LEVEL[1:-1]
-#: A logger, perhaps in brackets, and the message. A text counts as logger only if it has a package or a sign follows
-#: it; otherwise it is the first word of the message.
+#: A logger, perhaps in brackets, and the message. A text counts as logger only if it has a package or if a sign follows
+#: it. Otherwise it is the first word of the message.
 _TAIL = (
     r"(?:(?=[\[({<]\s*[^\])}>\s]{0,300}\s*[\])}>]|[^\s\[({<]{1,300}(?<=[:|-])\s|[^\s\[({<]{1,300}\s+[-:|]+\s"
     r"|[\w$]{1,100}\.[\w.$]{1,200}\s)[\[({<]?\s*([^\])}>\s]{0,300})\s*[\])}>]?\s*[-:|]*\s*)?(.*)"
 )
-#: Fallbacks: fields in brackets of any kind, in the two usual orders, and a level in brackets.
+#: Used if no layout fits: fields in brackets of any kind, in the two usual orders, and a level in brackets.
 _LOOSE: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
     (
         re.compile(rf"[\[(<|]?\s*({_LEVELS})\s*[\])>|]?\s*[-:|]?\s*[\[({{<]([^\])}}>\n]{{0,300}})[\])}}>]\s*{_TAIL}"),
@@ -74,7 +74,7 @@ _COLUMNS = re.compile(r"[ ]*\t[ ]*")
 #: Level, thread, logger and message, separated by bars. Names of Kafka's threads contain a bar between blanks.
 _BARS = re.compile(rf"({_LEVELS})\|((?:[^|\n]| \| ){{0,300}})\|([\w.$/-]{{1,300}})\|(.*)")
 _ONLY_LEVEL = re.compile(_LEVELS)
-#: Clocks in any language's times, and the host and program that syslog writes after them; fields follow.
+#: The clock in a time of any language, and the host and program that syslog writes after it. Fields follow.
 _CLOCK = re.compile(
     r"(?<!\d)(\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)"
     r"(?: \S{1,255} [^\s:]{1,80}: | (?:\S{1,255} ){4}(?:-|\[[^\]\n]{0,500}\]) )?",
@@ -97,16 +97,16 @@ class Entry(NamedTuple):
 
 
 def cleaned(text: str) -> str:
-    """Return an entry without colours, carriage returns and the shipper's line end."""
+    """Return an entry without colours, carriage returns, and the line end that a shipper adds."""
     if "\x1b[" in text:
         text = _COLOUR.sub("", text)
     return text.replace("\r\n", "\n").rstrip("\r\n")
 
 
 def entry(text: str, begin: int = 0, end: int = 0) -> Entry:
-    """Return the fields of an entry as text; callers interpret the time (`ts_ms`), because they know more about it.
+    """Return the fields of an entry as text. Callers interpret the time (`ts_ms`), because they know more about it.
 
-    `begin`, `end`: the position of the time in the entry's first line; the level may stand before it.
+    `begin`, `end`: the position of the time in the entry's first line; the level may be before it.
     """
     first, newline, below = text.partition("\n")
     stack = below if newline else None
@@ -140,7 +140,7 @@ def _by_layout(text: str) -> tuple[re.Match[str] | None, dict[str, str]]:
 
 
 def _loose(rest: str) -> dict[str, str] | None:
-    """Return level, thread, logger and message after a time, in brackets or columns; None without a level."""
+    """Return level, thread, logger and message after a time, from brackets or columns; None without a level."""
     _, fields = _by_layout(rest)
     if "level" in fields and "logger" in fields:
         return fields

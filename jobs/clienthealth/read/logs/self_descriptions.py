@@ -23,7 +23,7 @@ _OPTION = re.compile(r"^[ \t]+([a-z][a-z0-9._]{0,80}) = (\S[^\n]*)$", re.MULTILI
 
 
 def options_in(text: str) -> dict[str, str]:
-    """Return the options of a block with one per line, without unset ones and secrets."""
+    """Return the options of a block with one option per line. Unset options and secrets are left out."""
     options = {name: value.strip() for name, value in _OPTION.findall(text) if not is_secret(name)}
     kept = {
         name: value for name, value in options.items() if value not in ("null", "[]") and len(value) <= LONGEST_OPTION

@@ -1,8 +1,8 @@
 """Read written times: one table of the forms, and one reader of their parts.
 
-A time may be a whole text (`time_ms`: the field of a record), stand at or near the beginning of a line (`Times`: a
-file's lines show which forms it uses, and the order of its numbers in `11/12/26`), or in the name of a file. A time
-without a zone is UTC.
+A time is read from three places. `time_ms`: a whole text, such as the field of a record. `Times`: the beginning of a
+line; the lines of a file show which forms it uses, and the order of the numbers in `11/12/26`. `time_in_name`: the name
+of a file. A time without a zone is read as UTC.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _MON = r"(?P<mon>[A-Z][a-z]{2})[a-z]{0,6}\.?"
 _DAY = r"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6},? )?"
 _SIX = r"(?P<hms>\d{6})(?:[.,](?P<f2>\d{1,9}))?"
 
-#: Name → regular expression for one form of a time. Its groups are the parts of the time; `a`, `b`, `c` are the numbers
-#: of a date in unknown order.
+#: Maps a name to a regular expression for one form of a time. Its groups are the parts of the time; `a`, `b`, `c` are
+#: the numbers of a date in unknown order.
 _FORMS: Mapping[str, str] = {
     "iso": rf"(?P<y>\d{{4}})[-/.](?P<m>\d\d)[-/.](?P<d>\d\d)[T _-]{_CLOCK}{_ZONE}",
     "compact": rf"(?P<y>20\d\d)(?P<m>\d\d)(?P<d>\d\d)[T _-]?(?:{_CLOCK}|{_SIX}){_ZONE}",
@@ -55,12 +55,12 @@ _FORMS: Mapping[str, str] = {
     "time only": rf"{_CLOCK}{_ZONE}(?![\d:/])",
 }
 _AT_BEGIN = tuple((name, re.compile(f"{_LEAD}{form}".encode())) for name, form in _FORMS.items())
-#: Forms that are unmistakably times, with any words before them.
+#: Forms that are unmistakably times, whatever words precede them.
 _ANYWHERE = tuple(
     (name, re.compile(rf"(?P<lead>[^\n]{{0,120}}?{before}){_FORMS[name]}".encode()))
     for name, before in {**dict.fromkeys(("iso", "month day", "date"), r"(?<![\w.:/-])"), "epoch": r"%\d\|"}.items()
 )
-#: Forms for a text that is nothing but a time: a record's field may omit seconds and leading zeros.
+#: Forms for a text that is nothing but a time. A record's field may omit seconds and leading zeros.
 _WHOLE = (
     re.compile(
         r"(?P<y>\d{4})[-/](?P<m>\d\d)[-/](?P<d>\d\d)[T ](?P<h>\d\d?):(?P<mi>\d\d?)(?::(?P<s>\d\d?)(?:[.,](?P<f>\d*))?)?"
@@ -69,7 +69,7 @@ _WHOLE = (
     ),
     re.compile(_FORMS["compact"], re.ASCII),
 )
-#: A time in the name of a file: six digits together, or separated; a date may stand before them.
+#: A time in the name of a file: six digits together, or separated. A date may precede it.
 _IN_NAME = re.compile(
     r"(?<!\d)(?:(?P<y>20\d\d)-?(?P<m>\d\d)-?(?P<d>\d\d)[T_.-]?)?(?P<h>[01]\d|2[0-3])(?P<sep>[-_:.h]?)(?P<mi>[0-5]\d)"
     r"(?P=sep)(?P<s>[0-5]\d)(?!\d)",
@@ -85,13 +85,13 @@ _ORDERS = (("y", "m", "d"), ("d", "m", "y"), ("m", "d", "y"))
 
 
 def number(text: str | None) -> float | None:
-    """Return a number written as text, None if it is not one."""
+    """Return a number from text, None if the text is no number."""
     digits = (text or "").strip()
     return float(digits) if _NUMBER.fullmatch(digits) else None
 
 
 def time_ms(written: object) -> int | None:
-    """Return a written time, or a count from 1970, as epoch milliseconds; None if it is neither."""
+    """Return a written time, or a count from 1970, as epoch milliseconds; None if the text is neither."""
     if not isinstance(written, str) or len(written) > _MAX_TIME:
         return None
     count = number(written)
@@ -99,11 +99,11 @@ def time_ms(written: object) -> int | None:
 
 
 def has_zone(written: str) -> bool:
-    """True if a written time names its zone or counts from 1970, so that it is unambiguous."""
+    """True if a written time is unambiguous: it names its zone or counts from 1970."""
     return number(written) is not None or _written(written)[1]
 
 
-#: Time zones are multiples of ZONE_MS (half an hour), at most MOST_ZONES of them from UTC. A text usually arrives
+#: Time zones differ from UTC by multiples of ZONE_MS (half an hour), at most MOST_ZONES of them. A text usually arrives
 #: within SOON_MS after the time written in it.
 ZONE_MS, MOST_ZONES, SOON_MS = 1_800_000, 28, 10_000
 
@@ -111,8 +111,8 @@ ZONE_MS, MOST_ZONES, SOON_MS = 1_800_000, 28, 10_000
 def zone_between(written_ms: int, there_ms: int) -> int | None:
     """Return the offset (ms) that turns a time without a zone into UTC; None if it cannot be inferred.
 
-    `there_ms`: a time at which the text already existed. The difference counts as a zone if it is a multiple of half an
-    hour, because few texts are late by exactly that much.
+    `there_ms`: a time at which the text already existed. A difference that is a multiple of half an hour counts as a
+    zone, because few texts are late by exactly that much.
     """
     away = there_ms - written_ms
     zone = round(away / ZONE_MS) * ZONE_MS
@@ -121,7 +121,7 @@ def zone_between(written_ms: int, there_ms: int) -> int | None:
 
 @lru_cache(maxsize=4_096)  # lines of a burst have the same few times
 def _written(text: str) -> tuple[int | None, bool]:
-    """Return the time if the whole text is one, and whether it names its zone."""
+    """Return the time if the whole text is one, and True if it names its zone."""
     match = next((match for pattern in _WHOLE if (match := pattern.fullmatch(text))), None)
     moment = _moment(match.groupdict(), None) if match is not None else None
     return _ms(moment), match is not None and match["z"] is not None
@@ -132,9 +132,9 @@ def _ms(moment: datetime | None) -> int | None:
 
 
 def _moment(parts: Mapping[str, str | None], day: date | None) -> datetime | None:
-    """Return the time that these parts form, on `day` if they contain no date.
+    """Return the time that these parts form. If they contain no date, `day` is the date.
 
-    None for an impossible time, or if there is no day.
+    Returns None for an impossible time, or if there is no date.
     """
     found = {name: part for name, part in parts.items() if part}
     six = found.get("hms", "")
@@ -154,7 +154,7 @@ def _moment(parts: Mapping[str, str | None], day: date | None) -> datetime | Non
 
 @lru_cache(maxsize=64)
 def _zone(text: str) -> tzinfo:
-    """Return the zone that a time names; UTC without a known one."""
+    """Return the zone that a time names; UTC if it names no known one."""
     name = text.strip().removeprefix("GMT").removeprefix("UTC")
     if name in ("", "Z", "z"):
         return UTC
@@ -180,11 +180,11 @@ class Stamp(NamedTuple):
 
 @dataclass
 class Times:
-    """The forms of a file's times, the commonest first; empty if no line has one.
+    """The forms of a file's times, the most frequent first; empty if no line has a time.
 
     day: day of the latest time, used for times without a date; until: the file's last modification
     zoned: True if any time named its zone or counted from 1970; ahead_ms: that zone's offset from UTC
-    order: which of a date's three numbers are year, month and day
+    order: the order of year, month and day in a date's three numbers
     """
 
     forms: list[tuple[str, re.Pattern[bytes]]]
@@ -214,7 +214,7 @@ class Times:
 
     @property
     def dated(self) -> bool:
-        """True if any form includes a date."""
+        """True if any form contains a date."""
         return not self.forms or any(name != "time only" for name, _ in self.forms)
 
     @classmethod
@@ -224,7 +224,7 @@ class Times:
 
     @classmethod
     def anywhere(cls) -> Times:
-        """Return an instance with the forms that are unmistakably times, with any words before them."""
+        """Return an instance with only the forms that are unmistakably times, whatever words precede them."""
         return cls(list(_ANYWHERE))
 
     def begins(self, line: bytes) -> bool:
@@ -244,7 +244,7 @@ class Times:
         return None
 
     def _followed(self, parts: dict[str, str]) -> datetime | None:
-        """Return the moment of a time. A time without a date gets the day of the times above it, or the next day."""
+        """Return the moment of a time. A time without a date gets the day of the times before it, or the next day."""
         if "a" in parts:
             parts |= zip(self.order, (parts["a"], parts["b"], parts["c"]), strict=True)
         moment = _moment(parts, self.day)
@@ -255,7 +255,7 @@ class Times:
         if "d" in parts:
             self.last = moment
             return moment
-        # A clock that jumps back by more than half a day has passed midnight. No entry is newer than its file.
+        # A clock that jumps back by more than half a day has passed midnight. But no entry is newer than its file.
         if self.last is not None and self.last - moment > _HALF_DAY and not self._is_late(moment + _DAY_LONG):
             moment += _DAY_LONG
         elif self.last is None and self._is_late(moment):
@@ -268,7 +268,7 @@ class Times:
 
 
 def _anywhere(lines: Sequence[bytes]) -> list[tuple[str, re.Pattern[bytes]]]:
-    """Return the form of time that most lines contain somewhere, for files in which no line begins with a time."""
+    """Return the form of time that most lines contain somewhere. Used if no line begins with a time."""
     own = [line for line in lines if line.strip() and not line.startswith((b" ", b"\t", b"Caused by"))]
     for name, pattern in _ANYWHERE:
         if own and 2 * sum(pattern.match(line, 0, 300) is not None for line in own) > len(own):
@@ -277,7 +277,7 @@ def _anywhere(lines: Sequence[bytes]) -> list[tuple[str, re.Pattern[bytes]]]:
 
 
 def _order(parts: Sequence[tuple[bytes, bytes, bytes]], day: date | None) -> tuple[str, str, str]:
-    """Return the order of a date's numbers in which every date is valid and the last is nearest to the file's date."""
+    """Return the order of a date's numbers for which all dates are valid and the last is nearest to the file's date."""
     best, least = _ORDERS[0], float("inf")
     for order in _ORDERS:
         numbers = [dict(zip(order, map(int, part), strict=True)) for part in parts]
@@ -287,7 +287,7 @@ def _order(parts: Sequence[tuple[bytes, bytes, bytes]], day: date | None) -> tup
             continue
         if not days or min(days).year < datetime.fromtimestamp(EARLIEST_MS / 1000, UTC).year:
             continue
-        # Entries of one file are close together in time; a wrong order spreads them over months.
+        # Entries of one file are close together in time. A wrong order spreads them over months.
         away = (abs((day - days[-1]).days) if day else 0.0) + (max(days) - min(days)).days
         if away < least:
             best, least = order, away
@@ -295,16 +295,16 @@ def _order(parts: Sequence[tuple[bytes, bytes, bytes]], day: date | None) -> tup
 
 
 class TimeInName(NamedTuple):
-    """A time in the name of a file: epoch ms, and whether the name includes the date."""
+    """A time in the name of a file: epoch ms, and True if the name contains the date."""
 
     ts_ms: int
     dated: bool
 
 
 def time_in_name(file: str, day_ms: int) -> TimeInName | None:
-    """Return the time in a file's name, for a dump or scrape that states no time; None if the name has none.
+    """Return the time in a file's name, for dumps or scrapes that contain no time; None if the name has none.
 
-    `day_ms`: any time on the day that applies if the name has only a time of day.
+    `day_ms`: any time on the day to use if the name has only a time of day.
     """
     day = datetime.fromtimestamp(day_ms / 1000, UTC).date()
     for match in reversed([*_IN_NAME.finditer(file.rpartition("/")[2])]):

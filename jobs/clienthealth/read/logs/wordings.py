@@ -1,11 +1,11 @@
 r"""Log events of client libraries and, for each, the libraries' log patterns, as data.
 
-Only a library's own words count, never an application's words for its errors. The data is in TOML files: `mode.toml` of
-each failure mode, `also_seen.toml` and `self_descriptions.toml` beside this file. `modes.catalogue` passes all of them
-to `logs.events`, compiled once per process.
+Patterns match only a library's own words, never an application's words for its errors. The data is in TOML files:
+`mode.toml` of each failure mode, and `also_seen.toml` and `self_descriptions.toml` beside this file. `modes.catalogue`
+passes all of them to `logs.events`, compiled once per process.
 
-Every repetition in a pattern is bounded or cannot overlap what follows it, so no pattern backtracks catastrophically:
-log text is hostile. Classes like `\d` mean ASCII only.
+Log text can be hostile. So every repetition in a pattern is bounded or cannot overlap what follows it, and no pattern
+backtracks catastrophically. Classes like `\d` mean ASCII only.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Life = Literal["begins", "closes", "closed", "loses", "is killed"]
 
 
 class Example(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A line as the library writes it, and the pattern's captures from it."""
+    """A line as the library writes it, and the captures that the pattern must find in it."""
 
     line: str
     captures: Mapping[str, str] = {}
@@ -60,10 +60,10 @@ class Meaning(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
     wordings  its log patterns
     unsaid    by libraries ("sarama, kafkajs"): why they must have no pattern here, even if a line looks suitable
     kind      the kind of client that logs it; None if several kinds do
-    relief    True if it shows a fault's end, not the fault
-    process   True if it is about the whole process, so about all its clients
-    life      its meaning for a client's life: it begins, begins to close, has closed, ends with work undone, or its
-              process is killed
+    relief    True if it shows a fault's end
+    process   True if it is about the whole process, and so about all its clients
+    life      its meaning for a client's life: the client begins, begins to close, has closed, ends with work undone,
+              or its process is killed
     counted   a counter of the Java client that must have risen at this event ("": none)
     halted    a counter of the Java client that does not rise after this event ("": none)
     away      True if it can occur only after max.poll.interval.ms without a poll()
@@ -88,7 +88,7 @@ class Meaning(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
         return frozenset(wording.id for wording in self.wordings)
 
     def __contains__(self, event: LogEvent) -> bool:
-        """True if the given event is of this kind."""
+        """True if a log event matches one of these patterns."""
         return event.signature in self.ids
 
 
@@ -96,7 +96,7 @@ M = TypeVar("M", bound=Meaning)
 
 
 def meanings(tables: Mapping[str, Any], kind: type[M], where: str) -> Mapping[str, M]:
-    """Return a file's log events by name, in the file's order. Raises CatalogueError, which names the pattern."""
+    """Return a file's log events by name, in the file's order. Raises CatalogueError with the pattern's name."""
     for name, entry in tables.items():
         for wording in entry.get("wordings", ()):
             converted(wording, Wording, f"{where}{name}, wording {wording.get('id', 'without an id')}")
@@ -106,9 +106,9 @@ def meanings(tables: Mapping[str, Any], kind: type[M], where: str) -> Mapping[st
 class Catalogue:
     """All log events, ready for searching; see `matches`.
 
-    meanings  the log events, in the order given, without repetitions
-    by_id     id of a log pattern → its log event
-    literals  texts; every text that matches a pattern contains at least one of them
+    meanings  the log events, in the order given, without duplicates
+    by_id     maps the id of a log pattern to its log event
+    literals  literal texts; every text that matches a pattern contains at least one of them
     """
 
     def __init__(self, meanings: Iterable[Meaning]) -> None:
@@ -135,7 +135,10 @@ class Catalogue:
         return tuple(wording for meaning in self.meanings for wording in meaning.wordings)
 
     def matches(self, text: str, logger: str | None) -> Iterator[tuple[Wording, re.Match[str]]]:
-        """Yield the log patterns that match a text. A logger's name without dots can be anything and excludes none."""
+        """Yield the log patterns that match a text.
+
+        A logger's name without dots may be anything, so it excludes no pattern.
+        """
         named = logger is not None and "." in logger
         for literal, candidates in self._by_literal:
             if literal in text:
@@ -147,9 +150,9 @@ class Catalogue:
 
 
 def _abbreviated(logger: str) -> re.Pattern[str]:
-    """Return the pattern of a logger's name with packages shortened to any length (`o.a.k.clients`).
+    """Return a pattern for a logger's name whose packages may be shortened to any length (`o.a.k.clients`).
 
-    Spring Boot cuts a long name at its left, so that the first package may be missing (`.apache.kafka.common.utils`).
+    Spring Boot cuts a long name at its left, so the first package may be missing (`.apache.kafka.common.utils`).
     """
     *packages, last = logger.split(".")
     shortened = "".join(rf"{part[0]}(?:{part[1:]})?\." for part in packages[1:])

@@ -1,12 +1,12 @@
 """Parse thread dumps of any written, shipped or attached shape into threads.
 
-A shape with lines that separate threads from frames is a `Shape` in `shapes.py` (the JVM's own with or without title,
-`Thread.dump_to_file`, JConsole, `jstack -F`, OpenJ9's javacore, `Thread.getAllStackTraces`, Python's `faulthandler`,
-`py-spy`). `scan.py` reads them, and frames of a single stack without a thread above them; `threads.py` reads JSON
-(`Thread.dump_to_file`, lists of ThreadInfo from Spring Boot or Jolokia, py-spy).
+Many shapes have lines that separate threads from frames. Each is a `Shape` in `shapes.py`: the JVM's own with or
+without title, `Thread.dump_to_file`, JConsole, `jstack -F`, OpenJ9's javacore, `Thread.getAllStackTraces`, Python's
+`faulthandler`, `py-spy`. `scan.py` reads them, and also the frames of a single stack without a thread above them.
+`threads.py` reads JSON: `Thread.dump_to_file`, lists of ThreadInfo from Spring Boot or Jolokia, py-spy.
 
-Facts that a dump lacks stay unknown: its time (`Dump.ts_ms` None; the order is that of the text), a thread's state, its
-name. Nothing here raises for any text.
+Facts that a dump lacks stay unknown: its time (`Dump.ts_ms` is None, and the order of the text counts), a thread's
+state, a thread's name. Nothing here raises for any text.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from clienthealth.read.logs.dump_formats.threads import TABLES
 from clienthealth.read.logs.dump_formats.threads import dumps_of_document as dumps_of_document
 from clienthealth.read.logs.dump_formats.threads import is_dump_document as is_dump_document
 
-#: Every dump that may stand amid a long log contains one of these texts, whatever its shape.
+#: Every dump inside a long log contains one of these texts, whatever its shape.
 LITERALS: tuple[str, ...] = tuple(TABLES["literals"]["amid_a_log"])
 #: Every dump of any shape contains one of these texts, even if the dump is a string within JSON.
 SHIPPED: tuple[str, ...] = (*(text.removesuffix('"') for text in LITERALS), *TABLES["literals"]["shipped"])
 
 
 def may_begin_dump(text: str) -> bool:
-    """True if the text looks like a dump and nothing else. Cheap."""
+    """True if the text looks like a dump and nothing else. This check is cheap."""
     return "\n" in text and any(literal in text for literal in LITERALS)
 
 
 def may_hold_dumps(text: str) -> bool:
-    """True if the text may contain dumps. Cheap: a few searches for literals."""
+    """True if the text may contain dumps. This check is cheap: a few searches for literals."""
     if "\n" in text and any(hint in text for hint in HINTS):
         return True
     return text[:1] in ("{", "[") and is_dump_document(text)
 
 
 def dumps_in(text: str, alone: bool = True) -> list[Dump]:
-    """Return all thread dumps in a text, in its order.
+    """Return all thread dumps in a text, in order.
 
-    `alone`: True if the text is everything (a file, a paste); then frames without a thread above them count as a stack,
-    too. In a log they are the stack trace of an exception.
+    `alone`: True if the text is complete (a file, a paste). Then frames without a thread above them count as a stack,
+    too. In a log such frames are the stack trace of an exception.
     """
     start = text.lstrip("\ufeff \t\r\n")[:1]
     if start in ("{", "[") and is_dump_document(text):

@@ -1,6 +1,6 @@
 """Find the dumps of all shapes in a text, line by line.
 
-Nearly all threads in a JVM's own dump are the JVM's, or idle: the scan skips them after their first line.
+Nearly all threads in a JVM's dump belong to the JVM or are idle. The scan skips them after their first line.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from clienthealth.read.logs.dump_formats.threads import ASIDE, BARE, EXITING, FR
 from clienthealth.read.logs.fields import DUMP_TITLE, FETCHER_THREAD, NETWORK_THREAD
 from clienthealth.read.logs.times import time_ms
 
-#: Maximum number of lines between the beginning of a dump and its first thread: a javacore has many.
+#: Maximum number of lines between the beginning of a dump and its first thread. A javacore has many.
 MAX_ABOVE = 20_000
 MAX_DUMPS = 256
 _QUOTED_NAME = re.compile(r"[ \t]*\"(?P<name>[^\"]{1,300})\"[^\"{}]{0,200}\Z", re.ASCII)
 _STATE_OR_FRAME = re.compile(r"[ \t]*(?:java\.lang\.Thread\.State: |at [\w$./@-]+\.[\w$<>]+\()", re.ASCII)
-#: A line that continues the log, or begins an exception: the lines after it are not frames of the thread above.
+#: A line that continues the log, or begins an exception. The lines after it are no frames of the thread above it.
 _ENTRY = re.compile(
     r".{0,60}?\d\d:\d\d:\d\d|.{0,40}?\b(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL)\b|"
     r".{0,200}?(?:\b[\w.$]{0,200}(?:Exception|Error|Throwable)\b|Caused by: |Suppressed: )",
@@ -30,8 +30,8 @@ _ENTRY = re.compile(
 
 
 _FOREIGN = re.compile(r"[ \t]*at (?!java\.|javax\.|jdk\.|sun\.)", re.ASCII)
-#: The JVM's report of deadlocks stands below its dump (in `jstack -F` and OpenJ9 above the threads). It names threads
-#: and repeats their frames. In a deadlock each thread holds a lock for which another one waits.
+#: The JVM's report of deadlocks follows its dump (`jstack -F` and OpenJ9 put it before the threads). It names threads
+#: and repeats their frames. In a deadlock each thread holds a lock for which another thread waits.
 DEADLOCK, HOLDER = "Found one Java-level deadlock", "which is held by "
 _REPORT_FIRST = "Deadlock Detection:"
 _SUMMARY = re.compile(rf"{DEADLOCK}|Found \d{{1,6}} deadlock", re.ASCII)
@@ -55,7 +55,7 @@ class _Open:
 
 
 def scan(text: str) -> list[Dump]:
-    """Return all dumps in a text, in its order; at most MAX_DUMPS."""
+    """Return all dumps in a text, in order, at most MAX_DUMPS."""
     return _Scan(text).dumps()
 
 
@@ -66,9 +66,9 @@ class _Scan:
         self.closed: list[_Open] = []
         self.dump: _Open | None = None
         self.block: Block | None = None
-        #: True after a line among the frames that is not a frame: then no more frames follow a blank line.
+        #: True after a line among the frames that is no frame. Then no more frames follow a blank line.
         self.foreign = False
-        #: Threads in a deadlock report that stands before the threads of its dump.
+        #: Threads in a deadlock report that comes before the threads of its dump.
         self.announced: list[str] = []
         self.telling = [number for number, line in enumerate(text.lower().split("\n")) if "kafka" in line]
 
@@ -86,7 +86,7 @@ class _Scan:
         return [self._made(dump) for dump in self.closed]
 
     def _passed_by(self, number: int) -> int:
-        """Return the last line of the thread that begins here if it runs only code of the JVM; else `number`."""
+        """Return the last line of the thread that begins here if it runs only the JVM's code; else `number`."""
         dump, block = self.dump, self.block
         if dump is None or dump.shape is not HOTSPOT or block is None or block.line != number or block.name == EXITING:
             return number
@@ -157,7 +157,7 @@ class _Scan:
         self._begin(number, dump, Block(name=name, python=shape.python, key=key), fields)
 
     def _nameless(self, number: int, line: str) -> bool:
-        """True for a thread without its header line, or with only its name in quotes."""
+        """True for a thread without its header line, or with only its name in quotes as header."""
         if HOTSPOT not in self.shapes:
             return False
         after = next((below for below in self.lines[number + 1 : number + 4] if below.strip()), "")
@@ -187,7 +187,7 @@ class _Scan:
             block.cpu_ms = float(cpu) * (1000 if seconds else 1)
 
     def _above(self, number: int, shape: Shape) -> list[int]:
-        """Return the numbers of the lines right above a first thread that belong to the beginning of its dump."""
+        """Return the numbers of the lines right above a first thread that belong to its dump."""
         above = []
         for at in range(number - 1, max(-1, number - 1 - MAX_ABOVE), -1):
             line = self.lines[at]
@@ -209,7 +209,7 @@ class _Scan:
         return self.dump
 
     def _close(self) -> None:
-        # Without a title or frames, header lines do not show where a thread is.
+        # Header lines without a title or frames do not show where a thread is.
         dump = self.dump
         if dump is not None and (
             dump.titled or len(dump.taken) > len(dump.blocks) or any(b.state for b in dump.blocks)
@@ -239,7 +239,7 @@ WHAT = "stack of one thread"
 
 
 def bare_stacks(text: str) -> list[Dump]:
-    """Return the stacks in a text, except those of exceptions; each becomes a dump of one thread."""
+    """Return the stacks in a text as dumps of one thread each. Stacks of exceptions are left out."""
     lines = [line.rstrip("\r") for line in text.split("\n")]
     stacks: list[Dump] = []
     block, taken, above = Block(), set[int](), ""

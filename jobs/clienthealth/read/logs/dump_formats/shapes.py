@@ -1,6 +1,6 @@
 """The shapes of dumps that are read line by line: the header of a thread, its frames, and its other lines.
 
-`shapes.toml` lists them; `threads.py` defines the frames that they name.
+`shapes.toml` lists the shapes; `threads.py` defines the frames that they name.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ _BY_NAME = converted(
 )
 SHAPES = tuple(_BY_NAME.values())
 HOTSPOT, _TO_FILE = _BY_NAME["hotspot"], _BY_NAME["to-file"]
-#: Every dump of any of the shapes contains one of these texts. `Thread.dump_to_file` has no typical text: its line with
-#: the time serves.
+#: Every dump of any of the shapes contains one of these texts. `Thread.dump_to_file` has no typical text, so its line
+#: with the time is used.
 HINTS = (*dict.fromkeys(hint for shape in SHAPES if shape is not _TO_FILE for hint in shape.hints), "\n#")
-#: A tool's name of a thread state → the JVM's name; other states are ignored.
+#: Maps a tool's name of a thread state to the JVM's name. Other states are ignored.
 STATES: Mapping[str, str] = TABLES["states"]

@@ -1,8 +1,8 @@
 """Build the threads of a dump line by line, recognise their frames, and read threads from JSON.
 
-The judges know the Java client's names: kafka-python's frames get those of the methods from which they were ported.
-People see the place (file, line and the function's own name), which every frame keeps. confluent-kafka is C: a dump
-shows only its callers, unless `py-spy --native` took it.
+The judges know only the Java client's names. So frames of kafka-python get the names of the Java methods from which
+they were ported. For people each frame keeps its place: file, line and the function's own name. confluent-kafka is
+written in C. A dump shows only its callers, unless `py-spy --native` took it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _add_python(block: Block, match: re.Match[str]) -> None:
 
 
 def _add_function(block: Block, file: str, function: str, line: object) -> None:
-    """Add a frame of a Python function; py-spy may put the class before the function's name."""
+    """Add a frame of a Python function. py-spy may put the class before the function's name."""
     of_client = _MODULE.match(file)
     if of_client:
         module = re.sub(r"[/\\]", ".", of_client[1])
@@ -44,7 +44,7 @@ def _add_function(block: Block, file: str, function: str, line: object) -> None:
 
 
 def _short(file: str) -> str:
-    """Return the path without the beginning that all files of an installation have in common."""
+    """Return the path without the part that all files of an installation share."""
     return re.split(r"(?:site|dist)-packages[/\\]", file)[-1]
 
 
@@ -53,12 +53,12 @@ MAX_THREADS = 256
 STATES = ("NEW", "RUNNABLE", "BLOCKED", "WAITING", "TIMED_WAITING", "TERMINATED")
 #: Name of a thread that exists only after `main` has returned.
 EXITING = "DestroyJavaVM"
-#: Frames that identify a Kafka thread without a name.
+#: Frames that show that a thread without a name is a Kafka thread.
 _BY_FRAME = (
     ("clients.producer.internals.Sender.run", NETWORK_THREAD),
     ("kafka.consumer.ConsumerFetcherThread.", FETCHER_THREAD + "unnamed"),
 )
-#: Frames of a wait with a time limit, and of one without, for dumps that do not state a thread's state.
+#: Frames of a wait with a time limit, then of a wait without one, for dumps without thread states.
 _LIMITED = (".LockSupport.parkNanos", ".LockSupport.parkUntil", "java.lang.Thread.sleep")
 _UNLIMITED = ".LockSupport.park"
 _PYTHON_NETWORK = re.compile(r"(?P<client>.{1,250}?)(?:-network-thread)\Z")
@@ -83,16 +83,16 @@ class Block:
 
     @property
     def telling(self) -> bool:
-        """True if the thread's frames or name are those of a Kafka client."""
+        """True if the thread's frames or name belong to a Kafka client."""
         return any("kafka" in text.lower() for text in (self.name, *(frame.method for frame in self.frames)))
 
     @property
     def foreign(self) -> bool:
-        """True if the thread runs code outside the JVM, which an application may do between two polls."""
+        """True if the thread runs code outside the JVM. An application may do so between two polls."""
         return any(not frame.method.startswith(JVM_FRAMES) for frame in self.frames)
 
     def thread(self, number: int) -> DumpedThread:
-        """Return the thread. `number` becomes its name if it has none."""
+        """Return the thread. If it has no name, `number` becomes its name."""
         state = self.state if self.state in STATES else _state_by_frames(self.frames)
         return DumpedThread(self._named(number), state, self.frames, self.cpu_ms, self.line)
 
@@ -107,7 +107,7 @@ class Block:
 
 
 def _state_by_frames(frames: Sequence[Frame]) -> str:
-    """Return a state for a thread without one in its dump, if its innermost frames leave no doubt; else ''."""
+    """Return a thread's state from its innermost frames, for dumps without states; '' if the frames leave a doubt."""
     for frame in frames[:6]:
         if any(limited in frame.method for limited in _LIMITED):
             return "TIMED_WAITING"
@@ -121,7 +121,7 @@ def dump_of(
 ) -> Dump:
     """Make a dump of at most MAX_THREADS threads, the relevant ones first.
 
-    First come threads that touch a Kafka client or show that the JVM ends, then those that run code outside the JVM.
+    Threads that touch a Kafka client or show that the JVM ends come first, then threads that run code outside the JVM.
     """
     of_kafka, others = [], []
     for block in blocks:
@@ -161,7 +161,7 @@ def _add_j9(block: Block, match: re.Match[str]) -> None:
 
 
 _ADD: Mapping[str, Add] = {"java": _add_java, "forced": _add_forced, "j9": _add_j9, "python": _add_python}
-#: The lines that are frames, by name: a pattern, and how to add such a frame to its thread.
+#: Lines that are frames, by name: a pattern, and a function that adds such a frame to its thread.
 FRAMES: Mapping[str, tuple[Pattern, Add]] = {
     name: (pattern(frame["pattern"]), _ADD[frame["added_as"]]) for name, frame in TABLES["frame"].items()
 }
@@ -171,7 +171,7 @@ MAX_DEPTH = 8
 
 
 def is_dump_document(text: str) -> bool:
-    """True if this JSON may be a thread dump, by the names of its fields, without parsing it."""
+    """True if this JSON may be a thread dump. The JSON is not parsed; the names of its fields decide."""
     return (
         '"threadContainers"' in text
         or ('"stackTrace"' in text and '"threadState"' in text)
@@ -180,7 +180,7 @@ def is_dump_document(text: str) -> bool:
 
 
 def dumps_of_document(document: object, lines: int = 1) -> list[Dump]:
-    """Return the dump in a JSON document, if one can be read. `lines`: its number of lines of text."""
+    """Return the dump in a JSON document, or an empty list. `lines`: its number of lines of text."""
     blocks = list(_blocks(document, 0))
     if not blocks:
         return []
