@@ -132,6 +132,10 @@ class Cluster:
         finally:
             self._rolling.release()
 
+    def settle(self) -> None:
+        """Wait until a roll has ended, and let no other one begin."""
+        self._rolling.acquire()
+
     def _befall(self, node: Broker, fate: str) -> None:
         if fate == "frozen":
             node.pause()

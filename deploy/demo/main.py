@@ -164,6 +164,8 @@ def _lost(courses: Sequence[Course], stack: Stack, board: Board) -> Iterator[str
     def count(topics: str, what: str) -> int:
         return sum(running.counters[what] for running in by_topics[topics])
 
+    if by_topics:
+        stack.cluster().settle()
     for topics in by_topics:
         acknowledged, stored = count(topics, "acknowledged"), stack.cluster().stored(topics.split(","))
         deadline = time.monotonic() + CATCH_UP_SECONDS

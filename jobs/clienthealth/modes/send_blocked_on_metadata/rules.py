@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from clienthealth.measure.client_window import ClientWindow
 from clienthealth.measure.columns import Bools, Column, Floats
 from clienthealth.measure.view import Windows, per_windows
-from clienthealth.model.readings import LogEvent, Thread, ThreadDump
+from clienthealth.model.readings import LogEvent, Reading, Thread, ThreadDump
 from clienthealth.model.values import grouped
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import count_of, elapsed, listing, quoted
@@ -144,7 +144,7 @@ def _waits(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Held]:
     remain = {stay.thread.name for stay in waiting if stay.seconds >= STAYS_SECONDS}
     alone = all(sum(map(is_network_thread, dump.threads)) < 2 for dump in dumps)
     counted = alone or _is_marked(window, w)
-    unsent = {dump.ts_ms for dump in dumps if counted and _idle(window, w, dump.ts_ms, limits.min_unsent_seconds)}
+    unsent = {dump.ts_ms for dump in dumps if counted and _idle(window, w, dump.ts_ms, limits, alone)}
 
     def place(dump: ThreadDump, thread: Thread) -> str | None:
         counts = dump.ts_ms in unsent or (alone and thread.name in remain)
@@ -164,20 +164,31 @@ def _is_waiting(thread: Thread) -> bool:
     return has_frame(thread, WAIT_FRAME) and not is_network_thread(thread)
 
 
-def _idle(window: ClientWindow, w: Windows, ts_ms: int, seconds: float) -> bool:
-    """True if nothing was sent after this moment, for at least `seconds` in all.
+def _idle(window: ClientWindow, w: Windows, ts_ms: int, limits: Thresholds, alone: bool) -> bool:
+    """True if nothing was sent after this moment, for at least `min_unsent_seconds` in all.
 
-    Without metrics to show it, the client counts as idle unless it started less than `seconds` before.
+    Without metrics to show it, the client counts as idle unless it had just started. `alone`: the process has no other
+    producer. If it has others, a later sample must show that this client still requests metadata.
     """
-    sent_totals = reported((*window.earlier_readings, *window.readings), "record-send-total")
     if w.rose("record-error-total")[0]:
         return True
+    readings = (*window.earlier_readings, *window.readings)
+    sent_totals = reported(readings, "record-send-total")
     if not sent_totals:
-        return not _is_starting(window, ts_ms, seconds)
+        return not _is_starting(window, ts_ms, limits.min_unsent_seconds)
     before = [v for ts, v in sent_totals if ts <= ts_ms]
     sent = before[-1] if before else sent_totals[0][1]
     same = [ts for ts, v in sent_totals if v == sent]
-    return sent_totals[-1][1] == sent and (max(ts_ms, same[-1]) - min(ts_ms, same[0])) / 1000 >= seconds
+    seconds = (max(ts_ms, same[-1]) - min(ts_ms, same[0])) / 1000
+    idle = sent_totals[-1][1] == sent and seconds >= limits.min_unsent_seconds
+    return idle and (alone or (ts_ms <= same[-1] and _may_wait(readings[-1], limits)))
+
+
+def _may_wait(reading: Reading, limits: Thresholds) -> bool:
+    """False if a sample shows old metadata, a connection, and no open request: a waiting send() keeps requesting it."""
+    age = reading.get("metadata-age")
+    old = age is not None and limits.fresh_metadata_seconds < age < NEVER_SECONDS
+    return not old or reading.get("connection-count") == 0 or (reading.get("requests-in-flight") or 0) > 0
 
 
 def _is_starting(window: ClientWindow, ts_ms: int, seconds: float) -> bool:
