@@ -176,8 +176,7 @@ def _idle(window: ClientWindow, w: Windows, ts_ms: int, limits: Thresholds, alon
     sent_totals = reported(readings, "record-send-total")
     if not sent_totals:
         return not _is_starting(window, ts_ms, limits.min_unsent_seconds)
-    before = [v for ts, v in sent_totals if ts <= ts_ms]
-    sent = before[-1] if before else sent_totals[0][1]
+    sent = next((v for ts, v in reversed(sent_totals) if ts <= ts_ms), sent_totals[0][1])
     same = [ts for ts, v in sent_totals if v == sent]
     seconds = (max(ts_ms, same[-1]) - min(ts_ms, same[0])) / 1000
     idle = sent_totals[-1][1] == sent and seconds >= limits.min_unsent_seconds
@@ -209,19 +208,17 @@ def _doubts(window: ClientWindow, limits: Thresholds, sends: bool, topics: dict[
         others = several and not _is_marked(window, window.table)
         starts = not sends and _is_starting(window, dump.ts_ms, limits.min_unsent_seconds)
         if others or starts:
-            text = f"'{thread.name}' waits in send(), {ANY_PRODUCER if others else FIRST_SEND}"
-            return [Fact.of("thread-dump", dump, text)]
+            return [Fact.of("thread-dump", dump, f"'{thread.name}' waits in send(), {ANY if others else FIRST}")]
     lines = _refusals(window)
     if not lines or (sends and not topics):
         return []
-    last = lines[-1]
-    answer = f"the brokers answer {_error(last)} for topic {last.captures.get('topic')}"
+    answer = f"the brokers answer {_error(lines[-1])} for topic {lines[-1].captures.get('topic')}"
     text = f"{answer}, and {'other records are sent' if sends else 'nothing shows whether a caller waits for it'}"
-    return [Fact.of("log", last, text, since=lines[0])]
+    return [Fact.of("log", lines[-1], text, since=lines[0])]
 
 
-FIRST_SEND = "but the producer had only just begun, and the first send() waits for metadata as well"
-ANY_PRODUCER = "and nothing shows on which of the producers of the process"
+FIRST = "but the producer had only just begun, and the first send() waits for metadata as well"
+ANY = "and nothing shows on which of the producers of the process"
 
 
 def _error(event: LogEvent) -> str:
@@ -236,8 +233,8 @@ def _waited_ms(event: LogEvent) -> float:
 def _logged(failures: list[LogEvent], limits: Thresholds) -> list[Fact]:
     if not failures:
         return []
-    first, longest = failures[0], max(failures, key=_waited_ms)
-    waited = _waited_ms(longest)
+    longest = max(failures, key=_waited_ms)
+    first, waited = failures[0], _waited_ms(longest)
     line = next((line for line in longest.text.split("\n") if "metadata after" in line), longest.text)
     sentence = line.split("TimeoutException: ")[-1].split("KafkaTimeoutError: ")[-1]
     text = f"{at_least(len(_sends(failures)), 'send')} gave up after {elapsed(waited / 1000)}: {quoted(sentence)}"
@@ -295,10 +292,9 @@ def _attempts(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
 
     A client that has sent before has its metadata; delivery-stalled judges its outage.
     """
-    rejected = events(window, AUTHENTICATION, TLS)
     bootstraps = [e for e in events(window, UNREACHABLE, CONNECTION_FAILED) if e.captures.get("node", "-")[:1] == "-"]
     for lines, what, least in (
-        (rejected, "a broker did not let the client in", limits.topic_error_seconds),
+        (events(window, AUTHENTICATION, TLS), "a broker did not let the client in", limits.topic_error_seconds),
         (bootstraps, "no bootstrap broker answered", limits.min_attempts_seconds),
     ):
         times, seconds = sum(line.repeats for line in lines), spanned(lines)
@@ -424,19 +420,17 @@ def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
         return []
     failing_run = run(window, "record-error-total", int(unsent(w).lo[0] - w.lo[0]))
     before, *_, after = failing_run.values("record-error-total")
-    text = (
-        f"{count_of(after - before, 'send')} failed and none went out in {elapsed(failing_run.seconds)}, "
-        f"with the buffer unchanged; {_metadata_words(why, failing_run.values('metadata-age'))}"
-    )
+    text = f"{count_of(after - before, 'send')} failed and none went out in {elapsed(failing_run.seconds)}, with the "
+    text += f"buffer unchanged; {_metadata_words(why, failing_run.values('metadata-age'))}"
     return [Fact.of("metric", failing_run.last, text, since=failing_run.first)]
 
 
 def _metadata_words(why: int, ages: list[float]) -> str:
-    received = [age for age in ages if age < NEVER_SECONDS]
     if why == NEVER:
         return "the producer has never received metadata"
     if why == RENEWED:
         return f"metadata was renewed before every sample (never older than {elapsed(max(ages))})"
+    received = [age for age in ages if age < NEVER_SECONDS]
     return f"no connection is open and metadata is {elapsed(received[-1])} old"
 
 
@@ -453,8 +447,7 @@ def _cause(
     if topics or errors.keys() & set(named):
         topic = max(topics, key=lambda t: len(topics[t])) if topics else named[-1]
         return "topic-denied" if errors.get(topic) == DENIED else "topic-missing", {"topic": topic}
-    rejected = events(window, AUTHENTICATION, TLS)
-    if rejected:
+    if rejected := events(window, AUTHENTICATION, TLS):
         captures = rejected[-1].captures
         return "authentication", {name: captures[name] for name in ("reason", "address") if captures.get(name)}
     if events(window, UNREACHABLE, CONNECTION_FAILED):
