@@ -1,1 +1,1 @@
-"""Post-mortem of attached files, and diagnosis of a running process: judge the clients and report on them."""
+"""Judge clients from attached files (post-mortem) or in a running process, and report on them."""

@@ -42,7 +42,7 @@ from clienthealth.read.recordings import Recorded
 from clienthealth.settings import Settings
 
 _Logged = TypeVar("_Logged", LogEvent | None, ThreadDump | None)
-#: Reject reasons of records that are no evidence; all other reasons mean that evidence could not be read.
+#: Reject reasons of records that are no evidence. All other reasons mean that evidence could not be read.
 NOTHING_KNOWN = "without any known words of a Kafka client"
 HARMLESS = ("empty", "unknown-format", "no-metrics", "missing-timestamp")
 #: No time zone is further ahead of UTC than this (ms).
@@ -50,9 +50,9 @@ AHEAD_MS = 14 * 3_600_000
 
 
 class _Tally:
-    """Count for each input the records that were used, left out, or could not be read.
+    """Count, per input, the records that were used, left out, or could not be read.
 
-    `given`: the inputs as a reader lists them, with their kind, length and undated parts; None: they follow from the
+    `given`: the inputs as a reader lists them, with kind, length and undated parts. None: they are made from the
     records.
     """
 
@@ -62,7 +62,7 @@ class _Tally:
         self._by_topic: dict[str, Input] = {}
 
     def all(self) -> list[Input]:
-        """Return all inputs in their order; an unused input has the reason."""
+        """Return all inputs in order. An unused input has the reason."""
         for attached in self._inputs:
             if attached.read and not (attached.used or attached.left_out or attached.unread.keys() - {CUT}):
                 attached.left_out = {NOTHING_KNOWN: attached.read}
@@ -97,11 +97,11 @@ class _Tally:
 
 
 def diagnose(records: Iterable[Recorded], settings: Settings, inputs: list[Input] | None = None) -> Diagnosis:
-    """Judge all clients in the records. `inputs`: those that the reader of the records lists while it reads."""
+    """Judge all clients in the records. `inputs`: the list that the reader of the records fills while it reads."""
     packer, tally = Packer(1), _Tally(inputs)
     recognised, rejected = Counter[str](), Counter[str]()
     dumps: dict[Source, list[DumpedThread]] = {}
-    # A clock without a time zone may be ahead of UTC: its newest times are not wrong for that reason.
+    # A clock without a time zone may be ahead of UTC, so its newest times are not wrong.
     now_ms = int(time.time() * 1000) + AHEAD_MS
     decoders = {"any": decode_any, "metrics": decode_metrics, "logs": decode_logs}
     before: dict[tuple[str, str], _Before] = {}
@@ -120,7 +120,7 @@ def diagnose(records: Iterable[Recorded], settings: Settings, inputs: list[Input
         if decoded.snapshots or decoded.lines:
             recognised[decoded.format or ""] += 1
         rejected.update({error.partition(":")[0] for error in decoded.errors})
-    # Metrics may name their host: then other attachments of the same process belong to that host, too.
+    # If metrics name their host, other attachments of the same process belong to that host, too.
     places = {place: next(iter(names)) for place, names in named.items() if len(names) == 1}
     chunks = list(packer.chunks().values())
     entries = [entry for chunk in chunks for entry in chunk.log_entries]
@@ -143,7 +143,7 @@ def diagnose(records: Iterable[Recorded], settings: Settings, inputs: list[Input
 
 
 def _without_hosts(entries: Sequence[LogEntry], measured: Set[Place]) -> None:
-    """Join logs with metrics and dumps beside them that name no host, if their shipper names exactly one.
+    """Assign logs to the metrics and dumps beside them that name no host, if the shipper names exactly one host.
 
     `measured`: the places of metrics that name no other process.
     """
@@ -169,7 +169,7 @@ def _to_utc(inputs: Sequence[Input], chunks: Sequence[Chunk]) -> None:
 
 
 def _shifted(logged: _Logged, shifts: Mapping[str, int]) -> _Logged:
-    """Return a log event or dump with its time shifted by the shift of its input. `shifts`: ms, by topic."""
+    """Return a log event or dump, with its time shifted like its input. `shifts`: ms, by topic."""
     shift = shifts.get(logged.source.topic, 0) if logged is not None and logged.source is not None else 0
     return dataclasses.replace(logged, ts_ms=logged.ts_ms + shift) if logged is not None and shift else logged
 
@@ -197,9 +197,9 @@ def _examined(chunks: Iterable[Chunk], settings: Settings, inputs: Sequence[Inpu
 
 
 def _with_version(client: Client, log_entries: Iterable[LogEntry]) -> Client:
-    """Return the client with the version that its process's log states.
+    """Return the client with the version in its process's log.
 
-    The client stays as it is if it has a version already, or if the log states several.
+    The client stays as it is if it already has a version, or if the log contains several.
     """
     if client.version or client.library not in (None, "", "java") or client.kind not in ("producer", "consumer"):
         return client
@@ -208,14 +208,14 @@ def _with_version(client: Client, log_entries: Iterable[LogEntry]) -> Client:
     return client if len(logged) != 1 else msgspec.structs.replace(client, library="java", version=logged.pop())
 
 
-#: Maximum lines of a log that is an excerpt: people do not paste so short a log whole.
+#: Maximum lines of a log that counts as an excerpt: people do not paste so short a log whole.
 EXCERPT_LINES = 60
 
 
 def _also_seen(state: BucketState, clients: Sequence[Client], excerpt: bool) -> dict[Client, list[Seen]]:
     """Return known issues by client.
 
-    A line that fits no client or several ones is listed under the client or process that it names.
+    A line that fits no client or several clients is listed under the client or process that it names.
     """
     by_client: dict[Client, list[Seen]] = {}
     runs = also_seen.by_process(state, excerpt)
@@ -232,7 +232,7 @@ def _also_seen(state: BucketState, clients: Sequence[Client], excerpt: bool) -> 
 def _adds_failure(
     client: Client, verdicts: Sequence[Verdict], judged_clients: Iterable[tuple[Client, list[Verdict]]]
 ) -> bool:
-    """Return False for an unnamed client if a named one of its process and kind has all of its failures."""
+    """Return False for an unnamed client if a named client of its process and kind has the same failures or more."""
     place = client.service, client.host, client.kind
     beside = [
         of for other, of in judged_clients if other.client_id and (other.service, other.host, other.kind) == place
@@ -250,7 +250,7 @@ def raw_record(record: Recorded) -> RawRecord:
 
 
 class _Before(NamedTuple):
-    """The client that the line above names, and its time. `kind`: empty if the line does not show it."""
+    """The client that the previous line names, and that line's time. `kind`: empty if the line does not show it."""
 
     client_id: str
     kind: str
@@ -258,16 +258,16 @@ class _Before(NamedTuple):
 
 
 NO_LINE = _Before("", "", 0)
-#: Maximum time (ms) after a line that names a client: an exception within it, without a client, belongs to that client.
+#: An exception without a client belongs to the client that a line at most this long (ms) before it names.
 JUST_BEFORE_MS = 1_000
-#: Service and instance for a record that states neither.
+#: Service and instance of records that name neither.
 Place = tuple[str, str]
 
 
 def pack(decoded: Decoded, source: Source, packer: Packer, repeats: int = 1, before: _Before = NO_LINE) -> _Before:
-    """Add a record's content to a packer. `repeats`: number of equal records that this one represents.
+    """Add a record's content to a packer. `repeats`: number of equal records that this one stands for.
 
-    `before`: the client that the line above names. Returns the last client that this record names.
+    `before`: the client that the previous line names. Returns the last client that this record names.
     """
     for snapshot in decoded.snapshots:
         if snapshot.client.kind != "group":
@@ -276,7 +276,7 @@ def pack(decoded: Decoded, source: Source, packer: Packer, repeats: int = 1, bef
         process = process_of(line.client)
         events, dumps = events_and_dumps(line, source, catalogue())
         for event in events:
-            # The record belongs to the client of the line above, if kind and time fit.
+            # The record belongs to the client of the previous line if kind and time fit.
             near = before.client_id and before.kind and 0 <= event.ts_ms - before.ts_ms <= JUST_BEFORE_MS
             unnamed = event.client_id is None and line.stack
             if unnamed and near and catalogue().by_id[event.signature].kind in (None, before.kind):
@@ -311,13 +311,13 @@ def judged(bucket: Bucket, undated: frozenset[str] = frozenset()) -> dict[str, t
     return by_key
 
 
-#: Least time (ms) without a sign of a failure after which its return is another incident. A failure that lasts all
-#: night shows in its log at the beginning, and in a dump in the morning.
+#: If a failure shows no sign for at least this long (ms), its return is another incident. A failure that lasts all
+#: night shows in its log in the evening, and in a dump in the morning.
 ANOTHER_MS = 12 * 3_600_000
 
 
 def _worst(verdicts: Sequence[Verdict], undated: frozenset[str]) -> Verdict:
-    """Return the verdict on a mode's worst incident, the newest of equal ones; `detail.incidents` counts them.
+    """Return the verdict on a mode's worst incident, the newest of equally bad ones. `detail.incidents` counts them.
 
     Evidence without a time of its own fits any incident. `verdicts`: in order of time.
     """
@@ -351,8 +351,8 @@ def add_ends(
 ) -> None:
     """Add verdicts on the end of each client.
 
-    A client that reported again had not departed, so only its last session counts. `ended`: the instances of the
-    processes that ended; None: all, because there is no later data.
+    If a client reported again after a gap, only its last session counts. `ended`: the instances of the processes that
+    ended; None: all, because there is no later data.
     """
     state = bucket.state
     for number, ref in enumerate(state.all_clients):
@@ -374,17 +374,17 @@ def add_ends(
 
 
 def _outlived(bucket: Bucket, number: int) -> bool:
-    """True if other data continues after the client's last sample for longer than the client's allowed gap."""
+    """True if other data goes on after the client's last sample for longer than the client's allowed gap."""
     return bool(bucket.newest_ms - bucket.state.clients.last[number] > bucket.quiet[number])
 
 
 def silence(bucket: Bucket, number: int, window: ClientWindow) -> list[Verdict]:
-    """Return verdicts on a client with missing data while other data continues. `window`: the client's last window."""
+    """Return verdicts on a client without data while other data goes on. `window`: the client's last window."""
     if not _outlived(bucket, number):
         return []
     return stale_verdicts(departures.silence(bucket, number, window), bucket.settings.modes)
 
 
 def client_key(client: Client) -> str:
-    """Return a key with kind and host, because clients of several kinds or hosts may have the same `key`."""
+    """Return a key that contains kind and host, because clients of several kinds or hosts may have the same `key`."""
     return f"{client.kind}|{client.host}|{client.key}"

@@ -17,11 +17,10 @@ from clienthealth.monitor.adjust import APART_MS
 from clienthealth.read.recordings import Recorded
 from clienthealth.settings import Settings
 
-#: Size limit of a record: a thread dump of thousands of threads is one record, and a file may hold a larger one than a
-#: topic.
+#: Size limit of a record. A dump of thousands of threads is one record, and files may have larger ones than topics.
 MAX_RECORD_BYTES = 1 << 27
 DAY_MS = 86_400_000
-#: If a file's name has only a time of day: maximum distance (ms) of its dump to other data of the process.
+#: Maximum distance (ms) of a dump to other data of its process, if the dump's file name has only a time of day.
 NEAR_MS = 1_800_000
 #: A process (service and instance), and one of its attachments.
 Attached = tuple[tuple[str, str], Input]
@@ -33,7 +32,7 @@ def examine(
     """Judge all clients in these files; `-` is standard input.
 
     `progress`: called after each read with the input's name, bytes read, and size (None if unknown). Raises InputError
-    for a path that does not exist, and if there is nothing in any of them.
+    if a path does not exist, or if all inputs are empty.
     """
     now_ms = int(time.time() * 1000)
     generous = replace(settings, monitor=replace(settings.monitor, max_record_bytes=MAX_RECORD_BYTES))
@@ -72,7 +71,7 @@ def examine(
 def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Sequence[Attached]) -> Iterator[Recorded]:
     """Yield records that have a time but no date, on the day of other data of their process.
 
-    If no other data has a date, the day is the one in the file's name, or stays unknown.
+    If no other data has a date, the day in the file's name is used. Without that the day is unknown.
     """
     process, attached = identified
     spans = [other.span_ms for of_other, other in dated if of_other == process and other.span_ms is not None]
@@ -84,7 +83,7 @@ def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Seque
         attached.dated = True
         attached.shift(shift)
         if attached.named and not first - NEAR_MS <= attached.span_ms[0] <= last + NEAR_MS:
-            # The clock may be in another zone. Far from all dated items, these items cannot contradict them.
+            # The clock may be in another zone. Far from all dated items, these items cannot contradict the dated ones.
             attached.timed, attached.start_ms, attached.end_ms = False, None, None
             shift -= APART_MS
             attached.cannot_read("the clock in its name fits nothing else")

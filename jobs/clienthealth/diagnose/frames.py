@@ -13,9 +13,9 @@ MOST, MOST_THREADS = 5, 2
 _PLATFORM = ("java.", "jdk.", "sun.", "com.sun.", "javax.", "scala.", "kotlin.", "threading.", "selectors.")
 _NOISE = ("org.apache.kafka.common.utils.",)
 _KAFKA = ("org.apache.kafka.", "kafka.")
-#: Methods that the compiler generates; no source code shows them.
+#: Methods that the compiler generates. No source code shows them.
 _MADE = ("$anonfun", "$$Lambda")
-#: Frames of the agent that takes the dump: they are in the dump, too.
+#: Frames of the agent that takes the dump. The dump contains them, too.
 _AGENT = ("org.jolokia.",)
 Frames = tuple[str, tuple[str, ...]]
 
@@ -36,7 +36,7 @@ def threads_of(fact: Evidence, dumps: Mapping[Source, Sequence[DumpedThread]]) -
 
 
 def is_application(thread: DumpedThread) -> bool:
-    """True if a thread runs code of the application, even if that has called a library."""
+    """True if a thread runs code of the application, directly or through a library that it called."""
     if any(method.startswith(_AGENT) for method, _ in thread.frames):
         return False
     return any(not method.startswith((*_PLATFORM, *_KAFKA)) for method, _ in thread.frames)
@@ -45,7 +45,7 @@ def is_application(thread: DumpedThread) -> bool:
 def decisive(frames: Sequence[Frame], fact: str = "") -> tuple[str, ...]:
     """Return the frames (method, place) of Kafka and of the application that are nearest to the top of the stack.
 
-    `fact`: the evidence about the thread; the frame that it names is among them.
+    `fact`: the evidence about the thread. The frame that it names is always included.
     """
     own = [f for f in frames if not f[0].startswith((*_PLATFORM, *_NOISE)) and not any(made in f[0] for made in _MADE)]
     own = own or list(frames)

@@ -18,11 +18,10 @@ from clienthealth.monitor.attribution import ProcessLog
 from clienthealth.monitor.bucket import Bucket
 from clienthealth.monitor.ends import has_ended
 
-#: Kinds of metrics that a person copied, which end when the person stops reading. A recorder writes until its client
+#: Kinds of metrics that a person copied. They end where the person stopped copying. A recorder writes until its client
 #: ends.
 PASTED = ("metrics (", "log", "JSON document")
-#: A client's samples count as complete if they end at most this many intervals plus this time (ms) before its process's
-#: data.
+#: Samples are complete if they end at most this many intervals plus this time (ms) before the process's data ends.
 LATE_INTERVALS, LATE_MS = 1.5, 2_000
 #: Samples closer together than this (ms) are parts of one sample.
 APART_MS = 500
@@ -78,7 +77,7 @@ def _until(bucket: Bucket, process: tuple[str, str], inputs: Iterable[Input]) ->
 
 
 def _reach(bucket: Bucket, number: int, times: Sequence[int], until_ms: int) -> bool:
-    """True if a client's samples (at `times`) go on until it ended, or until its process's data ends."""
+    """True if a client's samples (at `times`) go on until the client or its process's data ends."""
     # A collector may write the parts of one sample some milliseconds apart.
     gaps = np.diff(times)
     gaps = gaps[gaps > APART_MS]
@@ -105,7 +104,7 @@ def _log_of(log: ProcessLog | None, client: Client) -> tuple[tuple[LogEvent, ...
 
 
 def _unread(process: tuple[str, str], inputs: Sequence[Input]) -> str:
-    """Return why evidence that may be about the process could not be read; '' if all was."""
+    """Return why evidence on the process could not be read; '' if all was read."""
     doubted = [attached for attached in inputs if attached.unread and attached.process in (None, process)]
     cut = [f"{attached.name} ({CUT})" for attached in doubted if not attached.unread.keys() - {CUT}]
     parts = [

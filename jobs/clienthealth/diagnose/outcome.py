@@ -1,4 +1,4 @@
-"""Define what a diagnosis results in, and derive its exit code and its JSON lines."""
+"""The result of a diagnosis, its exit code and its JSON lines."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EXIT_CODES = (
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The result of reading and judging: verdicts by client, and what they rest on.
+    """The result of reading and judging: verdicts by client, and the data behind them.
 
     inputs: the attachments, one by one; dumps: the threads of the dumps in each record; also_seen: known issues by
     client, also of clients that are not in `clients`; recognised: number of records of each format; rejected: the
@@ -42,7 +42,7 @@ class Diagnosis:
 
     @property
     def every(self) -> list[tuple[Client, Sequence[Verdict]]]:
-        """All clients with their verdicts; those with nothing but known issues come last, without verdicts."""
+        """All clients with their verdicts. Clients that have only known issues come last, without verdicts."""
         judged = {client for client, _ in self.clients}
         return [*self.clients, *((client, ()) for client in self.also_seen if client not in judged)]
 
@@ -50,7 +50,7 @@ class Diagnosis:
 def exit_code(diagnosis: Diagnosis) -> int:
     """Return 0 only if every client was judged by every mode of its kind and is healthy.
 
-    2 if there is no client because no input could be read.
+    The code is 2 if there is no client because no input could be read.
     """
     clients, inputs = diagnosis.clients, diagnosis.inputs
     if not clients and any(attached.unread for attached in inputs) and not any(attached.read for attached in inputs):
@@ -66,9 +66,9 @@ def json_lines(
 ) -> Iterator[str]:
     """Yield one JSON object per client.
 
-    Keys: `client`, `verdicts`, `also_seen` (known issues), `inputs` about its process, `skipped`, and `version`
-    with the known bugs of its library's version. `of_instance`: more fields, by instance of its process. A client or
-    process with nothing but known issues has no verdicts.
+    Keys: `client`, `verdicts`, `also_seen` (known issues), `inputs` about its process, `skipped`, and `version` with
+    the known bugs of its library's version. `of_instance`: more fields, by instance of its process. A client or process
+    that has only known issues has no verdicts.
     """
     used = [attached for attached in diagnosis.inputs if attached.used]
     skipped = [_input(attached) for attached in diagnosis.inputs if not attached.used]

@@ -21,8 +21,8 @@ from clienthealth.platform.html_page import foreign, rendered, templates
 
 WIDTH, LEAST, MOST = 80, 40, 120
 INDENT = 2
-#: Number of facts per verdict, and of frames per thread, shown on one screen. SEVERAL: number of inputs of one kind
-#: that share a line, and of names that are shown in full.
+#: Number of facts per verdict, and of frames per thread, on one screen. SEVERAL: number of inputs of one kind that
+#: share a line, and of names that are shown in full.
 FACTS, FRAMES, SEVERAL = 3, 4, 3
 #: Maximum characters of a quoted line.
 QUOTED = 160
@@ -41,7 +41,7 @@ def colour_of(stream: TextIO) -> bool:
 class Style(NamedTuple):
     """The form of a report.
 
-    `verbose`: True for the whole report; otherwise at most a screen per verdict, and equal parts once.
+    `verbose`: True for the whole report. Otherwise a verdict takes at most a screen, and equal parts are shown once.
     """
 
     width: int = WIDTH
@@ -91,7 +91,7 @@ class _Report:
         return "\n\n".join(parts)
 
     def _once(self, all_stories: Sequence[Story]) -> list[Story]:
-        """Group clients with equal stories that contain no finding."""
+        """Group clients that have the same story and no finding."""
 
         def alike(story: Story) -> object:
             alone = story.findings or story.also or self.verbose
@@ -102,7 +102,7 @@ class _Report:
         return [replace(group[0], name=self._some([story.name for story in group])) for group in groups]
 
     def _inputs(self, inputs: Sequence[Input]) -> Iterator[str]:
-        """Yield a line on each attachment; many of one kind that were read completely share one line."""
+        """Yield a line on each attachment. Attachments of one kind that were read completely share one line."""
 
         def alike(attached: Input) -> object:
             whole = attached.used and attached.timed and not attached.left_out and not attached.unread
@@ -121,21 +121,21 @@ class _Report:
         return f"{', '.join(names[: SEVERAL - 1])} and {len(names) - SEVERAL + 1} more"
 
     def _chosen(self, every: Sequence[T], some: Sequence[T]) -> Sequence[T]:
-        """Return all items if all are wanted, else only some of them."""
+        """Return all items in verbose mode, else only some of them."""
         self.hidden |= not self.verbose and len(some) < len(every)
         return every if self.verbose else some
 
     def _facts(self, finding: Finding) -> Sequence[ShownFact]:
-        """Return the facts, or only the first and the newest ones."""
+        """Return all facts in verbose mode, else only the first and the newest ones."""
         facts = finding.facts
         return self._chosen(facts, facts if len(facts) <= FACTS else [facts[0], *facts[1 - FACTS :]])
 
     def _known_issues(self, story: Story) -> Sequence[Also]:
-        """Return the known issues, without harmless ones beside a finding."""
+        """Return the known issues. Beside a finding, harmless ones are left out."""
         return self._chosen(story.also, [also for also in story.also if not (also.known.hint and story.findings)])
 
     def _version(self, story: Story) -> Iterable[str]:
-        """Return the known bugs of its version, or only those that concern a finding."""
+        """Return the known bugs of its version; in a short report, only those that concern a finding."""
         shown = self._chosen(story.version, [bug for bug in story.version if bug[1]])
         return (text for text, _ in shown)
 
@@ -177,9 +177,9 @@ class _Report:
 
 
 def html_report(diagnosis: Diagnosis) -> str:
-    """Return the report as one page for a ticket: the status page's style, without scripts and foreign resources.
+    """Return the report as one page for a ticket: in the status page's style, without scripts and foreign resources.
 
-    Log text is hostile: the template escapes whatever comes from an input.
+    Log text can be hostile, so the template escapes all text from inputs.
     """
     listed, inputs = stories(diagnosis), diagnosis.inputs
     templates(_PACKAGE).filters["text"] = _text
@@ -195,5 +195,5 @@ def html_report(diagnosis: Diagnosis) -> str:
 
 
 def _text(text: str) -> Markup:
-    """Return a text in which invalid characters are visible."""
+    """Return a text in which invalid characters become visible."""
     return foreign("".join(c if c in "\n\t" or c.isprintable() else "\ufffd" for c in text))

@@ -1,4 +1,4 @@
-"""Prepare the report's content for each client: one `Story` each, the worst first, for terminal and HTML page."""
+"""Prepare the report's content: one `Story` per client, the worst first, for terminal and HTML page."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from clienthealth.monitor.adjust import BY_NAME
 from clienthealth.read.logs.also_seen import BY_ID, Trouble
 
 _TWICE = "twice, ten seconds apart, into one file"
-#: How to take thread dumps, by words in the library's name. librdkafka is C and runs in programs of many languages; the
-#: Go libraries are named after their projects.
+#: How to take thread dumps, by words in the library's name. librdkafka is written in C and runs in programs of many
+#: languages. The Go libraries have the names of their projects.
 _DUMPS = (
     (("java", "scala"), f"jcmd PID Thread.print, {_TWICE}"),
     (("python", "aiokafka"), f"py-spy dump --pid PID, {_TWICE}"),
@@ -42,7 +42,7 @@ MORE_THAN_DUMPS = "the client's log at INFO and its metrics over five minutes: t
 
 
 def next_command(library: str, dumps: int) -> str:
-    """Return the command with the output that would settle the open question. `dumps`: number of thread dumps."""
+    """Return the command whose output would answer the open question. `dumps`: number of thread dumps."""
     if dumps > 1:
         return MORE_THAN_DUMPS
     return next((dump for words, dump in _DUMPS if any(word in library.lower() for word in words)), ANY_DUMPS)
@@ -52,10 +52,10 @@ def next_command(library: str, dumps: int) -> str:
 MOST_FACTS = 6
 #: Number of known issues' titles in a headline.
 MOST_TITLES = 3
-#: Keys of `detail` that are not shown again, because the sentence on the cause usually contains them.
+#: Keys of `detail` that are not shown separately, because the sentence on the cause usually contains them.
 _IN_CAUSE = ("cause", "culprit", "victims", "topic", "bootstrap", "partition", "broker", "note")
 _NUMBER, _DURATION = re.compile(r"\d[\d.,]*"), re.compile(r" for (\d{1,9}(?:\.\d)?) s\b")
-#: The number at a fact's beginning, with the words around it: "at least 2 sends", "1 send".
+#: The number at a fact's beginning with its words: "at least 2 sends", "1 send".
 _AT_FIRST, _ONE_OR_MORE = re.compile(r"(?:at least )?(\d[\d,]{0,12}) "), re.compile(r"^(?:at least )?0 ([a-z]+?)s? ")
 NOTHING = "nothing here is about a Kafka client"
 SILENT = "a Kafka client is named here, but nothing shows a failure mode or rules one out"
@@ -63,7 +63,7 @@ SILENT = "a Kafka client is named here, but nothing shows a failure mode or rule
 
 @dataclass(frozen=True)
 class ShownFact:
-    """A decisive fact as one line: time (`time unknown` if there is none), kind, words, place, frames."""
+    """A decisive fact as one line: time (or `time unknown`), kind, words, place, frames."""
 
     time: str
     kind: str
@@ -100,9 +100,9 @@ class Story:
     """A client's part of the report: findings, healthy modes, modes that cannot be judged, and what to send next.
 
     status    that of the worst finding; without findings `ok` only if every mode of its kind was judged
-    headline  the status in a word or two; with the number of judged modes if not all were judged
-    adjusted  modes with a verdict that an adjustment changed, each with these adjustments and their reasons
-    version   the known bugs of its version: first a summary, then one each, and whether it concerns a finding
+    headline  the status in a word or two, and the number of judged modes if not all were judged
+    adjusted  modes whose verdict an adjustment changed, each with these adjustments and their reasons
+    version   the known bugs of its version: first a summary, then one each, and True if it concerns a finding
     """
 
     status: Status
@@ -129,7 +129,7 @@ def stories(diagnosis: Diagnosis) -> list[Story]:
 
 
 def version_lines(client: Client, found: Collection[str]) -> Iterator[tuple[str, bool]]:
-    """Yield the known bugs of a client's version: a summary, then one each, and whether it concerns a finding."""
+    """Yield the known bugs of a client's version: a summary, then one each, and True if it concerns a finding."""
     advice = advised(client.library, client.version, client.kind)
     if not advice.known:
         return
@@ -149,7 +149,7 @@ _ORDER = ("ok", "unknown", "suspected", "confirmed")
 
 
 class _Teller:
-    """Makes the stories of a diagnosis. `untimed`: topics of inputs with times that are made up or have no date."""
+    """Makes the stories of a diagnosis. `untimed`: topics of inputs whose times are made up or have no date."""
 
     def __init__(self, diagnosis: Diagnosis) -> None:
         self.dumps, self.also_seen = diagnosis.dumps, diagnosis.also_seen
@@ -173,7 +173,7 @@ class _Teller:
         elif status == "unknown" and grave:
             titles = ", ".join(list(grave)[:MOST_TITLES])
             headline = titles[0].upper() + titles[1:]
-        # Without a dump, the code that causes a proved finding is still unknown, and a restart would remove the traces.
+        # Without a dump, the code behind a proved finding is unknown, and a restart would remove the traces.
         unseen = not self.dumps and any(modes()[v.mode].explanation(v, client.library).first for v in ill)
         software = " ".join(filter(None, (client.library, client.version)))
         where = client.instance if self.namesakes[self._name(client)] > 1 else client.service
@@ -215,14 +215,14 @@ class _Teller:
             detail=tuple(
                 (n.removesuffix("_seconds").replace("_", " "), _of_all(n, v, mode))
                 for n, v in verdict.detail.items()
-                # If there is no sentence for a cause, the cause itself is shown.
+                # Show the cause itself if there is no sentence about it.
                 if n not in _IN_CAUSE or (n != "note" and not explained.cause and v != "unknown")
             ),
             remedy=explained.remedy if self.dumps else f"{explained.first} {explained.remedy}".lstrip(),
         )
 
     def _fact(self, fact: Evidence) -> ShownFact:
-        # A thread's line in a dump is the one where that thread begins.
+        # The dump has a line number only for the beginning of a thread.
         lines = [thread.line for thread in threads_of(fact, self.dumps)]
         where, frames = _place(fact.source, *lines[:1]), frames_of(fact, self.dumps)
         return ShownFact(self._time(fact.source, fact.ts_ms), fact.kind.replace("-", " "), fact.text, where, frames)
@@ -239,9 +239,9 @@ def _place(source: Source | None, line: int | None = None) -> str:
 
 
 def _decisive(evidence: Sequence[Evidence]) -> list[Evidence]:
-    """Return the facts; of facts that differ only in their numbers, return one.
+    """Return the facts. Of facts that differ only in their numbers, return one.
 
-    That is the longest, else the greatest, else the newest.
+    That is the longest, else the one with the greatest number, else the newest.
     """
     kept: dict[tuple[str, str], Evidence] = {}
     for fact in evidence:
@@ -249,7 +249,7 @@ def _decisive(evidence: Sequence[Evidence]) -> list[Evidence]:
         if same not in kept or _weight(fact) >= _weight(kept[same]):
             kept[same] = fact
     texts = [(fact.kind, fact.text) for fact in kept.values()]
-    # A fact is omitted if another one contains it and more.
+    # A fact is left out if another one contains it and more.
     more = {
         (kind, text)
         for kind, text in texts
@@ -265,7 +265,7 @@ def _weight(fact: Evidence) -> tuple[float, float]:
 
 
 def _of_all(name: str, value: Any, mode: Mode) -> str:
-    """Return a number of the whole incident in words: `at least` before a sum, `up to` before a peak."""
+    """Return a number about the whole incident in words: `at least` before a sum, `up to` before a peak."""
     most = name in mode.peaks and isinstance(value, int)
     return f"{'at least ' if name in mode.sums else 'up to ' if most else ''}{_value(name, value)}"
 

@@ -18,7 +18,7 @@ def snapshot(
     topics: Sequence[Mapping[str, Any]] = (),
     config: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Return one client's metrics at one moment (epoch ms) as JSON; unknown parts of its identity are null.
+    """Return one client's metrics at one moment (epoch ms) as JSON. Unknown parts of its identity are null.
 
     metrics  by names of CLIENT_METRICS
     topics   one per topic, partition or thread: `topic`, `partition`, `thread`, `metrics`; in groups also `member`

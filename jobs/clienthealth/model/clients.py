@@ -32,10 +32,10 @@ def key_parts(key: str) -> tuple[str, str, str] | None:
 
 
 class Client(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """A client with its newest identity. This one type is used from packer to page; tables hold its row number.
+    """A client with its newest identity. This type is used everywhere from packer to page; tables hold its row number.
 
     `host`: the host of its process, or its instance if no host is known. `instance` names the process (host:pid, pod
-    uid); `client_id` is empty if only the process is known. For a consumer group, `library` is its source (broker) and
+    uid). `client_id` is empty if only the process is known. For a consumer group, `library` is its source (broker) and
     `version` its type (classic, consumer, streams, share, …).
     """
 
@@ -50,7 +50,7 @@ class Client(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def key(self) -> str:
-        r"""Return the client's key on every topic: service|instance|client_id; `\` escapes `|` and `\` in them."""
+        r"""The client's key on every topic: service|instance|client_id. `\` escapes `|` and `\` in the parts."""
         key = f"{self.service}|{self.instance}|{self.client_id}"
         if key.count("|") == 2 and "\\" not in key:
             return key
@@ -59,7 +59,7 @@ class Client(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def identity(self) -> tuple[str, str, str, str]:
-        """Return the parts that stay the same for the life of a client."""
+        """The parts that stay the same for the life of a client."""
         return self.service, self.instance, self.client_id, self.kind or ""
 
     @property
@@ -74,13 +74,19 @@ class Client(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def home(self) -> tuple[str, str]:
-        """Return the process: its clients share a bucket and faults; for a consumer group, the group itself."""
+        """Return the process, whose clients share a bucket and faults.
+
+        For a consumer group, return the group itself.
+        """
         return (self.service, f"{self.instance}\0{self.client_id}") if self.kind == "group" else self.process
 
 
 @dataclass(frozen=True, slots=True)
 class ClientProcess:
-    """A process with Kafka clients. `instance`: host:pid; `config`: its clients' options, from a source beside them."""
+    """A process with Kafka clients.
+
+    `instance`: host:pid; `config`: its clients' options from another source than metrics.
+    """
 
     service: str
     host: str

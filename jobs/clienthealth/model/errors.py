@@ -39,7 +39,7 @@ class CatalogueError(HealthError):
 
 
 class StateError(HealthError):
-    """The checkpoint was written by a program that does not match the running one."""
+    """The checkpoint was written by a program that does not fit the running one."""
 
 
 class DependencyError(HealthError):

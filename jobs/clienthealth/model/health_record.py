@@ -1,6 +1,7 @@
-"""The stored form of verdicts and its only codec: records of the topic `client-health`, rows of the history.
+"""The stored form of verdicts and its only codec: records of the topic `client-health`, and rows of the history.
 
-Writers fill in `Written`; readers get a `HealthRecord`. Readers distrust records: numbers may be text, NaN or missing.
+Writers fill in `Written`; readers get a `HealthRecord`. Readers do not trust records: numbers may be text, NaN or
+missing.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from clienthealth.model.errors import RecordError
 from clienthealth.model.readings import Source
 from clienthealth.model.verdicts import STATUS_ORDER, Evidence, Seen, Standing, Status, Verdict, standing
 
-#: Schema number of a record. It rises if old readers would misread new records; added fields do not change it.
+#: Schema number of a record. It rises when old readers would misread new records. Added fields do not change it.
 SCHEMA = 1
 _CLIENT_FIELDS = Client.__struct_fields__
 _NEVER_NONE = ("service", "host", "client_id")
@@ -44,7 +45,7 @@ def verdicts_json(verdicts: Iterable[Verdict]) -> msgspec.Raw:
 
 
 def evidence_json(evidence: Evidence) -> dict[str, Any]:
-    """Return one fact with its input record as JSON."""
+    """Return one fact and its input record as JSON."""
     source = None if evidence.source is None else dataclasses.asdict(evidence.source)
     return {"kind": evidence.kind, "ts": evidence.ts_ms, "text": evidence.text, "source": source}
 
@@ -70,7 +71,7 @@ def verdict_json(verdict: Verdict) -> dict[str, Any]:
 
 
 def verdict_from_json(row: Mapping[str, Any]) -> Verdict:
-    """Return the verdict that `verdict_json` has written."""
+    """Return a verdict from the JSON that `verdict_json` writes."""
     if len(row) == 2:
         return _bare(row["mode"], row["status"])
     return Verdict(
@@ -88,12 +89,12 @@ def verdict_from_json(row: Mapping[str, Any]) -> Verdict:
 
 @functools.lru_cache(maxsize=1_000)
 def _bare(mode: str, status: Status) -> Verdict:
-    """Return a verdict without details, as most are; the same object serves all clients."""
+    """Return a verdict without details. Most verdicts have none, so all clients share the object."""
     return Verdict(mode, status)
 
 
 def evidence_from_json(row: Mapping[str, Any]) -> Evidence:
-    """Return the fact that `evidence_json` has written."""
+    """Return a fact from the JSON that `evidence_json` writes."""
     source = row.get("source")
     return Evidence(row["kind"], row["ts"], row["text"], None if source is None else Source(**source))
 
@@ -104,7 +105,7 @@ def seen_json(seen: Seen) -> dict[str, Any]:
 
 
 def worst(verdicts: Iterable[Verdict]) -> Status:
-    """Return the worst status of verdicts; `ok` only if each verdict is, unknown if there are no verdicts."""
+    """Return the worst status; `ok` only if each verdict is ok, unknown if there are no verdicts."""
     of_all = standing(verdict.status for verdict in verdicts)
     return "unknown" if of_all == "partial" else of_all
 
@@ -118,7 +119,7 @@ class Written(msgspec.Struct, kw_only=True, omit_defaults=True, tag_field="schem
     worst             see `worst`; for a group ok while its lag is fine, else unknown
     last_seen         time of the client's newest data
     departed          since when the client is gone
-    config            the client's options: those that it reports, and all that it logged at its start
+    config            the client's options: reported ones, and all that it logged at its start
     also_seen         the client's known issues, as `seen_json` returns them
     """
 
@@ -144,10 +145,10 @@ _encode = msgspec.json.Encoder().encode
 
 @dataclass(frozen=True, slots=True)
 class HealthRecord:
-    """A record that was read: the newest state of a client. Times in epoch milliseconds; absent indicators are unknown.
+    """A record that was read: the newest state of a client. Times in epoch milliseconds. Unknown indicators are absent.
 
-    `seen_ms`: time of the client's newest data. A window that still runs ends in the future; then the record's own time
-    counts. `stale`: True if the record is so old that only its failures still hold (`aged`).
+    `seen_ms`: time of the client's newest data. The window may still be open and end in the future; then the record's
+    own time is used. `stale`: True if the record is so old that only its failures still hold (`aged`).
     """
 
     client: Client
@@ -165,7 +166,7 @@ class HealthRecord:
 
     @property
     def standing(self) -> Standing:
-        """Return the client's overall state, as far as it was judged."""
+        """The client's overall state, as far as it was judged."""
         partly = self.worst == "unknown" and any(verdict.status == "ok" for verdict in self.verdicts)
         return "partial" if partly else self.worst
 
@@ -174,7 +175,7 @@ class HealthRecord:
         return number(self._at(path))
 
     def text(self, *path: str) -> str | None:
-        """Return an indicator that is a word, None if unknown."""
+        """Return the indicator with this path as text, None if unknown."""
         value = self._at(path)
         return value if isinstance(value, str) else None
 
@@ -211,7 +212,7 @@ def amount(value: Any) -> float | None:
 def decode(value: bytes, written_ms: int = -1) -> HealthRecord:
     """Decode a record. `written_ms`: Kafka's timestamp of the record, negative if there is none.
 
-    Raises RecordError if the bytes are no such record, or a record of a newer schema, which would be misread.
+    Raises RecordError if the bytes are no such record, or if its schema is newer than this program.
     """
     try:
         row = document(value)
@@ -227,7 +228,7 @@ def decode(value: bytes, written_ms: int = -1) -> HealthRecord:
             raise TypeError("indicators or window_end")
         worst = row.get("worst")
         if worst == "ok" and any(verdict.status == "unknown" for verdict in verdicts):
-            # Up to release 0.2 `worst` ignored modes that were not judged.
+            # Up to release 0.2, `worst` ignored modes that were not judged.
             worst = "unknown"
         at_latest = min(int(window_end), written_ms) if written_ms > 0 else int(window_end)
         return HealthRecord(
@@ -252,7 +253,7 @@ _NO_CONFIG: Mapping[str, str] = {}
 
 
 def _config(row: Any) -> Mapping[str, str]:
-    """Return the options with texts as values. The many records without options share one object."""
+    """Return the options, with values as text. Records without options share one object."""
     if not row:
         return _NO_CONFIG
     if type(row) is not dict:
@@ -261,7 +262,7 @@ def _config(row: Any) -> Mapping[str, str]:
 
 
 def document(value: bytes) -> Any:
-    """Parse the JSON of a record; NaN and Infinity, which JSON lacks, become null. Raises ValueError."""
+    """Parse the JSON of a record. NaN and Infinity, which JSON does not have, become null. Raises ValueError."""
     try:
         return msgspec.json.decode(value)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -275,9 +276,9 @@ def strict(value: bytes) -> bytes:
 
 
 def aged(value: bytes, reason: str) -> bytes:
-    """Return a record, old and without newer data of the client, as it should be shown now.
+    """Return an old record in the form in which it should be shown while the client sends no newer data.
 
-    Health and measurements are unknown by now; a failure continues until evidence shows its end. `reason`: why health
+    Health and measurements have become unknown. A failure continues until evidence shows its end. `reason`: why health
     is unknown.
     """
     row = document(value)

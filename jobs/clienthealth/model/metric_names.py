@@ -1,9 +1,9 @@
-"""One metric, many spellings: a table that maps the names in every dialect to ours, which are the Java client's.
+"""One metric, many spellings: a table that maps all names of a metric to our name, which is the Java client's.
 
-A dialect is a tool's or a library's way to spell metrics. Most dialects derive their spelling from the Java client's
-MBean group and attribute by a rule. `metrics.toml` lists the attributes per group; the rules are in this module. The
-table lists the names of other libraries one by one (librdkafka, the old Scala consumer, Metricbeat's renamed fields).
-Units are ours throughout; only librdkafka needs conversion, with the factors beside its names. Needs no Spark.
+Each tool and library has its own way to spell metrics. Most derive their spelling by a rule from the Java client's
+MBean group and attribute. `metrics.toml` lists the attributes per group; the rules are in this module. The names of
+other libraries are listed one by one (librdkafka, the old Scala consumer, Metricbeat's renamed fields). All units are
+ours. Only librdkafka needs conversion, and its factors are listed with its names.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ from collections.abc import Callable, Mapping, Sequence
 
 from clienthealth.model.metrics import SPELLINGS
 
-#: MBean group (the key property `type`) of the Java client → the attributes that are read from it.
+#: Maps an MBean group (the key property `type`) of the Java client to the attributes that are read from it.
 JAVA: Mapping[str, Sequence[str]] = SPELLINGS["java"]
 #: Names that older Java clients use for a metric, with the same meaning and unit.
 FORMERLY: Mapping[str, Sequence[str]] = SPELLINGS["formerly"]
 #: Metrics of the network layer, which producers and consumers share; also those that are not read.
 SHARED: frozenset[str] = frozenset(SPELLINGS["shared"])
-#: MBeans of the Scala consumer: `type/name/attribute` → our name.
+#: Maps MBeans of the Scala consumer, `type/name/attribute`, to our names.
 SCALA: Mapping[str, str] = SPELLINGS["scala"]
-#: Fields of Metricbeat's module `kafka` with other names than the MBean attributes.
+#: Fields of Metricbeat's module `kafka` whose names differ from the MBean attributes.
 METRICBEAT: Mapping[str, str] = SPELLINGS["metricbeat"]
-#: librdkafka's statistics: our name → its path there, and the factor to our unit.
+#: Maps our names to librdkafka's statistics: the path there, and the factor to our unit.
 LIBRDKAFKA: Mapping[str, tuple[str, float]] = SPELLINGS["librdkafka"]
-#: As for clients, but for partitions in librdkafka's statistics (`topics.*.partitions.*`).
+#: Like LIBRDKAFKA, for partitions in librdkafka's statistics (`topics.*.partitions.*`).
 LIBRDKAFKA_PARTITION: Mapping[str, str] = SPELLINGS["librdkafka_partition"]
 
 
 def kip714(group: str, name: str) -> str:
-    """Spell a metric as KIP-714 pushes do (OTLP): group without `-metrics`, dots for hyphens."""
+    """Spell a metric as KIP-714 pushes do (OTLP): the group without `-metrics`, dots for hyphens."""
     return f"org.apache.kafka.{group.removesuffix('-metrics')}.{name}".replace("-", ".")
 
 
 def otel_agent(group: str, name: str) -> str:
-    """Spell a metric as the OpenTelemetry Java agent does (OTLP): the kind, underscores for hyphens."""
+    """Spell a metric as the OpenTelemetry Java agent does (OTLP): it begins with the kind, underscores for hyphens."""
     return f"kafka.{_kind(group)}.{name.replace('-', '_')}"
 
 
@@ -50,7 +50,9 @@ def jmx_exporter(group: str, name: str) -> str:
 
 
 def jmx_exporter_1(group: str, name: str) -> str:
-    """Spell a metric as the JMX exporter since 1.0: it drops `_total`, because it cannot know counters."""
+    """Spell a metric as the JMX exporter since 1.0 does: without `_total`, because it cannot tell which metrics are
+    counters.
+    """
     return jmx_exporter(group, name).removesuffix("_total")
 
 
@@ -63,7 +65,7 @@ Rule = Callable[[str, str], str]
 
 
 def spellings(*rules: Rule) -> dict[str, str]:
-    """Return a map of every name by these rules → our name, including older names of the Java client."""
+    """Return a map from every spelling by these rules to our name, including older names of the Java client."""
     return {
         rule(group, spelled): name
         for group, names in JAVA.items()
@@ -74,12 +76,12 @@ def spellings(*rules: Rule) -> dict[str, str]:
 
 
 def mbeans() -> dict[str, str]:
-    """Return a map of `type/attribute` (Java client) and `type/name/attribute` (Scala consumer) → our name."""
+    """Return a map of `type/attribute` (Java client) and `type/name/attribute` (Scala consumer) to our names."""
     return {**spellings(lambda group, name: f"{group}/{name}"), **SCALA}
 
 
 def kinds() -> dict[str, str]:
-    """Return a map of MBean type → kind of client."""
+    """Return a map of MBean types to kinds of client."""
     return {
         **{group: _kind(group) for group in JAVA},
         **{key.split("/")[0]: "legacy-consumer" for key in SCALA},
@@ -87,7 +89,7 @@ def kinds() -> dict[str, str]:
 
 
 def telling() -> dict[str, str]:
-    """Return a map of attribute → kind, for attributes that only one kind of Java client has."""
+    """Return a map of attributes to kinds, for attributes that only one kind of Java client has."""
     return {name: _kind(group) for group, names in JAVA.items() for name in names if name not in SHARED}
 
 
@@ -101,9 +103,9 @@ _NEXT = re.compile(r", ([a-zA-Z][\w-]*)=")
 def separated(labels: Mapping[str, str]) -> dict[str, str]:
     """Return the labels, each with only its own value.
 
-    A greedy group in a pattern of the JMX exporter, `client-id=(.+)><>`, also captures the properties after it, so that
-    `orders, node-id=node-1` would be a client. Each captured property becomes a label (`node_id`), unless that label
-    exists.
+    A greedy group in a pattern of the JMX exporter, `client-id=(.+)><>`, also captures the properties after the client
+    id. Then `orders, node-id=node-1` would be a client. Each captured property becomes a label (`node_id`), unless that
+    label exists.
     """
     apart = dict(labels)
     for name, value in labels.items():

@@ -1,8 +1,8 @@
 """The metrics of a client that are kept, with their units, and the options that judges use.
 
-Names are those of the Java client's MBean attributes, in their units (ms, ns, bytes). The formats map other libraries'
-names onto them, so that a name has one meaning everywhere. An unknown metric is absent from a mapping: never 0, never
-NaN. `metrics.toml` lists the metrics.
+Names are the Java client's MBean attributes, in their units (ms, ns, bytes). The formats map other libraries' names to
+these, so a name has one meaning everywhere. An unknown metric is absent from a mapping: never 0, never NaN.
+`metrics.toml` lists the metrics.
 """
 
 from __future__ import annotations
@@ -18,36 +18,36 @@ from clienthealth.model.values import LATEST_MS, MAX_INT
 TERMINATING = "terminating"
 
 _TABLES = table(Path(__file__).with_suffix(".toml"))
-#: Metrics that windows keep of a client, by kind: name → unit. All others are dropped on reading.
+#: Metrics of a client that windows keep, by kind: name and unit. All others are dropped on reading.
 CLIENT_METRICS: Mapping[str, Mapping[str, str]] = _TABLES["client"]
-#: Metrics that windows keep of one topic, partition or consuming thread.
+#: Metrics of one topic, partition or consuming thread that windows keep.
 TOPIC_METRICS: Mapping[str, str] = _TABLES["topic"]
-#: Metrics that some libraries report per topic or partition only; their sum is the client's value.
+#: Metrics that some libraries report only per topic or partition. Their sum is the client's value.
 SUMMED: tuple[str, ...] = tuple(_TABLES["of_topics"]["summed"])
 #: How other tools and libraries spell the metrics: see `metric_names.py`.
 SPELLINGS: Mapping[str, Any] = _TABLES["spelled"]
 
 #: Largest integer that floats hold exactly. No counter reaches it: a million events a second take 285 years.
 _EXACT = 2.0**53
-#: The largest plausible value of each unit; a larger one is a mistake or an attack.
+#: The largest plausible value of each unit. A larger value is a mistake or an attack.
 LARGEST: Mapping[str, float] = {
     **dict.fromkeys(("1", "1/s", "records", "records/s", "bytes", "offset"), _EXACT),
     **dict.fromkeys(("chunks", "threads", "id of a broker"), MAX_INT),
-    # A ratio may be a sum over threads that wait at the same time, so it can exceed 1.
+    # A ratio may be a sum over threads that wait at the same time, so it can be above 1.
     "ratio": 1e6,
     "s": LATEST_MS / 1000,
     "ms": LATEST_MS,
     # Largest signed integer of 64 bits: 292 years.
     "ns": 2.0**63,
 }
-#: A smaller value counts as 0, in any unit: a decaying meter reaches 5e-324, and a division by that overflows.
+#: A smaller value counts as 0, in any unit. A decaying meter reaches 5e-324, and a division by that overflows.
 LEAST = 1e-9
-#: Name of a metric → its largest plausible value.
+#: The largest plausible value of each metric.
 MOST: Mapping[str, float] = {
     name: LARGEST[unit] for metrics in (*CLIENT_METRICS.values(), TOPIC_METRICS) for name, unit in metrics.items()
 }
 
-#: Options of a client that judges use. All have 32 bits (`values.option`).
+#: Options of a client that judges use. All are numbers of 32 bits (`values.option`).
 CONFIG_OPTIONS: tuple[str, ...] = tuple(_TABLES["options"]["judged"])
 #: Defaults of the client options that limit the queue between a client and a topic.
 QUEUE_DEFAULTS: Mapping[str, float] = _TABLES["options"]["queue_defaults"]

@@ -14,7 +14,7 @@ POLL_FRAMES = ("KafkaConsumer.poll", "KafkaShareConsumer.poll", "kafka.consumer.
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The input record that something was read from: topic (or file), partition and offset."""
+    """The input record from which something was read: topic (or file), partition and offset."""
 
     topic: str
     partition: int
@@ -47,13 +47,15 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class LogEvent:
-    """A log line that matches a log pattern. `captures` holds the named groups of the pattern.
+    """A log line that matches a log pattern. `captures`: the named groups of the pattern.
 
-    `client_id` is None if the line does not name its client. `text` is the line's message, and the exception if the
-    pattern matched there, cut at 500 characters. `repeats`: the number of lines that this one represents; of a burst
-    one line is kept per tenth of a second. `kind`: kind of the client, if the record states it and the text does not.
+    `client_id` is None if the line does not name its client. `text`: the line's message, and the exception if the
+    pattern matched there, cut at 500 characters. `repeats`: the number of lines that this one stands for; of a burst
+    one line is kept per tenth of a second. `kind`: kind of the client, if the record contains it and the text does not.
+
     `own`: False if an application's text precedes the library's, so that the line may be about another program's
-    client. `copied`: True if such text precedes a line that names its own client, which a client logs without it.
+    client. `copied`: True if an application's text precedes a client's name; a client itself logs its name without such
+    text.
     """
 
     ts_ms: int
@@ -73,7 +75,7 @@ class LogEvent:
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """A thread in a dump. `frames`: `package.Class.method`, innermost first. `cpu_ms` since JVM 11 only."""
+    """A thread in a dump. `frames`: `package.Class.method`, innermost first. `cpu_ms`: only since JVM 11."""
 
     name: str
     state: str
@@ -93,7 +95,7 @@ class Thread:
 
 @dataclass(frozen=True, slots=True)
 class ThreadDump:
-    """The threads of a dump that touch a Kafka client or were seen to poll one (and `DestroyJavaVM`, if present).
+    """The threads of a dump that touch a Kafka client or were seen polling one, and `DestroyJavaVM` if present.
 
     `others`: threads in foreign code, if a client of the process calls poll() in a way that no frame shows. `complete`:
     True if no thread is known to be missing. `deadlocked`: names of the threads that the JVM reports as deadlocked.

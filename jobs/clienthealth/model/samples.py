@@ -1,11 +1,9 @@
 """Build snapshots of clients from single metric values (of one client, topic or partition).
 
 Most formats use `Samples`: it collects the values of one process at one moment, and makes a snapshot of each client
-among them. Only the final sort of topics is worse than linear, so that clients with thousands of partitions are no
-problem.
+among them. Everything but the final sort of topics is linear, so clients with thousands of partitions are no problem.
 
-Brokers are numbered as clients do it: each connection is a node, and the connection to a coordinator is a node of its
-own.
+Brokers are numbered as in clients: each connection is a node, and the connection to a coordinator is a separate node.
 """
 
 from __future__ import annotations
@@ -20,14 +18,14 @@ from clienthealth.model.metrics import CLIENT_METRICS, SUMMED, TOPIC_METRICS
 from clienthealth.model.telemetry import Identity, Snapshot, TopicMetrics
 from clienthealth.model.values import MAX_INT, all_known, integer, number
 
-#: A node without broker id: a bootstrap address for which the client does not know the broker yet.
+#: A node without broker id: a bootstrap address whose broker the client does not know yet.
 UNNAMED = -1
 #: A coordinator's node id is the largest integer minus the broker's id.
 _COORDINATORS = 2**30
 
 
 def node(name: str | None) -> int | None:
-    """Return the broker id of a node name (`node-3`, `3`), UNNAMED if the name has none, None without a name."""
+    """Return the broker id in a node's name (`node-3`, `3`), UNNAMED if the name contains none, None without a name."""
     if name is None:
         return None
     number = integer(name.removeprefix("node-").removeprefix("coordinator-"))
@@ -37,10 +35,9 @@ def node(name: str | None) -> int | None:
 
 
 def slowest_node(latencies: Mapping[int, float | None]) -> dict[str, float]:
-    """Return the largest of the brokers' average latencies (ms, by broker id) and its broker, as metrics of the client.
+    """Return the largest average latency of all brokers (ms, by broker id) and its broker, as metrics of the client.
 
-    Only the slowest broker is kept: it is the one that matters, and a value for each would cost as much as there are
-    brokers.
+    Only the slowest broker is kept. A value per broker would cost as much as there are brokers.
     """
     of_broker = {number: latency for number, latency in latencies.items() if number != UNNAMED and latency is not None}
     if not of_broker:
@@ -49,14 +46,14 @@ def slowest_node(latencies: Mapping[int, float | None]) -> dict[str, float]:
     return {"slowest-node": float(slowest), "slowest-node-latency-avg": of_broker[slowest]}
 
 
-#: A client's metric → metrics of its topics; the client's value is their maximum.
+#: Maps a metric of clients to metrics of topics. The client's value is the maximum over its topics.
 LARGEST = {"records-lag-max": ("records-lag-max", "records-lag")}
-#: The metrics that are read of single brokers.
+#: Metrics that are read per broker.
 OF_NODES = ("request-latency-avg", "request-latency-max")
 
 _CLIENT_METRICS = frozenset(name for names in CLIENT_METRICS.values() for name in names)
 
-#: A part of a client: a topic, or one partition or thread of a topic.
+#: A part of a client: a topic, or a partition or thread of a topic.
 Part = tuple[str, int | None, str | None]
 
 
@@ -65,7 +62,7 @@ class Subject(NamedTuple):
 
     client_id  None if the record names only one client, see `Samples.process`
     kind       kind of the client; None if the value is not a Kafka client's
-    node       the broker's id, see `node`; such a value counts if the client has no value of its own
+    node       the broker's id, see `node`; values of brokers count only if the client has no value of its own
     """
 
     client_id: str | None
@@ -79,8 +76,8 @@ class Subject(NamedTuple):
 class Samples:
     """The metric values of one process at one moment.
 
-    process    the clients' identity as far as the record states it for all of them; `client_id`: of subjects without
-               one; `library` (the Scala consumer's is always `scala`) and `version` are their library's
+    process    the clients' common identity; `client_id`: for subjects without one; `library` and `version`: those of
+               all clients (for the Scala consumer `library` is always `scala`)
     ts_ms, interval_ms, delta  apply to all its snapshots, see Snapshot
     """
 
@@ -95,10 +92,10 @@ class Samples:
     def add(self, subject: Subject, name: str | None, value: float | None) -> None:
         """Add one value. A subject without kind is ignored.
 
-            name     our name; None for a metric that is not read, which only shows that the client exists
+        name     our name; None for a metric that is not read, which only shows that the client exists
             value    None if unknown
 
-        Of several values with one name the largest counts: the slowest broker's latency counts as the client's.
+        Of several values with the same name the largest counts. So a client's latency is that of its slowest broker.
         """
         if subject.kind is not None:
             metrics = self.metrics(subject)
@@ -106,7 +103,7 @@ class Samples:
                 metrics[name] = value
 
     def add_all(self, subject: Subject, names: Sequence[str], values: Sequence[Any]) -> None:
-        """Add values of one subject, see `add`. Without values, only note that the client exists.
+        """Add values of one subject, see `add`. If there are none, only note that the client exists.
 
         names   our names
         values  one per name, as in the record, see `number`
@@ -134,7 +131,7 @@ class Samples:
         return client.own if node is None else client.nodes.setdefault(node, {})
 
     def saw(self, client_id: str, kind: str | None, version: str | None = None, group: str | None = None) -> None:
-        """Note a client's version or consumer group; this alone makes no snapshot."""
+        """Note a client's version or consumer group. This alone makes no snapshot."""
         if version:
             self._versions[client_id, kind] = max(self._versions.get((client_id, kind), ""), version)
         if group:
@@ -146,7 +143,7 @@ class Samples:
         rolled_up  derive values that a client lacks from those of its topics
         whole      True if the record has the values of all brokers, so that they can be compared
         """
-        # Clients without a version of their own get the newest that other clients of the process report.
+        # A client without a version gets the newest version that other clients of the process report.
         version = self.version or max(self._versions.values(), default=None)
         result = []
         for ref, client in self._clients.items():
@@ -173,7 +170,7 @@ class Samples:
 
 
 class Processes:
-    """The samples of several processes and moments in one record. `broken`: the number of its unusable parts."""
+    """The samples of several processes and moments in one record. `broken`: number of unusable parts."""
 
     def __init__(self) -> None:
         self._samples: dict[tuple[int | None, Identity], Samples] = {}
@@ -202,12 +199,12 @@ class _Client:
 
 
 def unusable(parts: int) -> list[Snapshot]:
-    """Return one snapshot for each unusable part of the record."""
+    """Return one snapshot with an error for each unusable part of the record."""
     return [Snapshot(error="wrong-types") for _ in range(parts)]
 
 
 def _of_clients(metrics: Mapping[str, float]) -> dict[str, float]:
-    """Return the metrics without those that only a topic or a partition can have."""
+    """Return the metrics without those that only topics or partitions can have."""
     if metrics.keys() <= _CLIENT_METRICS:
         return dict(metrics)
     return {name: value for name, value in metrics.items() if name in _CLIENT_METRICS}
@@ -238,7 +235,7 @@ def _order(part: Part) -> tuple[str, bool, int, str]:
 
 
 def _derived(by_part: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """Derive the client's metrics from those of its topics."""
+    """Compute the client's metrics from those of its topics."""
     derived: dict[str, float] = {}
     for metrics in by_part:
         for name in SUMMED:

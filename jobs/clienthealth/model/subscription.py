@@ -1,14 +1,14 @@
 """The subscription with which brokers request metrics from their clients (KIP-714).
 
-Java clients since 3.7 and librdkafka since 2.5 push metrics to their brokers, if the brokers (since 3.7, in KRaft mode)
-have a plugin that takes them, as ours does, and a subscription names the metrics and the interval. Brokers keep it like
-the configuration of a topic.
+Java clients since 3.7 and librdkafka since 2.5 push metrics to their brokers under two conditions. The brokers (since
+3.7, in KRaft mode) need a plugin that takes the metrics, such as ours. A subscription must name the metrics and the
+interval. Brokers store it like the configuration of a topic.
 
-librdkafka has a subscription of its own. It names itself by its binding (confluent-kafka-python, version
-`2.16.1-rdkafka-2.16.0`) and has few of these metrics. Before 2.10.1 a push of none of them is so empty that brokers
-close the connection, again and again (2.5.0 even ends the application), so the subscription excludes these versions.
-librdkafka's only counters are those of connections; without a counter a push does not tell its interval, so the
-subscription includes them.
+librdkafka has a subscription of its own, because it has few of these metrics. It reports the name of its binding
+(confluent-kafka-python, version `2.16.1-rdkafka-2.16.0`). If none of the subscribed metrics exist, librdkafka before
+2.10.1 sends a push that makes brokers close the connection, again and again (2.5.0 even ends the application). So the
+subscription excludes these versions. The interval of a push can be read only from a counter. librdkafka's only counters
+are those of connections, so the subscription includes them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from clienthealth.model.metric_names import JAVA, kip714, spellings
 from clienthealth.model.metrics import SPELLINGS
 
 NAME = "kafka-client-health"
-#: Which clients the subscription is for: the client must match all regular expressions of the list in full.
+#: The clients that the subscription is for: a client must fully match all regular expressions of the list.
 MATCH = "client_software_name=apache-kafka-java"
 NAME_LIBRDKAFKA = f"{NAME}-librdkafka"
 MATCH_LIBRDKAFKA = (
@@ -37,7 +37,7 @@ MATCH_LIBRDKAFKA = (
 )
 #: Prefixes of the librdkafka metrics that are read, and of counters, which reveal the interval of a push.
 OF_LIBRDKAFKA: tuple[str, ...] = tuple(SPELLINGS["librdkafka_pushed"])
-#: Interval (s) between pushes. Twice as long would delay an incident by half a minute and halve the load.
+#: Interval (s) between pushes. An interval twice as long would delay an incident by half a minute and halve the load.
 INTERVAL_SECONDS = 30
 REPORTERS = "metric.reporters"
 #: Class name by which our plugin is listed in `metric.reporters`.
@@ -116,7 +116,7 @@ def brokers_with_plugin(client: KafkaAdminClient, nodes: Sequence[int]) -> list[
 
 def takes_pushes(client: KafkaAdminClient, node: int) -> bool:
     """True if the broker accepts pushes of metrics, which it does only with a plugin. Raises KafkaError."""
-    # The client assumes the first broker's abilities for all brokers of one version, so ask this broker itself.
+    # The client assumes that all brokers of one version have the first broker's abilities, so ask this broker itself.
     answer = client._manager.run(client._manager.send, ApiVersionsRequest(version=0), node)
     return any(offered.api_key == ApiKey.PushTelemetry for offered in answer.api_keys)
 
@@ -128,6 +128,6 @@ def _subscription(name: str, config: Mapping[str, Mapping[str, str]]) -> Subscri
 
 
 def _beginnings() -> tuple[str, ...]:
-    """Return the shortest prefixes of the names that are read: a prefix covers all names that begin with it."""
+    """Return the shortest prefixes that cover the names of all metrics that are read."""
     names = sorted({kip714(group, name) for group, names in JAVA.items() for name in names} | set(spellings(kip714)))
     return tuple(name for name in names if not any(name != other and name.startswith(other) for other in names))

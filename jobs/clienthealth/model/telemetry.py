@@ -1,6 +1,6 @@
 """The content of one decoded record: snapshots of clients, and log lines.
 
-All values are as the record has them: identities may be incomplete, and nothing is checked against other data.
+All values are as in the record. Identities may be incomplete, and nothing is checked against other data.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class _Named(msgspec.Struct, frozen=True, gc=False):
 
 
 class Identity(_Named, frozen=True, gc=False):
-    """The client that a record names; unknown parts are None, never an empty text.
+    """The client that a record names. Unknown parts are None, never an empty text.
 
-    `kind` is as the record spells it until `decode.py` has checked it. `handle`: a name of the client within its
-    process, used if nothing else names it.
+    `kind`: as the record spells it, until `decode.py` has checked it. `handle`: a name of the client within its
+    process, used if there is no other name.
     """
 
     service: str | None = None
@@ -75,8 +75,8 @@ class Snapshot(msgspec.Struct):
     ts_ms        epoch milliseconds; None if the record has none
     metrics      by names of CLIENT_METRICS, known values only: finite, ≥ 0, and ≤ metrics.MOST once they are decoded
     config       options of the client
-    interval_ms  its reporting interval, if the record states it
-    delta        totals count since the previous snapshot instead of since the client's start
+    interval_ms  its reporting interval, if the record contains it
+    delta        True if totals count since the previous snapshot instead of since the client's start
     error        why this client's part of the record is unusable; the other fields may then be empty
     """
 
@@ -152,11 +152,11 @@ class LogLine(msgspec.Struct):
 
     message            the line's text without the fields that the log layout puts before it
     stack              the exception below the line, its lines joined by newline
-    file, file_offset  position of the line, to join again what was split over several records
+    file, file_offset  position of the line, to join parts that were split over several records
     numbers            for each line (message, then stack) its number in the file, from 0; () in a topic
-    dumps              the thread dumps in the entry; if it holds nothing else, `message` is None
+    dumps              the thread dumps in the entry; if there is nothing else in it, `message` is None
     quoted             True if a text quotes the line, without its time and the program that logged it
-    explained          True if a text explains the line, but reports no failure: it may show other issues, no mode
+    explained          True if a text explains the line and reports no failure: it may show known issues but no mode
     error              why the entry is unusable
     """
 

@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 K = TypeVar("K")
 T = TypeVar("T")
 
-#: Earliest plausible time (2010-01-01), before Kafka existed. An earlier one has a wrong unit or comes from an unset
-#: clock.
+#: Earliest plausible time (2010-01-01), before Kafka existed. An earlier time has a wrong unit or comes from a clock
+#: that was not set.
 EARLIEST_MS = 1_262_304_000_000
-#: The largest time that both Spark's timestamps and JavaScript's dates hold (year 9999).
+#: The largest time that Spark's timestamps and JavaScript's dates can both hold (year 9999).
 LATEST_MS = 253_402_300_799_999
 #: Reporting intervals outside of 1 s to 1 h are not plausible.
 MIN_INTERVAL_MS, MAX_INTERVAL_MS = 1_000, 3_600_000
@@ -33,17 +33,16 @@ _NOTHING: Mapping[str, Any] = {}
 def measurement(value: Any) -> float | None:
     """Return a measured value: a JSON number, or None if the client reports it as unknown.
 
-    NaN and infinities (averages of no values) count as unknown, and negative numbers: -1 (never polled), -1001 (no
-    offset).
+    Unknown are NaN and infinities (averages of no values), and negative numbers: -1 (never polled), -1001 (no offset).
     """
-    # The test of the type excludes bool. The upper bound excludes infinity, and integers that no float can hold.
+    # The check of the type excludes bool. The upper bound excludes infinity, and integers that no float can hold.
     if type(value) is float:
         return value if 0 <= value < _LARGEST else None
     return float(value) if type(value) is int and 0 <= value < _LARGEST else None
 
 
 def number(value: Any) -> float | None:
-    """Return a measured value like `measurement`, also if it is written as text."""
+    """Return a measured value like `measurement`. It may also be a number written as text."""
     if type(value) is str:
         if "_" in value or not value.isascii():
             return None
@@ -55,24 +54,24 @@ def number(value: Any) -> float | None:
 
 
 def option(value: str | None) -> float | None:
-    """Return the number that an option holds; None unless it is an integer from 0 to MAX_INT."""
+    """Return an option's number; None unless it is an integer from 0 to MAX_INT."""
     known = number(value) if value is not None and len(value) <= MAX_NAME else None
     return known if known is not None and known <= MAX_INT and known.is_integer() else None
 
 
 def all_known(values: Sequence[Any]) -> bool:
-    """True if `measurement` knows each of the values."""
+    """True if `measurement` would return a value for each of these."""
     if not _NUMBERS.issuperset(map(type, values)):
         return False
     try:
-        # If a value is NaN, the sum is too and the comparison fails; `min` alone could miss a NaN.
+        # A NaN makes the sum NaN, so the comparison fails; `min` alone could miss a NaN.
         return sum(values) < _LARGEST and min(values, default=0) >= 0
     except OverflowError:
         return False
 
 
 def integer(value: Any, bits: int = 32) -> int | None:
-    """Return an integer of at most `bits` bits, also if written as text; None for anything else."""
+    """Return an integer of at most `bits` bits, from a number or text; None for anything else."""
     if type(value) is str:
         digits = value.strip()
         if not digits.isascii() or not digits.removeprefix("-").isdigit() or len(digits) > 20:
@@ -116,7 +115,7 @@ def millis(value: float | None) -> int | None:
 
 
 def epoch(value: float | None) -> int | None:
-    """Convert a time since 1970 to epoch milliseconds; its size shows whether it is in s, ms, µs or ns."""
+    """Convert a time since 1970 to epoch milliseconds. Its size shows if it is in s, ms, µs or ns."""
     if value is None:
         return None
     scale = 1e3 if value < 1e11 else 1.0 if value < 1e14 else 1e-3 if value < 1e17 else 1e-6
@@ -128,14 +127,14 @@ def interval(reported_ms: float | None, usual: int) -> int:
     return int(reported_ms) if reported_ms is not None and MIN_INTERVAL_MS <= reported_ms <= MAX_INTERVAL_MS else usual
 
 
-#: Patterns for a URL's host, unless it is a loopback address, and for its port.
+#: Patterns for a URL's host, unless it is a loopback address; and for its port.
 _URL_HOST = re.compile(r"^(?:[a-z]+://)?+(?:[^/@]*@)?+(?!localhost\b|127\.|0\.0\.0\.0|\[::1\])(\[[^\]]*\]|[^/:?\[]+)")
 _URL_PORT = re.compile(r"^(?:[a-z]+://)?[^/]*?:(\d+)(?:[/?]|$)")
 
 
 @lru_cache(maxsize=4096)
 def host_and_instance(url: str | None, host: str | None) -> tuple[str | None, str | None]:
-    """Return host and instance of the process behind an agent's URL; `host`: replaces a URL's loopback address."""
+    """Return host and instance of the process behind an agent's URL. `host`: replaces a loopback address in the URL."""
     in_url, port = _URL_HOST.search(url or ""), _URL_PORT.search(url or "")
     where = in_url[1] if in_url else host
     parts = [part for part in (where, port[1] if port else None) if part]
@@ -143,7 +142,7 @@ def host_and_instance(url: str | None, host: str | None) -> tuple[str | None, st
 
 
 def grouped(items: Iterable[T], key: Callable[[T], K]) -> defaultdict[K, list[T]]:
-    """Group items by key; each group keeps their order, and a missing key is an empty group."""
+    """Group items by key. Each group keeps their order. A missing key is an empty group."""
     groups: defaultdict[K, list[T]] = defaultdict(list)
     for item in items:
         groups[key(item)].append(item)

@@ -12,17 +12,17 @@ from clienthealth.model.readings import Source
 
 Status = Literal["ok", "unknown", "suspected", "confirmed"]
 EvidenceKind = Literal["metric", "log", "thread-dump", "absence"]
-#: Overall state of a client. `partial`: no failure was found, but not every mode could be judged.
+#: Overall state of a client. `partial`: no failure was found, but some modes could not be judged.
 Standing = Literal["ok", "partial", "unknown", "suspected", "confirmed"]
 
-#: Statuses from harmless to certain. Of two verdicts for one moment the one later in this order holds.
+#: Statuses from harmless to certain. Of two verdicts for one moment, the later one in this order counts.
 STATUS_ORDER: tuple[Status, ...] = ("unknown", "ok", "suspected", "confirmed")
 #: The statuses that report a failure.
 UNHEALTHY: tuple[Status, ...] = ("suspected", "confirmed")
 
 
 def standing(statuses: Iterable[Status]) -> Standing:
-    """Return a client's state from its modes' statuses: `ok` only if every mode was judged, `unknown` if none was."""
+    """Return a client's state from the statuses of its modes: `ok` only if all were judged, `unknown` if none was."""
     of_modes = frozenset(statuses)
     if of_modes.isdisjoint(UNHEALTHY):
         return "ok" if of_modes == {"ok"} else "partial" if "ok" in of_modes else "unknown"
@@ -31,7 +31,7 @@ def standing(statuses: Iterable[Status]) -> Standing:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One fact behind a verdict, in words that a tired reader understands, with numbers and units."""
+    """One fact behind a verdict, as a sentence with numbers and units."""
 
     kind: EvidenceKind
     ts_ms: int
@@ -40,14 +40,14 @@ class Evidence:
 
 
 class Seen(msgspec.Struct, frozen=True, omit_defaults=True, rename={"first_ms": "first", "last_ms": "last"}):
-    """A known issue that no failure mode covers, counted by the client's own log lines. It changes no verdict.
+    """A known issue that no failure mode covers, counted from the client's own log lines. It changes no verdict.
 
     Its JSON form is that of the topic `client-health`.
 
     what        id of the issue (`logs/also_seen.py`)
     lines       number of lines, from `first_ms` to `last_ms`
     text        the first of the lines, and its input record
-    of_process  True if the lines name no client, and may come from several clients of the process
+    of_process  True if the lines name no client, so that they may come from several clients of the process
     """
 
     what: str
@@ -63,9 +63,9 @@ class Seen(msgspec.Struct, frozen=True, omit_defaults=True, rename={"first_ms": 
 class Count:
     """How often a fault had an effect (such as a lost record), per half minute. Overlapping windows count it only once.
 
-    name       key in `detail` under which the sum is shown, a lower bound
-    kind       kind of the evidence; two kinds see the same effect, so the greater sum holds
-    slots      start of the half minute (epoch ms) → number
+    name       key in `detail` for the sum, which is a lower bound
+    kind       kind of the evidence; two kinds see the same effect, so the greater sum counts
+    slots      maps the start of a half minute (epoch ms) to a number
     settled    the sum before `settled_ms`, which no window reaches any more
     """
 
@@ -82,10 +82,10 @@ class Count:
 
 
 class Proof(NamedTuple):
-    """The strength of one fact of a verdict.
+    """What one fact of a verdict proves.
 
     direct        True if the fact proves the failure by itself
-    circumstance  name of the circumstance that the fact depends on (`modes/circumstances.py`), '' if none
+    circumstance  name of the circumstance on which the fact depends (`modes/circumstances.py`), '' if none
     holds         True if the circumstance holds, None if unknown
     why           the reason for `holds`, in words
     """
@@ -101,10 +101,10 @@ class Proof(NamedTuple):
 class Verdict:
     """The verdict of one mode on one client. `since_ms`: onset. `reason`: why it is `unknown`.
 
-    `counts`: the counts from which sums in `detail` are made. `adjusted`: names of the adjustments
-    (`monitor/adjust.py`) that changed the verdict after the judge, in order. `ruled_out`: innocent explanations that
-    data refutes, each with its refutation; `not_ruled_out`: the others, each with what would settle it. `proofs`: what
-    each fact proves, from which an adjustment derives these two.
+    `counts`: the counts behind the sums in `detail`. `adjusted`: names of the adjustments (`monitor/adjust.py`) that
+    changed the verdict after the judge, in order. `ruled_out`: innocent explanations that data refutes, each with its
+    refutation. `not_ruled_out`: the other innocent explanations, each with what would decide it. `proofs`: what each
+    fact proves; an adjustment derives `ruled_out` and `not_ruled_out` from these.
     """
 
     mode: str

@@ -22,7 +22,10 @@ def duration(seconds: float) -> str:
 
 
 def elapsed(seconds: float) -> str:
-    """Format a duration as 0.4 s, 95 s, 2 min 5 s, 1 h 2 min. Below two minutes it is in seconds, for comparison."""
+    """Format a duration as 0.4 s, 95 s, 2 min 5 s, 1 h 2 min.
+
+    Durations below two minutes are in seconds, so that they compare easily.
+    """
     whole = round(seconds)
     if seconds < 10 and whole != seconds:
         return f"{seconds:.1f} s"
@@ -30,7 +33,7 @@ def elapsed(seconds: float) -> str:
 
 
 def moment(seconds: float | None, now: float | None = None) -> str:
-    """Format a date and time in UTC, without the date if it is that of `now`; both in epoch seconds."""
+    """Format a date and time in UTC, without the date if `now` is on the same day. Both are in epoch seconds."""
     if seconds is None:
         return UNTIMED
     try:
@@ -57,7 +60,7 @@ def number(value: float) -> str:
 
 
 def count(value: float) -> str:
-    """Format a whole number with narrow spaces between thousands, which keep its digits together on a page."""
+    """Format a whole number with narrow spaces between thousands. A page does not break the line there."""
     return f"{round(value):,}".replace(",", "\u202f")
 
 
@@ -102,7 +105,7 @@ def percent(ratio: float) -> str:
 
 
 def exact_percent(ratio: float, digits: int) -> str:
-    """Format a share as a percentage; only exact values become 100 % or 0 %."""
+    """Format a share as a percentage. Only exact values become 100 % or 0 %."""
     text = f"{ratio * 100:.{digits}f}"
     step = 10.0**-digits
     if ratio < 1 and float(text) >= 100:
@@ -113,7 +116,7 @@ def exact_percent(ratio: float, digits: int) -> str:
 
 
 def by_reason(rulings: Iterable[str]) -> str:
-    """Join texts such as `an idle topic (by its log)`, naming each reason (in parentheses) once."""
+    """Join texts such as `an idle topic (by its log)`, with each reason in parentheses only once."""
     whats: dict[str, list[str]] = {}
     for ruling in rulings:
         what, _, why = ruling.partition(" (")

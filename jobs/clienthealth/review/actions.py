@@ -39,7 +39,7 @@ class Action:
     overdue_days: int = 0
 
 
-#: Keys of an action in the file → their types.
+#: The keys of an action in the file, with their types.
 KINDS: Mapping[str, type] = {
     field.name: date if str(field.type).startswith("date") else str
     for field in fields(Action)
@@ -49,9 +49,9 @@ REQUIRED = ("title", "owner", "due")
 
 
 def carried_over(file: Path, review_end: date, review_start: date) -> list[Action]:
-    """Return the actions to discuss: overdue first, then open ones by due date, then those done in the period.
+    """Return the actions to discuss: overdue ones first, then open ones by due date, then those done in the period.
 
-    `review_end` decides whether an action is overdue, never the clock. Dropped actions, and actions done before
+    `review_end`, not the clock, decides if an action is overdue. Dropped actions, and actions done before
     `review_start`, are left out. Raises InputError if the file does not have the form above.
     """
     if not file.is_file():

@@ -1,4 +1,4 @@
-"""Estimate how long capacity will last: buffers by the 95th percentile of their peaks, lag by its slope."""
+"""Estimate when capacity runs out: buffers by the 95th percentile of their peaks, lag by its slope."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from clienthealth.review.model import Capacity, Distribution, LagTrend, of_row
 from clienthealth.spark.history import CLIENT_KEY
 
 MINUTES_PER_DAY = 1440
-#: Minimum number of periods for a slope: a slope through fewer points means nothing.
+#: Minimum number of periods for a slope; a slope through fewer points means nothing.
 LEAST_PERIODS = 3
 BUFFER_CLASSES = 10
 TOP = 5
 
 
 def percentile(histogram: Mapping[int, int], share: float) -> int | None:
-    """Return the lowest class that reaches `share` of all counts, lower classes included; None without counts."""
+    """Return the lowest class at which the cumulative count reaches `share` of the total; None without counts."""
     rank, seen = share * sum(histogram.values()), 0
     for value in sorted(histogram):
         seen += histogram[value]
@@ -32,7 +32,7 @@ def percentile(histogram: Mapping[int, int], share: float) -> int | None:
 
 
 def buffers(rows: Iterable[Mapping[str, Any]], periods: int) -> list[Capacity]:
-    """Return buffers per service, first those that will be full soonest; `rows`: service, period, per_mille, count."""
+    """Return buffers per service, those that will be full soonest first. `rows`: service, period, per_mille, count."""
     counted: dict[str, list[dict[int, int]]] = {}
     for row in rows:
         histograms = counted.setdefault(row["service"] or "", [{} for _ in range(periods)])
@@ -51,7 +51,7 @@ def buffers(rows: Iterable[Mapping[str, Any]], periods: int) -> list[Capacity]:
 
 
 def lag_trends(lag: DataFrame, reviewed: int) -> list[LagTrend]:
-    """Return the groups with the fastest growth of lag in the period, per day; only those that grew."""
+    """Return the groups whose lag grew in the period, per day, those with the fastest growth first."""
     slope = (F.col("n") * F.col("sxy") - F.col("sx") * F.col("sy")) / F.nullif(
         F.col("n") * F.col("sxx") - F.col("sx") * F.col("sx"), F.lit(0.0)
     )
@@ -80,7 +80,7 @@ def lag_distribution(lag: DataFrame, reviewed: int) -> Distribution:
 
 
 def _distribution(names: Sequence[str], rows: Iterable[tuple[Mapping[str, Any], int]], reviewed: int) -> Distribution:
-    """Add up the counts of rows, each with its class, in the reviewed period and in the one before."""
+    """Add up counts by class, for the reviewed period and for the one before it."""
     counts = Counter[tuple[int, int]]()
     for row, of_class in rows:
         counts[row["period"], of_class] += row["count"]

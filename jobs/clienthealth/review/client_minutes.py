@@ -1,12 +1,12 @@
-"""Aggregate the tables `minutes` and `quality` of a period in Spark: only small results reach the driver.
+"""Aggregate the tables `minutes` and `quality` of a period in Spark. Only small results reach the driver.
 
-Each function reads only the columns it needs. Ratios are cut to thousandths and lag to whole records before they are
-summed, because sums of integers do not depend on the order in which the partitions arrive.
+Each function reads only the columns that it needs. Ratios are cut to thousandths and lag to whole records before they
+are summed, because sums of integers do not depend on the order in which partitions arrive.
 
 A minute without a row in `quality` is a gap: the monitor was not running.
 
-Minutes are first grouped by all needed strings of a client, then the few remaining rows by its key. The reason: Spark
-sorts its input for a maximum of strings, but aggregates numbers by hash (200 million rows: 350 s or 60 s).
+Minutes are first grouped by all needed strings of a client, then the few remaining rows by its key. Spark sorts its
+input for a maximum of strings, but aggregates numbers by hash (200 million rows: 350 s or 60 s).
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ def _minute_of(period: Period) -> Column:
 
 
 def _index(periods: Sequence[Period]) -> Column:
-    """Return the index of a minute's period. All periods have the same length; the oldest has index 0."""
+    """Return the index of the period that contains a minute.
+
+    All periods have the same length; the oldest has index 0.
+    """
     length = periods[0].minutes
     return F.floor(_minute_of(periods[0]) / length).cast("int")
 
@@ -54,7 +57,7 @@ def _clients_only(minutes: DataFrame) -> DataFrame:
 def statuses(minutes: DataFrame, periods: Sequence[Period], step: int) -> DataFrame:
     """Return client-minutes by `service`, `period` (index), `slot` and `status`: column `count`.
 
-    A slot is `step` minutes of the last period; earlier periods have the one slot -1.
+    A slot is `step` minutes of the last period. Earlier periods have the single slot -1.
     """
     newest = periods[-1]
     rows = _clients_only(within(minutes, periods[0].start, newest.end))
@@ -93,7 +96,7 @@ def buffers(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
 
 
 def clients(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
-    """Return one row per client, period and topic with the fullest queue. Meant to be cached.
+    """Return one row per client, period and topic of the fullest queue. The caller should cache it.
 
     Columns: the client's key, `kind`, `host`, `library`, `version`, `period`, `queue_topic`; minutes `suspected` and
     `confirmed`; the peaks `buffer` and `queue`.
@@ -121,7 +124,8 @@ def lag(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
     """Return lag by group (or consumer), `lag_topic`, `period` and `class` (0: no lag, n: below 10ⁿ records).
 
     The other columns are the highest `records` and `seconds`; `n`, the number of minutes; and sums for a slope, `sx`,
-    `sy`, `sxy`, `sxx` over points (minute of the period, records), in decimals of 38 digits. Meant to be cached.
+    `sy`, `sxy`, `sxx` over points (minute of the period, records), in decimals of 38 digits. The caller should cache
+    the result.
     """
     rows = within(minutes, periods[0].start, periods[-1].end).filter("lag_records is not null")
     x = (_minute_of(periods[0]) % periods[0].minutes).cast("decimal(18,0)")

@@ -16,13 +16,13 @@ from clienthealth.review.period import Period
 from clienthealth.review.render import title, write, write_files
 from clienthealth.review.slo import ServiceSlo, together
 
-#: The parts of a cluster's review that the common JSON contains; the cluster's own file has the others.
+#: The parts of a cluster's review in the common JSON. The cluster's own file has the others.
 FIELDS = ("cluster", "headline", "overall", "themes", "quality")
 
 
 @dataclass(frozen=True)
 class Clusters:
-    """Reviews of several clusters over the same period; the clusters' names differ.
+    """Reviews of several clusters over the same period. The clusters' names differ.
 
     Environments with pages come first. Within an environment the cluster that spent most of its budget comes first.
     """
@@ -31,12 +31,12 @@ class Clusters:
 
     @property
     def period(self) -> Period:
-        """The period, which all reviews share."""
+        """The period of all reviews."""
         return self.reviews[0].period
 
     @property
     def answers(self) -> list[tuple[str, str]]:
-        """The three questions, with the answers of each cluster."""
+        """The three questions, each with the answers of all clusters."""
         return [(f"{review.cluster}: {question}", text) for review in self.reviews for question, text in review.answers]
 
     @cached_property
@@ -75,7 +75,10 @@ def side_by_side(reviews: Sequence[Review]) -> Clusters:
 
 
 def write_all(clusters: Clusters, folder: Path) -> dict[str, list[Path]]:
-    """Write the common page into the folder, and each cluster's review into a folder of its name; folder → files."""
+    """Write the common page into the folder, and each cluster's review into a folder of its name.
+
+    Returns the files by folder.
+    """
     files = {review.cluster: write(review, folder / review.cluster) for review in clusters.reviews}
     each = [as_json(review) for review in clusters.reviews]
     numbers = {

@@ -1,4 +1,4 @@
-"""Words and rows that both the page and the text of a review show: numbers for people, figures, rows, and sentences."""
+"""Words and rows that page and text of a review both show: numbers for people, figures, rows, and sentences."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BADGES = {
     **{"ship": "ok", "freeze": "bad"},
     **{"critical": "bad", "warning": "warn", "suspected": "warn"},
 }
-#: For each ranking of clients its criterion, its heading, and the heading of the number.
+#: For each ranking of clients: its criterion, its heading, and the heading of the number.
 RANKINGS = (
     ("unhealthy", "Unhealthy longest", "Minutes"),
     ("buffer", "Fullest buffers", "Peak"),
@@ -35,7 +35,7 @@ RANKINGS = (
 #: Maximum rows of each list on the page and in the text; the JSON has all of them. `services`: maximum number of
 #: services without an unhealthy minute or a loss.
 SHOWN = {"services": 10, "paged": 20, "also": 20, "capacity": 12, "gaps": 20, "clocks": 10, "bugs": 20}
-#: A buffer that will be full only after this number of periods or more counts as safe.
+#: A buffer is safe if it will be full only after this number of periods or more.
 FAR = 104
 
 
@@ -58,7 +58,7 @@ def number(value: float | None) -> str:
 
 
 def some(count: int) -> str:
-    """Return a count as text, '' for 0, so that the other counts in the column stand out."""
+    """Return a count as text, '' for 0, so that the other counts in the column are easy to see."""
     return number(count) if count else ""
 
 
@@ -68,14 +68,14 @@ def duration(seconds: float | None) -> str:
 
 
 def left(share: float | None) -> str:
-    """Return the remaining share of a budget, or by how much it is overspent."""
+    """Return the remaining share of a budget; if it is overspent, by how much."""
     if share is None:
         return NONE
     return f"{percent(share, 0)} left" if share >= 0 else f"{percent(-share, 0)} over"
 
 
 def minutes(count: float) -> str:
-    """Return a duration given in minutes."""
+    """Return a duration of `count` minutes as text."""
     return duration(count * 60)
 
 
@@ -85,7 +85,7 @@ def moment(at: datetime | None) -> str:
 
 
 def stretch(start: datetime, stop: datetime | None, else_word: str = "still open") -> str:
-    """Return beginning and end of a time as text; the day of the end only if it is another one."""
+    """Return start and end of a time as text. The day of the end appears only if it differs."""
     if stop is None:
         return f"{moment(start)} – {else_word}"
     end = f"{stop:%H:%M}" if stop.date() == start.date() else moment(stop)
@@ -93,7 +93,7 @@ def stretch(start: datetime, stop: datetime | None, else_word: str = "still open
 
 
 def lost(records: Range | None, in_bytes: Range | None = None) -> str:
-    """Return the loss as a range of records; in bytes only if records were not counted."""
+    """Return the loss as a range of records. Bytes are shown only if records were not counted."""
     if in_bytes is not None and records in (None, (0, None)):
         return f"{_range(*in_bytes)} bytes"
     return NONE if records is None else _range(*records)
@@ -106,12 +106,12 @@ def _range(low: int, high: int | None) -> str:
 
 
 def healthy(slo: ServiceSlo) -> str:
-    """Return the healthy share of a service's minutes; below 100 % if records were, or may have been, lost."""
+    """Return the healthy share of a service's minutes. It is below 100 % if records were, or may have been, lost."""
     return f"<{NB}{percent(1.0)}" if slo.well_but_for_losses else percent(slo.minutes.sli)
 
 
 class Figure(NamedTuple):
-    """A number at the top of a review, with the number to compare it with."""
+    """A number at the top of a review, with the number for comparison."""
 
     name: str
     value: str
@@ -119,7 +119,7 @@ class Figure(NamedTuple):
 
 
 class Team(NamedTuple):
-    """A team's services, and how often it was paged. `name` is empty for services without an owner."""
+    """A team's services, and how often it was paged. `name` is empty for services without a team."""
 
     name: str
     services: int
@@ -161,13 +161,13 @@ def count_idle(pages: Sequence[Page]) -> int:
 
 
 def shown_services(review: Review) -> list[ServiceSlo]:
-    """Return the services with an unhealthy minute or a lost record, then some of the others."""
+    """Return the services with an unhealthy minute or a lost record first, then some of the others."""
     groups = grouped(review.services, lambda slo: bool(slo.minutes.unhealthy or not slo.lost.none))
     return groups[True] + groups[False][: SHOWN["services"]]
 
 
 def list_teams(review: Review) -> list[Team]:
-    """Return a row for each team; none if no service has an owner."""
+    """Return a row for each team; nothing if no service has an owner."""
     owned = grouped(review.services, lambda slo: slo.owner.team if slo.owner else "")
     if not any(owned):
         return []
@@ -181,24 +181,24 @@ def list_teams(review: Review) -> list[Team]:
 
 
 def teams_of(review: Review) -> dict[str, str]:
-    """Return the teams by the services that they own."""
+    """Return the owning team of each service."""
     return {slo.service: slo.owner.team for slo in review.services if slo.owner}
 
 
 def list_known_bugs(review: Review) -> list[tuple[str, KnownBugs]]:
-    """Return the versions with known bugs, each with the team that owns the service, or ''."""
+    """Return the versions with known bugs, each with the team that owns the service, '' if there is none."""
     team = teams_of(review)
     return sorted(((team.get(row.service, ""), row) for row in review.fleet.known_bugs), key=lambda item: item[0])
 
 
 def list_paged(review: Review) -> list[tuple[str, list[Page]]]:
-    """Return the pages of each service, most pages first; pages for many services at once have the service ''."""
+    """Return the pages of each service, most pages first. Pages for many services at once have the service ''."""
     by_service = grouped(review.pages or (), lambda page: page.service)
     return sorted(by_service.items(), key=lambda item: (-len(item[1]), item[0]))
 
 
 def describe_pages(review: Review) -> str:
-    """Describe how often somebody was paged, when, and how often without need."""
+    """Describe how often people were paged, when, and how often no action was needed."""
     if review.pages is None:
         return "This environment opens tickets only ([prometheus] ticket_only): nobody was paged."
     if not review.pages:
@@ -240,7 +240,7 @@ def describe_watch(review: Review) -> str:
 
 
 def compared_with(review: Review) -> str:
-    """Name the periods with which this one is compared: earlier ones that were observed."""
+    """Name the periods for comparison: earlier ones that were observed."""
     count, unit = sum(1 for m in review.overall.periods[:-1] if m.observed), review.period.unit
     return f"the {unit} before" if count == 1 else f"the {count or len(review.periods) - 1} {unit}s before"
 
@@ -262,18 +262,18 @@ def list_silent(review: Review) -> list[str]:
 
 
 def list_known_issues(review: Review) -> list[Trouble]:
-    """Return the known issues that the shown rows of `Also seen` refer to, each once."""
+    """Return the known issues in the shown rows of `Also seen`, each once."""
     shown = dict.fromkeys(seen.what for seen in review.also_seen[: SHOWN["also"]])
     return [BY_ID[what] for what in shown if what in BY_ID]
 
 
 def measured(row: ClientRow | TopicRow) -> str:
-    """Return the number by which a client or a topic is ranked, as text."""
+    """Return a client's or topic's ranked number as text."""
     return percent(row.value, 0) if row.what in ("buffer", "queue") else number(row.value)
 
 
 def periods_left(row: Capacity) -> str:
-    """Return after how many periods the buffers of a service are full."""
+    """Return after how many periods a service's buffers will be full."""
     if row.slope is None:
         return NONE
     return "not in sight" if row.periods_left is None or row.periods_left > FAR else f"{row.periods_left:.1f}"
@@ -356,7 +356,7 @@ def _wrong(review: Review) -> str:
 
 
 def _owned(review: Review, services: Sequence[str]) -> list[str]:
-    """Return services, each with the team that owns it."""
+    """Return services, each with its owning team."""
     team = teams_of(review)
     return [f"{name or '(no name)'}{f' ({team[name]})' if name in team else ''}" for name in services]
 
@@ -370,7 +370,7 @@ def _overdue(review: Review) -> list[str]:
 
 
 def _needless(review: Review) -> str:
-    """Name the services whose pages needed no action, most first; '' while they are within the noise budget."""
+    """Name the services whose pages needed no action, most first; '' as long as the noise budget allows them."""
     idle = [page for page in review.pages or () if page.needed_nobody]
     if len(idle) <= review.needless_pages_target and not count_at_night(idle):
         return ""

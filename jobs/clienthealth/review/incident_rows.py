@@ -1,10 +1,10 @@
 """Turn the changes in the table `verdicts` into one row per incident.
 
 An incident is the time from `opened` to `closed` of one mode on one client. Changes after the review's end are ignored,
-so that the review of an old week never changes. Times are epoch seconds: `start` is the onset (`since`, else the first
-change), `found` the wall clock of the monitor's first verdict, `sure` the event time of the confirmation, `found_at`
-the wall clock of the confirmation, `stop` the end (null: still open at the review's end). Time to detect = found -
-start; time to clear = stop - found, 0 if the fault was over before it was judged.
+so the review of an old week never changes. All times are epoch seconds. `start` is the onset (`since`, else the first
+change). `found` is the wall clock of the monitor's first verdict. `sure` is the event time of the confirmation, and
+`found_at` its wall clock. `stop` is the end (null: still open at the review's end). Time to detect = found - start.
+Time to clear = stop - found, 0 if the fault was over before it was judged.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from clienthealth.review.period import Period
 from clienthealth.spark.history import CLIENT_KEY
 
 INCIDENT_KEY = (*CLIENT_KEY, "mode")
-#: The columns that are equal for all incidents of a theme.
+#: Columns that are equal for all incidents of a theme.
 THEME = ("mode", "cause", "topic")
 #: Names of losses in `detail`: ranges of records (if they were counted) and of bytes (if the buffer was read).
-#: `records_expired` counts only records given up in the data that was read, so it is a lower bound.
+#: `records_expired` counts only records that were given up in the data read, so it is a lower bound.
 LOST = tuple((what, n) for what in ("records", "bytes") for n in (0, 1))
-#: Modes with incidents that lost records even if no number of them is known.
+#: Modes whose incidents lose records even if no number of them is known.
 LOSING = tuple(mode.id for mode in modes().values() if mode.loses)
-#: Maximum time (s) between two incidents of the same client and mode for which the second one counts as flapping.
+#: The second of two incidents of the same client and mode counts as flapping if it follows within this time (s).
 FLAP_SECONDS = 1800
 
 
 def incidents(verdicts: DataFrame, until: datetime) -> DataFrame:
-    """Return all incidents known at `until`, one row each. Meant to be cached."""
+    """Return all incidents that are known at `until`, one row each. The caller should cache them."""
     order = Window.partitionBy(*INCIDENT_KEY).orderBy("observed", "ts")
     changes = verdicts.filter(F.col("ts") < F.lit(until)).withColumn(
         "number", F.count_if(F.col("change") == "opened").over(order)
@@ -60,7 +60,8 @@ def incidents(verdicts: DataFrame, until: datetime) -> DataFrame:
         F.when(F.col("stop").isNotNull(), F.greatest(F.col("stop") - F.col("found"), F.lit(0))).alias("clear"),
         _detail("cause").alias("cause"),
         F.coalesce(_detail("culprit"), _detail("topic")).alias("topic"),
-        #: Bounds of the loss, lower (0) and upper (1). Null as the lower bound: not counted; as the upper one: unknown.
+        #: Bounds of the loss: lower (0) and upper (1). A lower bound of null means not counted, an upper bound of null
+        #: unknown.
         *(lost.get((what, n), _detail(f"lost_{what}[{n}]").cast("long")).alias(f"lost_{what}_{n}") for what, n in LOST),
         F.coalesce(F.col("start") - before < FLAP_SECONDS, F.lit(False)).alias("flaps"),
     )
@@ -81,18 +82,18 @@ def _inside(period: Period) -> Column:
 
 
 def touching(all_incidents: DataFrame, period: Period) -> DataFrame:
-    """Return the incidents that touch a period, including withdrawn ones, with the `seconds` of each inside it."""
+    """Return the incidents that touch a period, including withdrawn ones. `seconds`: the part inside the period."""
     return all_incidents.filter(touches(period)).withColumn("seconds", _inside(period))
 
 
 def touches(period: Period) -> Column:
-    """Return a condition: the incident began before the period's end, and is open or ended after the period's begin."""
+    """Return a condition: the incident began before the period's end, and is open or ended after the period's start."""
     began = F.col("start") < _epoch(period.end)
     return began & (F.coalesce("stop", _epoch(period.end)) >= _epoch(period.start))
 
 
 def real(touching: DataFrame) -> DataFrame:
-    """Return the incidents that count: not withdrawn (the client had not gone), and not moved to another client."""
+    """Return the incidents that count: neither withdrawn (the client was not gone) nor moved to another client."""
     return touching.filter("last not in ('withdrawn', 'moved')")
 
 
@@ -120,7 +121,7 @@ def themes(touching: DataFrame) -> DataFrame:
 def losses(touching: DataFrame) -> DataFrame:
     """Return the loss of each `service` that lost, or may have lost, records.
 
-    An incident across the end of a period counts in both periods, because nothing shows when its records were lost.
+    An incident across the end of a period counts in both periods, because no data shows when its records were lost.
     """
     return real(touching).filter("lost_records_0 is not null").groupBy("service").agg(*_sums())
 
@@ -142,7 +143,7 @@ def _sums() -> list[Column]:
 
 
 def longest(touching: DataFrame, most: int) -> DataFrame:
-    """Return the `most` longest incidents of each theme, confirmed ones first, with their `rank`."""
+    """Return the `most` longest incidents of each theme with their `rank`, confirmed ones first."""
     order = Window.partitionBy(*THEME).orderBy(
         F.col("sure").isNull(), F.desc("seconds"), "start", *CLIENT_KEY, "number"
     )
@@ -150,10 +151,10 @@ def longest(touching: DataFrame, most: int) -> DataFrame:
 
 
 def alerts(touching: DataFrame, period: Period) -> DataFrame:
-    """Return alerts by mode and severity: that of a suspicion until it is confirmed, then that of a confirmed failure.
+    """Return alerts by mode and severity: until the confirmation that of a suspicion, then that of a confirmed failure.
 
     The other columns are `count`, the episodes; `clients`, the number of clients; `flaps`, the episodes within half an
-    hour of the one before; `seconds` of firing inside the period; `clear`, the median firing time (s) of the episodes
+    hour of the previous one; `seconds` of firing inside the period; `clear`, the median firing time (s) of the episodes
     that ended.
     """
     incidents_ = real(touching)
@@ -180,7 +181,10 @@ def alerts(touching: DataFrame, period: Period) -> DataFrame:
 
 
 def _severity(status: Literal["confirmed", "suspected"]) -> Column:
-    """Return the alert severity for a row's `mode` in a status; the usual one for a mode unknown to this release."""
+    """Return the alert severity of a row's `mode` in a status.
+
+    A mode that this release does not know has the default.
+    """
     alertings = {mode.id: mode.confirmed if status == "confirmed" else mode.suspected for mode in modes().values()}
     known = F.create_map(*(F.lit(text) for mode, alerting in alertings.items() for text in (mode, alerting.severity)))
     return F.coalesce(known[F.col("mode")], F.lit("critical" if status == "confirmed" else "warning"))
@@ -190,8 +194,8 @@ def pages(touching: DataFrame, period: Period, hold: int) -> DataFrame:
     """Return the pages that began in the period: stretches in which a mode was confirmed on any client of a service.
 
     A failure that begins up to `hold` seconds after the end of a stretch belongs to it. `loses`: true if one of its
-    incidents lost, or may have lost, records. Withdrawn incidents have paged, too. A failure that was over before the
-    monitor saw it has not paged, nor has a mode that only opens tickets.
+    incidents lost, or may have lost, records. Withdrawn incidents are included, because they have paged. Two kinds of
+    failure have not paged: those that were over before the monitor saw them, and those of modes that only open tickets.
     """
     rang = touching.filter("last <> 'moved' and found_at is not null and (stop is null or stop > found_at)")
     rang = rang.filter(_severity("confirmed") == "critical")

@@ -84,7 +84,7 @@ def themes(touching: DataFrame, links: Links) -> list[Theme]:
 
 
 def lost_by_service(touching: DataFrame) -> dict[str, Range]:
-    """Return the records lost (at least, at most) by each service that lost, or may have lost, any."""
+    """Return the records lost (minimum, maximum) for each service that lost, or may have lost, any."""
     rows = incident_rows.losses(touching).collect()
     return {row["service"] or "": (row["lost_records_0"], row["lost_records_1"]) for row in rows}
 
@@ -122,10 +122,10 @@ def cleared(touching: DataFrame, links: Links) -> list[Incident]:
     return [_incident(row.asDict(), links) for row in rows.collect()]
 
 
-#: An alert still fires for this long (s) after its condition ended, so a new failure within it continues the alert
-#: (`keep_firing_for` of the rules).
+#: An alert fires for this long (s) after its condition ended (`keep_firing_for` in the rules). A new failure within it
+#: continues the alert.
 HOLD_SECONDS = 300
-#: If this many services begin to fail within this time, that is one page of the fleet, as in the alert rule.
+#: If this many services begin to fail within this time, that is a single page for the fleet, as in the alert rule.
 FLEET_SERVICES, FLEET_WITHIN = 10, timedelta(minutes=10)
 
 
@@ -138,13 +138,13 @@ def pages(touching: DataFrame, period: Period, settings: Settings) -> list[Page]
 
 
 def opens_tickets_only(settings: Settings) -> bool:
-    """True if pages become tickets here, as in the rules."""
+    """True if the alert rules open tickets instead of pages here."""
     labels = fixed_labels(settings)
     return any(re.fullmatch(quiet, labels.get(name, "")) for name, quiet in settings.prometheus.ticket_only.items())
 
 
 def of_fleet(single: Sequence[Page]) -> list[Page]:
-    """Merge pages of many services that began together into one page, whose service is empty.
+    """Merge pages of many services that began together into one page. Its service is empty.
 
     `single`: oldest first. A failure that begins within `FLEET_WITHIN` of the last one belongs to the same page.
     """
@@ -174,7 +174,7 @@ def of_fleet(single: Sequence[Page]) -> list[Page]:
 
 
 def night_of(epoch_seconds: int, settings: ReviewSettings) -> date | None:
-    """Return the date on which the night around this moment ends; None by day. The hours of a night are UTC."""
+    """Return the date on which the night around this moment ends; None if it is day. The hours of a night are UTC."""
     moment = utc(epoch_seconds)
     begin, end = settings.night_from_hour, settings.night_to_hour
     if begin <= end:

@@ -21,7 +21,7 @@ KINDS = {".html": ("text", "html"), ".md": ("text", "markdown"), ".json": ("appl
 
 
 def check(settings: ReviewSettings) -> None:
-    """Raise SettingsError if these settings cannot send mail; called before any work is done."""
+    """Check that these settings can send mail, before any other work. Raises SettingsError."""
     for key in ("smtp_host", "mail_from", "mail_to"):
         if not getattr(settings, key):
             raise SettingsError(f"[review] {key} is not set: the review cannot be sent by e-mail")

@@ -1,4 +1,4 @@
-"""A review's content as plain values: page, text and JSON are all made from this alone."""
+"""A review's content as plain values. Page, text and JSON are all made from these."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ T = TypeVar("T", bound="DataclassInstance")
 SCHEMA = 1
 #: How the JSON writes a time.
 TIME = "%Y-%m-%dT%H:%M:%SZ"
-#: A page that ended within this time (s), without a loss, needed no action: a person needs that long to log in and read
+#: A page that ended within this time (s), without a loss, needed no action: a person needs as long to log in and read
 #: it.
 BRIEF = 10 * MINUTE
 #: The questions that the three sentences of a headline answer.
@@ -30,7 +30,7 @@ QUESTIONS = ("What happened?", "Whose is it?", "What to do?")
 
 @dataclass(frozen=True)
 class Incident:
-    """One mode on one client, from onset to end. Durations in seconds; `seconds` counts the part in the period."""
+    """One mode on one client, from onset to end. Durations are in seconds. `seconds`: the part inside the period."""
 
     service: str
     instance: str
@@ -87,15 +87,15 @@ class Theme:
 
     @property
     def more(self) -> int:
-        """Number of the theme's incidents that are not listed."""
+        """The number of the theme's incidents that are not listed."""
         return self.incidents - len(self.listed)
 
 
 @dataclass(frozen=True)
 class Page:
-    """A page for a failure mode on clients of a service; if it covers many services, the service is empty.
+    """A page for a failure mode on clients of a service. If it covers many services, the service is empty.
 
-    `stop`: None if it still went on at the end. `night`: for a page at night, the date on which that night ends.
+    `stop`: None if it was still firing at the end. `night`: for a page at night, the date on which that night ends.
     """
 
     service: str
@@ -108,7 +108,7 @@ class Page:
 
     @property
     def needed_nobody(self) -> bool:
-        """True if the page was over before a person could act, and nothing is left to do."""
+        """True if the page ended before a person could act and left nothing to do."""
         return not self.loses and self.stop is not None and self.stop - self.start <= BRIEF
 
 
@@ -126,13 +126,13 @@ class Alert:
 
     @property
     def repeats(self) -> int:
-        """Number of episodes beyond the first one of each client."""
+        """The number of episodes after the first one of each client."""
         return self.count - self.clients
 
 
 @dataclass(frozen=True)
 class ClientRow:
-    """A client in a ranking, with the number that ranks it. `what` names the measurement, `topic` the topic, if any."""
+    """A client in a ranking. `what` names the measurement by which it ranks, `topic` the topic, if any."""
 
     service: str
     instance: str
@@ -155,7 +155,7 @@ class TopicRow:
 
 @dataclass(frozen=True)
 class FleetRow:
-    """A client id of a service, over all processes. `instances`: number of processes that use it."""
+    """A client id of a service in all processes. `instances`: number of processes that use it."""
 
     service: str
     client_id: str
@@ -165,7 +165,7 @@ class FleetRow:
 
 @dataclass(frozen=True)
 class Upgrade:
-    """The versions of a library that a service ran before and runs now."""
+    """The version of a library that a service used before, and its present version."""
 
     service: str
     library: str
@@ -175,7 +175,7 @@ class Upgrade:
 
 @dataclass(frozen=True)
 class KnownBugs:
-    """Clients of a service, of one kind, with a version that is known to cause failure modes or to look like them."""
+    """Clients of a service, of one kind, whose version is known to cause failure modes or to look like them."""
 
     service: str
     library: str
@@ -187,7 +187,7 @@ class KnownBugs:
 
 @dataclass(frozen=True)
 class Fleet:
-    """The new and ended clients; the lists are cut, the counts are not."""
+    """New and ended clients. The lists are cut; the counts are complete."""
 
     new: tuple[FleetRow, ...] = ()
     new_count: int = 0
@@ -199,7 +199,7 @@ class Fleet:
 
 @dataclass(frozen=True)
 class Capacity:
-    """Buffers of a service: 95th percentile of the peaks per period, oldest first; its slope per period.
+    """Buffers of a service: 95th percentile of the peaks per period, oldest first, and its slope per period.
 
     `periods_left`: number of further periods until the percentile reaches a full buffer; None if it does not rise.
     """
@@ -224,7 +224,7 @@ class LagTrend:
 
 @dataclass(frozen=True)
 class ModeChange:
-    """A failure mode in this period and in the one before: incidents and unhealthy client-minutes."""
+    """A failure mode in this period and in the previous one: incidents and unhealthy client-minutes."""
 
     mode: str
     title: str
@@ -241,7 +241,7 @@ class ModeChange:
 
 @dataclass(frozen=True)
 class AlsoSeen:
-    """A known issue of a service outside the modes: lines and clients in this period, lines in the one before."""
+    """A known issue of a service: lines and clients in this period, lines in the previous one."""
 
     what: str
     service: str
@@ -262,7 +262,10 @@ class InputQuality:
 
 @dataclass(frozen=True)
 class WrongClock:
-    """A client with a wrong clock. `skew_seconds`: the greatest deviation (ahead: positive), over `minutes` minutes."""
+    """A client with a wrong clock.
+
+    `skew_seconds`: the greatest deviation (ahead: positive); `minutes`: for how long.
+    """
 
     service: str
     instance: str
@@ -278,9 +281,9 @@ class WrongClock:
 
 @dataclass(frozen=True)
 class Quality:
-    """How far the review can be trusted. `gaps`: minutes without input; `unknown`: client-minutes without a judgement.
+    """How reliable the review is. `gaps`: minutes without input; `unknown`: client-minutes without a judgement.
 
-    `clocks`: clients with a wrong clock, the worst first; their data is judged by its own times.
+    `clocks`: clients with a wrong clock, the worst first. Their data is judged by its own times.
     """
 
     minutes: int
@@ -303,7 +306,7 @@ class Quality:
 
 @dataclass(frozen=True)
 class Distribution:
-    """How often each class of a measurement occurred, in this period and in the one before."""
+    """How often each class of a measurement occurred, in this period and in the previous one."""
 
     classes: tuple[str, ...]
     now: tuple[int, ...]
@@ -314,8 +317,8 @@ class Distribution:
 class Review:
     """The whole content of a review. `cluster`, `environment`: empty if the monitor has no name for them.
 
-    `needless_pages_target`: the noise budget, the number of pages per period that may need no action. `pages`: None if
-    this environment only opens tickets. `night_hours`: first and last hour of the night, UTC.
+    `needless_pages_target`: the noise budget, which is the number of pages per period that may need no action. `pages`:
+    None if this environment only opens tickets. `night_hours`: first and last hour of the night, UTC.
     """
 
     period: Period
@@ -358,7 +361,7 @@ class Review:
 
 
 def of_row(kind: type[T], row: Mapping[str, Any], **values: Any) -> T:
-    """Make a part of a review from a row of a query with columns named as its fields; `values`: other fields.
+    """Make a part of a review from a row of a query, whose columns are named as its fields. `values`: other fields.
 
     A null name becomes an empty one, and epoch seconds become a time. Bounds of a loss are two columns, `_0` and `_1`.
     """

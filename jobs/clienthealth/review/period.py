@@ -31,7 +31,7 @@ class Period:
 
     @property
     def is_week(self) -> bool:
-        """True if it is seven days long; otherwise comparisons speak of periods instead of weeks."""
+        """True if it is seven days long. Otherwise comparisons use the word period instead of week."""
         return self.end - self.start == WEEK
 
     @property
@@ -41,7 +41,9 @@ class Period:
 
     @property
     def label(self) -> str:
-        """A name for the period that can name a folder: 2026-W46 for an ISO week, 2026-11, 2026-Q4, else its bounds."""
+        """A name for the period that is also a folder's name: 2026-W46, 2026-11, 2026-Q4; for other periods their
+        bounds.
+        """
         if self.is_week and self.start.isoweekday() == 1 and self.start.time() == datetime.min.time():
             year, week, _ = self.start.isocalendar()
             return f"{year}-W{week:02d}"
@@ -55,7 +57,7 @@ class Period:
         return f"{self.start:%Y-%m-%dT%H%MZ}_{self.end:%Y-%m-%dT%H%MZ}"
 
     def before(self, count: int) -> Period:
-        """Return the period of the same length that lies `count` lengths earlier."""
+        """Return the period of the same length that is `count` lengths earlier."""
         shift = count * (self.end - self.start)
         return Period(self.start - shift, self.end - shift)
 
@@ -68,9 +70,9 @@ def period(begin: str | None, end: str | None, week: str | None, now: datetime) 
     """Return the period for the options. Raises InputError.
 
     `week`: an ISO week (2026-W46). `begin`, `end`: an ISO week, a month (2026-11), a quarter (2026-Q4), a date (as
-    `end` the last day that counts) or a time (2026-11-16T08:30, UTC unless it names a zone). `begin` alone means all
-    that it names, one week at least, `end` alone the week up to there; without options the last full ISO week before
-    `now`.
+    `end` the last day that counts) or a time (2026-11-16T08:30, UTC unless it names a zone). `begin` alone means the
+    whole of what it names, at least one week. `end` alone means the week before it. Without options it is the last full
+    ISO week before `now`.
     """
     if week is not None:
         if begin is not None or end is not None:
@@ -96,7 +98,7 @@ def _checked(start: datetime, end: datetime) -> Period:
 
 
 def _bounds(text: str, option: str) -> tuple[datetime, datetime]:
-    """Return the first moment of the named time, and the first moment after it; for a time of day these are equal."""
+    """Return the first moment of the named time, and the first moment after it. For a time of day both are equal."""
     try:
         if match := re.fullmatch(r"(\d{4})-?W(\d{2})", text):
             monday = _midnight(date.fromisocalendar(int(match[1]), int(match[2]), 1))
@@ -142,5 +144,5 @@ def period_names(newest: Period, periods: Sequence[Period]) -> list[str]:
 
 
 def utc(epoch_seconds: int) -> datetime:
-    """Return the moment, aware, in UTC. (Spark hands timestamps to Python in the time zone of the process.)"""
+    """Return the moment as an aware datetime in UTC. (Spark hands timestamps to Python in the process's time zone.)"""
     return datetime.fromtimestamp(epoch_seconds, UTC)

@@ -42,13 +42,13 @@ class HeatRow:
 
 
 def _at(period: Period, moment: datetime) -> float:
-    """Return the position of a moment on the axis, in per cent; moments outside the period are at its ends."""
+    """Return the position of a moment on the axis, in per cent. Moments outside the period are at its ends."""
     share = (moment - period.start) / (period.end - period.start)
     return round(100 * min(max(share, 0.0), 1.0), 3)
 
 
 def _steps(period: Period, most: int) -> list[tuple[datetime, str]]:
-    """Return the beginnings of at most `most` readable steps of a period, with their names."""
+    """Return the starts of at most `most` readable steps of a period, with their names."""
     step = period.step(most)
     begins = [period.start + minute * MINUTE for minute in range(0, period.minutes, step)]
     return [(at, f"{at:%a} {at.day}" if step >= DAY // MINUTE else f"{at:%H:%M}") for at in begins]
@@ -74,7 +74,10 @@ def axis(review: Review) -> Markup:
 
 
 def track(review: Review, theme: Theme) -> Markup:
-    """Return the incidents of one cause over the period: a bar each, thinner while the failure was only suspected."""
+    """Return the incidents of one cause over the period: one bar each.
+
+    A bar is thinner while the failure was only suspected.
+    """
     height, middle = 20, 10
     body = [*grid(_ticks(review.period), 0, height, names=False), *_blind(review, 0, height)]
     for incident in theme.listed:
@@ -140,7 +143,7 @@ def burn_down(review: Review) -> Markup:
 
 
 def heat_columns(review: Review) -> list[tuple[datetime, datetime]]:
-    """Return the columns of the heat strip: days of a week, shorter steps of a shorter period."""
+    """Return the columns of the heat strip: the days of a week, or shorter steps of a shorter period."""
     begins = [at for at, _ in _steps(review.period, CELLS)]
     return list(pairwise([*begins, review.period.end]))
 
@@ -179,7 +182,7 @@ def heat(review: Review) -> list[HeatRow]:
 
 
 def distribution(title: str, unit: str, counts: Distribution, before: str) -> Markup:
-    """Return a bar per class, on a logarithmic scale, with a mark at the value of the period before."""
+    """Return a bar per class, on a logarithmic scale. A mark shows the value of the previous period."""
     row, top = 22, 2
     most = max((*counts.now, *counts.before, 1))
     all_now = sum(counts.now)
@@ -207,7 +210,10 @@ def _length(count: int, most: int) -> float:
 
 
 def spark(slo: ServiceSlo, names: Sequence[str]) -> Markup:
-    """Return the trend of a service's SLI: a bar per period, scaled by the error budget; hollow without data."""
+    """Return the trend of a service's SLI: a bar per period, scaled by the error budget.
+
+    A bar without data is hollow.
+    """
     body = []
     for n, totals in enumerate(slo.periods):
         spent = Budget(totals, slo.target).spent

@@ -1,7 +1,7 @@
 """Rank clients and topics, the worst first, and list new and ended clients, from the cached rows per client.
 
-Each function is one query, however many lists it fills: on a small fleet most of the time of a review goes into
-planning and compiling queries.
+Each function is one query, however many lists it fills. On a small fleet, planning and compiling queries takes most of
+the time of a review.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from clienthealth.spark.history import CLIENT_KEY
 
 TOP = 5
 LISTED = 20
-#: Maximum number of versions, because clients could state any number of them.
+#: Maximum number of versions, because clients can report any number of them.
 VERSIONS = 5_000
 
 #: The criteria of the rankings.
@@ -29,7 +29,7 @@ RANKINGS = ("unhealthy", "buffer", "queue", "lag")
 
 
 def clients_per_service(per_client: DataFrame, reviewed: int) -> dict[str, int]:
-    """Return the number of clients of each service; equal client ids in different processes count separately."""
+    """Return the number of clients of each service. Equal client ids in different processes count separately."""
     rows = (
         per_client.filter(F.col("period") == reviewed)
         .groupBy("service")
@@ -64,7 +64,7 @@ def listed_clients(per_client: DataFrame, lag: DataFrame, reviewed: int) -> Mapp
 
 
 def _entry(what: str, topic: str | None = None, seconds: str | None = None) -> Column:
-    """Return an entry of a ranking, from the columns of a client. `what`: the criterion, and its column."""
+    """Return an entry of a ranking, made from the columns of a client. `what`: the criterion, and its column."""
     return F.struct(
         F.lit(what).alias("what"),
         F.col(what).cast("double").alias("value"),
@@ -87,7 +87,7 @@ def _first(rows: DataFrame, kind: str, highest: str, most: int, *ties: str) -> l
 def top_topics(
     per_client: DataFrame, lag: DataFrame, incidents: DataFrame, reviewed: int
 ) -> Mapping[str, Sequence[TopicRow]]:
-    """Return the worst topics by minutes of incidents that name them as culprit, by queue peak and by lag."""
+    """Return the worst topics: by minutes of incidents that name them as culprit, by queue peak and by lag."""
     in_reviewed = F.col("period") == reviewed
     sources = (
         incidents.select(*CLIENT_KEY, F.lit("unhealthy").alias("what"), "topic", F.col("seconds").alias("value")),
@@ -111,7 +111,7 @@ def top_topics(
 def fleet(per_client: DataFrame, reviewed: int) -> Fleet:
     """Return clients by service and client id, and upgrades.
 
-    A restart with another process id makes no new client.
+    A restart with another process id does not make a new client.
     """
     in_reviewed, before = F.col("period") == reviewed, F.col("period") == reviewed - 1
     named = (

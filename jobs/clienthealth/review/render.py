@@ -1,4 +1,4 @@
-"""Render a review as page, text and JSON, which show the same numbers; page and text come from a template each."""
+"""Render a review as page, text and JSON, which show the same numbers. Page and text have one template each."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ _MARKDOWN = re.compile(r"([\\`*_\[\]<>|#])")
 
 
 def write(review: Review, folder: Path) -> list[Path]:
-    """Write review.html, review.md, review.json and review-details.html; they contain neither time nor place."""
+    """Write review.html, review.md, review.json and review-details.html.
+
+    The same review always gives the same bytes.
+    """
     files = write_files(folder, "review", shown(review), as_json(review))
     (folder / DETAILS).write_text(details(review), encoding="utf-8")
     return [*files, folder / DETAILS]
@@ -62,7 +65,10 @@ def shown(review: Review) -> dict[str, Any]:
 
 
 def details(review: Review) -> str:
-    """Return the page with everything that the first page (what happened, whose it is, what to do) leaves out."""
+    """Return the page with everything that the first page leaves out.
+
+    The first page has only what happened, who owns it, and what to do.
+    """
     return page("review", {**shown(review), "details": True})
 
 
@@ -89,7 +95,7 @@ def _pages() -> Environment:
 @cache
 def _texts() -> Environment:
     def escaped(value: object) -> Markup:
-        """Return a value on one line, with Markdown's signs escaped; the output of macros stays."""
+        """Return a value on one line, with Markdown's signs escaped. The output of macros stays as it is."""
         if isinstance(value, Markup):
             return value
         return Markup(_MARKDOWN.sub(r"\\\1", re.sub(r"[\r\n\t]+", " ", str(value))))

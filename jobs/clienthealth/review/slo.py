@@ -15,11 +15,11 @@ State = Literal["within budget", "nearly spent", "overspent", "no data"]
 LossState = Literal["met", "missed", "not known", "no data"]
 Decision = Literal["ship", "freeze", "no data"]
 
-#: Share from which a budget is shown as nearly spent.
+#: A budget is shown as nearly spent from this share on.
 NEARLY = 0.75
 #: Number of periods (weeks) in the trend, and in the budget of the policy; the reviewed period is the last one.
 PERIODS = 4
-#: Lower and upper bound; None: the upper bound is unknown.
+#: Minimum and maximum. A maximum of None is unknown.
 Range = tuple[int, int | None]
 
 
@@ -41,7 +41,7 @@ class Loss:
 
     @property
     def met(self) -> bool:
-        """False if the objective is missed, or may be."""
+        """False if the objective is, or may be, missed."""
         return self.state in ("met", "no data")
 
     def as_json(self) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def of_service(records: Range, target: int, observed: bool) -> Loss:
 
 
 def of_all(services: Iterable[Loss]) -> Loss:
-    """Return the loss of all services together, with the state of the worst one, because all have one target."""
+    """Return the loss of all services together, with the state of the worst one, because all have the same target."""
     losses = list(services)
     states = {loss.state for loss in losses}
     order: tuple[LossState, ...] = ("missed", "not known", "met")
@@ -67,7 +67,7 @@ def of_all(services: Iterable[Loss]) -> Loss:
 
 
 def add(ranges: Iterable[Range]) -> Range:
-    """Return the sum of ranges; its upper bound is unknown if that of any range is."""
+    """Return the sum of ranges. Its maximum is unknown if the maximum of any range is."""
     every = list(ranges)
     known = [high for _, high in every if high is not None]
     return sum(low for low, _ in every), sum(known) if len(known) == len(every) else None
@@ -126,7 +126,7 @@ class Budget:
 
     @property
     def spent(self) -> float | None:
-        """The spent share of the budget, 1 = all of it; None if nothing was observed."""
+        """The spent share of the budget, 1 for all of it; None if nothing was observed."""
         return self.minutes.unhealthy / self.size if self.size else None
 
     @property
@@ -142,7 +142,7 @@ class Budget:
         return "overspent" if self.spent > 1 else "nearly spent" if self.spent >= NEARLY else "within budget"
 
     def as_json(self) -> dict[str, Any]:
-        """All numbers, for the JSON."""
+        """All numbers for the JSON."""
         return {"size": self.size, "spent_ratio": self.spent, "left": self.left}
 
 
@@ -230,11 +230,11 @@ def objectives(
     lost_target: int,
     owners: Owners = NOBODY,
 ) -> tuple[ServiceSlo, list[ServiceSlo]]:
-    """Return the objective of all services together, and that of each service, worst first.
+    """Return the objective of all services together, and that of each service, the worst first.
 
-    `rows`: service, period, slot, status, count. `target`: the target of all services together, and of each service
-    without a target of its owner. `lost`: records lost in the last period, by service; `lost_target`: the loss that
-    each service may have.
+    `rows`: service, period, slot, status, count. `target`: for all services together, and for each service whose owner
+    has set no target. `lost`: records lost in the last period, by service; `lost_target`: the loss that each service
+    may have.
     """
     periods: dict[str, list[Minutes]] = defaultdict(lambda: [Minutes()] * PERIODS)
     slots: dict[str, dict[int, Minutes]] = defaultdict(lambda: defaultdict(Minutes))

@@ -1,7 +1,7 @@
 """Write a finished batch to the topics and the history. Writes are idempotent, because a crash may repeat a batch.
 
-Records on topics have keys, so a repeated one replaces the first. The history is searched for a batch that may be
-repeated before rows are added.
+Records on topics have keys, so a repeated record replaces the first. Before rows are added to the history, it is
+searched for a batch that may be repeated.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ from clienthealth.spark.topics import write
 if TYPE_CHECKING:
     from clienthealth.spark.self_monitoring import SelfMetrics
 
-#: Pause (s) between batches without input, which only let time pass; short enough to report stale clients in time.
+#: Pause (s) between batches without input. They let time pass, and come often enough to report stale clients in time.
 IDLE_SECONDS = 15.0
-#: Up to this number of rows, one task writes them into one file of a table.
+#: At most this number of rows is written by one task into one file of a table.
 SMALL = 10_000
 _HEADERS = "array<struct<key:string,value:binary>>"
 
@@ -58,9 +58,10 @@ class Batch:
     """Write the results of each batch of the query.
 
     `opened`, `restored`: see `spark/restored.py`. `pending`: the planned but uncommitted batch that Spark repeats at
-    the start, if there is one. `before` is called before a batch is read. After a batch of few records the next one
-    waits until `trigger_seconds` have passed, or until `stop` is set. After an empty batch it waits IDLE_SECONDS,
-    unless `waiting` reports unread records.
+    the start, if there is one. `before`: called before a batch is read.
+
+    After a batch of few records the next one waits until `trigger_seconds` have passed, or until `stop` is set. After
+    an empty batch it waits IDLE_SECONDS, unless `waiting` reports unread records.
     """
 
     settings: Settings
@@ -81,8 +82,8 @@ class Batch:
         self.guard.reads(batch_id)
         records = self._work(batch, batch_id)
         pause = self.settings.monitor.trigger_seconds - (time.monotonic() - begun)
-        # Each batch costs half a second of CPU, even a small one. So after a small batch the monitor waits for more
-        # records; it reads a backlog without pauses.
+        # Even a small batch costs half a second of CPU. So after a small batch the monitor waits for more records. It
+        # reads a backlog without pauses.
         self.metrics.pause = 0.0
         if not self.guard.limit and pause > 0 and records < self.settings.monitor.max_offsets_per_trigger // 2:
             self.metrics.pause = pause
@@ -92,7 +93,7 @@ class Batch:
             self.metrics.pause = time.monotonic() - begun
 
     def _work(self, batch: DataFrame, batch_id: int) -> int:
-        """Write the results; return how many records were read."""
+        """Write the results. Return how many records were read."""
         rows = kept = batch.persist()
         try:
             spark = batch.sparkSession
@@ -102,7 +103,7 @@ class Batch:
             summaries = [summary_of(value) for value in by_kind[SUMMARY]]
             counts = [count for value in by_kind[COUNT] for count in counts_of(value)]
             quality = [row for value in by_kind[QUALITY] for row in quality_of(value)]
-            # At this point all results are computed, and none is written.
+            # Here all results are computed and none is written yet.
             if not self.guard.owns():
                 raise StateError(ANOTHER.format(checkpoint=self.settings.monitor.checkpoint))
             skipped = self.guard.writes(batch_id)

@@ -15,12 +15,12 @@ from clienthealth.model.errors import StateError
 from clienthealth.settings import MonitorSettings
 from clienthealth.spark.files import Files
 
-#: Next offsets of one source: by topic, then by partition (a decimal number as text, as in JSON).
+#: Next offsets of one source, by topic and partition. The partition is a number as text, as in JSON.
 Offsets = dict[str, dict[str, int]]
 Part = tuple[int, str, int]
 #: Spark's options that are stored with each batch; Spark compares them with the options of a new start.
 PARTITIONS = "spark.sql.shuffle.partitions"
-#: File name of the note on the state's form; number of the query's sources; position of the tick source among these.
+#: File name of the note on the state's form; number of the query's sources; position of the tick source among them.
 FORM, SOURCES, TICKS = "form", 3, 2
 
 
@@ -46,7 +46,7 @@ class Checkpoint(Files):
     def claim(self, form: int) -> None:
         """Note the form in which the state is written from now on.
 
-        Raises StateError, before any change, if a later release wrote the checkpoint, or a release with fewer sources.
+        Raises StateError, before any change, if a later release or a release with fewer sources wrote the checkpoint.
         """
         noted, newest = self.read(FORM), self.newest
         sources = SOURCES if newest is None else len(self._offsets(newest)[1])
@@ -112,27 +112,27 @@ class Checkpoint(Files):
         return None if newest is None else int(json.loads(self._offsets(newest)[0][1])["conf"][PARTITIONS])
 
     def end_at(self, pending: Pending, end: Mapping[Part, int]) -> None:
-        """Give the pending batch a new end; parts without a new end read nothing.
+        """Give the pending batch a new end. Parts without a new end read nothing.
 
-        No result of the batch may be written yet.
+        No result of the batch may have been written.
         """
         head, ends = self._offsets(pending.batch)
         now: list[Offsets] = [{} for _ in ends]
         for (at, topic, partition), offset in {**pending.begin, **end}.items():
             now[at].setdefault(topic, {})[str(partition)] = offset
         self._write_offsets(pending.batch, head, now)
-        # Delete states that the longer batch wrote; Spark would use one as a snapshot for the shortened batch.
+        # Delete states that the longer batch wrote, because Spark would use one as a snapshot for the shortened batch.
         written = self._files.globStatus(self._path(f"{self._root}/state/*/*/{pending.batch + 1}.*"))
         for status in written or ():
             self._files.delete(status.getPath(), False)
 
     def begin_at(self, batch: int, part: Part, offset: int) -> None:
-        """Change the offset at which a batch begins in one part: it is stored as the end of the batch before."""
+        """Change the offset at which a batch begins in one part. It is stored as the end of the previous batch."""
         at, topic, partition = part
         if not batch:
             initial = self._initial(at)
             initial[topic][str(partition)] = offset
-            # Spark ignores the first byte of this file, which is 0 in the files that it writes itself.
+            # Spark ignores the first byte of this file. In files that Spark writes it is 0.
             self.write(f"sources/{at}/0", f"\0v1\n{json.dumps(initial)}")
             return
         head, ends = self._offsets(batch - 1)
@@ -198,10 +198,10 @@ def numbers_of(checkpoint: Checkpoint, settings: MonitorSettings) -> Sequence[in
 
 
 def numbers(buckets: int, partitions: int) -> tuple[int, ...]:
-    """Return a number for each bucket, so that no partition has two buckets more than another.
+    """Return a number for each bucket, so that the partitions' numbers of buckets differ by at most one.
 
     Spark assigns a group to a partition by a hash of the group's number. With the numbers 0, 1, 2, … two partitions
-    would get 12 and 20 of 32 buckets, and eight partitions 1 to 6 each: most cores would wait for one.
+    would get 12 and 20 of 32 buckets, and eight partitions 1 to 6 each. Then most cores would wait for one.
     """
     left = [len(range(partition, buckets, partitions)) for partition in range(partitions)]
     chosen: list[int] = []

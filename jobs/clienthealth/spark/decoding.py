@@ -22,22 +22,22 @@ if TYPE_CHECKING:
 
 DECODED = "bucket int, data binary"
 
-#: Columns of a raw record in a worker. Headers are JSON: an array of structs would cost 15 µs per record, even if
-#: empty. `size` is set only for records that are too large to decode; their value is null.
+#: Columns of a raw record in a worker. Headers are JSON, because an array of structs would cost 15 µs per record, even
+#: if empty. `size` is set only for records that are too large to decode; their value is null.
 RAW = ("value", "size", "key", "headers", "topic", "partition", "offset", "ts_ms")
 
-#: Two buckets without processes: one for counts of the input, one for rejects, which the step passes on to the sink.
+#: Two buckets without processes: one for counts of the input, one for rejects. The step passes both on to the sink.
 COUNTS = -1
 REJECTS = -2
 
-#: A chunk is passed on when it has this many records, samples or events, which bounds a worker's memory.
+#: A chunk is passed on when it has this number of records, samples or events. This bounds a worker's memory.
 RECORDS_PER_CHUNK = 50_000
 MINUTE_MS = 60_000
 
-#: Minimum number of lines of a batch to search for bursts; number of similar lines of a burst that are read.
+#: Bursts are searched in batches with at least this number of lines; number of similar lines of a burst that are read.
 BURST, READ = 500, 50
 _DIGITS = "[0-9]+"
-#: Times in log lines (ISO 8601, its variants, epoch ms and longer), and a shipper's offset in its file.
+#: Times in log lines (ISO 8601, its variants, epoch ms and longer), and an offset in the file as shippers add it.
 _TIMES = (
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?|\b[0-9]{13,}\b|\"offset\": ?[0-9]+"
     r"|\b[0-9]{2}:[0-9]{2}:[0-9]{2}[.,][0-9]+"
@@ -49,7 +49,7 @@ ArrowFunction = Callable[["Iterable[pa.RecordBatch]"], "Iterator[pa.RecordBatch]
 
 
 class Reject(msgspec.Struct, array_like=True, gc=False):
-    """A record that cannot be used: the record as it arrived, and the reason. `headers` as in RAW."""
+    """A record that cannot be used, and the reason. The record is as it arrived; `headers` as in RAW."""
 
     reason: str
     topic: str
@@ -65,7 +65,7 @@ class Count(msgspec.Struct, array_like=True):
 
     `reason`: why they were rejected, None for good ones. `late`: how many arrived more than `[monitor]
     watermark_seconds` after their own time. `newest_ms`: their newest time. Consumer groups have `groups_newest_ms`
-    instead, because brokers report groups whether or not any client reports.
+    instead, because brokers report groups even if no client reports.
     """
 
     minute_ms: int
@@ -255,7 +255,7 @@ class _Task:
         good = np.ones(len(arrived), bool)
         good[[at for at, _ in reasons]] = False
         accepted = [(np.flatnonzero(good & (minutes == minute)), None) for minute in np.unique(minutes[good])]
-        # Rejected records count with their time, if they have a usable one.
+        # Rejected records are counted with their time, if it is usable.
         for rows, reason in (*((np.array([at]), reason) for at, reason in reasons), *accepted):
             key = int(minutes[rows[0]]), records.topic, reason
             count, of_groups = self.counts.setdefault(key, Count(*key)), records.of_groups[rows]
@@ -316,12 +316,18 @@ class _Records:
         return Reject(error, *where, self.key(at), None if value is None else bytes(value), self.headers[at])
 
     def lines_to_decode(self, pattern: str) -> list[tuple[int, np.ndarray]]:
-        """Return the log records to decode, each with the positions of all records of the burst that it represents."""
+        """Return the log records to decode.
+
+        With each come the positions of all records of the burst for which it stands.
+        """
         worth = np.flatnonzero(self.worth_decoding(pattern))
         return to_read(self._batch.column("value"), self._batch.column("key"), worth)
 
     def worth_decoding(self, pattern: str) -> np.ndarray:
-        """Return the log records that contain a literal, or that are not valid text and must be rejected."""
+        """Return the log records that contain a literal.
+
+        Records that are not valid text are included, to be rejected.
+        """
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -343,11 +349,11 @@ class _Records:
 
 
 def to_read(values: Any, keys: Any, worth: np.ndarray) -> list[tuple[int, np.ndarray]]:
-    """Choose the log records to decode, each with the positions of all similar ones that it represents (and its own).
+    """Choose the log records to decode, each with the positions of all similar ones for which it stands (and its own).
 
     Lines of one process that differ only in digits are similar. The Kafka key names the process as
     `service|instance|…`. Lines without a key must be equal except for times, because digits distinguish hosts. So the
-    work that one process can cause is bounded, and yet all its lines are counted. Lines of thread dumps are all
+    work that one process can cause is bounded, and all its lines are still counted. Lines of thread dumps are all
     decoded, because they make sense only together. `values`, `keys`: binary columns; `worth`: positions of the records
     to choose from.
     """
@@ -367,7 +373,7 @@ def to_read(values: Any, keys: Any, worth: np.ndarray) -> list[tuple[int, np.nda
 
 
 def _alike(values: Any, keys: Any, worth: np.ndarray) -> np.ndarray:
-    """Return a number for each of these lines; similar lines have the same number."""
+    """Return a number for each line. Similar lines have the same number."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -384,7 +390,7 @@ def _alike(values: Any, keys: Any, worth: np.ndarray) -> np.ndarray:
         pc.replace_substring_regex(texts, _DIGITS, ""),
         texts if pc.all(named).as_py() else pc.replace_substring_regex(texts, _TIMES, ""),
     )
-    # Number the lines of thread dumps individually, so that all of them are decoded.
+    # Give each line of a thread dump its own number, so that all of them are decoded.
     own = pa.array(np.arange(len(worth)).astype(str))
     shape = pc.if_else(pc.match_substring_regex(texts, _OF_DUMPS), own, shape)
     whole = pc.binary_join_element_wise(subject, shape, "\0")

@@ -1,4 +1,4 @@
-"""Explain why the query failed. If people can fix the reason, the message states what to do."""
+"""Explain why the query failed. If people can mend the cause, the message says what to do."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from clienthealth.model.errors import DependencyError, HealthError, ServiceError
 from clienthealth.model.tables import table
 from clienthealth.settings import Settings
 
-#: Maximum length (characters) of an unexplained error in our message; Spark logs the whole error.
+#: Maximum length (characters) of an unexplained error in our message. Spark logs the whole error.
 MOST = 2000
-#: Messages on failures of a checkpoint.
+#: Error messages about the checkpoint.
 ANOTHER = (
     "another monitor works on the checkpoint in {checkpoint}, which has one writer: stop one of the two, or give each "
     "a [monitor] checkpoint and history of its own"
@@ -24,7 +24,7 @@ _MODULE = r"ModuleNotFoundError: No module named '([\w.]+)'"
 
 
 def explained(message: str, settings: Settings) -> HealthError:
-    """Return the error to raise for Java's message; its exit code is 2 if a restart cannot help."""
+    """Return the error to raise for Java's message. Its exit code is 2 if a restart cannot help."""
     state_error = re.search(r"StateError: ([^\n]+)", message)
     if state_error:
         return StateError(state_error[1])

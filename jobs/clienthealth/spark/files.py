@@ -42,7 +42,7 @@ class Files:
             stream.close()
 
     def write(self, name: str, text: str) -> None:
-        """Write a file, completely or not at all."""
+        """Write a file, either completely or not at all."""
         path = self._path(f"{self._root}/{name}")
         self._manager.mkdirs(path.getParent())
         stream = self._manager.createAtomic(path, True)
@@ -59,9 +59,9 @@ class Files:
 
 
 def fetched(spark: SparkSession, location: str, scratch: Path, *names: str) -> Path:
-    """Return the local folder `location`. If it is a URL, copy the named files to `scratch` and return that.
+    """Return the local folder `location`. If it is a URL, copy the named files to `scratch` and return that folder.
 
-    A file that is missing at the URL is taken from the folder above it; one that is missing there too is left out.
+    A file that is missing at the URL is copied from the folder above it. A file that is missing there too is left out.
     """
     if not is_url(location):
         return Path(location)
@@ -74,7 +74,7 @@ def fetched(spark: SparkSession, location: str, scratch: Path, *names: str) -> P
 
 
 def put(spark: SparkSession, files: Sequence[Path], location: str) -> None:
-    """Copy files to `location` if that is a URL; do nothing for a local folder."""
+    """Copy files to `location` if it is a URL. For a local folder do nothing."""
     if is_url(location):
         folder = Files(spark, location)
         for file in files:
@@ -82,7 +82,7 @@ def put(spark: SparkSession, files: Sequence[Path], location: str) -> None:
 
 
 def probe(spark: SparkSession, location: str) -> str | None:
-    """Return the reason if nothing can be written to `location`, else None.
+    """Return why nothing can be written to `location`; None if it can.
 
     A test file is written, read and deleted.
     """

@@ -6,7 +6,7 @@ monitor's own input: a minute without a row in it was not watched.
 Each commit to a table names the streaming query and its batch. Only the first batch after a start can already be in a
 table. So before that batch the newest commits are searched, and existing rows are not added again. (Delta can skip
 repetitions itself, but it reads a table's whole log for that at every append.) If a checkpoint is older than the
-history, batches with other numbers bring the same rows again: these are compared row by row (`ReplayGuard`). The
+history, batches with other numbers bring the same rows again. Then rows are compared one by one (`ReplayGuard`). The
 version of the schema is a property of each table and a column of each row.
 """
 
@@ -51,15 +51,15 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 VERSION_PROPERTY = "kafka-client-health.schema-version"
-#: Properties of our tables. Delta keeps its log for 30 days by default, but each commit lists the log's folder, which
+#: Properties of our tables. Delta keeps its log for 30 days by default. But each commit lists the log's folder, which
 #: grows by four files per commit. Unused files may not be kept longer than the log. Delta keeps minimum and maximum
-#: only of the first four columns, which have the times; the default of 32 makes each append generate code.
+#: only of the first four columns, which have the times; with the default of 32, each append generates code.
 KEPT = dict.fromkeys(("delta.logRetentionDuration", "delta.deletedFileRetentionDuration"), "interval 1 days")
 KEPT["delta.dataSkippingNumIndexedCols"] = "4"
 
 
 def _schema(columns: Mapping[str, Any]) -> StructType:
-    """Return the schema of a table. `columns`: name → type, or the columns of the rows in an array."""
+    """Return the schema of a table. `columns`: types by name, or the columns of the rows in an array."""
     schema = StructType()
     for name, kind in columns.items():
         schema.add(name, kind if isinstance(kind, str) else ArrayType(_schema(kind)))
@@ -94,19 +94,19 @@ class Origin:
 
 @dataclass(frozen=True)
 class ReplayGuard:
-    """Rows that arrive a second time, because the checkpoint is older than the history.
+    """Rows that may arrive a second time, because the checkpoint is older than the history.
 
-    Their event times are at most `until_ms`. Commits up to `written_ms` are from other batches than those of this
-    checkpoint, even if they name the same numbers.
+    Their event times are at most `until_ms`. Commits up to `written_ms` come from other batches than those of this
+    checkpoint, even if they have the same numbers.
     """
 
     until_ms: int
     written_ms: int
 
 
-#: Maximum difference (ms) between the clocks of two machines that wrote the same table at different times.
+#: Maximum difference (ms) between the clocks of two machines that wrote the same table one after the other.
 CLOCKS_MS = 600_000
-#: How many of the newest commits are searched first.
+#: Number of newest commits that are searched first.
 COMMITS = 20
 
 
@@ -138,7 +138,7 @@ def _is_there(spark: SparkSession, root: str, table: str) -> bool:
 
 def _checked(spark: SparkSession, where: str) -> dict[str, str]:
     """Return the properties of one of our tables. Raises InputError if it has another schema version."""
-    # DESCRIBE DETAIL returns the properties too, but it counts all files of the table, which takes seconds at each
+    # DESCRIBE DETAIL returns the properties, too. But it counts all files of the table, which takes seconds at each
     # start.
     properties = {row["key"]: row["value"] for row in spark.sql(f"SHOW TBLPROPERTIES delta.`{where}`").collect()}
     version = properties.get(VERSION_PROPERTY, "none")
@@ -158,9 +158,9 @@ def _make(spark: SparkSession, where: str, schema: StructType) -> None:
 
 
 def _as_made(spark: SparkSession, root: str, table: str) -> bool:
-    """True if nothing was ever written to the table. Reads the files of its log, because a query takes seconds."""
+    """True if nothing was ever written to the table. The files of its log show this; a query would take seconds."""
     log = Files(spark, f"{inside(root, table)}/_delta_log")
-    # If the log lost its oldest files, the table was written.
+    # If the oldest files of the log are gone, the table was written.
     return log.exists(f"{0:020}.json") and not log.exists(f"{1:020}.json")
 
 
@@ -170,9 +170,9 @@ def there(spark: SparkSession, root: str) -> bool:
 
 
 def probe(spark: SparkSession, root: str) -> str | None:
-    """Return the reason if no history can be kept in `root`, else None.
+    """Return why no history can be kept in `root`; None if it can.
 
-    A test table is made and deleted; existing tables are read.
+    A test table is made and deleted. Existing tables are read.
     """
     name = f".kafka-health-{uuid4()}"
     try:
@@ -205,7 +205,7 @@ def read(spark: SparkSession, root: str, table: str) -> DataFrame:
 
 
 def begins(spark: SparkSession, root: str) -> datetime | None:
-    """Return the first minute with any input; None if there was none yet. Raises InputError."""
+    """Return the first minute with any input; None if there was no input yet. Raises InputError."""
     first = _outermost(spark, root, "quality", F.min)
     return None if first is None else _utc(first)
 
@@ -226,7 +226,7 @@ def _outermost(spark: SparkSession, root: str, table: str, which: Callable[[Colu
 
 
 def commits(spark: SparkSession, root: str, table: str) -> list[tuple[int, Origin]]:
-    """Return the newest commits that batches made, the newest first, each with its time (epoch ms)."""
+    """Return the newest commits by batches, the newest first, each with its time (epoch ms)."""
     if _as_made(spark, root, table):
         return []
     rows = DeltaTable.forPath(spark, inside(root, table)).history(COMMITS).filter(r"userMetadata rlike '^\\S+ \\d+$'")
@@ -238,7 +238,7 @@ def commits(spark: SparkSession, root: str, table: str) -> list[tuple[int, Origi
 def append(rows: DataFrame, root: str, table: str, origin: Origin, again: ReplayGuard | None = None) -> None:
     """Append rows to a table, once per batch. Columns are matched by name and cast to the table's types.
 
-    `again`: if given, rows that the table already contains are left out.
+    `again`: if given, rows that are already in the table are left out.
     """
     where = inside(root, table)
     if origin.planned_ms is not None:
@@ -262,8 +262,8 @@ def append(rows: DataFrame, root: str, table: str, origin: Origin, again: Replay
     rows.selectExpr(*columns).write.format("delta").mode("append").option("userMetadata", str(origin)).save(where)
 
 
-#: For each table: the columns by which a repeated row is recognised, and the maximum difference (s) of the two event
-#: times. The time of an incident's change depends slightly on how its samples are split into batches.
+#: For each table: the columns that identify a repeated row, and the maximum difference (s) of the two event times. The
+#: time of an incident's change depends slightly on how its samples are split into batches.
 _SAME: Mapping[str, tuple[tuple[str, ...], int]] = {
     "minutes": ((*CLIENT_KEY, "kind"), 0),
     "verdicts": ((*CLIENT_KEY, "mode", "change", "status"), 120),
@@ -271,7 +271,7 @@ _SAME: Mapping[str, tuple[tuple[str, ...], int]] = {
 
 
 def _taken_in(spark: SparkSession, where: str, origin: Origin, after_ms: int) -> bool:
-    """True if the table has a commit of this batch made after `after_ms`."""
+    """True if the table has a commit of this batch that was made after `after_ms`."""
     limit = COMMITS
     while True:
         newest = DeltaTable.forPath(spark, where).history(limit)
@@ -289,7 +289,7 @@ def _rows(name: str, written: DataFrame) -> DataFrame:
     columns = {f.name: f"row.`{f.name}`" for f in TABLES[name]}
     columns |= {f.name: f"timestamp_millis(row.{f.name})" for f in TABLES[name] if f.dataType == TimestampType()}
     columns |= {"schema_version": str(SCHEMA_VERSION), "day": f"to_date({columns[TIMES[name]]})"}
-    # Expressions are texts, because Py4J asks the JVM several times for each part of a `Column`.
+    # Expressions are texts, because for a `Column` Py4J asks the JVM several times per part.
     parsed = written.selectExpr(f"from_json(CAST(value AS STRING), '{', '.join(kinds)}') AS row")
     return parsed.selectExpr(*(f"{column} AS `{column_name}`" for column_name, column in columns.items()))
 
@@ -297,8 +297,8 @@ def _rows(name: str, written: DataFrame) -> DataFrame:
 #: Return rows for the tables MINUTES and VERDICTS.
 minutes, verdicts = partial(_rows, "minutes"), partial(_rows, "verdicts")
 
-#: Differences between the step's output and the table: times are in ms, and lag may have a fraction, which Spark must
-#: not read as an integer.
+#: Differences between the step's output and the table: times are in ms; lag may have a fraction, which Spark must not
+#: read as an integer.
 _WRITTEN = {**dict.fromkeys(("ts", "observed", "since", "minute"), LongType()), "lag_records": DoubleType()}
 
 
@@ -317,7 +317,7 @@ def append_quality(
 
 
 def open_incidents(spark: SparkSession, root: str) -> list[OpenIncident]:
-    """Return the incidents that the history shows as open, for a monitor that starts with a new checkpoint."""
+    """Return the incidents that are open in the history, for a monitor that starts with a new checkpoint."""
     if _as_made(spark, root, "verdicts"):
         return []
     newest = Window.partitionBy(*CLIENT_KEY, "mode").orderBy(F.desc("observed"), F.desc("ts"))
@@ -343,12 +343,12 @@ def _utc(epoch_ms: int) -> datetime:
     return datetime.fromtimestamp(epoch_ms / 1000, UTC)
 
 
-# -- maintenance: deletes days past retention, joins small files, removes files no longer in use
-# Each step does nothing if there is nothing to do, so it may run at any time and be repeated after a crash. It does
-# not conflict with appends of a running monitor, except on S3: there only one program may write a table, unless Delta
-# has a log store that coordinates several programs (`LOG_STORE`).
+# -- maintenance: deletes days past retention, joins small files, removes files no longer in use. Each step does nothing
+# if there is nothing to do, so it may run at any time and be repeated after a crash. It does not conflict with appends
+# of a running monitor, except on S3. There only one program may write a table, unless Delta has a log store that
+# coordinates several programs (`LOG_STORE`).
 
-#: Spark's option for the log store on S3; Delta's default coordinates only writers in the same program.
+#: Spark's option for the log store on S3. Delta's default coordinates only writers in the same program.
 LOG_STORE = "spark.delta.logStore.s3a.impl"
 
 
@@ -372,7 +372,7 @@ def maintain(
 ) -> Iterator[Maintained]:
     """Maintain the tables one by one. `alone`: True if no monitor writes them. Raises InputError without tables.
 
-    A deleted or replaced file stays on disk for a day (`KEPT`), so that a review that is running can still read it.
+    A deleted or replaced file stays on disk for a day (`KEPT`), because a running review may still read it.
     """
     if on_s3(root) and not alone and spark.conf.get(LOG_STORE, None) is None:
         raise SettingsError(
@@ -387,7 +387,7 @@ def maintain(
         if days:
             table.delete(past)
         joined = table.optimize().executeCompaction().select("metrics.*").first()
-        # Number of tasks in which Vacuum lists folders; the default is 10,000, however few folders there are.
+        # Number of tasks in which Vacuum lists folders. The default is 10,000, even for few folders.
         tasks = str(4 * spark.sparkContext.defaultParallelism)
         with configured(spark, {"spark.sql.sources.parallelPartitionDiscovery.parallelism": tasks}):
             table.vacuum()

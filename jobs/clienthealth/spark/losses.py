@@ -1,9 +1,9 @@
 """Compare what the query has read with what the brokers still have, and count losses in the monitor's own metrics.
 
-Losses are records that Kafka deleted before they were read. Neither they nor a missing input topic stop the monitor:
+Losses are records that Kafka deleted before they were read. Neither losses nor a missing input topic stop the monitor:
 the source skips gaps. This module finds gaps before each batch, by comparing the query's positions with the brokers'
-offsets. A recreated topic is found in the progress of the query (`SelfMetrics.progressed`). The brokers are queried
-with the Java client, because it supports every security option of Spark's own clients.
+offsets. A topic that was created again is found in the progress of the query (`SelfMetrics.progressed`). The Java
+client queries the brokers, because it supports every security option of Spark's own clients.
 """
 
 from __future__ import annotations
@@ -43,12 +43,11 @@ ABSENT = (
 
 
 class Losses:
-    """Compare the query's positions with the offsets that brokers still have; each loss is counted once."""
+    """Compare the query's positions with the offsets that brokers still have. Each loss is counted once."""
 
     def __init__(self, spark: SparkSession, settings: Settings, metrics: SelfMetrics) -> None:
         jvm = cast(Any, spark._jvm)
-        # Py4J searches every jar for each part of a Java name, so the names are resolved once, not at each call of
-        # `look`.
+        # Py4J searches every jar for each part of a Java name. So resolve the names once, not at each call of `look`.
         self._map, kafka = jvm.java.util.HashMap, jvm.org.apache.kafka
         self._partition, self._spec = kafka.common.TopicPartition, kafka.clients.admin.OffsetSpec
         self._metrics = metrics
@@ -91,14 +90,14 @@ class Losses:
                 here = {where: at for where, at in positions.items() if where[0] in there}
                 for where, earliest in self._offsets(here, self._spec.earliest()).items():
                     begun_at = self._seen.get(where, 0)
-                    # If a partition's first offset has fallen, a new topic of the same name has replaced the old one.
+                    # If a partition's first offset has fallen, a new topic has the old topic's name.
                     begin = max(here[where], begun_at if begun_at <= earliest else 0)
                     if earliest > begin:
                         log.error("%s records of %s/%s were deleted before they were read", earliest - begin, *where)
                         self._metrics.lost.labels(where[0]).inc(earliest - begin)
                         self._seen[where] = earliest
                 if not self._metrics.batches:
-                    # Until a batch has ended, count each topic's unread records here; later Spark reports them.
+                    # Count each topic's unread records here until a batch has ended. Then Spark reports them.
                     waiting = Counter[str]()
                     for where, end in self._offsets(here, self._spec.latest()).items():
                         waiting[where[0]] += max(0, end - here[where])
@@ -133,9 +132,9 @@ class Losses:
         self._admin.close()
 
     def _offsets(self, partitions: Collection[tuple[str, int]], which: Any) -> dict[tuple[str, int], int]:
-        """Return the first or last offset (`which`) of each of these partitions that exists."""
+        """Return the first or last offset (`which`) of each of these partitions; missing partitions are left out."""
         requests = self._map()
-        # Each use of a Java object costs a call to the JVM, so make each object once and do not read the map back.
+        # Each use of a Java object costs a call to the JVM. So make each object once, and do not read the map back.
         for where in partitions:
             if where not in self._made:
                 self._made[where] = self._partition(*where)
@@ -143,7 +142,7 @@ class Losses:
         result = self._admin.listOffsets(requests)
         offsets = {}
         for where in partitions:
-            # This raises if the topic has no such partition any more.
+            # This raises if the topic no longer has such a partition.
             with suppress(Py4JJavaError):
                 offsets[where] = int(result.partitionResult(self._made[where]).get().offset())
         return offsets

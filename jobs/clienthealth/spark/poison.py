@@ -1,23 +1,23 @@
 """Find a record that ends the monitor whenever it is read. Skip it, publish it as a reject, and read all others.
 
-After a crash Spark repeats a planned batch with the same records. So one record that exhausts the heap would end every
-process that reads it, for ever. Each process therefore leaves notes beside the checkpoint: that it runs; that it reads
-the batch that ended the process before; which batch it is about to write; and Spark's message on a failure. From these
-notes the next process concludes what ended the one before:
+After a crash Spark repeats a planned batch with the same records. So a record that exhausts the heap would end every
+process that reads it, for ever. Therefore each process leaves notes beside the checkpoint: that it runs; that it reads
+the batch that ended the previous process; which batch it is about to write; and Spark's message on a failure. From
+these notes the next process concludes how the previous one ended:
 
-- A record's fault: Spark's message shows it, or the heap was exhausted. If that happens three times in the same batch,
+- By a record: Spark's message shows this, or the heap was exhausted. If that happens three times in the same batch,
   before any of its results is written, only a sixteenth of the batch is read at a time. If this part ends the monitor
-  too, a sixteenth of it is read, and so on down to one record. Batches that succeed are committed as usual. One
-  exhausted heap is enough.
-- One record's fault: if the part is a single record, it is skipped. Its batch then runs without any record. Only if
-  that succeeds was it the record's fault, and only then is the record published as a reject, with its place.
-- No sign of a fault: the process was killed from outside, and the batch is not narrowed. But if a whole container
-  runs out of memory, no process is left to note that. So a batch is suspected too if KILLS processes in a row end while
-  they read it.
+  too, a sixteenth of it is read, and so on down to one record. Batches that succeed are committed as usual. If the
+  heap was exhausted, one time is enough.
+- By one record: if the part is a single record, it is skipped, and its batch runs without any record. If that
+  succeeds, the record was the cause. Only then is it published as a reject, with its place.
+- From outside: without a sign of a record's fault, the batch is not narrowed. But if a whole container runs out of
+  memory, no process is left to note that. So a batch is also suspected if KILLS processes in a row end while they
+  read it.
 
-Once a record is skipped, everything else is read at full speed again; likewise once all records that had ended the
-monitor were read without a failure. If the heap was exhausted and no single record is to blame, too much was read at a
-time.
+Once a record is skipped, everything else is read at full speed again. The same holds once all records that had ended
+the monitor were read without a failure. If the heap was exhausted and no single record is the cause, too much was read
+at a time.
 
 Apart from the skipped record nothing is lost, and nothing is read twice, because the end of a batch is moved only
 before any of its results is written.
@@ -39,13 +39,13 @@ from clienthealth.spark.checkpoint import Checkpoint, Part, Pending
 log = logging.getLogger(__name__)
 
 REASON = "fatal"
-#: How often a batch must end the monitor to count as the cause: with a sign of a record's fault, and without one (such
-#: as kill -9). A narrowed batch is read within seconds, so kills from outside will not hit it three times.
+#: A batch counts as the cause if it has ended the monitor this number of times: with a sign of a record's fault, and
+#: without one (such as kill -9). A narrowed batch is read within seconds, so kills from outside will not hit it three
+#: times.
 DEATHS, KILLS = 3, 20
-#: A faulty batch is divided by SHARE. After CALM good batches the number of records read at a time grows by the same
-#: factor.
+#: A faulty batch is divided by SHARE. After CALM good batches, SHARE times as many records are read at a time.
 SHARE, CALM = 16, 20
-#: Signs of a record's fault in Spark's messages; all other failures come from the surroundings.
+#: Signs of a record's fault in Spark's messages. All other failures have other causes.
 OF_RECORDS = (
     *("OutOfMemoryError", "MemoryError", "Python worker exited unexpectedly", "Received exception when fetching"),
     *("CorruptRecordException", "InvalidRecordException", "PythonException", "ArithmeticException"),
@@ -100,7 +100,7 @@ class Guard:
         """Find out how the previous process ended, repair the checkpoint, and note that this process runs.
 
         `certain`: True if the previous process certainly exhausted its heap, so that one death is enough. Raises
-        ServiceError if the monitor ends without reading any record.
+        ServiceError if the monitor ends although it has read no record.
         """
         pending, run = self._checkpoint.pending(), self._run
         again = pending is not None and pending.batch == run.batch
@@ -120,24 +120,24 @@ class Guard:
         self._write()
 
     def reads(self, batch: int) -> None:
-        """Note that a batch is about to be read, if it may have ended the previous process."""
+        """Note that a batch is about to be read if it may have ended the previous process."""
         if batch == self._run.batch and not self._run.reading:
             self._run.reading = True
             self._note()
 
     def owns(self) -> bool:
-        """True if no other process has taken over the checkpoint, as happens if this process hangs and seems dead."""
+        """True if no other process has taken over the checkpoint. One does if this process hangs and seems dead."""
         noted = self._checkpoint.read(RUN)
         return noted is None or msgspec.json.decode(noted, type=Run).owner == self._run.owner
 
     def writes(self, batch: int) -> Source | None:
-        """Note that the results of a batch are about to be written; return the record to reject with it."""
+        """Note that the results of a batch are about to be written. Return the record to reject with it."""
         self._checkpoint.write(WRITING, str(batch))
         skipped = self._run.skipped
         return None if skipped is None or batch != self._run.batch else Source(*skipped[1:])
 
     def committed(self, batches: int) -> bool:
-        """Note that `batches` more batches succeeded; return True if a restarted query may read more at a time."""
+        """Note that `batches` more batches succeeded. Return True if a restarted query may read more at a time."""
         run = self._run
         if not run.limit:
             return False
@@ -154,7 +154,7 @@ class Guard:
         return True
 
     def unlimited(self) -> None:
-        """Remove the limit of records per batch, except that of the settings."""
+        """Remove the limit of records per batch that was set here. The settings' limit stays."""
         self._run.until, self._run.heap = [], False
         self._restart(0)
 
@@ -164,7 +164,7 @@ class Guard:
         self._note()
 
     def ended(self, why: str | None) -> None:
-        """Note Spark's message on the failure of the query; None if the process ends in order."""
+        """Note Spark's message on the query's failure. None: the process ends normally."""
         of_records = any(mark in (why or "") for mark in OF_RECORDS)
         self._run.fault = of_records and not any(mark in (why or "") for mark in NOT_OF_RECORDS)
         self._run.running = self._run.fault

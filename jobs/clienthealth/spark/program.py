@@ -1,6 +1,6 @@
 """Run the streaming query until a signal stops the monitor, or until the query fails.
 
-A failed query ends the monitor with an error that states the reason. Its supervisor (such as `kafka-health monitor`)
+A failed query ends the monitor with an error that gives the reason. Its supervisor (such as `kafka-health monitor`)
 starts the monitor again, and the query continues from its checkpoint.
 """
 
@@ -43,7 +43,7 @@ from clienthealth.spark.stepping import Quality
 
 log = logging.getLogger(__name__)
 STOP_SECONDS = 60
-#: Time limit (s) for the end of a JVM that does not respond; and the JVM's exit code for lack of memory.
+#: Time limit (s) for the end of a JVM that does not respond; the JVM's exit code if memory runs out.
 JVM_SECONDS, OUT_OF_MEMORY = 10, 3
 #: While no batch ends, the query's positions are compared with Kafka's offsets at this interval (s).
 LOOK_SECONDS = 10
@@ -100,7 +100,7 @@ class _Run:
         self._listener = Listener(metrics)
         spark.streams.addListener(self._listener)
         self._checkpoint = checkpoint = Checkpoint(spark, query.checkpoint_of(settings))
-        # If a later release wrote the checkpoint, this call fails before anything is changed.
+        # If a later release wrote the checkpoint, this call raises before anything is changed.
         checkpoint.claim(VERSION)
         self._losses = Losses(spark, settings, metrics)
         self._look()
@@ -142,7 +142,7 @@ class _Run:
             self._stop,
             self._opened,
             self._restored,
-            # A batch is pending even if the previous query was stopped in the middle of it.
+            # The batch is pending even if the previous query was stopped in the middle of it.
             pending=self._checkpoint.pending(),
             before=self._look,
             waiting=lambda: self._losses.waiting(self._listener.positions),
@@ -173,9 +173,9 @@ class _Run:
 
 
 def _stop(running: StreamingQuery, metrics: SelfMetrics) -> None:
-    """Stop the query right after a batch if one ends soon, so that a restart repeats little.
+    """Stop the query, right after a batch if one ends soon, so that a restart repeats little.
 
-    The next batch follows at once, because time must pass in the state even without input. So a moment between two
+    Batches follow each other at once, because time must pass in the state even without input. So a moment between two
     batches is hard to hit.
     """
     deadline, batches = time.monotonic() + STOP_SECONDS, metrics.batches
@@ -187,17 +187,16 @@ def _stop(running: StreamingQuery, metrics: SelfMetrics) -> None:
 
 
 def _archivable(settings: Settings) -> bool:
-    """True if this JVM would have started from an archive of classes that does not exist yet, with the usual jars."""
+    """True if this JVM would have started from an archive of classes, with the usual jars, but there is none yet."""
     possible = not submitted() and settings.monitor.class_archive and os.access(jars.cache(), os.W_OK)
     return possible and (paths := class_path(settings)) == class_path(Settings()) and jars.class_archive(paths) is None
 
 
 def main() -> None:
-    """Make the archive of the JVM's classes, from which later JVMs start: for an image, or beside a monitor's first
-    run.
+    """Make the archive of the JVM's classes for an image, or beside a monitor's first run. Later JVMs start from it.
 
-    Making it needs a separate JVM, because the JVM uses 500 MB more afterwards. No broker is needed, because a query
-    loads most classes before it reads.
+    A separate JVM makes it, because afterwards that JVM uses 500 MB more. No broker is needed, because a query loads
+    most classes before it reads.
     """
     os.nice(19)
     os.environ["JAVA_TOOL_OPTIONS"] = "-XX:+RecordDynamicDumpInfo -Xlog:cds*=off"

@@ -20,7 +20,7 @@ from clienthealth.spark.topics import stream, ticks
 
 
 def raw(spark: SparkSession, settings: Settings, limit: int = 0) -> DataFrame:
-    """Return the records of all input topics, with the columns RAW. A record that is too large loses its value here.
+    """Return the records of all input topics, with the columns RAW. The value of a record that is too large is removed.
 
     Metrics and logs are separate sources, each with its own limit per batch. So a batch reads the waiting metrics,
     however many log lines wait. `limit`: a lower limit than that of the settings.
@@ -43,7 +43,7 @@ def rows(
 ) -> DataFrame:
     """Return the rows to publish, as a stream. `opened`: see `stepper`; `numbers`: see `numbers_of`."""
     decoded = raw(spark, settings, limit).mapInArrow(decoder(settings, literals(catalogue()), numbers), DECODED)
-    # Every bucket gets an empty chunk, so that time passes in it without input too.
+    # Every bucket gets an empty chunk, so that time passes in it without input, too.
     buckets = [*(numbers or range(settings.monitor.buckets)), COUNTS]
     empty = F.lit(bytearray(compressed(encode(Chunk()))))
     nothing = F.when(F.col("bucket") == COUNTS, F.lit(bytearray(NO_COUNTS))).otherwise(empty)

@@ -1,7 +1,7 @@
-"""Handle a history and a checkpoint of different age, after one of them was restored from a backup or begun anew.
+"""Handle a history and a checkpoint of different age, after one of them was restored from a backup or created anew.
 
-If the history is ahead, the query reads records again, and rows that the history contains are not added once more. If
-the history is behind, it lacks the verdicts between the two, and a message states how to get them.
+If the history is ahead, the query reads records again, and rows that the history already has are not added again. If
+the history is behind, it lacks the verdicts between the two, and a message says how to get them.
 """
 
 from __future__ import annotations
@@ -25,23 +25,22 @@ from clienthealth.spark.stepping import Quality, by_bucket
 
 log = logging.getLogger(__name__)
 
-#: File names of two notes beside the checkpoint: the first describes rows that may come again, the second names the
+#: File names of two notes beside the checkpoint. The first describes rows that may come again. The second names the
 #: newest batch in `quality`.
 AGAIN, WRITTEN = "again.json", "written"
 #: File name of the note that all open incidents are in the state.
 OPENED = "opened"
-#: After the history's newest row, rows may come a second time for this long (ms).
+#: Rows may come a second time if they are at most this long (ms) after the history's newest row.
 LASTING_MS = 2 * 86_400_000
-#: To fill a gap, reading must start this long (s) before the history's end, because a minute is written after its
-#: windows.
+#: To fill a gap, start reading this long (s) before the history's end, because a minute is written after its windows.
 MORE_SECONDS = 600
 
 
 @dataclass(frozen=True)
 class Compared:
-    """Result of comparing the history with the checkpoint.
+    """The result of comparing the history with the checkpoint.
 
-    `ends`: newest event time in the history; None if it is empty, or is neither ahead of the checkpoint nor behind it.
+    `ends`: newest event time in the history; None if it is empty, or if the two are of the same age.
     """
 
     ends: datetime | None
@@ -96,7 +95,7 @@ class Restored:
 
     def __init__(self, spark: SparkSession, settings: Settings, checkpoint: Checkpoint) -> None:
         self._spark, self._root, self._checkpoint = spark, settings.monitor.history, checkpoint
-        #: The counts in the history that were not subtracted yet, by minute and topic.
+        #: Counts of the history, by minute and topic, that were not subtracted yet.
         self._held: defaultdict[tuple[int, str], Counter[str]] = defaultdict(Counter)
         state, now = compared(spark, self._root, checkpoint), datetime.now(UTC)
         if (text := sentence(state, settings, now)) is not None:
@@ -110,12 +109,12 @@ class Restored:
             self.again = None
 
     def not_counted(self, rows: Sequence[Quality]) -> list[Quality]:
-        """Subtract the counts that the history already has for these minutes and topics; return the remaining ones."""
+        """Subtract the counts that the history already has for these minutes and topics. Return what is left."""
         if self.again is None:
             return [*rows]
         minutes = {row.minute_ms for row in rows if row.minute_ms <= self.again.until_ms}
         if new := minutes - {minute for minute, _ in self._held}:
-            # Read how many records of these minutes the history has, before any are added.
+            # Read the history's counts for these minutes before new ones are added.
             names = "records", "rejected", "late"
             first, last = (datetime.fromtimestamp(at / 1000, UTC) for at in (min(new), max(new)))
             there = (
@@ -145,9 +144,9 @@ class Restored:
 
 
 class Opened:
-    """Incidents that the history shows as open, for a new checkpoint to continue.
+    """Incidents that are open in the history, for a new checkpoint to continue.
 
-    All tasks get these incidents until each bucket has its own in its state. The next batch notes that beside the
+    All tasks get these incidents until each bucket has its own in its state. The next batch notes this beside the
     checkpoint. From then on they are neither read at a start nor sent to tasks.
 
     `by_bucket`: the open incidents, packed; empty once noted.

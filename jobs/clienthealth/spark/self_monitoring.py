@@ -1,7 +1,7 @@
 """The monitor's metrics about itself: its input, its delay, and the duration of its batches.
 
-The monitor serves them, and two probes, on its own port, because they must be available when all else fails. They have
-a registry of their own, without global state.
+The monitor serves them, and two probes, on its own port, because they must be available when everything else fails.
+They have their own registry, without global state.
 
 /metrics    Prometheus text format
 /healthz    200 while batches end, or while the first may still be running; 503 lets a platform restart the monitor
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
 PREFIX = "kafka_client_health"
 #: The name of the streaming query.
 QUERY = "monitor"
-#: The limits on the monitor's work and memory: the values of a label of the metric `left_out`.
+#: The limits on the monitor's work and memory. They are values of a label of the metric `left_out`.
 LIMITS = ("clients", "clients-per-service", "new-clients", "events-per-process", "events", "readings-per-second")
-#: Reason of a reject for a client with valid records, for which the step failed (monitor/faults.py).
+#: Reason of a reject for a client with valid records for which the step failed (monitor/faults.py).
 FAILED = "step-failed"
 LATENCY_BUCKETS = (5, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600)
 PROBES = frozenset({"/healthz", "/readyz"})
-#: The monitor counts as hung if no batch ends for this time (s), also at its start. A batch of a backlog takes a
-#: minute; one of many small files takes several.
+#: The monitor hangs if no batch ends for this time (s), also at its start. A batch of a backlog takes a minute; a batch
+#: of many small files takes several.
 HUNG_SECONDS = 600.0
 
 
@@ -177,8 +177,8 @@ class SelfMetrics:
                 for topic, partitions in latest.items():
                     behind = sum(offset - end.get(topic, {}).get(p, 0) for p, offset in partitions.items())
                     self.input_lag.labels(topic, query).set(max(0, behind))
-                # If a batch ends before its start offset, the partition was recreated, and its records up to that end
-                # are skipped.
+                # A batch that ends before its start offset shows that the partition was created again. Records up to
+                # that end are skipped.
                 start = source.get("startOffset") or {}
                 for topic, partitions in end.items():
                     for partition, offset in partitions.items():

@@ -1,8 +1,7 @@
 """The Spark session: the only place with Spark's configuration.
 
 Under spark-submit (or a platform that submits), the master and jars given there are used. Otherwise Spark runs in this
-process on all cores, with jars from our own cache. Settings on which a query's state depends are the same in both
-cases.
+process on all cores, with jars from our own cache. Settings that affect a query's state are the same in both cases.
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ OPTIONS: Mapping[str, Mapping[str, str]] = table(Path(__file__).with_name("spark
 #: A small heap that returns unused memory, because most large data is in Python workers. A JVM without memory ends at
 #: once and is restarted, instead of lingering. The large stack is for a regular expression: Spark matches it against
 #: the message of a failed foreachBatch, and it recurses for each character. MetaspaceSize: Spark's classes take 190 MB,
-#: and the whole heap is collected whenever they exceed the JVM's estimate. Tier4…: the thorough compiler takes only
-#: code that runs ten times as often as usual. By default it costs half of a start and most of an idle monitor's CPU;
-#: without it a backlog takes a tenth longer. (The quick compiler alone gets a cache of 48 MB, which Spark overflows,
+#: and the JVM collects the whole heap whenever they exceed its estimate. Tier4…: the thorough compiler takes only code
+#: that runs ten times as often as usual. By default it costs half of a start and most of an idle monitor's CPU. With it
+#: off, a backlog takes a tenth longer. (If the quick compiler runs alone, it gets a cache of 48 MB. Spark overflows it,
 #: and then nothing more is compiled.)
 _JVM = (
     "-XX:+UseSerialGC -Xms64m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=25 -XX:+ExitOnOutOfMemoryError -Xss16m "
@@ -46,11 +45,11 @@ _JVM = (
     "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=150000 "
     "-XX:Tier4BackEdgeThreshold=400000 -XX:ReservedCodeCacheSize=240m"
 )
-#: Memory beside the heap: threads, code and RocksDB of the JVM, and Python. A request to a cluster must include it, or
-#: the cluster kills the process.
+#: Memory beside the heap: threads, code and RocksDB of the JVM, and Python. A request to a cluster must include it;
+#: otherwise the cluster kills the process.
 _BESIDE_HEAP = {"driver": "640m", "executor": "1g"}
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
-#: Java code that writes the archive of classes to the file `%s`: a JRE has no `jcmd`.
+#: Java code that writes the archive of classes to the file `%s`, because a JRE has no `jcmd`.
 _DUMP = (
     "try { java.lang.management.ManagementFactory.getPlatformMBeanServer().invoke(new javax.management.ObjectName("
     '"com.sun.management:type=DiagnosticCommand"), "vmCds", new Object[] {new String[] {"dynamic_dump", "%s"}}, '
@@ -80,19 +79,19 @@ def session(name: str, settings: Settings) -> SparkSession:
         conf = SparkConf().setAll([("spark.app.name", name), *options.items()])
 
         def start() -> None:
-            # Ignore an error here: the next call starts the context again, and raises the error.
+            # Ignore an error here. The next call starts the context again and raises it.
             with suppress(PySparkRuntimeError):
                 SparkContext._ensure_initialized(conf=conf)
 
-        # Start the JVM in a thread: Ctrl-C during the start would delete the file that the JVM has to write, and the
-        # JVM would not end.
+        # Start the JVM in a thread. Otherwise Ctrl-C during the start would delete the file that the JVM has to write,
+        # and the JVM would not end.
         starting = threading.Thread(target=start, name="start of the JVM", daemon=True)
         starting.start()
         starting.join()
     spark = builder.config(map=dict[str, Any](options)).getOrCreate()
-    # Cache the Java classes that PySpark looks up with each column, and twenty times with each exception (each
+    # Cache the Java classes that PySpark looks up: with each column, and twenty times with each exception (each
     # iteration over a Java object ends with one). Without the cache the JVM would search every jar for each of these
-    # names, in all packages that PySpark imports: an eighth of all its work.
+    # names, in all packages that PySpark imports. That is an eighth of all its work.
     jvm = cast(Any, spark._jvm)
     jvm.py4j = SimpleNamespace(reflection=SimpleNamespace(TypeUtil=jvm.py4j.reflection.TypeUtil))
     for kept in ("functions", "org.apache.spark.sql.functions", "PythonUtils"):
@@ -108,7 +107,7 @@ def archive_classes(spark: SparkSession, draft: Path) -> None:
 
 @contextmanager
 def configured(spark: SparkSession, options: Mapping[str, str]) -> Iterator[None]:
-    """Set options of the running session until the end of the block. Each option must have a value before."""
+    """Set options of the running session for the duration of the block. Each option must already have a value."""
     before = {name: str(spark.conf.get(name)) for name in options}
     for name, value in options.items():
         spark.conf.set(name, value)
@@ -129,7 +128,7 @@ def _jvm(settings: Settings) -> str:
 
 
 def driver_options(settings: Settings) -> Mapping[str, str]:
-    """Return the options that a JVM needs at its start; under spark-submit they must be given to spark-submit."""
+    """Return the options that a JVM needs at its start. Under spark-submit they must be given to spark-submit."""
     return {
         "spark.driver.memory": f"{settings.monitor.heap_mb}m",
         _JAVA_OPTIONS: f"-Dlog4j2.configurationFile={_LOG4J.as_uri()} {_jvm(settings)}",
@@ -144,7 +143,7 @@ def submit_options(settings: Settings, cluster: bool) -> Mapping[str, str]:
         **settings.spark.options,
         **{f"spark.{part}.memory": f"{settings.monitor.heap_mb}m" for part in _BESIDE_HEAP},
         _JAVA_OPTIONS: f"{log4j} {_jvm(settings)}",
-        # An executor starts before our files are on its machine, so it uses Log4j's own default, and logs only
+        # An executor starts before our files are on its machine. So it uses Log4j's own default, and logs only
         # warnings.
         "spark.executor.extraJavaOptions": f"-Dlog4j2.level=WARN {_jvm(settings)}",
     }
@@ -190,7 +189,7 @@ class Together:
     """Run several jobs of a query at the same time: while the driver commits one job, executors work on another."""
 
     def __init__(self) -> None:
-        # Keep the threads: each has a connection to the JVM, which would outlive the thread.
+        # Keep the threads, because each has a connection to the JVM that would outlive the thread.
         self._threads = ThreadPoolExecutor(thread_name_prefix="job")
 
     def __call__(self, spark: SparkSession, jobs: Sequence[Callable[[], None]]) -> None:

@@ -27,18 +27,19 @@ if TYPE_CHECKING:
     from clienthealth.monitor.faults import Fault
     from clienthealth.monitor.step import Published
 
-#: Columns of the output: rows for the topics (key, value and headers as on Kafka), for the history, and for the driver.
+#: Columns of the output rows: for the topics (key, value and headers as on Kafka), for the history, and for the driver.
 ROWS = "kind string, key binary, value binary, headers string"
 STATE = "data binary"
 
-#: Kinds of rows. The driver collects those in DRIVER: they are few, however many clients and failures there are.
+#: Kinds of rows. The driver collects only the kinds in DRIVER, which have few rows however many clients and failures
+#: there are.
 HEALTH, REJECT, MINUTE, CHANGE = "health", "reject", "minute", "change"
 QUALITY, COUNT, SUMMARY = DRIVER = ("quality", "count", "summary")
 
 #: Maximum length of a reject's reason (characters); number of bytes that a Kafka batch adds to a single record; a
 #: producer's limit on a record (bytes, `topics.SENDING`).
 MAX_REASON, AROUND, SENT_BYTES = 1_000, 1_000, 32 << 20
-#: gzip level. Level 6, the default, needs twice the CPU time for a health record and saves only a seventh of its size.
+#: Level 6, the default, needs twice the CPU time for a health record and saves only a seventh of its size.
 GZIP_LEVEL = 1
 
 Step = Callable[["tuple[Any, ...]", "Iterator[pd.DataFrame]", "GroupState"], "Iterator[pd.DataFrame]"]
@@ -79,7 +80,7 @@ class Summary(msgspec.Struct):
 
 
 def by_bucket(opened: Iterable[OpenIncident], buckets: int) -> Mapping[int, bytes]:
-    """Return open incidents packed by bucket, for `stepper`, so that a task unpacks only those of its own buckets."""
+    """Return open incidents packed by bucket, so that a task of `stepper` unpacks only those of its own buckets."""
     from clienthealth.measure.packed import bucket_of
     from clienthealth.spark.decoding import compressed
 
@@ -90,7 +91,7 @@ def by_bucket(opened: Iterable[OpenIncident], buckets: int) -> Mapping[int, byte
 def stepper(settings: Settings, opened: Mapping[int, bytes], numbers: Sequence[int] = ()) -> Step:
     """Return the function for `applyInPandasWithState`.
 
-    `numbers`: Spark's number of each bucket, see `decoder`. `opened`: incidents that the history shows as open, by
+    `numbers`: Spark's number of each bucket, see `decoder`. `opened`: incidents that are open in the history, by
     bucket. A bucket without a state starts with them, so that a new checkpoint continues the history.
     """
 
@@ -150,7 +151,7 @@ def advance(
     opened: Mapping[int, bytes],
     now_ms: int,
 ) -> tuple[tuple[Published, list[Row], Summary] | None, list[Fault]]:
-    """Step a bucket and keep its new state; time passes in it even without input.
+    """Step a bucket and keep its new state. Time passes in it even without input.
 
     The result is None if the bucket has no state and needs none, or if its data of this batch is lost. `packed`: the
     chunks.
@@ -186,10 +187,10 @@ def advance(
 
 
 def _taken_over(incident: OpenIncident, settings: Settings, now_ms: int) -> OpenIncident:
-    """Return an incident from the history, as if its client had had data until now.
+    """Return an incident from the history as if its client had sent data until now.
 
     So the incident stays open for the full time until the client counts as gone. Data from before the start of a new
-    checkpoint is unknown, but a later recovery dates itself.
+    checkpoint is unknown, but a later recovery has its own time.
     """
     from clienthealth.modes import modes
 
@@ -207,7 +208,7 @@ def _rows(published: Published, bucket: int, most: int, now_ms: int) -> tuple[li
     rows: list[Row] = []
     for name, value in published.records:
         key = name.encode()
-        # Publish a record on `client-health`, or a reject in its place if it is too large.
+        # Publish a record on `client-health`. If it is too large, publish a reject instead.
         fit = fits(most, key, value)
         rows.append((HEALTH, key, value, None) if fit else (REJECT, key, None, headers_of(too_large, None)))
     minutes, changes = published.minutes, published.changes
@@ -227,7 +228,7 @@ def _rows(published: Published, bucket: int, most: int, now_ms: int) -> tuple[li
 
 
 def fits(most: int, *parts: bytes | None) -> bool:
-    """True if a topic takes a record of these parts, compressed as it will be sent. `most`: its limit (bytes)."""
+    """True if a record of these parts, compressed for sending, fits the topic's limit `most` (bytes)."""
     size = sum(len(part) for part in parts if part) + AROUND
     if size <= most or size > SENT_BYTES:
         return size <= most
@@ -237,7 +238,7 @@ def fits(most: int, *parts: bytes | None) -> bool:
 def _rejected(data: Sequence[bytes], most: int) -> list[Row]:
     """Return rejects to publish: each record as it arrived, with the reason and its place as headers.
 
-    If a record exceeds the topic's limit, its value is left out; if that is not enough, also its key and its own
+    If a record exceeds the topic's limit, its value is left out. If that is not enough, so are its key and its own
     headers.
     """
     rows: list[Row] = []
@@ -277,7 +278,7 @@ class _Kept(msgspec.Struct, array_like=True):
 
 
 def _counted(data: Sequence[bytes], state: GroupState, every_seconds: int) -> list[Row]:
-    """Return counts for the monitor's own metrics; every `every_seconds` also the counts for the history."""
+    """Return counts for the monitor's own metrics, and every `every_seconds` also the counts for the history."""
     counts = [count for item in data for count in counts_of(item)]
     kept = _unpack_kept(bytes(state.get[0])) if state.exists else _Kept()
     if not counts and not kept.rows:

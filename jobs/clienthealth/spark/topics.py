@@ -25,15 +25,15 @@ def connection(settings: Settings) -> Mapping[str, str]:
 
 
 def stream(spark: SparkSession, settings: Settings, topics: Sequence[str], limit: int = 0) -> DataFrame:
-    """Return the topics as a stream, which starts at the checkpoint, or without one at `start_seconds_back`.
+    """Return the topics as a stream. It starts at the checkpoint or, without one, at `start_seconds_back`.
 
     If a topic is missing, the others are read until it appears. Records that retention deleted unread are skipped, and
-    `losses` counts them: a monitor that stops at a gap would see nothing. `limit`: a lower number of records per batch
+    `losses` counts them; a monitor that stops at a gap would see nothing. `limit`: a lower number of records per batch
     than that of the settings.
     """
     start_ms = int((time.time() - settings.monitor.start_seconds_back) * 1000)
     most = settings.monitor.max_offsets_per_trigger
-    # A poll also unpacks records beyond the end of the batch, so the search for a faulty record needs this limit, too.
+    # A poll also unpacks records beyond the end of the batch. So this limit is needed to find a faulty record.
     fetching = {"kafka.max.poll.records": str(min(limit or POLLED, POLLED))}
     return (
         spark.readStream.format("kafka")
@@ -49,24 +49,24 @@ def stream(spark: SparkSession, settings: Settings, topics: Sequence[str], limit
 
 
 def ticks(spark: SparkSession) -> DataFrame:
-    """Return a stream with one row a second, so that batches run without input too. Old rows are left out."""
+    """Return a stream with one row a second, so that batches run even without input. Old rows are left out."""
     rows = spark.readStream.format("rate").option("rowsPerSecond", "1").option("numPartitions", "1").load()
     return rows.filter(F.unix_millis("timestamp") > F.expr(f"{_CLOCK} - {1000 * TICKS_SECONDS}"))
 
 
-#: Ticks older than this (s) are left out: after a night without the monitor there would be thousands.
+#: Older ticks (s) are left out. After a night without the monitor there would be thousands.
 TICKS_SECONDS = 30
-#: The current time in ms. Spark would write `current_timestamp()` as a number into each batch's code, and compile it
-#: anew.
+#: The current time in ms. Spark would write `current_timestamp()` as a number into each batch's code, and compile the
+#: code anew.
 _CLOCK = "CAST(java_method('java.lang.System', 'currentTimeMillis') AS BIGINT)"
 NO_TOPIC = "(?!)"
 
 #: Number of records that the Java client returns per poll. Spark seeks before each poll, so the rest of a fetch (1 MB)
-#: is fetched and unpacked again: with 50 records per poll that is half of the time for a backlog. All these records are
-#: in memory: if large ones exhaust the heap, fewer are read at a time (`poison`).
+#: is fetched and unpacked again. With 50 records per poll that is half of the time for a backlog. All these records are
+#: in memory. If large ones exhaust the heap, fewer are read at a time (`poison`).
 POLLED = 2000
 
-#: Limits on the size of records sent. The producer checks the uncompressed size, the brokers the compressed one. The
+#: Limits on the size of sent records. The producer checks the uncompressed size, the brokers the compressed one. The
 #: state of a group of 10,000 partitions exceeds both defaults. gzip is used because every reader can unpack it.
 SENDING = {
     "kafka.compression.type": "gzip",

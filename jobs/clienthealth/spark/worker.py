@@ -1,9 +1,9 @@
 """Prepare each Python worker of Spark before its first task, and define the process from which Spark forks workers.
 
-Only functions that run in workers import this module, the driver never does. A worker that imports everything by itself
-costs half a second and 100 MB. Workers forked from this process, which has imported everything, share its memory. The
-option `spark.python.daemon.module` names this module only if Spark runs on this machine alone. On a cluster an
-executor's daemon starts before our files are there, so workers import for themselves.
+Only functions that run in workers import this module; the driver never does. A worker that imports everything by itself
+costs half a second and 100 MB. Workers that are forked from this process, which has imported everything, share its
+memory. The option `spark.python.daemon.module` names this module only if Spark runs on a single machine. On a cluster
+an executor's daemon starts before our files are there, so workers import for themselves.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if __name__ == "__main__":
 
     daemon.manager()
 
-# Spark collects a worker's garbage after every task. That is enough, and `freeze` lets it skip the imported modules.
+# Spark collects a worker's garbage after every task, which is enough. `freeze` lets it skip the imported modules.
 gc.collect()
 gc.freeze()
 gc.disable()

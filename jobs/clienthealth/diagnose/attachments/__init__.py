@@ -1,1 +1,1 @@
-"""Open what people attach to a ticket (archives, mails, pastes), and read its lines and dumps about Kafka."""
+"""Open what people attach to a ticket (archives, mails, pastes), and find lines and dumps about Kafka in it."""

@@ -3,7 +3,7 @@
 An archive is not trusted. Names are made harmless, and links are left out. The unpacked size is limited to a multiple
 of the packed size, so that a few bytes cannot fill the disk.
 
-If a file is not text, its first bytes or its name show what it is: packed, or no evidence at all.
+The first bytes or the name of a file that is not text show whether it is packed or no evidence at all.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def packing(head: bytes) -> Packing | None:
 
 
 def no_evidence(name: str, head: bytes) -> str | None:
-    """Return what a file is, in words, if it cannot be evidence and is not read; None if it may be evidence."""
+    """Return what a file is, in words, if it cannot be evidence and is not read. None if it may be evidence."""
     known = _FILES["names"].get(name.lower()) or _begun(head, "begins")
     return known or _BY_ENDING.get(name.lower().rpartition(".")[2] if "." in name else "")
 
@@ -58,7 +58,7 @@ def _begun(head: bytes, how: str) -> str | None:
 
 
 def document(members: list[str]) -> str | None:
-    """Return the type of document in a zip, by the names in it; None if it is an archive of files."""
+    """Return the type of document in a zip, by the names in it. None if the zip is an archive of files."""
     if "META-INF/MANIFEST.MF" in members:
         return "a Java archive"
     return next((what for start, what in _FILES["inside"].items() if any(m.startswith(start) for m in members)), None)
@@ -66,14 +66,14 @@ def document(members: list[str]) -> str | None:
 
 CHUNK = 1 << 16
 MAX_MEMBERS = 20_000
-#: Maximum unpacked size: BASE_BYTES plus MAX_RATIO times the packed size. Logs pack to a hundredth, zip bombs to far
-#: less.
+#: Maximum unpacked size: BASE_BYTES plus MAX_RATIO times the packed size. Packed logs have a hundredth of their size,
+#: zip bombs far less.
 BASE_BYTES, MAX_RATIO = 1 << 28, 200
 _UNSAFE = re.compile(r"[^\w.+@=, -]")
 
 
 class UnreadableError(InputError):
-    """The reason, in words, why a part of an input cannot be read."""
+    """A part of an input cannot be read. The text gives the reason."""
 
 
 class Readable(Protocol):
@@ -109,9 +109,9 @@ class Unpacked:
 
 
 class _Zstd:
-    """A reader of zstd that reports cut data as the standard library's readers do (zstandard's does not)."""
+    """A reader of zstd that reports cut data, as the standard library's readers do; zstandard's reader does not."""
 
-    #: Small input chunks, so that each yields little unpacked data at a time.
+    #: Input chunks are small, so that each yields little unpacked data at a time.
     PIECE = 1024
 
     def __init__(self, raw: Readable) -> None:
@@ -156,8 +156,8 @@ def limit_of(size: int) -> int:
 def extract(raw: Readable, packing: Packing, folder: Path, limit: int) -> Iterator[tuple[str, str, bool]]:
     """Unpack a zip or tar into an empty folder.
 
-    For each member that is left out, yields its name, the reason, and whether it may be evidence. Raises
-    UnreadableError if the archive as a whole cannot be read (files that were unpacked before stay).
+    Yields, for each member that is left out, its name, the reason, and True if it may be evidence. Raises
+    UnreadableError if the archive as a whole cannot be read; files that were unpacked before stay.
     """
     try:
         yield from (_zip if packing == "zip" else _tar)(raw, folder, limit)
@@ -193,7 +193,7 @@ def _zip(raw: Readable, folder: Path, limit: int) -> Iterator[tuple[str, str, bo
 
 def _tar(raw: Readable, folder: Path, limit: int) -> Iterator[tuple[str, str, bool]]:
     left = limit
-    # Members are read in their order, because the stream may be unable to seek backwards.
+    # Members are read in order, because the stream may be unable to seek backwards.
     with tarfile.open(fileobj=cast(IO[bytes], raw), mode="r|") as archive:
         for number, member in enumerate(archive):
             if number >= MAX_MEMBERS:
@@ -226,6 +226,6 @@ def _member(
 
 
 def safe(name: str) -> Path:
-    """Return a member's name as a path that stays below the folder."""
+    """Return a member's name as a path that cannot leave the folder."""
     parts = [_UNSAFE.sub("_", part)[:200] for part in name.replace("\\", "/").split("/")]
     return Path(*([part for part in parts if part not in ("", ".", "..")] or ["unnamed"]))

@@ -1,8 +1,8 @@
 """Split a log into entries, making only those that contain a text of Kafka's clients.
 
-Blocks without any such text are only counted. The lines around each such text are parsed: the prefix is removed, and a
-line either begins an entry or belongs to the entry above (stack traces, the values of a configuration). If several
-writers, distinguished by their prefix, share a log, the lines of each are collected separately. A thread dump within
+Blocks without such a text are only counted. The lines around each such text are parsed: the prefix is removed, and a
+line either begins an entry or belongs to the entry above (stack traces, the values of a configuration). Several writers
+may share a log and differ by their prefix; then the lines of each writer are collected separately. A thread dump within
 the log is one entry.
 """
 
@@ -22,9 +22,9 @@ from clienthealth.read.logs.bursts import SAMPLING_MS
 from clienthealth.read.logs.dump_formats import LITERALS as DUMP_LITERALS
 from clienthealth.read.logs.times import Stamp, Times
 
-#: Number of bytes before and after a Kafka text: their lines are parsed.
+#: Number of bytes before and after a Kafka text whose lines are parsed.
 BACK, AHEAD = 1 << 14, 1 << 16
-#: Maximum bytes of an entry; a longer one is cut.
+#: Maximum bytes of an entry. A longer one is cut.
 MAX_PART = 1 << 22
 #: Maximum number of unindented lines in an entry, and of bytes in a thread dump.
 MAX_ENTRY_LINES, MAX_DUMP = 500, 1 << 26
@@ -35,7 +35,7 @@ QUARTER_MS, MOST_QUARTERS, ZONE_EXACT_MS = 900_000, 56, 60_000
 _REMEMBERED = 20_000
 
 _STAMP_ONLY = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\s*")
-#: Lines that belong to the entry above in any layout; then lines of thread dumps.
+#: Lines that belong to the entry above in any layout; after these, lines of thread dumps.
 _CONTINUED = re.compile(
     rb"(?! {1,4}(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\b)(?:[\s})\]]|$|Caused by: |Suppressed: |"
     rb"\.\.\. |at |[\w.$]{1,300}(?:Exception|Error|Throwable)\b|Traceback |\"|Locked )"
@@ -45,7 +45,7 @@ _IN_DUMP = re.compile(
     rb"[0-9][A-Z]{2,5}|NULL\b|=====|-----|Name: |State: |Total blocked|Stack trace|Process \d|Python v|"
     rb"Java.{1,40}stack info"
 )
-#: A line with a level near its beginning that does not belong to an exception.
+#: A line that has a level near its beginning and is no part of an exception.
 _LEVELLED = re.compile(rb"(?!\s*(?:at |Caused by|Suppressed))[^\n]{0,60}?\b(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\b")
 _JSON_TIME = re.compile(rb'"(?:@?time(?:stamp)?|ts|asctime|date)" ?: ?"?([^",}]{10,40})')
 _TITLE = b"Full thread dump "
@@ -75,7 +75,7 @@ class Entry:
     line     number of its first line, from 0; `numbers`: the numbers of all its lines
     ts_ms    its time, or that of an earlier line; None if there is neither. `stamp`: its own time
     value    its text, without the prefix that a shipper puts before each line
-    key      the writer of the entry, '' if all lines have one writer
+    key      the writer of the entry, '' if all lines have the same writer
     dump     True if it may contain a thread dump
     repeats  number of repeated entries that this one stands for
     """
@@ -109,7 +109,7 @@ class Splitter:
     telling  number of parsed lines with a Kafka text
     glued    number of these lines that look like entries of their own, but were added to the entry above
 
-    Entries that repeat another one within a tenth of a second are left out; one more entry stands for all of these.
+    An entry that repeats another one within a tenth of a second is left out. One further entry stands for all of these.
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -123,7 +123,7 @@ class Splitter:
         self._parts: dict[bytes, tuple[bytes, bytes]] = {}
         self._time_of: dict[bytes, int] = {}
         self._zones: dict[bytes, int] = {}
-        #: The entries that stand for those left out. Key: the whole line, or writer, text and tenth of a second.
+        #: Entries that stand for those left out. Key: the whole line; or writer, text and tenth of a second.
         self._left_out: dict[bytes | tuple[bytes, bytes, int], Entry] = {}
         self._stamped = False
         self._tail = b""
@@ -131,7 +131,7 @@ class Splitter:
 
     @property
     def zone_ms(self) -> int | None:
-        """Return by how much the writers' clocks are behind the shipper's; None if unknown, or if they differ."""
+        """Return by how much the writers' clocks are behind the shipper's clock; None if this is unknown or differs."""
         zones = set(self._zones.values())
         return zones.pop() if len(zones) == 1 else None
 
@@ -143,7 +143,7 @@ class Splitter:
         for begin, end in _spans(block, hits, self._hot):
             if begin <= done:
                 if done == 0 and not self._hot:
-                    # Lines further up may begin an entry that continues here.
+                    # An entry that continues here may begin in a line further up.
                     yield from self._apart(self._tail, 0, len(self._tail), (), self.lines - self._tail.count(b"\n"))
                 begin = done
             else:
@@ -199,7 +199,7 @@ class Splitter:
             hit, next_hit = next_hit, bisect_left(hits, at, next_hit)
             relevant = next_hit > hit
             if relevant and self._is_left_out(line):
-                # This line, with the same time, occurred before. Most lines of a burst end here.
+                # The same line with the same time was read before. Most lines of a burst end here.
                 number += 1
                 continue
             stripped, key, time, part = self.prefixes.parted(line)
@@ -217,7 +217,7 @@ class Splitter:
             number += 1
 
     def _is_left_out(self, key: bytes | tuple[bytes, bytes, int]) -> bool:
-        """True if an equal entry was yielded before: one more entry will stand for all its repetitions."""
+        """True if an equal entry was yielded before. One further entry will stand for all repetitions."""
         known = self._left_out.get(key)
         if known is None:
             return False
@@ -274,7 +274,7 @@ class Splitter:
         return Entry(entry.line, entry.ts_ms, text, stamp, writer, entry.dump, numbers=entry.numbers[:])
 
     def _time(self, stamp: Stamp | None, shipped: bytes, key: bytes) -> int | None:
-        """Return when a line was written: its own time, else its shipper's, else that of the line before it."""
+        """Return when a line was written: its own time, else its shipper's time, else that of the line before it."""
         own = stamp.ts_ms if stamp is not None else None
         if shipped:
             sent = self._shipped.stamp(shipped)
@@ -282,10 +282,10 @@ class Splitter:
             if own is None:
                 own = sent_ms
             elif sent_ms is not None and shipped[:1].isdigit():
-                # A time in local time differs from UTC by its zone; the shipper's time names its zone.
+                # A local time differs from UTC by its zone. The shipper's time names its zone.
                 quarters = round((sent_ms - own) / QUARTER_MS)
                 exact = abs(sent_ms - own - quarters * QUARTER_MS) <= ZONE_EXACT_MS and abs(quarters) <= MOST_QUARTERS
-                # These times match no time zone, so the shipper was late.
+                # The difference fits no time zone, so the shipper was late.
                 own += self._zones.setdefault(key, quarters * QUARTER_MS if exact else 0)
         if own is None:
             return self._time_of.get(key, self.last_ms)
@@ -310,7 +310,7 @@ def _is_long(entry: _Open, line: bytes) -> bool:
 def _spans(block: bytes, hits: Sequence[int], hot: int) -> Iterator[tuple[int, int]]:
     """Yield the parts of the block, whole lines each, that must be parsed.
 
-    `hot`: number of bytes at the block's beginning that are always included.
+    `hot`: number of bytes at the block's beginning that are always parsed.
     """
     spans: list[tuple[int, int]] = [(0, hot)] if hot else []
     for hit in hits:
@@ -334,17 +334,17 @@ _STRIDE = 4
 _LEAST = 2 * _STRIDE - 1
 _FACTOR = np.uint32(2_654_435_761)
 _SHIFT = np.uint32(16)
-#: Letters in order of their frequency in logs. The scanner looks for the rarest letters of a text.
+#: Letters in order of their frequency in logs. The scanner looks for a text's rarest letters.
 _FREQUENT = b" eatinosrlcd.:-0123m=/[]u,p"
 
 
 class Scanner:
     """Finds many texts in a block of bytes, as fast as memory can be read.
 
-    A text of seven bytes or more always contains four bytes that begin at a multiple of four, wherever the text begins.
-    So numpy checks only every fourth place for the four-byte pieces of the rarest seven bytes of each text; each hit is
-    then compared in full. Searching forty texts one by one, or by one regular expression, is fifty times slower. Texts
-    shorter than seven bytes are searched one by one, so there should be few of them.
+    A text of at least seven bytes always contains four bytes that begin at a multiple of four. So numpy compares only
+    every fourth place with the four-byte pieces of each text's rarest seven bytes. Each hit is then compared in full.
+    Searching forty texts one by one, or by one regular expression, is fifty times slower. Shorter texts are searched
+    one by one, so there should be few of them.
     """
 
     def __init__(self, texts: Iterable[bytes]) -> None:

@@ -1,7 +1,7 @@
 """Read logs downloaded from a search: Kibana, Elasticsearch, Loki, Grafana, CloudWatch, Google, Datadog or Splunk.
 
-A row has a message and a time, under names that differ by tool. Rows become lines of text, the oldest first, each after
-its time if that is known. All later steps can then treat the download as a log.
+A row has a message and a time, under names that differ by tool. Rows become lines of text, oldest first, each with its
+time before it if the time is known. All later steps can then treat the download as a log.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from clienthealth.read.logs.times import Times
 
 MAX_DEPTH, MAX_ROWS = 12, 2_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-#: Possible names of the field with the application's line, and of the field with the time.
+#: Possible names of the field with the application's line; then of the field with the time.
 _MESSAGES = ("_raw", "message", "@message", "textPayload", "line", "msg", "log", "content", "body", "text", "MESSAGE")
 _TIMES = ("@timestamp", "timestamp", "_time", "time", "ts", "date", "datetime", "eventTime", "receiveTimestamp", "tsNs")
 _COLUMNS = {name.lower() for name in _MESSAGES} | {"jsonpayload.message", "event.original", "log.message", "logline"}
@@ -28,7 +28,7 @@ csv.field_size_limit(1 << 30)
 
 
 class Row(NamedTuple):
-    """A line of a log that was found by a search. `ts_ms`: None if unknown."""
+    """A row of a search result. `ts_ms`: None if unknown."""
 
     ts_ms: int | None
     text: str
@@ -39,7 +39,7 @@ DOCUMENT, LINES, TABLE = "out of a JSON export", "out of JSON lines", "out of a 
 
 
 def exported(content: bytes, lines: Sequence[bytes], is_record: Callable[[bytes], bool]) -> tuple[bytes, str]:
-    """Return the rows of a downloaded search as text, and the kind of download; empty if it is not one.
+    """Return the rows of a downloaded search as text, and the kind of download; empty if it is none.
 
     `is_record`: True if a format recognises this JSON.
     """
@@ -53,7 +53,7 @@ def exported(content: bytes, lines: Sequence[bytes], is_record: Callable[[bytes]
 
 
 def of_table(text: str) -> list[Row] | None:
-    """Return the rows of a table (separated by commas, tabs or semicolons) with a column of messages, else None."""
+    """Return the rows of a table (separated by commas, tabs or semicolons); None without a column of messages."""
     text = re.sub("\r\n?", "\n", text.lstrip("\ufeff"))
     head = text.partition("\n")[0]
     for delimiter in (",", "\t", ";"):
@@ -71,7 +71,7 @@ def of_table(text: str) -> list[Row] | None:
 
 
 def of_documents(documents: Iterable[Any]) -> list[Row]:
-    """Return the rows in JSON documents of any nesting; [] if the documents contain no rows."""
+    """Return the rows in JSON documents of any nesting; an empty list if there are none."""
     rows = list[Row]()
     for document in documents:
         rows += _rows(document, None, 0)
@@ -86,7 +86,7 @@ def _lines(rows: Sequence[Row]) -> bytes:
         return b""
     timed = [row.ts_ms for row in rows if row.ts_ms is not None]
     if len(timed) == len(rows):
-        # An export that lists the newest row first also reverses rows with equal times.
+        # If the newest row comes first, rows with equal times are also reversed.
         in_turn = rows if timed[0] <= timed[-1] else reversed(rows)
         rows = sorted(in_turn, key=lambda row: row.ts_ms or 0)
     return "".join(map(_line, rows)).encode("utf-8", "replace")
@@ -134,7 +134,7 @@ def _rows(value: Any, above: int | None, depth: int) -> Iterator[Row]:
 
 
 def _text(fields: Mapping[str, object]) -> str | None:
-    """Return the application's line, with the row's other fields in the usual order."""
+    """Return the application's line. The row's other fields precede it in the usual order."""
     message = next((text for name in _MESSAGES if isinstance(text := fields.get(name), str)), None)
     if message is None:
         return None

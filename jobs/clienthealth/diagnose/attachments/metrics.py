@@ -1,8 +1,9 @@
 """Read metrics as people paste them into snapshots, through the names that all formats share.
 
-Line by line: a Prometheus exposition, scraped once or often; JmxTool's CSV; `attribute = value` below or behind the
-name of an MBean, as JMX shells print them; `group:name:{tags} : value` of Kafka's tools. Within a line of a log:
-librdkafka's statistics, and `print(producer.metrics())` of kafka-python. A sample ends where a series comes again.
+Three forms have one value per line: a Prometheus exposition, scraped once or often; JmxTool's CSV; and `attribute =
+value` below or behind the name of an MBean, as JMX shells print them. Kafka's tools print `group:name:{tags} : value`.
+Two forms occur within a line of a log: librdkafka's statistics, and `print(producer.metrics())` of kafka-python. A
+sample ends where a series occurs again.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _SAMPLE = re.compile(
 _LABEL = re.compile(r'([a-zA-Z_]\w*)\s*=\s*"((?:[^"\\]|\\.)*)"', re.ASCII)
 _NUMBER = r"(?P<value>[-+]?(?:\d[\d.eE+-]{0,40}|[Ii]nf(?:inity)?|[Nn]a[Nn]))[;,]?\s*\Z"
 _MBEAN = r"(?P<mbean>kafka\.(?:producer|consumer|server):[^\n{}]{1,600}?)"
-#: Lines that hold one value each. Groups: `mbean` and `name`, or `group`, `name` and `tags`.
+#: Lines that contain one value each. Groups: `mbean` and `name`, or `group`, `name` and `tags`.
 _LINES = tuple(
     re.compile(pattern, re.ASCII)
     for pattern in (
@@ -61,13 +62,13 @@ _BEFORE_TIME = re.compile(
 _ANYWHERE = re.compile(r"(?:\[\s*)?\{\s*\"")
 _AT_LINE = re.compile(rf"^[ \t\ufeff]*(?={_ANYWHERE.pattern})", re.MULTILINE)
 _PARTED = re.compile(r"[\s,]*")
-#: Maximum number of attempts to parse a text: locating an error costs as much as reading everything before it.
+#: Maximum number of attempts to parse a text. Locating an error costs as much as parsing everything before it.
 _ATTEMPTS, _COUNTED = 4, 50
 _NOT_NUMBER = re.compile(r"(?<=[\s:(\[,])-?(?:inf|nan)\b")
 
 
 class Reading(NamedTuple):
-    """The lines of one moment. `line`: number of the first of them; `ts_ms`: None if unknown."""
+    """The lines of one moment. `line`: number of the first line; `ts_ms`: None if unknown."""
 
     line: int
     ts_ms: int | None
@@ -116,9 +117,9 @@ def readings(lines: Iterable[str], jvm: ClientProcess, file_ms: int) -> Iterator
 
 
 def timed(found: Iterator[Reading], named_ms: Callable[[], int | None]) -> Iterator[Reading]:
-    """Yield the samples. A single sample without a time, as of a scrape, gets the time in its file's name.
+    """Yield the samples. If there is only one, without a time, it gets the time in its file's name.
 
-    `named_ms` returns that time, None if the name has none.
+    `named_ms` returns that time, None if the name contains none.
     """
     begin = list(islice(found, 2))
     if [reading.ts_ms for reading in begin] == [None] and (ts_ms := named_ms()) is not None:
@@ -192,7 +193,7 @@ class _Pile:
         self.mbeans.setdefault(mbean, {})[name] = value
 
     def close(self, count: int = 0) -> Iterator[Reading]:
-        """Yield the sample collected so far, if there is one."""
+        """Yield the collected sample, if there is one."""
         ts_ms = self.sampled_ms or self.ts_ms
         at = ts_ms or self.file_ms
         collected = self._exposed(at) + snapshots(self.mbeans, self.jvm, at)
@@ -215,7 +216,7 @@ class _Pile:
 
 
 def rounds(document: object) -> list[Any]:
-    """Split Jolokia's answers to repeated requests into their rounds; leave all else as it is."""
+    """Split Jolokia's answers to repeated requests into one list per repetition. Leave everything else as it is."""
     if not isinstance(document, list) or not all(isinstance(one, dict) and "request" in one for one in document):
         return [document]
     result: list[Any] = []
@@ -255,7 +256,7 @@ def documents(text: str, begins: re.Pattern[str] = _AT_LINE) -> Iterator[Documen
 
 
 def between(text: str, found: Iterable[Document]) -> str:
-    """Return the text around its documents."""
+    """Return the text outside the JSON documents that were found in it."""
     parts, end = [], 0
     for document in found:
         parts.append(text[end : document.begin])
@@ -277,7 +278,7 @@ def in_entry(text: str, ts_ms: int) -> list[bytes]:
 
 
 def _is_reading(value: Any) -> bool:
-    """True if the JSON value is librdkafka's statistics or an answer of Jolokia."""
+    """True if the JSON value is a sample: librdkafka's statistics or an answer of Jolokia."""
     listed = [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, dict)]
     return any({"brokers", "topics"} <= one.keys() or {"request", "value"} <= one.keys() for one in listed)
 
@@ -300,7 +301,7 @@ def _printed(text: str) -> dict[str, dict[str, Any]] | None:
 
 
 def _closing(text: str, at: int) -> int:
-    """Return the index of the brace that closes the one at `at`, 0 if it is not closed; names contain no braces."""
+    """Return the index of the brace that closes the one at `at`, 0 if none does. Names contain no braces."""
     depth = 0
     for match in re.finditer(r"[{}]", text[at : at + MAX_TEXT]):
         depth += 1 if match.group() == "{" else -1

@@ -1,9 +1,9 @@
 """Open the inputs of `diagnose` as named streams of bytes: files, folders, archives (also nested), standard input.
 
-Files that are given together belong to one process, and so do the files of a folder or archive. A folder inside it is
-a process of its own, unless its name only sorts files (`logs/`, `dumps/`). `X-metrics.jsonl` and `X.log` belong to a
-second process, named X. If there are logs of several names (`worker-1.log`, `worker-2.log`), each is a process of its
-own, provided that every other file is named after one of them. Prefixes of lines separate processes in the same way.
+Files that are given together belong to one process. So do the files of a folder or archive. A folder inside it is a
+separate process, unless its name only sorts files (`logs/`, `dumps/`). `X-metrics.jsonl` and `X.log` belong to a second
+process, named X. Logs of several names (`worker-1.log`, `worker-2.log`) are separate processes, provided that every
+other file is named after one of them. Prefixes of lines separate processes in the same way.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class Input:
     start_ms   time of the first used item, epoch ms; None without times
     end_ms     time of the last used item
     dated      False if its items have a time of day but no date
-    named      kind of the time in its name, if its times come from there: a clock, with or without the day; else ''
-    local      True if its times name no zone, so that they are taken as UTC
+    named      '' unless its times come from its name; then the kind of time there: a clock, with or without the day
+    local      True if its times name no zone, so that they are read as UTC
     zone_ms    what to add to its times to get UTC, known from its shipper or its file's date; None if unknown
-    emptied    number of its last records in which a process answers but names no client, while earlier records did
-    timed      False if times are made up: only the order is known, and no duration is claimed
-    left_out   reason for leaving lines out → number of lines; lines that are not about Kafka are not listed
-    unread     reason why evidence could not be read → number of lines: clients it may be about cannot be called healthy
+    emptied    number of its last records in which a process answers but names no client, unlike in earlier records
+    timed      False if times are made up: only the order is known, and durations are not
+    left_out   number of left-out lines by reason; lines that are not about Kafka are not listed
+    unread     number of unreadable lines of evidence by reason: clients that they may be about are not called healthy
     process    its process: service and place of its clients; None if unknown
     topics     the names under which evidence refers to it (`Source.topic`)
     names_client  True if it names a Kafka client, or a class of its library, even in lines that are left out
@@ -70,7 +70,7 @@ class Input:
 
     @property
     def clocked(self) -> bool:
-        """True if its times are its own."""
+        """True if its times come from its items."""
         return self.timed and self.dated and (self.start_ms is not None or not self.used)
 
     @property
@@ -84,7 +84,7 @@ class Input:
             self.start_ms, self.end_ms = min(known), max(known)
 
     def shift(self, ms: int) -> None:
-        """Move its time range."""
+        """Shift its time range by `ms`."""
         if self.span_ms is not None:
             self.start_ms, self.end_ms = (time + ms for time in self.span_ms)
 
@@ -97,7 +97,7 @@ class Input:
         self.unread[why] = self.unread.get(why, 0) + count
 
 
-#: Words in file names that describe the content or the part of a file, and so do not name a process.
+#: Words in file names that describe content or part of a file, and so name no process.
 _GENERAL = re.compile(
     r"app|application|audit|client|console|csv|debug|dump|dumps|err|error|gc|info|json|"
     r"jsonl|kafka|log|logs|main|messages|metrics|ndjson|out|output|root|server|stack|stacks|"
@@ -109,7 +109,7 @@ _ROLLED = re.compile(r"\.log\.\d+\b|\d{4}[-_.]?\d\d[-_.]?\d\d(?:[-_.T]?\d+)*", r
 
 
 def own_processes(names: Sequence[str]) -> dict[str, str]:
-    """Return file → process for logs of several processes and the files named after these; {} for one process."""
+    """Return the process of each log and of the files named after it; {} if there is only one process."""
     words = {name: _words(name) for name in names if not re.match(r"readme|truth\.json", name, re.IGNORECASE)}
     logs = {words[name] for name in words if _LOG.search(name) and not _NO_LOG.search(name)}
     # The rotated parts of a log are one log.
@@ -124,7 +124,7 @@ def own_processes(names: Sequence[str]) -> dict[str, str]:
 
 
 def _words(name: str) -> tuple[str, ...]:
-    """Return the words in a file's name that may name a process; () if there are none."""
+    """Return the words in a file's name that may name a process."""
     bare = re.sub(r"\.(gz|bz2|xz|zst|zip|tgz|tar)\b", "", _ROLLED.sub(".log", name), flags=re.IGNORECASE)
     words = tuple(word for word in re.split(r"[-_. ]+", bare.lower()) if word and not _GENERAL.fullmatch(word))
     return words if any(re.search("[a-z]", word) for word in words) else ()
@@ -133,7 +133,7 @@ def _words(name: str) -> tuple[str, ...]:
 def named(writer: str) -> tuple[str, str]:
     """Return service and instance of a writer of lines.
 
-    `web-1` is an instance of web; `pod/web-7d9f-x/app` and `host app[12]` are split, too.
+    `web-1` is an instance of `web`. `pod/web-7d9f-x/app` and `host app[12]` are split, too.
     """
     last = writer.split(" ")[-1] if " " in writer else writer
     name = re.sub(r"\[\d+\]$", "", last)
@@ -151,7 +151,7 @@ def stem(name: str) -> str:
 STDIN = "-"
 MAX_DEPTH = 5
 HEAD = 1 << 16
-#: Folders that sort the files of one process, by kind or by time.
+#: Names of folders that sort the files of one process, by kind or by time.
 _SORTING = re.compile(
     r"(?:logs?|(?:thread[-_ ]?|j)?(?:dumps?|stacks?)|threads?|metrics|jmx|prometheus|data|tmp|var|out(?:put)?|files|"
     r"attachments?|[\d_.:T-]+)",
@@ -161,7 +161,7 @@ _SORTING = re.compile(
 
 @dataclass
 class Stream:
-    """A file to be read: `head` is its beginning, `read` returns the rest. `file_ms`: time of its last modification.
+    """A file to read. `head`: its beginning; `read`: returns the rest; `file_ms`: time of its last modification.
 
     process: (service, instance), unless its content names another one; file: its name within the process
     """
@@ -177,7 +177,7 @@ class Stream:
 
 @dataclass(frozen=True)
 class _Parent:
-    """The place of a file: its process, and the prefix of its name; `given`: True if a person named the file itself."""
+    """The place of a file: its process, and the prefix of its name. `given`: True if the user named the file itself."""
 
     service: str
     instance: str
@@ -187,7 +187,7 @@ class _Parent:
 
 
 class Opener(ExitStack):
-    """Opens the inputs, one stream after the other. `inputs`: the result for each, in order."""
+    """Opens the inputs, one stream after the other. `inputs`: one entry per input, in order."""
 
     def __init__(self, stdin: IO[bytes] | None = None) -> None:
         super().__init__()
@@ -277,7 +277,7 @@ class Opener(ExitStack):
         if parent.depth >= MAX_DEPTH:
             self._input(shown, parent, "an archive", f"packed more than {MAX_DEPTH} times")
             return
-        # A file of unknown size is treated like a large attachment.
+        # A file of unknown size gets the limit of a large attachment.
         limit = limit_of(size if size is not None else 1 << 24)
         within = replace(parent, depth=parent.depth + 1)
         try:
@@ -337,7 +337,7 @@ class Opener(ExitStack):
 
 
 class _Joined:
-    """A stream put together again from the part that was already read and the rest."""
+    """A stream made of the part that was already read and the rest."""
 
     def __init__(self, head: bytes, rest: Readable) -> None:
         self._head, self._rest = head, rest
@@ -347,14 +347,14 @@ class _Joined:
             return self._rest.read(size)
         size = len(self._head) if size < 0 else size
         data, self._head = self._head[:size], self._head[size:]
-        # Readers of archives expect to get as many bytes as they ask for.
+        # Readers of archives expect as many bytes as they ask for.
         while len(data) < size and (more := self._rest.read(size - len(data))):
             data += more
         return data
 
 
 def _head(read: Read) -> bytes:
-    """Return the first bytes, enough to recognise a file; if it is damaged, that shows when the rest is read."""
+    """Return the first bytes, enough to recognise a file. If the file is damaged, reading the rest reports it."""
     head = b""
     try:
         while len(head) < HEAD and (chunk := read(HEAD - len(head))):

@@ -1,7 +1,7 @@
 """Undo what mail, trackers, chats and browsers do to a pasted text, before it is read.
 
-Quoting, HTML, escaped line ends, backticks, prefixes of frames (numbers, bullets, a logger's prefix), stacks on one
-line, and wrapped lines. A text without such marks is returned as it is.
+They add quoting, HTML, escaped line ends, backticks and prefixes of frames (numbers, bullets, a logger's prefix). They
+put stacks on one line, and wrap lines. A text without such marks is returned unchanged.
 """
 
 from __future__ import annotations
@@ -19,21 +19,20 @@ from clienthealth.model.tables import table
 from clienthealth.modes import catalogue
 from clienthealth.read.formats._json_layouts import parsed
 
-#: What a line is in a text: a program's line, a quotation that shows neither time nor program, what the text only
-#: mentions (it reports no more than it explains), or an explanation.
+#: The role of a line in a text: a program's line (logged), a quotation without time and program (quoted), a line in a
+#: text that reports no more than it explains (mentioned), an explanation (explained).
 Context = Literal["logged", "quoted", "mentioned", "explained"]
 
-#: Maximum size of a paste (bytes); larger texts are returned unchanged.
+#: Maximum size of a paste (bytes). Larger texts are returned unchanged.
 MOST = 1 << 22
-#: Maximum size of an excerpt (bytes); only in an excerpt is each pair of lines examined together.
+#: Maximum size of an excerpt (bytes). Only in an excerpt each pair of lines is examined together.
 _EXCERPT = 1 << 16
-#: Minimum number of frames with one prefix that cannot be a coincidence; minimum number of frames that make a line a
-#: stack.
+#: Number of frames with one prefix from which it is no coincidence; number of frames from which a line is a stack.
 _ALIKE, _ON_ONE_LINE = 3, 3
 _MAX_JOINED = 3
-#: Maximum width of wrapped text, and the share of lines that must have been too long for the next word.
+#: Maximum width of wrapped text, and the share of its lines that must have had no room for the next word.
 _WIDEST, _SHARE = 200, 0.8
-#: Lines that have this many first characters in common were written as separate lines; no tool wrapped them.
+#: Lines that share this many first characters were written as separate lines; no tool wrapped them.
 _SAME = 12
 
 #: Words of texts that explain or report, by kind.
@@ -52,7 +51,7 @@ _PROSE, _BESIDE, _OUTPUT = 80, 3, 2
 _STATEMENTS = 3
 _ESCAPES = {"n": "\n", "r": "", "t": "\t", '"': '"'}
 _FRAME = r"at [\w$.<>@/+-]{3,600}\("
-#: Number of entries on one line that show that a log lost its line ends; maximum length of a shipper's prefix with a
+#: Number of entries on one line that shows that a log lost its line ends; maximum length of a shipper's prefix with a
 #: time.
 _ENTRIES, _SHIPPED = 2, 45
 #: Minimum length of a line that may be an unfinished sentence.
@@ -78,7 +77,7 @@ def restored(content: bytes) -> bytes:
         text = _RE["ticks"].sub("", text)
     text = _undecorated(text)
     text = "\n".join(_RE["entry"].sub("\n", line) if _is_log(line) else line for line in text.split("\n"))
-    # A whole stack on one line becomes one frame per line.
+    # Split a stack on one line into one frame per line.
     text = "\n".join(_RE["inline"].sub("\n", line) if _is_stack(line) else line for line in text.split("\n"))
     return _indented(_reflowed(_unwrapped(text))).encode("utf-8", "surrogateescape")
 
@@ -137,7 +136,7 @@ def _characters(text: str) -> str:
     if "\r" in text and "\n" not in text:
         text = text.replace("\r", "\n")
     if _RE["obfuscated"].search(text):
-        # A web page replaced a text like `java.base@17`, because it looked like a mail address.
+        # A web page replaced a text such as `java.base@17`, because it looked like a mail address.
         text = _RE["obfuscated"].sub("java.base", text)
     if _RE["markup"].search(text):
         text = html.unescape(_RE["tag"].sub("", _RE["cell_tag"].sub("| ", _RE["line_tag"].sub("\n", text))))
@@ -161,7 +160,7 @@ def _unlinked(text: str) -> str:
 
 
 def _unescaped(text: str) -> str:
-    r"""Split lines that hold a whole stack with line ends written as `\n`; other readers handle JSON objects."""
+    r"""Split lines that contain a whole stack with line ends written as `\n`. Other readers handle JSON objects."""
     if "\\n" not in text:
         return text
     lines = text.split("\n")
@@ -185,7 +184,7 @@ def _undecorated(text: str) -> str:
 
 
 def _shape(before: str) -> str:
-    """Return a pattern of a frame's prefix: numbers and blanks may differ."""
+    """Return a pattern for a frame's prefix. Numbers and blanks may differ."""
     parts = re.findall(r"\d+|\s+|[^\d\s]+", before)
     shape = "".join(r"\d+" if p[0].isdigit() else r"[ \t]+" if p.isspace() else re.escape(p) for p in parts)
     return shape.replace(r"[ \t]+\d+", r"[ \t]*\d+", 1) if shape.startswith("[") else rf"[ \t]*{shape}"
@@ -218,7 +217,7 @@ def _unwrapped(text: str) -> str:
 
 
 def _indented(text: str) -> str:
-    """Join a sentence with its further indented lines, and lines that a library always writes as two."""
+    """Join a sentence with the indented lines that continue it. Also join lines that a library always writes as two."""
 
     @cache
     def patterns_in(line: str) -> frozenset[str]:
@@ -248,7 +247,7 @@ def _indented(text: str) -> str:
 
 
 def _reflowed(text: str) -> str:
-    """Restore lines that were all cut, or wrapped at words, at the same width."""
+    """Restore lines that were all cut or wrapped at the same width."""
     lines = text.split("\n")
     width = max(map(len, lines), default=0)
     pairs = [

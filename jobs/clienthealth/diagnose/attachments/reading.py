@@ -1,7 +1,8 @@
 """Turn a stream of bytes into records: recognise its kind, and find what may be about a Kafka client.
 
-The order of recognition: samples of a recording, JSON (a document, or one per line), metrics as people paste them,
-thread dumps of any shape; the rest is a log. Texts of moderate size are examined whole, larger ones in blocks.
+Kinds are tried in this order: samples of a recording, JSON (a document, or one per line), metrics as people paste them,
+thread dumps of any shape. Everything else is a log. Texts of moderate size are examined as a whole, larger ones in
+blocks.
 """
 
 from __future__ import annotations
@@ -40,16 +41,17 @@ from clienthealth.read.logs.times import time_in_name, zone_between
 from clienthealth.read.recordings import Recorded, Timed, readings
 from clienthealth.settings import Settings
 
-#: Maximum size (bytes) of a text that is examined as a whole. Only that finds JSON documents and dumps of every shape.
+#: Maximum size (bytes) of a text that is examined as a whole. JSON documents and dumps of every shape are found only
+#: there.
 WHOLE = 1 << 24
 _SAMPLE = 1 << 16
-#: Names of a client, or of a class of its library; the last one is a heading in the output of `kafka-consumer-groups`.
+#: Names of a client, or of a class of its library. The last one is a heading in the output of `kafka-consumer-groups`.
 _MARKS = b"clientId= client_id= #producer- #consumer- org.apache.kafka kafka-producer-network LOG-END-OFFSET".split()
 #: The beginning of JSON that is not a line of a log: an object, or a list of objects.
 _OBJECT = re.compile(rb"\s*(?:\[\s*)?\{\s*\"")
 #: A point of InfluxDB's line protocol: tags, then fields.
 _POINT = re.compile(rb"[^\s,=#]+(?:,[^\s,=]+=[^\s,=]+)+ [^\s=]+=")
-#: A time in an entry, or a frame below it: then a program logged the entry.
+#: A time in an entry, or a frame below it, shows that a program logged the entry.
 _LOGGED = re.compile(r"\d\d:\d\d:\d\d|\|\d{10}\.\d|^\s+at |^\s+File \"|^#\d", re.MULTILINE)
 
 _Topic = Literal["metrics", "logs", "any"]
@@ -60,7 +62,7 @@ Progress = Callable[[str, int, int | None], None]
 class Reader:
     """Reads one stream. `now_ms`: time of undated items; `progress`: called with name, bytes read, and total bytes.
 
-    `undated`: the time given to undated items of each process, which is no measure of durations.
+    `undated`: the time given to undated items of each process; durations cannot be computed from it.
     """
 
     def __init__(
@@ -80,7 +82,7 @@ class Reader:
         self._anchors = {} if undated is None else undated
         self._undated: Timed = "file" if believable else "order"
         self._cut = False
-        #: True if the stream has dumps or documents beside a log; true if it has entries of a log.
+        #: `_found`: True if the stream has dumps or documents beside a log; `_logs`: True if it has entries of a log.
         self._found = self._logs = False
         self._context: Callable[[int], Context] = lambda _: "logged"
         service, instance = stream.process
@@ -123,13 +125,13 @@ class Reader:
         return data
 
     def _noting_clients(self, text: Iterator[bytes]) -> Iterator[bytes]:
-        """Yield the blocks unchanged, and note whether any of them names a Kafka client, in whatever words."""
+        """Yield the blocks unchanged, and note if any of them names a Kafka client."""
         for block in text:
             self.input.names_client = self.input.names_client or any(mark in block for mark in _MARKS)
             yield block
 
     def _begin(self, text: Iterator[bytes]) -> tuple[bytes, bool]:
-        """Return the first blocks, and whether these are the whole text."""
+        """Return the first blocks, and True if these are the whole text."""
         read_blocks, size = [], 0
         for block in text:
             read_blocks.append(block)
@@ -167,7 +169,7 @@ class Reader:
         if by_line and any(map(self._has_metrics, filled[:20])):
             yield from self._record_lines("JSON lines", lines)
             return
-        # The first line of an excerpt may be only a part of a line.
+        # The first line of an excerpt may be incomplete.
         point = next((line for line in lines[:10] if _POINT.match(line)), None)
         if point is not None and self._decoded(point).format == "influx":
             yield from self._record_lines("line protocol", lines)
@@ -184,7 +186,7 @@ class Reader:
         rows, what = exports.exported(content, lines, self._is_recognised)
         if rows:
             self.input.what, self._cut = what, self._cut and what != exports.DOCUMENT
-        # `restored` may remove quotation marks that a JSON text needs.
+        # `restored` may remove quotation marks that JSON needs.
         content = content if rows else restored(content)
         self._context = context(b"" if rows else content)
         first = next((line for line in content.split(b"\n") if line.strip()), b"")
@@ -220,9 +222,9 @@ class Reader:
                 yield from (self._record("metrics", number, snapshot) for snapshot in content)
 
     def _documents(self, text: str) -> Generator[Recorded, None, set[int]]:
-        """Yield records from JSON that is the whole text, or metrics between other lines; return the lines' numbers.
+        """Yield records from JSON that is the whole text, or metrics between other lines. Return the lines' numbers.
 
-        Unreadable JSON is a record, too, if it is the whole text and not for people: its reject reason is shown.
+        A text that is wholly unreadable JSON becomes a record, too, so that its reject reason is shown.
         """
         every = list(metrics.documents(text))
         alone = not metrics.between(text, every).strip(" \t\r\n,\ufeff")
@@ -258,7 +260,7 @@ class Reader:
         yield from (self._document(number, line) for number, line in self._filled(what, lines))
 
     def _filled(self, what: str, lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-        """Count lines, each of which is a record, and yield the non-blank ones with their numbers."""
+        """Count lines that are one record each. Yield those that are not blank, with their numbers."""
         self._what(what)
         self._cut = False  # A cut record is not JSON.
         for number, line in enumerate(lines):
@@ -267,7 +269,7 @@ class Reader:
                 yield number, line
 
     def _document(self, number: int, value: bytes) -> Recorded:
-        """Return a record of JSON. If it has no time, it gets the file's time, or at least its place in the order."""
+        """Return a record of JSON. Without a time it gets the file's time, or at least its place in the order."""
         timeless = any(error.startswith("missing-timestamp") for error in self._decoded(value).errors)
         # An empty answer (404) has no time and needs none.
         dated = self._decoded(value, self.now_ms) if timeless else None
@@ -319,7 +321,7 @@ class Reader:
             taken.update(at for dump in dumps for at in dump.taken)
             self._local(max((dump.ts_ms or 0 for dump in dumps), default=0))
         if taken:
-            # The remaining lines of a dump are not part of the log.
+            # If the last line belongs to a dump, the log itself was not cut there.
             self._cut = self._cut and len(lines) - 1 not in taken
         return taken
 
@@ -332,7 +334,7 @@ class Reader:
         last_ms: int | None = None
         for dump in dumps:
             first = min(dump.taken, default=0)
-            # A dump without a time is not older than the dump above it, but may be much newer.
+            # A dump without a time is not older than the dump before it, but may be much newer.
             last_ms = ts_ms = dump.ts_ms or time_before(first) or last_ms or self._time_in_name()
             self.input.span(ts_ms)
             if dump.complete is False:
@@ -342,7 +344,7 @@ class Reader:
             yield self._record("logs", first, LogLine(ts_ms=ts_ms, dumps=[dump]), ts_ms, writer)
 
     def _local(self, last_ms: int) -> None:
-        """Note that times name no zone, and the zone that the file's date shows. `last_ms`: the last of these times."""
+        """Note that times have no zone, and the zone that the file's date shows. `last_ms`: the last of these times."""
         if last_ms:
             self.input.local = True
             dated = self._undated == "file"
@@ -397,7 +399,7 @@ class Reader:
         if splitter.first_ms is not None and (self._logs or not self._found):
             self.input.span(splitter.first_ms, splitter.last_ms)
             if layout.times.zoned:
-                # A file with times in UTC need not come from a machine in that time zone.
+                # A file with times in UTC may still come from a machine in another time zone.
                 self.input.zone_ms = -layout.times.ahead_ms or None
             elif splitter.zone_ms is not None:
                 self.input.zone_ms = splitter.zone_ms
@@ -451,7 +453,10 @@ class Reader:
     def _record(
         self, stream: _Topic, number: int, value: _Value, ts_ms: int | None = 0, writer: str = "", repeats: int = 1
     ) -> Recorded:
-        """Return a record. `value`: its bytes or parsed content; `ts_ms`: 0 if the value has it, None if unknown."""
+        """Return a record.
+
+        `value`: its bytes or parsed content; `ts_ms`: 0 if `value` contains the time, None if unknown.
+        """
         service, instance = self._stream.process
         if writer:
             service, instance = named(writer)
@@ -469,7 +474,7 @@ class Reader:
 
 
 def _numbered(dump: Dump, numbers: Sequence[int]) -> Dump:
-    """Return a dump with its lines numbered as in their file. `numbers`: that number for each line of the dump."""
+    """Return a dump with line numbers of its file. `numbers`: the file's number for each line of the dump."""
     for thread in dump.threads:
         thread.line = numbers[thread.line]
     dump.taken = frozenset(numbers[at] for at in dump.taken)
@@ -486,9 +491,9 @@ def _is_reading(line: bytes) -> bool:
 
 
 def _is_by_line(lines: Sequence[bytes]) -> bool:
-    """True if each of these lines is JSON, except for cut lines and a few others."""
+    """True if almost all of these lines are JSON; cut lines and a few others are allowed."""
     begun = [line for line in lines if line.lstrip()[:1] in (b"{", b"[")]
-    # This prefix is quick to test, and few lines of a log have it.
+    # This prefix is quick to check, and few lines of a log have it.
     if not begun or len(lines) < (len(lines) - len(begun)) * 4:
         return False
     return sum(isinstance(parsed(line), dict | list) for line in begun) * 2 >= len(lines)

@@ -1,12 +1,12 @@
-"""Turn the bytes of a file into UTF-8 text in blocks of whole lines, and find the envelope of its lines:
+"""Turn a file's bytes into UTF-8 text in blocks of whole lines, and find the envelope of its lines.
 
-encodings, colours, JSON that wraps each line, and the prefixes of shippers, which the file's own lines reveal.
+An envelope is an encoding, colours, JSON that wraps each line, or the prefixes of shippers. Container runtimes,
+orchestrators and syslog write *prefixes*, up to three in a row, for example if the output of `docker compose logs
+--timestamps` went through syslog. A prefix may name the time and the writer of the line; lines of several writers are
+then separated.
 
-Container runtimes, orchestrators and syslog write *prefixes*, up to three before each other, as in a log of `docker
-compose logs --timestamps` that went through syslog. A prefix may name the writer of the line (lines of several writers
-are then separated) and the time.
-
-A block ends with a line end; only the last one of a file may lack it. Nothing here holds more than a block and a line.
+Every block ends with a line end, except perhaps the last one of a file. Nothing here holds more than a block and a
+line.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from clienthealth.read.logs import lines
 from clienthealth.read.logs.times import Times
 
 BLOCK = 1 << 18
-#: Maximum length of a line (bytes); a longer one is cut, because no line of a log is so long.
+#: Maximum length of a line (bytes). A longer one is cut, because no line of a log is so long.
 MAX_LINE = 1 << 23
 
 #: Colours, cursor movements and titles of terminals.
@@ -125,7 +125,7 @@ def unwrapper(head: bytes) -> tuple[str, Unwrap] | None:
 
 def _unwrapped(line_of: Callable[[Fields], bytes | None], blocks: Iterator[bytes]) -> Iterator[bytes]:
     def line(raw: bytes) -> bytes:
-        # A line that cannot be unwrapped stays as it is: it will be reported.
+        # A line that cannot be unwrapped stays as it is, so that it is reported.
         return (line_of(mapping(parsed(raw))) if raw.startswith(b"{") else None) or raw
 
     for block in blocks:
@@ -145,7 +145,7 @@ def _journal(fields: Fields) -> bytes | None:
         message = bytes(n for n in message if isinstance(n, int) and 0 <= n < 256).decode("utf-8", "replace")
     if not isinstance(message, str) or not isinstance(stamp, str) or not stamp.isdigit():
         return None
-    # Each line of a message, in the form in which journald itself prints it.
+    # Each line of a message, in journald's own print format.
     at = datetime.fromtimestamp(int(stamp) / 1e6, UTC).isoformat(timespec="microseconds")
     host, tag = fields.get("_HOSTNAME") or "-", fields.get("SYSLOG_IDENTIFIER") or fields.get("_COMM") or "-"
     before = f"{at} {str(host).replace(' ', '_')} {str(tag).replace(' ', '_')}[{fields.get('_PID') or 0}]: "
@@ -153,7 +153,7 @@ def _journal(fields: Fields) -> bytes | None:
 
 
 def _exported(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """Unwrap journald's export: a field per line, an empty line between entries, long fields with their length."""
+    """Unwrap journald's export: one field per line, an empty line between entries, long fields with their length."""
     rest, entry = b"", dict[str, object]()
     for block in blocks:
         rest += block
@@ -181,7 +181,7 @@ def _exported(blocks: Iterator[bytes]) -> Iterator[bytes]:
         yield last + (b"\n" if not rest else b"")
 
 
-#: Minimum share of Kafka lines that must parse without their prefixes. If fewer do, the lines have no prefixes.
+#: Minimum share of Kafka lines that must parse after prefixes are removed. If fewer do, the lines have no prefixes.
 _FITS = 0.5
 _SAMPLE = 2_000
 #: A line that belongs to the entry above: a frame, the value of an option, an exception.
@@ -192,7 +192,7 @@ _BELOW = re.compile(rb"\t|\s+(?:at |[\w.]+ = )|at |Caused by|Suppressed|[\w.$]{1
 class Layout:
     """How a file's lines begin.
 
-    `shipped`: the prefixes of all lines; `times`: the forms of time in the rest of a line.
+    `shipped`: the prefixes that shippers added; `times`: the forms of time after them.
     """
 
     shipped: Prefixes
@@ -202,8 +202,8 @@ class Layout:
     def learned(cls, sample: Sequence[bytes], file_ms: int | None) -> Layout:
         """Learn the layout from the file's first lines. `file_ms`: time of its last modification.
 
-        The application itself may write what looks like a shipper's prefix. Removing it leaves lines of no known
-        layout.
+        The application itself may write text that looks like a shipper's prefix. Without this text its lines have no
+        known layout, so it is kept.
         """
         layout = cls._with(Prefixes(sample[:_SAMPLE]), sample, file_ms)
         if not layout.shipped or (fit := layout._fit(sample)) >= _FITS:
@@ -217,7 +217,7 @@ class Layout:
         return cls(shipped, Times.learned(stripped, file_ms))
 
     def _fit(self, sample: Sequence[bytes]) -> float:
-        """Return the share of a sample's Kafka lines that are understood; 1 if there are no such lines."""
+        """Return the share of a sample's Kafka lines that can be parsed; 1 if there are no such lines."""
         speaking = understood = 0
         for line in sample[:_SAMPLE]:
             stripped, _, time, _ = self.shipped.parted(line)
@@ -236,7 +236,7 @@ class Layout:
         return utf8(self.shipped.parted(line).line).decode()
 
     def time_before(self, numbered: Mapping[int, bytes]) -> Callable[[int], int]:
-        """Return a function from a line's number to the time of the nearest dated line above it, 0 without one.
+        """Return a function from a line's number to the time of the nearest dated line above it; 0 if there is none.
 
         `numbered`: the lines of one writer, without prefix, by their numbers.
         """
@@ -252,20 +252,20 @@ class Layout:
         return before
 
 
-#: Share of lines that must have a prefix; the other lines are those of a tool (`-- Logs begin at …`).
+#: Minimum share of lines with a prefix. The other lines come from a tool (`-- Logs begin at …`).
 _PREFIX_SHARE = 0.8
 _MOST_PREFIXES = 3
 _PREFIX_SAMPLE = 400
 
-#: Name → pattern of the prefix.
+#: Patterns of prefixes, by name.
 _PREFIXES = {
     name: re.compile(pattern.encode(), re.VERBOSE)
     for name, pattern in table(Path(__file__).with_name("prefixes.toml")).items()
 }
 _TIMED_REST = re.compile(rb"[\[(<]?(?:\d{4}[-/.]\d\d|\d\d[-/:. ]|\d{10}|\{)")
-#: If a line begins with a level, its time may come from the application or from the shipper of the log.
+#: A line that begins with a time or a level. The application or the log's shipper may have written them.
 _TIMED_OR_LEVELLED = re.compile(_TIMED_REST.pattern + rb"|[A-Z]{4,16}[ :]|[A-Z][a-z]{2}\.? [ \d]\d")
-#: Further lines of a stack trace or a list of options: an application writes no time before these.
+#: Further lines of a stack trace or a list of options. An application writes no time before these.
 _GOES_ON = re.compile(rb"\t|\}|[ ]+(?:at |\.\.\. \d|[\w.]+ = )|Caused by: |Suppressed: ")
 _BEGINS_OR_GOES_ON = re.compile(_TIMED_OR_LEVELLED.pattern + b"|" + _GOES_ON.pattern)
 
@@ -332,19 +332,22 @@ def _count(pattern: re.Pattern[bytes], matches: Sequence[re.Match[bytes]]) -> in
 
 
 def _is_timestamps(matches: Sequence[re.Match[bytes]]) -> bool:
-    """True if a tool wrote the time before each line, rather than the application before each entry."""
+    """True if a tool wrote the time before each line; an application writes it only before each entry."""
     return _count(_GOES_ON, matches) > 0 or 2 * _count(_TIMED_REST, matches) > len(matches)
 
 
 def _is_syslog(matches: Sequence[re.Match[bytes]]) -> bool:
-    """True if `_is_timestamps` is, or if the prefixes name few programs, whatever the lines contain."""
+    """True if a tool wrote the times, or if the prefixes name few programs."""
     few = len({match["key"] for match in matches}) <= max(3, len(matches) // 20)
     timed = 2 * _count(_TIMED_OR_LEVELLED, matches) > len(matches)
     return few or timed or bool(re.match(rb"[A-Z<]", matches[0].string)) or _count(_GOES_ON, matches) > 0
 
 
 def _is_compose(matches: Sequence[re.Match[bytes]]) -> bool:
-    """True if the prefixes name few writers, padded to one width (by some `docker compose` versions, by one blank)."""
+    """True if the prefixes name few writers, padded to the same width.
+
+    Some versions of `docker compose` pad with one blank.
+    """
     keys = {match["key"].upper() for match in matches}
     levels = {b"INFO", b"WARN", b"ERROR", b"DEBUG", b"TRACE", b"FATAL"}
     bars = {match.group().find(b"|") for match in matches}
@@ -357,7 +360,8 @@ def _is_stern(matches: Sequence[re.Match[bytes]]) -> bool:
     return few and 2 * _count(_BEGINS_OR_GOES_ON, matches) > len(matches)
 
 
-#: Prefixes that an application may also write itself → function that is True if the lines show that a tool wrote them.
+#: Prefixes that an application may also write itself. The function returns True if the lines show that a tool wrote
+#: them.
 _DOUBTFUL: Mapping[str, Callable[[Sequence[re.Match[bytes]]], bool]] = {
     "timestamps": _is_timestamps,
     "syslog": _is_syslog,

@@ -1,7 +1,7 @@
 """Attach a Jolokia agent to a JVM of this machine while it is watched: on loopback, with a password, read-only.
 
 The agent's launcher loads it through Java's attach interface. The agent allows only reads of MBeans and thread dumps,
-and only with the password, which is in a file that the watch writes.
+and only with the password. The password is in a file that the watch writes.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from clienthealth.read.mbeans import RUNTIME
 from clienthealth_exporters.jvm.jolokia import Jolokia, JolokiaError
 
 USER = "kafka-health"
-#: The launcher gives up after some 10 s if a JVM does not answer.
+#: The launcher itself gives up after some 10 s if a JVM does not answer.
 LAUNCH_SECONDS = 30.0
-#: Time limit (s) from the launcher's end to the agent's first answer: more than 10 s were measured at a load of 30.
+#: Time limit (s) from the launcher's end to the agent's first answer. At a load of 30, more than 10 s were measured.
 ANSWER_SECONDS = 30.0
 _PROC = Path("/proc")
 _SMALL = ("-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _ATTACHED_BEFORE = "is already attached to PID"
 _FOLDER = "kafka-health-watch-"
-#: The answer of an agent to a request without its password.
+#: An agent's answer to a request without its password.
 _NO_PASSWORD = "HTTP 401"
 _PACKAGE = "clienthealth.diagnose.watch"
 
 
 class Agent(NamedTuple):
-    """The address of an agent; user and password file are empty if it needs none."""
+    """The address of an agent. User and password file are empty if it needs none."""
 
     url: str
     user: str = ""
@@ -57,7 +57,7 @@ def runtime_of(pid: int) -> Literal["java", "python"]:
             return "java"
         maps = process.joinpath("maps").read_text(errors="replace")
         python = "libjvm" not in maps and "python" in process.joinpath("exe").readlink().name + maps
-        # Java lets even root attach only as the process's own user.
+        # Java lets only the process's own user attach, not even root.
         if process.stat().st_uid != os.geteuid() and not (python and os.geteuid() == 0):
             raise PermissionError
         if process.joinpath("ns/mnt").readlink() != own.joinpath("ns/mnt").readlink():
@@ -104,10 +104,10 @@ def agent_jar(given: Path | None) -> Path:
 
 @contextmanager
 def attached(pid: int, jar: Path, with_password: bool = False) -> Iterator[Agent]:
-    """Yield an agent in the JVM and remove it at the end; an existing one is used and stays.
+    """Yield an agent in the JVM, and remove it at the end. An agent that is already there is used and stays.
 
-    The agent of a killed watch is removed first; that of a running watch is used with its password. `pid` is a JVM's;
-    `with_password`: True if the settings have a password for agents. Raises InputError if the process cannot be
+    The agent of a killed watch is removed first. The agent of a running watch is used with its password. `pid`: of a
+    JVM; `with_password`: True if the settings have a password for agents. Raises InputError if the process cannot be
     attached, or its agent needs a password, and ServiceError if the agent does not start.
     """
     with tempfile.TemporaryDirectory(prefix=_FOLDER) as folder:
@@ -143,9 +143,9 @@ def attached(pid: int, jar: Path, with_password: bool = False) -> Iterator[Agent
 
 
 def _of_a_watch(agent: Agent, pid: int, jar: Path, with_password: bool) -> Path | None:
-    """Return the password file that a watch made for an agent; None if it needs none, or the settings' password.
+    """Return the password file that a watch made for an agent; None if the agent needs no such file.
 
-    Raises InputError if its password is not known here.
+    None also if the password in the settings fits. Raises InputError if the agent's password is not known here.
     """
     if _NO_PASSWORD not in _refusal(agent.url):
         return None
@@ -163,7 +163,7 @@ def _of_a_watch(agent: Agent, pid: int, jar: Path, with_password: bool) -> Path 
 
 
 def _refusal(url: str, user: str = "", password: str = "") -> str:
-    """Return why an agent does not answer, '' if it does."""
+    """Return why an agent does not answer, '' if it answers."""
     try:
         Jolokia(url, ANSWER_SECONDS, user, password).read({RUNTIME: ("Name",)})
     except JolokiaError as error:
@@ -182,7 +182,7 @@ def _is_abandoned(password: Path) -> bool:
 
 
 def output_of(command: Sequence[str], seconds: float) -> subprocess.CompletedProcess[str]:
-    """Run a command in its own session: Ctrl-C then reaches only this process, which ends the command in order."""
+    """Run a command in its own session. Ctrl-C then reaches only this process, which ends the command in order."""
     return subprocess.run(
         command,
         stdin=subprocess.DEVNULL,

@@ -24,7 +24,8 @@ from clienthealth_exporters.jvm.dumps import DumpBudget, DumpPlan, Reason, dump_
 PY_SPY_SECONDS = 10.0
 PAGE_SECONDS = 5.0
 PAGE_BYTES = 16 * 1024 * 1024
-#: A process that offers only stacks always has this reason for a dump: for two at first, then at growing intervals.
+#: This reason for a dump always holds, because only stacks show the state of a Python process without statistics. Two
+#: dumps come at once, later ones at growing intervals.
 _ALWAYS = (Reason("a Python process shows its state only by its stacks"),)
 _REFUSED = ("permission denied", "operation not permitted")
 
@@ -70,7 +71,7 @@ class Page:
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
     def holds_clients(self) -> bool:
-        """True if the page answers and contains clients of Kafka."""
+        """True if the page answers and contains Kafka clients."""
         try:
             return bool(decode_metrics(self._read(), self._settings, int(time.time() * 1000)).snapshots)
         except ServiceError:

@@ -21,12 +21,12 @@ from clienthealth.modes import modes
 from clienthealth.monitor.incidents import Transition
 
 _COLOURS = {"ok": "32", "suspected": "33", "confirmed": "31"}
-#: Number of facts shown with a new finding; the report at the end shows all of them.
+#: Number of facts shown with a new finding. The report at the end shows all facts.
 FACTS = 3
 #: The format of a row: 80 columns are enough for the longest verdict.
 ROW = "{:<32.32} {:<8.8} {}"
 HANGING = " " * 12
-#: Number of threads with stacks per process and of frames per thread, unless all are requested; number of threads in
+#: Number of threads with stacks per process, and of frames per thread, unless all are requested; number of threads in
 #: the live table.
 THREADS, FRAMES, IN_TABLE = 4, 4, 2
 
@@ -49,7 +49,7 @@ class Screen:
     def write(self, lines: Iterable[str]) -> None:
         """Write lines below the existing ones, wrapped on a terminal."""
         for line in lines:
-            # A terminal would break the line within words; a program that reads a pipe wants one line per fact.
+            # A terminal would break lines within words. A program that reads a pipe wants one line per fact.
             wrapped = (textwrap.wrap(line, _columns(), subsequent_indent=HANGING) or [""]) if self._live else [line]
             self._stream.write("".join(f"{part}\n" for part in wrapped))
         self._stream.flush()
@@ -71,7 +71,7 @@ class Screen:
         self.table(lines, colours)
 
     def table(self, lines: Sequence[str], colours: Sequence[str] = ()) -> None:
-        """Replace the table by these lines, cut to the terminal; does nothing without one. `colours`: of lines."""
+        """Replace the table by these lines, cut to the terminal; without a terminal do nothing. `colours`: per line."""
         if not self._live:
             return
         self.clear()
@@ -101,7 +101,7 @@ def _columns() -> int:
 
 
 def threads(session: Session, processes: Sequence[Watched], verbose: bool) -> Iterator[str]:
-    """Yield the places of application threads, with innermost frames, of processes not known to be healthy."""
+    """Yield where application threads are, with innermost frames, for processes that are not known to be healthy."""
     judged = [record.client.instance for record in session.newest.values() if record.worst != "ok"]
     for process in processes:
         stands = session.standing(process.instance)
@@ -130,7 +130,7 @@ def _stands(stand: Stand) -> str:
 
 
 def endings(processes: Sequence[Watched], clients: Sequence[tuple[Client, Sequence[Verdict]]]) -> Iterator[str]:
-    """Yield a line for each process that ended while watched: also whether records were lost, as far as known."""
+    """Yield a line for each process that ended while it was watched; it includes lost records, as far as known."""
     for process in processes:
         if not process.ended_ms:
             continue

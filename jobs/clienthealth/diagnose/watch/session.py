@@ -41,7 +41,7 @@ _ODD = re.compile(r"[^\w.-]+")
 class Recorder:
     """Writes a folder per process, with `metrics.jsonl` and a `jstack-*.txt` per dump.
 
-    The folder identifies the process, so the samples contain neither host nor process id; secrets are removed. Raises
+    The folder identifies the process, so the samples contain neither host nor process id. Secrets are removed. Raises
     InputError if the folder cannot be written.
     """
 
@@ -73,7 +73,7 @@ class Recorder:
             raise InputError(f"--record {self._folder}: cannot be written: {error.strerror}") from error
 
 
-#: Maximum number of dumps in memory: a watch may last for days, and a dump of thousands of threads takes megabytes.
+#: Maximum number of dumps in memory. A watch may last for days, and a dump of thousands of threads takes megabytes.
 KEPT_DUMPS = 20
 _encode = msgspec.json.Encoder().encode
 
@@ -81,9 +81,9 @@ _encode = msgspec.json.Encoder().encode
 class Stand(NamedTuple):
     """A thread's place in its process's newest dump. `since_ms`: since when it is known to be there (epoch ms).
 
-    dumps   number of consecutive dumps that found the thread at these frames
-    cpu_ms  CPU time that the thread used since the first of these dumps, None if a dump does not state it
-    polled  True if an earlier dump found the thread inside poll()
+    dumps   number of consecutive dumps that show the thread at these frames
+    cpu_ms  CPU time that the thread used since the first of these dumps, None if a dump lacks it
+    polled  True if an earlier dump showed the thread inside poll()
     """
 
     thread: DumpedThread
@@ -111,11 +111,11 @@ class Session:
     found   the worst finding of each client, by key and mode, without withdrawn ones
     dumps   the threads of the newest dumps
     stands  the places of the application's threads, by instance of their process and name
-    faults  clients with a judgement that raised an error
+    faults  clients whose judgement raised an error
     """
 
     def __init__(self, settings: Settings, recorder: Recorder | None = None) -> None:
-        """`recorder`: keeps all input."""
+        """`recorder`: keeps all input; None to keep nothing."""
         self._settings = replace(settings, monitor=replace(settings.monitor, publish_seconds=0))
         self._recorder = recorder
         self._inbox: queue.SimpleQueue[tuple[RawRecord, Mapping[str, Any] | None]] = queue.SimpleQueue()
@@ -137,7 +137,7 @@ class Session:
         self._inbox.put((record, None))
 
     def step(self, now_ms: int) -> list[Transition]:
-        """Judge the input since the last step; return the findings that opened, were confirmed, or closed."""
+        """Judge the input since the last step. Return the findings that opened, were confirmed, or closed."""
         packer = Packer(1)
         for _ in range(self._inbox.qsize()):
             raw, value = self._inbox.get()
@@ -178,12 +178,15 @@ class Session:
         return published.changes
 
     def standing(self, instance: str) -> list[Stand]:
-        """Return the threads of a process: those that called poll() first, then the others, longest-standing first."""
+        """Return the threads of a process: those that called poll() first, then the others.
+
+        Those that stand longest come first.
+        """
         stands = self.stands.get(instance, {}).values()
         return sorted(stands, key=lambda s: (not s.polled, s.since_ms, s.cpu_ms or 0.0, s.thread.name))
 
     def ended_processes(self, ended: Mapping[str, int]) -> Mapping[str, Mapping[str, Any]]:
-        """Return for each instance its `threads`, and when it `ended`, as JSON. `ended`: see `ended_instances`."""
+        """Return, per instance, its `threads` and when it `ended`, as JSON. `ended`: see `ended_instances`."""
         by_instance: dict[str, dict[str, Any]] = defaultdict(dict)
         for instance in self.stands:
             by_instance[instance]["threads"] = [stand.as_json() for stand in self.standing(instance)]
@@ -221,7 +224,7 @@ class Session:
     def clients(self, ended: frozenset[str] = frozenset()) -> list[tuple[Client, list[Verdict]]]:
         """Return all clients with their verdicts: the worst of each mode, `ok` only with evidence of health.
 
-        `ended`: instances of processes that have ended; verdicts on the end are added for their clients.
+        `ended`: instances of processes that have ended. Verdicts on the end are added for their clients.
         """
         state = load(self._state, 1)
         bucket = Bucket(state, self._settings, readings.grid_of(state, self._settings.monitor))

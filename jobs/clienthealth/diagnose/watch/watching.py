@@ -1,4 +1,4 @@
-"""The loop of `watch`: read every process once a second, and judge all together."""
+"""The loop of `watch`: read every process once a second, and judge all of them together."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ INTERVAL_SECONDS = 1.0
 #: Time (s) between two dumps, enough to show whether a thread moves.
 DUMP_SECONDS = 5.0
 DUMPS_PER_MINUTE = 12.0
-#: A JVM without a known process id that does not answer for this long (s) counts as ended.
+#: A JVM with an unknown process id counts as ended if it does not answer for this long (s).
 GONE_SECONDS = 15.0
 
 
@@ -53,7 +53,7 @@ class Reader(Protocol):
 
 @dataclass
 class Watched:
-    """A process that is watched. `silent`: why it does not answer, '' while it does.
+    """A process that is watched. `silent`: why it does not answer, '' while it answers.
 
     `ended_ms`: when its end was noticed (epoch ms), 0 while it runs.
     """
@@ -86,9 +86,9 @@ class Watched:
 def watched(text: str, jar: Path | None, settings: Settings, session: Session, agents: ExitStack) -> Watched:
     """Return the process named by `[SERVICE=]PID` or `[SERVICE=]URL [option=value]…`, after its first read.
 
-    `jar`: that of the agent, None for ours. An agent attached here is removed when `agents` is closed. Raises
-    InputError if there is no such process, SettingsError for an invalid URL, ServiceError if the process does not
-    answer, DependencyError if a tool is missing.
+    `jar`: the agent's jar, None for ours. An agent attached here is removed when `agents` is closed. Raises InputError
+    if there is no such process, SettingsError for an invalid URL, ServiceError if the process does not answer,
+    DependencyError if a tool is missing.
     """
     service, _, number = text.rpartition("=")
     pid = int(number) if number.isascii() and number.isdigit() else None
