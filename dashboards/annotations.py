@@ -30,7 +30,10 @@ class Incident:
         return f"{self.service}|{self.instance}|{self.client_id}|{self.mode}|{self.start_ms}"
 
     def annotation(self) -> dict[str, Any]:
-        """Return the incident as arguments of Grafana's annotations; a tag with its identity finds it again later."""
+        """Return the incident as arguments of Grafana's annotations.
+
+        A tag contains its identity, to find it again later.
+        """
         still = "" if self.stop_ms is not None else " (still open)"
         return {
             "time_from": self.start_ms,

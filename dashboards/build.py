@@ -33,13 +33,13 @@ def pages(links: LinkSettings) -> tuple[Page, ...]:
 
 
 def boards(settings: Settings | None = None) -> Mapping[str, dict[str, Any]]:
-    """Return name → dashboard as JSON values; without settings the dashboards that are committed."""
+    """Return the dashboards as JSON values, by name; without settings, those that are committed."""
     chosen = settings or Settings()
     return {page.name: rendered(page, chosen) for page in pages(chosen.links)}
 
 
 def generate(settings: Settings | None = None) -> dict[str, str]:
-    """Return path from the repository's root → content of each dashboard file."""
+    """Return the content of each dashboard file, by its path from the repository's root."""
     return {
         f"{OUT}/{name}.json": json.dumps(board, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
         for name, board in boards(settings).items()

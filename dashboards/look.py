@@ -1,7 +1,7 @@
 """Colours, thresholds and words that mean the same on every dashboard.
 
-Blue, yellow and dark red differ for every kind of colour vision (a test measures it); Grafana's green, yellow and red
-do not. Colours never carry a meaning alone: values also have a word, and limits a line.
+Blue, yellow and dark red differ for every kind of colour vision (a test measures it). Grafana's green, yellow and red
+do not. Nothing is shown by colour alone: values also have a word, and limits a line.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from grafana_foundation_sdk.models import dashboard as model
 from clienthealth.model.verdicts import STATUS_ORDER
 from clienthealth.modes import modes
 
-#: Names of Grafana's colours, which adapt to its theme, and the fixed colours that they stand for.
+#: Names of Grafana's colours, which adapt to its theme, and the fixed colours for which they stand.
 GOOD, WARNING, CRITICAL = "blue", "yellow", "dark-red"
 PALETTE: Mapping[str, str] = {GOOD: "#5794F2", WARNING: "#FADE2A", CRITICAL: "#C4162A"}
 #: Colours of an unknown value, which is neither good nor bad.
 NEUTRAL, CLEAR = "text", "transparent"
 #: Background colour of a text for an unknown value.
 UNKNOWN = "#50565e"
-#: Colour of an unknown state in a timeline: NEUTRAL would be black on light and louder than a failure.
+#: Colour of an unknown state in a timeline. NEUTRAL would be black on a light page, and louder than a failure.
 BAND = "#8e959e"
 
 #: Colours of verdict statuses as numbers (STATUS_ORDER). The worst status has the highest number, so that `max` finds
 #: it.
 STATUS_COLOURS = (NEUTRAL, GOOD, WARNING, CRITICAL)
 
-#: States of a consumer group, the worst one last. In REWIND records are processed twice, in STOP none are processed.
+#: States of a consumer group, the worst one last. In REWIND records are processed twice; in STOP none are processed.
 LAG_STATES = ("UNKNOWN", "IDLE", "OK", "WARN", "STALL", "STOP", "REWIND")
 LAG_COLOURS = (NEUTRAL, GOOD, GOOD, WARNING, CRITICAL, CRITICAL, CRITICAL)
 
-#: Colours that distinguish failures; none of them means healthy.
+#: Colours for failures. None of them means healthy.
 FAILURES = (
     "dark-red", "orange", "purple", "yellow", "light-red", "dark-purple", "dark-orange", "light-purple", "dark-yellow",
     "light-orange", "super-light-red", "super-light-purple",
@@ -48,7 +48,7 @@ Limits = Mapping[float, str]
 
 
 def limits(base: str, above: Limits) -> build.ThresholdsConfig:
-    """Return thresholds: the colour `base` below the first limit, then for each limit the colour from there on.
+    """Return thresholds: the colour `base` below the first limit, then each limit's colour from that limit on.
 
     Thresholds are always written out, because Grafana's default paints everything above 80 red.
     """
@@ -72,7 +72,7 @@ def coloured(texts: Mapping[str, str]) -> list[model.ValueMapping]:
 
 
 def unknown(words: str) -> list[model.ValueMapping]:
-    """Show missing values as these words, in the colour of unknown instead of the colour of 0."""
+    """Show missing values as this text in the colour for unknown; otherwise they would have the colour of 0."""
     unknown = model.ValueMappingResult(text=words, color=UNKNOWN)
     return [model.SpecialValueMap(model.DashboardSpecialValueMapOptions(model.SpecialValueMatch.NULL_AND_NAN, unknown))]
 

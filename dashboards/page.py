@@ -23,13 +23,13 @@ from dashboards.look import CRITICAL, WARNING
 from dashboards.panel import Panel
 from dashboards.scope import DATASOURCE, OF_KEPT, OF_SERVICE, TAG, keeping, named, variable
 
-#: Lowest id of rows. Rows are numbered by their place; all panels have lower ids.
+#: Lowest id of rows. Rows are numbered by their place. All panels have lower ids.
 FIRST_ROW = 900
 
 
 @dataclass(frozen=True)
 class Section:
-    """A row of a dashboard and the panels below it. A collapsed row is not queried until it is opened."""
+    """A row of a dashboard and the panels below it. Grafana does not query a collapsed row until it is opened."""
 
     title: str
     panels: Sequence[Panel]
@@ -40,8 +40,8 @@ class Section:
 class Page:
     """A dashboard. `name` gives its uid; `variables` are names for `scope.variable`.
 
-    `refresh`: how often the dashboard reloads itself; '' for never, if its queries are heavy and their answers change
-    slowly.
+    `refresh`: how often the dashboard reloads itself. '' means never, for queries that are heavy and whose results
+    change slowly.
     """
 
     name: str
@@ -98,7 +98,7 @@ def rendered(page: Page, settings: Settings) -> dict[str, Any]:
 
 
 def _check_ids(name: str, document: Mapping[str, Any]) -> None:
-    """Raise CatalogueError if two panels have the same id: a link to one would open the other."""
+    """Raise CatalogueError if two panels have the same id, because a link to one would open the other."""
     titles: dict[int, str] = {}
     for panel in [*document["panels"], *(inner for row in document["panels"] for inner in row.get("panels", []))]:
         if panel["id"] in titles:
@@ -108,9 +108,9 @@ def _check_ids(name: str, document: Mapping[str, Any]) -> None:
 
 
 def plain(dashboard: model.Dashboard) -> dict[str, Any]:
-    """Return JSON values without the defaults that the SDK adds."""
+    """Return JSON values without the defaults that Grafana's SDK adds."""
     document: dict[str, Any] = json.loads(json.dumps(dashboard, cls=JSONEncoder))
-    # Grafana would otherwise hide links and annotations in a menu.
+    # Otherwise Grafana hides links and annotations in a menu.
     for item in [*document["links"], *document["annotations"]["list"]]:
         item.pop("placement", None)
     for item in document["templating"]["list"]:
@@ -134,7 +134,7 @@ def _kept(value: Any, settings: Settings) -> Any:
 def _addressed(text: str, settings: Settings) -> str:
     """Return a text that uses the labels of the settings.
 
-    If there are several status pages, links to them use the labels of the series or row.
+    If there are several status pages, a link to them uses the labels of its series or row.
     """
     page = settings.links.status_page.rstrip("/")
     of_series = re.search(r"\$\{(__field\.labels|__data\.fields)\.", text)
@@ -163,7 +163,7 @@ def _alerts(name: str, severity: str, colour: str, scope: str) -> build.Annotati
 
 
 def _deployments() -> build.AnnotationQuery:
-    """Annotate when a service starts to run a client library version that it has not run within the last hour."""
+    """Mark when a service starts to run a version of a client library that it did not run within the last hour."""
     running = f'kafka_client_service_version_clients{{status!="gone", {OF_SERVICE}}}'
     what, client = listed((*KEPT, "service", "library", "version")), listed((*KEPT, "service"))
     before = f"max_over_time({running}[1h] offset 2m)"
@@ -197,7 +197,7 @@ def _incidents() -> build.AnnotationQuery:
 
 
 class _Tagged(Builder[Dataquery]):
-    """Grafana's own annotations with the product's tag; the SDK has no builder that fits here."""
+    """Grafana's own annotations with the product's tag. The SDK has no builder for them."""
 
     def build(self) -> Dataquery:
         return UnknownDataquery({"limit": 100, "matchAny": False, "tags": [TAG], "type": "tags"})

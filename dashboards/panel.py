@@ -23,31 +23,31 @@ from dashboards.scope import DATASOURCE
 Panel: TypeAlias = Builder[model.Panel]
 Linked: TypeAlias = Sequence[Builder[model.DashboardLink]]
 NOTHING = "no data"
-#: Text in place of an empty result that is good news.
+#: Text for an empty result that is good news.
 NONE = "none"
 #: Grafana's units for seconds: AGE for single values (1 hour, 45 minutes), CLOCK for an axis (01:45:00).
 AGE, CLOCK = "dtdurations", "dthms"
 #: An unknown value in a table.
 UNKNOWN = "–"
-#: Maximum number of points in time in a chart. More are hardly visible, and a query costs more with each of them: for
-#: 10,000 clients, three times as many (one for each pixel) took Prometheus 30 s.
+#: Maximum number of points in time in a chart. More are hardly visible, and each of them makes a query dearer. With
+#: three times as many (one for each pixel), Prometheus took 30 s for 10,000 clients.
 MOMENTS = 240
-#: The order of labels in tables: what is wrong, with which client, where. The columns with values come after these.
+#: The order of labels in tables: what is wrong, with which client, where. Columns with values follow.
 ORDER = (
     "status", "mode", "service", "team", "client_id", "group", "topic", "partition", "library", "version", "kind",
     "reason", "source_topic", "metric", "member_host", "instance", "host", "cluster_name", "cluster", "env", "shard",
 )  # fmt: skip
 
-#: Labels with short values, which get narrow columns: the other labels share the rest of a row's width.
+#: Labels with short values. They get narrow columns, and the other labels share the rest of a row's width.
 NARROW = ("status", "partition", "library", "version", "kind", "shard")
-#: FEW: maximum number of value columns in a table of full width that leaves room for words. WHOLE: full width in units
-#: of the grid.
+#: FEW: maximum number of value columns in a full-width table with room for words. WHOLE: full width in units of the
+#: grid.
 FEW, WHOLE = 6, 24
 
 
 @dataclass(frozen=True)
 class Query:
-    """A query and the name of its series; braces in the name stand for labels. `limit`: True for a dashed line."""
+    """A query and the name of its series. Braces in the name stand for labels. `limit`: True for a dashed line."""
 
     expr: str
     legend: str
@@ -69,9 +69,10 @@ def chart(
     colours: Mapping[str, str] | None = None,
     nothing: str = NOTHING,
 ) -> Panel:
-    """Return lines over time. `above`: limits, drawn as dashed lines. `ceiling`: the axis reaches at least to it.
+    """Return a chart with lines over time. `above`: limits, as dashed lines; `ceiling`: the axis reaches at least to
+    it.
 
-    `colours`: beginning of a series' name → its colour.
+    `colours`: the colour of a series, by the beginning of its name.
     """
     panel = (
         timeseries.Panel()
@@ -100,7 +101,7 @@ def chart(
     if ceiling is not None:
         panel.axis_soft_max(ceiling)
     if unit == CLOCK:
-        # Without it, Grafana 11 writes NaN on an axis of a few seconds: it takes 00:00:03 for a number.
+        # Without it, Grafana 11 shows NaN on an axis of a few seconds, because it takes 00:00:03 for a number.
         panel.decimals(0)
     if stacked:
         panel.stacking(common_build.StackingConfig().mode(common.StackingMode.NORMAL).group("A"))
@@ -128,9 +129,9 @@ def number(
     legend: str = "",
     links: Linked = (),
 ) -> Panel:
-    """Return a panel with the newest value in large type, or with its series' name if `legend` is given.
+    """Return a panel with the newest value in large type; with `legend`, the series' name is shown instead.
 
-    `above`: limits and their colours; without any the value stays uncoloured, as an unknown value does.
+    `above`: limits and their colours. Without limits the value has no colour, and an unknown value never has one.
     """
     panel = (
         stat.Panel()
@@ -176,9 +177,9 @@ def rows(
 ) -> Panel:
     """Return a table: one row per set of labels, one column per query.
 
-    `columns`: heading → query and unit. `above`, `words`: column → its limits, its words. `coloured`: label → the
-    colours of its values. `linked`: label → where a click on it leads. `largest`: the column by which rows are sorted,
-    largest first.
+    `columns`: query and unit by heading. `above`, `words`: limits and words by column. `coloured`: colours of the
+    values of a label. `linked`: where a click on a label leads. `largest`: the column by which rows are sorted, largest
+    first.
     """
     panel = (
         table.Panel()
@@ -218,7 +219,7 @@ def rows(
     left_out = {name: True for name in ("Time", "__name__", "job", *hidden)}
     # Without an order, Grafana sorts columns alphabetically, and the value of a single query comes first.
     places = {name: place for place, name in enumerate((*ORDER, *names))}
-    # Without this, Grafana writes the text for an empty table into every empty label and every unknown number.
+    # Otherwise Grafana writes the text for an empty table into every empty label and every unknown number.
     panel.override_by_field_type("string", [model.DynamicConfigValue("noValue", "")])
     panel.override_by_field_type("number", [model.DynamicConfigValue("noValue", UNKNOWN)])
     panel.override_by_regexp(f"/^({'|'.join(NARROW)})$/", [model.DynamicConfigValue("custom.width", 95)])
@@ -328,7 +329,7 @@ def _legend() -> common_build.VizLegendOptions:
 
 
 def _ranked(queries: Sequence[Query]) -> common_build.VizLegendOptions:
-    """Sort the legend, the worst series first: only a few names are visible without scrolling."""
+    """Sort the legend with the worst series first, because only a few names are visible without scrolling."""
     lowest = any("bottomk(" in query.expr for query in queries)
     legend = _legend().display_mode(common.LegendDisplayMode.TABLE).calcs(["min" if lowest else "max"])
     return legend.sort_by("Min" if lowest else "Max").sort_desc(not lowest)

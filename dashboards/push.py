@@ -65,7 +65,7 @@ def token(file: str | None) -> str:
 
 
 class Grafana:
-    """A Grafana that receives dashboards. Every failure is a ServiceError with advice; the token is never in it.
+    """A Grafana that receives dashboards. Every failure is a ServiceError with advice, and never contains the token.
 
     `timeout`: seconds for one request.
     """
@@ -92,7 +92,7 @@ class Grafana:
         self._api.client.s.close()
 
     def folder(self, title: str, uid: str) -> str:
-        """Return the uid of the folder, creating it if necessary."""
+        """Return the uid of the folder. Create the folder if necessary."""
         if self._get(lambda: self._api.folder.get_folder(uid)) is None:
             with self._request(f"the folder '{title}'"):
                 self._api.folder.create_folder(title, uid)
@@ -104,14 +104,17 @@ class Grafana:
         address = f"{self._url}/d/{board['uid']}"
         if there is not None and _same(there, board, folder):
             return Pushed(board["title"], "unchanged", address)
-        # If no folder is given, Grafana moves the dashboard to General.
+        # Without a folder, Grafana moves the dashboard to General.
         payload = {"dashboard": {**board, "id": None}, "folderUid": folder, "overwrite": True, "message": message}
         with self._request(f"the dashboard '{board['title']}'"):
             self._api.dashboard.update_dashboard(payload)
         return Pushed(board["title"], "created" if there is None else "updated", address)
 
     def annotate(self, incident: Incident) -> Outcome:
-        """Show an incident on all dashboards, as a region from its start to its end; an end known later is added."""
+        """Show an incident on all dashboards, as a region from its start to its end.
+
+        An end that is known later is added.
+        """
         with self._request("annotations"):
             there = self._api.annotations.find_annotations(tags=[TAG, quote(incident.identity, safe="")])
             if not there:
@@ -156,7 +159,7 @@ def _same(there: Mapping[str, Any], board: Mapping[str, Any], folder: str) -> bo
 
 
 def _holds(there: Any, ours: Any) -> bool:
-    """True if `there` contains all values of `ours`; Grafana may have added its own defaults."""
+    """True if `there` contains all values of `ours`. Grafana may have added its own defaults."""
     if isinstance(ours, Mapping):
         return isinstance(there, Mapping) and all(key in there and _holds(there[key], ours[key]) for key in ours)
     if isinstance(ours, list):

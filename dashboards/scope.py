@@ -20,7 +20,7 @@ from clienthealth.settings import Settings
 from clienthealth_exporters.prometheus.series import CLIENT
 
 TAG = "kafka-client-health"
-#: Maximum number of series in charts over all clients: the worst ones. More would be unreadable and slow.
+#: Maximum number of series in charts over all clients. The worst ones are shown. More would be unreadable and slow.
 WORST = 20
 DATASOURCE = common.DataSourceRef(type_val="prometheus", uid="${datasource}")
 
@@ -63,13 +63,13 @@ OF_GROUP = f'{OF_KEPT}, group=~"$group"'
 OF_GROUP_TOPIC = f'{OF_GROUP}, topic=~"$topic"'
 OF_SERVICE = f'{OF_KEPT}, service=~"$service"'
 BY_CLIENT = listed((*KEPT, *CLIENT))
-#: Labels in the name of a series: its subject, and its installation, which keeps staging and production apart.
+#: Labels in the name of a series: its subject and its installation. The latter separates staging from production.
 NAMED_KEPT = named(KEPT)
 LEGEND = f"{{{{instance}}}} · {{{{client_id}}}} {NAMED_KEPT}"
 BY_SHARD = listed((*KEPT, "shard", "service"))
 
-#: Lists are short and change seldom, so they are queried once, when a dashboard is opened. Services come from sums:
-#: these are few and always exist, so that no variable empties a dashboard or loads every client. An unknown service is
+#: Lists are short and rarely change, so they are queried once, when a dashboard is opened. Services come from sums.
+#: These are few and always exist, so that no variable empties a dashboard or loads every client. An unknown service is
 #: an empty label. `.+` would leave it out, like a label that is not set.
 _LISTS: Mapping[str, tuple[str, str]] = {
     "service": ("Service", f"label_values(kafka_client_service_clients{{{OF_KEPT}}}, service)")
@@ -90,12 +90,12 @@ GROUP_VARIABLES = ("group", "topic")
 
 
 def variable(name: str, settings: Settings) -> Builder[model.VariableModel]:
-    """Return the variable of that name: a label, `datasource`, or a constant from the settings."""
+    """Return the variable with this name: a label, `datasource`, or a constant from the settings."""
     if name in _TYPED:
         box = build.TextBoxVariable(name).label(f"{_TYPED[name]} (pattern)").description(_PATTERN)
         return box.default_value(".*")
     if name not in _FIXED:
-        # Values are read from the series of exporters, which are few.
+        # Read the values from the series of exporters, because these are few.
         kept = (name.capitalize(), f"label_values(kafka_client_health_exporter_up, {name})")
         label, query = _LISTS.get(name, kept)
         return (
@@ -126,14 +126,15 @@ def worst(
 ) -> str:
     """Return a query for the series that were worst at any moment in the range: the same series from beginning to end.
 
-    A plain topk selects other series at each moment, so that a chart of twenty becomes one of hundreds. `by`: the
-    labels that identify a series; if several have equal labels (two shards, two replicas) the largest is drawn.
-    `ranked`: the metric by which series are selected, if it is not the drawn one. `among`: only clients that have one
-    of these series (`ever`) are selected. `zeros`: a missing series counts as 0 while an exporter answers; otherwise a
-    stacked chart would go on at the series' last value.
+    A plain topk selects other series at each moment, so a chart of twenty becomes one of hundreds.
 
-    The cost is in operations on all series at each moment: for 10,000 clients a sum at each moment takes Prometheus
-    twenty times as long as first finding the few series to draw. So `each` is best a plain series, summed up only if
+    `by`: the labels that identify a series. If several have equal labels (two shards, two replicas), the largest is
+    drawn. `ranked`: the metric by which series are selected, if it is not the drawn one. `among`: only clients that
+    have one of these series (`ever`) are selected. `zeros`: a missing series counts as 0 while an exporter answers;
+    otherwise a stacked chart would go on at the series' last value.
+
+    Operations on all series at each moment are the cost. For 10,000 clients, a sum at each moment takes Prometheus
+    twenty times as long as finding the few series to draw first. So `each` should be a plain series. Sum it up only if
     `by` is coarser than a client.
     """
     end = "max" if pick == "topk" else "min"
@@ -154,7 +155,7 @@ def ever(series: str) -> str:
 
 
 def failing_or_chosen(mode: str) -> str:
-    """Return a query for the clients that fail in a mode, and those chosen by name, healthy or not."""
+    """Return a query for the clients that fail in a mode, and for those chosen by name, healthy or not."""
     failing = f'kafka_client_failure_mode{{mode="{mode}", status=~"suspected|confirmed", {OF_CLIENT}}}'
     names = "".join(f"${name}" for name in CLIENT if name != "service")
     chosen = f'label_replace(vector(1), "names", "{names}", "", "")'
@@ -183,14 +184,14 @@ def _link(title: str, url: str) -> build.DashboardLink:
 
 
 def _narrowed(uid: str, field: str, labels: tuple[str, ...]) -> str:
-    """Return a link to a dashboard for the subject of a series or row. A missing label is passed as empty."""
+    """Return a link to a dashboard for the subject of a series or row. A missing label is passed as an empty one."""
     own = of_row if field == "__data.fields" else of_series
     choice = "&".join(own(some) for some in (labels, KEPT) if some)
     return f"/d/{uid}?{choice}&${{__url_time_range}}&${{datasource:queryparam}}"
 
 
 def to_client(dashboard: str, field: str = "__field.labels") -> list[Builder[model.DashboardLink]]:
-    """Return links from a series (or a row, `__data.fields`) of a client to its dashboard, and to its evidence.
+    """Return links from a client's series (or row, `__data.fields`) to its dashboard and to its evidence.
 
     `host` is left out, because it may be unknown and the other labels are enough.
     """

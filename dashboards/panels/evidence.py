@@ -1,4 +1,4 @@
-"""Panels on the deciding evidence of failure modes, from series of unhealthy clients and some peers."""
+"""Panels on the deciding evidence of failure modes, from series of unhealthy clients and some healthy ones."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """One dashboard per failure mode, made from its declaration: deciding evidence, the verdict, further evidence.
 
-The mode names the panels with deciding evidence (`panels`); the others show what is usual for its kinds of client.
-Until a client is chosen, charts show the failing clients. Evidence that is only in logs and thread dumps has no series;
-it is on the status page, to which every client links.
+The mode names the panels with deciding evidence (`panels`). The other panels show what is usual for its kinds of
+client. Until a client is chosen, charts show the failing clients. Evidence from logs and thread dumps has no series; it
+is on the status page, to which every client links.
 """
 
 from __future__ import annotations

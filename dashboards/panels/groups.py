@@ -1,4 +1,4 @@
-"""Panels on the lag of consumer groups. Their series have the labels cluster_name and group, but no client's."""
+"""Panels on the lag of consumer groups. Their series have the labels cluster_name and group, but no client labels."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def lag_by_topic() -> Panel:
 
 
 def _busiest(offset: str, partition: str, by: str) -> str:
-    """Return a query for records per second, summed over partitions, of the busiest series in the time shown."""
+    """Return a query for records per second, summed over partitions, of the series that were busiest in this time."""
     pace = f"max by ({partition}) (deriv({offset}[$__range:$__interval] @ end()))"
     picked = f"topk({WORST // 2}, sum by ({by}) ({pace}))"
     return f"sum by ({by}) (max by ({partition}) (deriv({offset}[$__rate_interval])\nand on ({by})\n{picked}))"

@@ -29,7 +29,7 @@ def _each(
 ) -> Query:
     """Return a query for each value of a label in each installation: the highest ones in the time shown.
 
-    `measured`: labels to aggregate by → query. If the label is empty, there is one line for each installation.
+    `measured`: queries by the labels to aggregate by. If the label is empty, there is one line for each installation.
     """
     by = listed((*KEPT, label)) if label else listed(KEPT)
     return Query(worst(measured(by), by, most), f"{legend or f'{{{{{label}}}}}'} {NAMED_KEPT}")
@@ -48,7 +48,10 @@ def _latency(by: str, share: float) -> str:
 
 
 def age_of_newest() -> str:
-    """Return a query for the age of the newest record of client health, in the installation where it is oldest."""
+    """Return a query for the age of the newest record of client health.
+
+    Of several installations the oldest age counts.
+    """
     return f"max({_age(listed(KEPT), 'exporter_newest_record_timestamp_seconds')})"
 
 
@@ -69,7 +72,7 @@ def page() -> Page:
 
 
 def _state() -> str:
-    """Return a query for the monitor's worst state, as a number of `_SENTENCES`; no value if the state is unknown."""
+    """Return a query for the monitor's worst state, as a number of `_SENTENCES`. An unknown state has no value."""
     reached = 'min(up{job="kafka-client-health-monitor"})'
     query = f"min({_P}_query_up{{{OF_KEPT}}})"
     exporter = f"min(max by ({listed((*KEPT, 'shard'))}) ({_P}_exporter_up{{{OF_KEPT}}}))"

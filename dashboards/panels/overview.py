@@ -31,7 +31,7 @@ _LEGEND = """\
 Blue is healthy, yellow suspected, dark red confirmed; grey is not known. Read from left to right: do clients report, \
 does any of them fail, is the monitor itself up to date. Choose a service above, click a row for the client and its \
 evidence; *Kafka clients* at the top leads to producers, consumers, each failure mode, the review and the monitor."""
-#: The heartbeat is an alert without series of ours, so it has no labels of an installation.
+#: The heartbeat alert has no series of ours, so it has no labels of an installation.
 _WATCHDOG = "KafkaClientHealthWatchdog"
 _NAMED = f'alertname=~"KafkaClient.+", alertname!="{_WATCHDOG}"'
 _FIRING = f'ALERTS{{alertstate="firing", {_NAMED}, {OF_KEPT}, service=~"$service|"}}'

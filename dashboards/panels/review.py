@@ -1,7 +1,7 @@
 """The numbers of the weekly review, live: healthy client-minutes, the error budget, and what spent it.
 
-Definitions are those of the review: suspected or confirmed is unhealthy; unknown and gone are in neither sum. The
-series are recorded by `alerts/rules`, one sample a minute. The pace of spending is that of the alerts, which count only
+Definitions are those of the review: suspected or confirmed is unhealthy; unknown and gone are in neither sum.
+`alerts/rules` record the series, one sample a minute. The pace of spending is that of the alerts, which count only
 confirmed failures.
 """
 

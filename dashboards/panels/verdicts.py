@@ -25,7 +25,7 @@ from dashboards.scope import (
 
 _MODE = "kafka_client_failure_mode"
 _SINCE = "kafka_client_failure_mode_since_timestamp_seconds"
-#: Maximum number of bands of a timeline, the worst ones; the table and the status page show more.
+#: Maximum number of bands of a timeline. The worst ones are kept. The table and the status page show more.
 _BANDS = 100
 #: Healthy clients have no series. While the exporter answers, this makes a missing series count as 0.
 _NONE = f"0 * max(kafka_client_health_exporter_up{{{OF_KEPT}}})"
@@ -34,7 +34,7 @@ _NONE = f"0 * max(kafka_client_health_exporter_up{{{OF_KEPT}}})"
 def clients(statuses: str, by: str = "") -> str:
     """Return a query that counts clients of the chosen services with these statuses.
 
-    Replicas of the exporter count once; shards are added up.
+    Replicas of the exporter count once. Shards are added up.
     """
     chosen = f'status=~"{statuses}", {OF_SERVICE}'
     return f"sum{by} (max by ({BY_SHARD}, status) (kafka_client_service_clients{{{chosen}}}))"
@@ -55,7 +55,7 @@ def by_mode() -> Query:
 def failing(status: str, by: str = "", mode: Mode | None = None) -> str:
     """Return a query that counts chosen clients with this status.
 
-    A client may have both statuses, in different modes, also after it has gone.
+    A client may have both statuses, in different modes, even after it has gone.
     """
     return f'count{by} (max by ({BY_CLIENT}) ({_MODE}{{status="{status}", {_of(mode)}}}))'
 
@@ -115,7 +115,7 @@ def unknown(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
 
 
 def unhealthy(id_: int, mode: Mode | None = None, width: int = 24, runbooks: str = "") -> Panel:
-    """Return a table of unhealthy clients, their owners, and since when. `runbooks`: their address; '' for no links."""
+    """Return a table of unhealthy clients with their owners and onsets. `runbooks`: their address; '' for no links."""
     now = f'max by ({BY_CLIENT}, mode, status) ({_MODE}{{status=~"suspected|confirmed", {_of(mode)}}}) == 1'
     since = f"max by ({BY_CLIENT}, mode) ({_SINCE}{{{_of(mode)}}}) * 1000"
     rows_ = f"(({since}) * on ({BY_CLIENT}, mode) group_right () ({now})\nor\n({now}) * 0)"
@@ -155,7 +155,7 @@ def history(id_: int, mode: Mode) -> Panel:
 
 
 def failures(id_: int) -> Panel:
-    """Return a timeline of failures by service, the worst first: names of clients would be too long for a band."""
+    """Return a timeline of failures by service, the worst first. Names of clients would be too long for a band."""
     return timeline(
         id_,
         "Failures over time",

@@ -76,10 +76,10 @@ def start(
     interval: str = INTERVAL,
     group_wait: str | None = GROUP_WAIT,
 ) -> Alerting:
-    """Start both servers; `scrape` maps job → host:port. Raises ServiceError if one does not come up.
+    """Start both servers. `scrape`: host:port by job. Raises ServiceError if one does not come up.
 
-    Call it only if `missing()` is empty. `interval` is Prometheus' scrape interval;
-    `group_wait`: see `alertmanager_config`.
+    Call it only if `missing()` is empty. `interval` is Prometheus' scrape interval; `group_wait`: see
+    `alertmanager_config`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     write(folder, settings, dry_run=False)
@@ -127,13 +127,13 @@ def answers(url: str) -> bool:
 
 
 def _prometheus_config(scrape: Mapping[str, str], alertmanager: str, interval: str) -> dict[str, object]:
-    """Return Prometheus' configuration; it is written as JSON, which is valid YAML."""
+    """Return Prometheus' configuration. It is written as JSON, which is valid YAML."""
     return {
         "global": {"scrape_interval": interval, "scrape_timeout": interval, "evaluation_interval": interval},
         "rule_files": ["rules/*.yml"],
         "alerting": {"alertmanagers": [{"static_configs": [{"targets": [alertmanager]}]}]},
         "scrape_configs": [
-            # Keep the `instance` label of the exporter's series: it names the client.
+            # Keep the `instance` label of the exporter's series, because it names the client.
             {"job_name": job, "honor_labels": True, "static_configs": [{"targets": [target]}]}
             for job, target in scrape.items()
         ],

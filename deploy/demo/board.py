@@ -14,7 +14,7 @@ _COLOURS = {"ok": "32", "suspected": "33", "confirmed": "31"}
 
 
 class Board:
-    """Prints to standard output, at most 80 columns wide; uses colours and redraws only on a terminal."""
+    """Prints to standard output, at most 80 columns wide. Uses colours and redraws only on a terminal."""
 
     def __init__(self) -> None:
         self._terminal = sys.stdout.isatty()
@@ -22,7 +22,7 @@ class Board:
         self._began = time.monotonic()
 
     def say(self, text: str) -> None:
-        """Print a permanent line (it is not redrawn), with the time since the start."""
+        """Print a permanent line with the time since the start. It is not redrawn."""
         self._erase()
         print(f"{time.monotonic() - self._began:5.0f} s  {text}", flush=True)
 

@@ -22,20 +22,20 @@ from deploy.demo.processes import Process, free_port
 from deploy.demo.topics import create_topics
 from deploy.supply import plugin
 
-#: Three nodes on a busy machine have needed two minutes.
+#: Three nodes on a busy machine have needed two minutes to start.
 START_SECONDS = 300.0
 STOP_SECONDS = 20.0
 LOG4J = Path(__file__).with_name("broker-log4j.properties")
-#: A small JVM, because several brokers share two cores with Spark, and its first start is mostly compilation.
+#: A small JVM, because several brokers share two cores with Spark. Its first start is mostly compilation.
 JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", f"-Dlog4j.configuration={LOG4J.as_uri()}")
 
 
 class Broker:
-    """A broker with its own data `folder`; it can be started again on the same port and data.
+    """A broker with its own data `folder`. It can be started again on the same port and data.
 
-    `properties` override its configuration. `options` are the settings that a client then needs (security), named as in
-    the settings file. Nodes of a cluster get `controller_port` and a common `cluster_id`. `telemetry_to` names the
-    brokers to which our plugin forwards pushed client metrics ('' for this broker, None for no plugin). `jar_set`
+    `properties` override its configuration. `options` are the settings that a client then needs (security), with the
+    names of the settings file. Nodes of a cluster get `controller_port` and a common `cluster_id`. `telemetry_to` names
+    the brokers to which our plugin forwards pushed client metrics ('' for this broker, None for no plugin). `jar_set`
     selects the jars of the next start. Use it as a context manager, or call `start` and `stop`. `log` is its log file.
     """
 
@@ -83,7 +83,7 @@ class Broker:
             configuration.write_text(
                 "".join(f"{key}={value}\n" for key, value in self._configuration().items()), encoding="utf-8"
             )
-            # One word, because one id in 64 begins with a hyphen and would look like an option.
+            # Pass it as one word, because one id in 64 begins with a hyphen and would look like an option.
             cluster = f"--cluster-id={self._cluster_id}"
             self._run("kafka.tools.StorageTool", "format", cluster, "--config", str(configuration))
         also = [plugin.jar()] if self._with_plugin else []
@@ -97,7 +97,7 @@ class Broker:
         return self
 
     def stop(self) -> None:
-        """Shut the broker down in order; kill it if that takes too long."""
+        """Shut the broker down normally. If that takes too long, kill it."""
         if self._process is not None:
             self._process.stop(STOP_SECONDS)
             self._process = None
@@ -191,7 +191,7 @@ def new_cluster_id() -> str:
 def plugin_properties(servers: str) -> dict[str, str]:
     """Return the broker properties that load our plugin, which writes to a topic on the brokers `servers`."""
     return {
-        # Brokers 4.x use JmxReporter by default; an explicit list replaces that default.
+        # JmxReporter is the default of brokers 4.x. An explicit list replaces the default, so name it here.
         "metric.reporters": f"org.apache.kafka.common.metrics.JmxReporter,{PLUGIN}",
         "clienthealth.topic": TopicSettings().metrics[0],
         "clienthealth.producer.bootstrap.servers": servers,

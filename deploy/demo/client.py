@@ -1,4 +1,4 @@
-"""Describe a client of the demo: a program with options, and the faults done to its broker or network path."""
+"""Describe a client of the demo: a program with options, and the faults of its broker or network path."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from deploy.demo.running import Running
 from deploy.demo.topics import create_topics
 
 PROGRAMS = Path(__file__).parent / "java"
-#: The program of all Python libraries. A library's name takes the place of a Java client's set of jars.
+#: The program for all Python libraries. A library's name takes the place of a Java client's set of jars.
 PYTHON = Path(__file__).parent / "python" / "produce_and_consume.py"
 LIBRARIES = ("confluent-kafka", "kafka-python", "aiokafka")
-#: Delay (s) of each client of the cluster before it starts the next roll; a roll takes up to a minute.
+#: Delay (s) of each client of the cluster before it starts the next roll. A roll takes up to a minute.
 ROLL_SECONDS = 60.0
 #: Minimum rest (s) of a cluster between two rolls, however many clients it has.
 REST_SECONDS = 90.0
@@ -80,7 +80,7 @@ class Context(Protocol):
 
 @dataclass(frozen=True)
 class Outage:
-    """A fault of the client's own broker: begins `after` seconds and lasts for `seconds`.
+    """A fault of the client's own broker: it begins after `after` seconds and lasts for `seconds`.
 
     `after` counts from the start or the onset. The outage begins only after the client got its first acknowledgement.
 
@@ -102,16 +102,16 @@ class Outage:
 class DemoClient:
     """A program with options, and the faults that it meets.
 
-    `mode` is the failure mode that it shows, None for a control. `kinds` is the number of kinds of evidence that its
-    verdict needs. `measurements` are those that its load drives past their limits, so that a ticket is right and a page
-    is wrong. `default`: True if it belongs to the default choice, which fits a laptop. `classpath`: the set of jars, or
-    the Python library.
+    `mode`: the failure mode that it shows, None for a control. `kinds`: the number of kinds of evidence that its
+    verdict needs. `measurements`: measurements that its load drives past their limits, so that a ticket is right and a
+    page is wrong. `default`: True if it belongs to the default choice, which fits a laptop. `classpath`: the set of
+    jars, or the Python library.
 
-    `broker`: the demo's broker, a broker of the client's own, an address without a broker, version 0.8.2.1, a broker
-    behind a gateway, or a cluster. The cluster's three brokers are upgraded, then restarted, killed and frozen in turn.
-    `not_by_pushes`: the reason to read its metrics through Jolokia although its version pushes them. `options` are the
-    program's system properties. `topics` are created before it starts; on 0.8.2.1 each topic gets `load_rate` records
-    per second.
+    `broker`: the demo's broker, a separate broker for the client, an address without a broker, version 0.8.2.1, a
+    broker behind a gateway, or a cluster. The cluster's three brokers are upgraded, then restarted, killed and frozen
+    in turn. `not_by_pushes`: why its metrics are read through Jolokia although its version pushes them. `options`: the
+    program's system properties. `topics`: topics that are created before it starts; on 0.8.2.1 each topic gets
+    `load_rate` records per second.
     """
 
     name: str
@@ -229,7 +229,7 @@ class DemoClient:
 
 
 def _behind_a_gateway(folder: Path) -> tuple[RealBroker, Gateway]:
-    """Start a broker that advertises a gateway's address: its bootstrap port stays open when the gateway is shut."""
+    """Start a broker that advertises a gateway's address. Its bootstrap port stays open when the gateway is shut."""
     broker_port, port = free_port(), free_port()
     gateway = Gateway(port, broker_port).open()
     advertised = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}

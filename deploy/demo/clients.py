@@ -1,4 +1,4 @@
-"""List the demo's clients: real programs that really fail, and controls that only look as if they failed."""
+"""List the demo's clients: real programs that really fail, and controls that only look like failures."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ _NOT_CLOSED = DemoClient(
     service="nightly-export",
     mode="producer-not-closed",
     default=True,
-    # A version before 4.1.2: such a client may stop pushing although it runs, so missing metrics do not prove its end.
+    # A client before 4.1.2 may stop pushing although it runs, so missing metrics do not prove its end.
     classpath="clients-4.1",
     topics=("exports",),
     options={
@@ -157,7 +157,7 @@ _LOOP = DemoClient(
     classpath="legacy",
     broker="legacy",
     topics=("events",),
-    # Longer than the stalls of a busy machine: an expired session causes a rebalance, which would end the loop.
+    # This timeout is longer than stalls of a busy machine, because an expired session would end the loop.
     options={"end": "loop", "topic": "events", "seconds": "25", "c.zookeeper.session.timeout.ms": "30000"},
     nice=19,
 )
@@ -189,7 +189,7 @@ _STEADY = DemoClient(
 
 
 def _control(base: DemoClient, name: str, help: str, **options: str) -> DemoClient:
-    """Return a control made from another client; `_` in names of options stands for a dot."""
+    """Return a control made from another client. `_` in names of options stands for a dot."""
     changed = {key.replace("_", "."): value for key, value in options.items()}
     return replace(
         base,

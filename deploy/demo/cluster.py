@@ -1,6 +1,6 @@
-"""Run a cluster of three real Kafka brokers, each also a controller; it survives the loss of one node.
+"""Run a cluster of three real Kafka brokers, each also a controller. It survives the loss of one node.
 
-Topics have three replicas, two of which must be in sync; a replica that is not in sync never leads. So the nodes can be
+Topics have three replicas, two of which must be in sync. A replica that is not in sync never leads. So the nodes can be
 upgraded, restarted, killed and frozen one by one while clients go on.
 """
 
@@ -24,7 +24,7 @@ from deploy.demo.broker import Broker, new_cluster_id
 from deploy.demo.processes import free_port
 
 NODES = 3
-#: A returning node has little to fetch; on two busy cores that takes seconds.
+#: A returning node has little to fetch. On two busy cores that takes seconds.
 SYNC_SECONDS = 300.0
 #: Time (s) for which a node is down or frozen. It is longer than replica.lag.time.max.ms and a client's request timeout
 #: (30 s each by default), and shorter than a producer's delivery.timeout.ms (120 s).
@@ -47,16 +47,16 @@ _DURABLE: Mapping[str, str] = {
     "transaction.state.log.min.isr": "2",
     "share.coordinator.state.topic.replication.factor": "3",
     "share.coordinator.state.topic.min.isr": "2",
-    # Elect a returning node as leader before the next node goes down; by default this takes up to five minutes.
+    # Elect a returning node as leader before the next node goes down. By default this takes up to five minutes.
     "leader.imbalance.check.interval.seconds": "10",
 }
 
 
 class Cluster:
-    """Three nodes with data and logs in folders below `folder`; use it as a context manager.
+    """Three nodes with data and logs in folders below `folder`. Use it as a context manager.
 
-    Topics get three partitions unless `create_topic` asks for another number. `telemetry_to` has the meaning that
-    `Broker` gives it; `jar_set` selects the jars of the nodes' first start.
+    Topics get three partitions unless `create_topic` asks for another number. `telemetry_to` has the same meaning as
+    for `Broker`. `jar_set` selects the jars of the nodes' first start.
     """
 
     def __init__(self, folder: Path, telemetry_to: str | None = None, jar_set: str = _NEWEST) -> None:
@@ -87,7 +87,8 @@ class Cluster:
     def start(self) -> Self:
         """Start all nodes and wait until each answers. Raises ServiceError, DependencyError."""
         try:
-            # A node answers only once two controllers have elected a leader, so start all nodes before waiting for any.
+            # A node answers only after two controllers have elected a leader. So start all nodes before waiting for
+            # any.
             with ThreadPoolExecutor(NODES) as pool:
                 list(pool.map(Broker.start, self.nodes))
         except BaseException:
@@ -96,7 +97,7 @@ class Cluster:
         return self
 
     def kill(self) -> None:
-        """Kill all nodes at once, because the last one could not shut down in order without the others."""
+        """Kill all nodes at once. The last one could not shut down normally without the others."""
         self._over.set()
         for node in self.nodes:
             node.kill()
@@ -104,11 +105,12 @@ class Cluster:
     def roll(self, note: Callable[[str], None] = lambda _: None, rest_seconds: float = 0.0) -> None:
         """Take one node away, bring it back, and return when every partition is in sync.
 
-        Old nodes are upgraded first, and the metadata version with the last of them. Later calls restart one node in
-        order, kill it, or freeze it; they alternate between the next node in turn and the active controller.
+        Old nodes are upgraded first, and with the last of them the metadata version. Later calls restart one node, kill
+        it, or freeze it. They alternate between the next node in turn and the active controller.
 
         Does nothing while another thread rolls, or within `rest_seconds` after the last roll. `note` gets a text at
-        begin and end. Raises KafkaError, ServiceError if the node does not come back or partitions stay out of sync.
+        begin and end. Raises KafkaError, and ServiceError if the node does not come back or partitions stay out of
+        sync.
         """
         if not self._rolling.acquire(blocking=False):
             return
@@ -173,7 +175,10 @@ class Cluster:
             client.close()
 
     def _finalise(self) -> int:
-        """Raise the metadata version to the newest of all nodes, then the group versions; return the old one."""
+        """Raise the metadata version to the newest of all nodes, then the group versions.
+
+        Return the old metadata version.
+        """
         client = admin(Settings(kafka=self.kafka))
         try:
             known = {name: feature["supported"][1] for name, feature in client.describe_features().items()}

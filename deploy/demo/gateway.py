@@ -16,10 +16,10 @@ LOOK_SECONDS = 0.2
 
 
 class Gateway:
-    """Forwards connections from 127.0.0.1:`port` to 127.0.0.1:`target` until it is closed; call `open` first.
+    """Forwards connections from 127.0.0.1:`port` to 127.0.0.1:`target` until it is closed. Call `open` first.
 
-    `shut` refuses new connections and drops the open ones; `swallow` keeps them open and forwards nothing; `delay`
-    holds back every chunk. `source` is the address that the broker sees.
+    `shut` refuses new connections and drops the open ones. `swallow` keeps them open and forwards nothing. `delay`
+    sends every chunk late. `source` is the address that the broker sees.
     """
 
     def __init__(self, port: int, target: int, source: str = "127.0.0.1") -> None:
@@ -60,7 +60,7 @@ class Gateway:
         self._swallows = True
 
     def delay(self, seconds: float) -> None:
-        """Forward everything in order, each chunk this many seconds late."""
+        """Forward everything in order, each chunk this number of seconds late."""
         self._delay = seconds
 
     def close(self) -> None:

@@ -1,6 +1,6 @@
 """Check that a lasting failure is shown all the time, with one page and no other page.
 
-A run of the demo with a time limit prints the result at its end.
+A demo with a time limit prints the result at its end.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from clienthealth.model.wording import clock
 from deploy.demo.progress import Course, unexplained
 from deploy.demo.webhook import Page
 
-#: Maximum time (s) from onset to page; includes the time as suspected and the delays of a loaded machine.
+#: Maximum time (s) from onset to page. It includes the time as suspected and the delays of a busy machine.
 DUE_SECONDS = 300.0
-#: A client that has not failed after this time (s) is expected never to fail.
+#: A client that has not failed after this time (s) will never fail.
 BEGIN_SECONDS = 900.0
 
 
 def report(courses: Sequence[Course], pages: Sequence[Page]) -> list[str]:
-    """Return a line for each failure: its pages, when it was first shown, and whether it still is."""
+    """Return a line for each failure: its pages, when it was first shown, and if it is still shown."""
     lines = []
     for course in courses:
         if course.client.mode is None or course.running.onset_ms is None:
@@ -35,7 +35,7 @@ def shortcomings(
 ) -> list[str]:
     """Return one sentence for each requirement that a run of `seconds`, ending at `now_ms`, did not meet.
 
-    Each failure must be shown without a gap until the end, with exactly one page; no other client or nameless process
+    Each failure must be shown without a gap until the end, with exactly one page. No other client or unnamed process
     may be accused or paged. `pager`: False if no Alertmanager runs.
     """
     sentences = []

@@ -15,7 +15,7 @@ _NO_LOG4J_MBEANS = "-Dzookeeper.jmx.log4j.disable=true"
 
 
 class LegacyBroker:
-    """One ZooKeeper and one broker with data in `folder`; they log to `zookeeper.log` and `broker.log` there."""
+    """One ZooKeeper and one broker with data in `folder`. They log to `zookeeper.log` and `broker.log` there."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -105,7 +105,7 @@ class LegacyBroker:
             return False
 
     def _broker_registered(self) -> bool:
-        """True if ZooKeeper has the broker's node; the broker registers it once it listens."""
+        """True if ZooKeeper has the broker's node. The broker registers it when it listens."""
         try:
             with socket.create_connection(("127.0.0.1", self._zookeeper_port), timeout=2) as connection:
                 connection.sendall(b"dump")

@@ -15,7 +15,7 @@ PAUSE_SECONDS = 0.2
 
 
 def create_legacy(bootstrap_servers: str, topics: Sequence[str]) -> None:
-    """Create topics on a broker 0.8.2, which creates each one at the first metadata request for it."""
+    """Create topics on a broker 0.8.2. It creates a topic at the first metadata request for it."""
     producer = _producer(bootstrap_servers)
     try:
         for topic in topics:

@@ -1,4 +1,4 @@
-"""Follow a growing, rotated log file and yield events; lines have the layout in `java/log4j.properties`."""
+"""Follow a growing, rotated log file and yield events. Lines have the layout of `java/log4j.properties`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 CHUNK_BYTES = 1 << 20
-#: Maximum length of the text of an exception, in characters; the rest is dropped.
+#: Maximum length of the text of an exception (characters). The rest is dropped.
 MAX_STACK_CHARS = 20_000
 
 _LINE = re.compile(rb"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) ([A-Z]+) +\[(.*?)\] (\S+) - (.*)")
@@ -40,8 +40,8 @@ class LogEvent:
 class LogFile:
     """Follows one log file, and after rotation the file that replaces it.
 
-    At most `limit` events per logger, level and second of the log's clock are yielded; the rest are counted. So a
-    client that writes 100,000 lines a second does not drown the others. `behind`: True if more can be read at once.
+    At most `limit` events per logger, level and second of the log's clock are yielded; the others are only counted. So
+    a client that writes 100,000 lines a second does not drown the others. `behind`: True if more can be read at once.
     """
 
     def __init__(self, path: Path, limit: int) -> None:

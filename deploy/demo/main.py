@@ -49,10 +49,10 @@ class Options:
 
 
 def run(options: Options) -> int:
-    """Run the demo; return 0 once every expected mode was paged with proof, 1 if a page was late.
+    """Run the demo. Return 0 when every expected mode was paged with proof, 1 if a page was late.
 
-    Without expectations the result is 0 if, at the end, every failure is still shown and was paged once, else 1. A
-    client that is accused of another mode, or an alert that no failure explains, also gives 1. Ctrl-C gives 0 without
+    Without expectations the result is 0 if, at the end, every failure is still shown and was paged once, else 1. The
+    result is also 1 if a client is accused of another mode, or if no failure explains an alert. Ctrl-C gives 0 without
     expectations, else 130. Raises HealthError if something is missing or a part of the product ends.
     """
     clients = chosen(options)
@@ -155,7 +155,7 @@ def _watch(options: Options, courses: Sequence[Course], stack: Stack, board: Boa
 
 
 def _lost(courses: Sequence[Course], stack: Stack, board: Board) -> Iterator[str]:
-    """Yield a sentence per topic list if records that the cluster acknowledged are not stored or not consumed."""
+    """Yield a sentence per topic whose acknowledged records are not stored or not consumed."""
     by_topics: dict[str, list[Running]] = {}
     for course in courses:
         if course.client.broker == "cluster" and course.client.outage is None:
@@ -185,7 +185,7 @@ def _lost(courses: Sequence[Course], stack: Stack, board: Board) -> Iterator[str
 def shortcomings(expect: Sequence[str], courses: Sequence[Course], pages: Sequence[Page]) -> list[str]:
     """Return one sentence for each expected page that did not come, and for each unexpected verdict or page.
 
-    A client of a broker that fails may be suspected of another mode for a while, as long as no page is sent.
+    While its broker fails, a client may be suspected of another mode, but not paged for it.
     """
     sentences = []
     for mode in expect:
@@ -235,7 +235,7 @@ def _signals_interrupt() -> Iterator[None]:
         raise KeyboardInterrupt
 
     previous = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
-    # A shell starts background programs with SIGINT ignored, so restore it.
+    # A shell starts background programs with SIGINT ignored, so restore its default.
     previous[signal.SIGINT] = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield

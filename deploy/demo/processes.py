@@ -1,9 +1,9 @@
 """Start processes that end with this one, however it ends.
 
-Every process gets its own session, so that Ctrl-C reaches only this process, which ends the others in order. One small
-guard process holds the other end of a pipe. When this process is gone (even by kill -9), the guard reads the end of the
-pipe and kills the remaining ones. That needs only pipes, so it works on Linux and macOS, and it does not depend on
-which thread started what.
+Every process gets its own session. So Ctrl-C reaches only this process, which ends the others normally. One small guard
+process holds the other end of a pipe. When this process is gone (even by kill -9), the guard reads the end of the pipe
+and kills the remaining processes. That needs only pipes, so it works on Linux and macOS, whichever thread started a
+process.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _PORTS = (20_000, 32_768)
 
 
 def spawn(command: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
-    """Like `subprocess.Popen`, in its own session; the guard kills the new process and its children after this process.
+    """Like `subprocess.Popen`, in its own session. The guard kills the new process and its children after this process.
 
-    The caller calls `forget` once the process has ended.
+    The caller calls `forget` when the process has ended.
     """
     with _lock:
         guard = _started_guard()
@@ -59,8 +59,8 @@ def spawn(command: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
 def give_way(pid: int, nice: int) -> None:
     """Lower the priority of the whole session of a process that `spawn` started.
 
-    Linux shares CPUs among sessions first (`sched_autogroup_enabled`), so that a nice value alone has no effect on
-    other sessions. Does nothing on other systems, or without permission.
+    Linux shares CPUs among sessions first (`sched_autogroup_enabled`). So a nice value alone has no effect on other
+    sessions. Does nothing on other systems, or without permission.
     """
     with contextlib.suppress(OSError):
         Path(f"/proc/{pid}/autogroup").write_text(str(nice), encoding="ascii")
@@ -76,8 +76,8 @@ def forget(pid: int) -> None:
 def free_port() -> int:
     """Return a free TCP port on loopback.
 
-    The port is below 32768: systems give the ports above to outgoing connections. A client on this machine could
-    otherwise take the port before the server starts or while it restarts, or even connect to itself.
+    The port is below 32768, because systems use the ports above for outgoing connections. A client on this machine
+    could otherwise take the port before the server starts or while it restarts, or even connect to itself.
     """
     while True:
         port = random.SystemRandom().randrange(*_PORTS)
@@ -138,12 +138,12 @@ class Process:
 
     def signal(self, number: int) -> None:
         """Send a signal to the process and its children."""
-        # On macOS, a process group with only a dead member gives "not permitted".
+        # On macOS, a process group whose only member is dead gives "not permitted".
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
 
     def pause(self) -> None:
-        """Freeze the process and wait until it stands still, which takes a while on a busy machine.
+        """Freeze the process and wait until it stands still, which can take a while on a busy machine.
 
         Raises ServiceError with the end of the log if the process ends instead.
         """
@@ -160,7 +160,7 @@ class Process:
         self.signal(signal.SIGCONT)
 
     def stop(self, seconds: float = 10.0) -> None:
-        """Ask the process to end (it ends its children itself); kill all of them after `seconds`."""
+        """Ask the process to end (it ends its children itself). Kill all of them after `seconds`."""
         if self.alive:
             self._process.terminate()
             self.resume()

@@ -17,11 +17,11 @@ from deploy.demo.webhook import Page
 class Course:
     """The course of one client so far. Times are epoch milliseconds of this machine's clock.
 
-    `now`: mode → newest status, the worst among all clients in the process. `first`: when a mode first had a status.
+    `now`: newest status by mode, the worst of all clients in the process. `first`: when a mode first had a status.
     `kinds`: the kinds of evidence of a mode. `paged`: when the critical alert of a mode was delivered. `alerts`: when
     an alert of any severity was first delivered. `first_shown_ms` and `last_shown_ms`: when the client's own failure
-    was first and last shown. `gaps`: (start, end) of the periods between these two times in which the failure was not
-    shown. `events`: the number of timeline entries that were returned already.
+    was first and last shown. `gaps`: (start, end) of the periods between these times in which the failure was not
+    shown. `events`: the number of timeline entries that were already returned.
     """
 
     client: DemoClient
@@ -54,12 +54,12 @@ class Course:
 
     @property
     def wronged(self) -> set[str]:
-        """Return the modes of `accused` that are wrong; while a broker fails, a mere suspicion is allowed."""
+        """Return the modes of `accused` that are wrong. While a broker fails, a suspicion alone is allowed."""
         convicted = {mode for mode, status in self.first if status == "confirmed"} - {self.client.mode}
         return convicted if self.client.outage else self.accused
 
     def take_states(self, states: Sequence[Mapping[str, Any]]) -> list[str]:
-        """Update the course from the newest states of all clients; return the changes in words."""
+        """Update the course from the newest states of all clients. Return the changes in words."""
         now = int(time.time() * 1000)
         before, self.now = self.now, {}
         for state in states:
@@ -91,7 +91,7 @@ class Course:
         return [what for _, what in new if what.startswith(("ROLL", "OUTAGE"))]
 
     def take_page(self, page: Page) -> str | None:
-        """Take in a notification; return its text if it is about this client."""
+        """Take a notification. Return its text if it is about this client."""
         if not self._is_mine(page.labels):
             return None
         mode = page.labels.get("mode", "")
@@ -105,7 +105,7 @@ class Course:
         return f"{page.labels.get('severity')} alert {page.labels.get('alertname')} {page.status}"
 
     def explains(self, labels: Mapping[str, str]) -> bool:
-        """True if this client explains an alert by its mode, by the mode's effect on client or group, or by its load.
+        """True if this client explains an alert: by its mode, by the mode's effect on client or group, or by its load.
 
         A failing consumer explains a ticket about its stopped group, but not a page about it.
         """

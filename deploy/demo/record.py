@@ -1,11 +1,11 @@
 """Record a running demo client as a folder that `kafka-health diagnose` reads.
 
-    python -m deploy.demo.record CLIENT FOLDER [--seconds N] [--classpath JARS] [--set OPTION=VALUE]… [--pushes S]
+python -m deploy.demo.record CLIENT FOLDER [--seconds N] [--classpath JARS] [--set OPTION=VALUE]… [--pushes S]
 
-The folder then holds `metrics.jsonl.gz` (a line per client and second), `app.log.gz`, `jstack-*.txt` and `truth.json`.
-With `--pushes` its clients push every S seconds; `pushes-CLIENT_ID.jsonl.gz` then holds the records that our plugin
-wrote, one per line with `ts`, `headers` and `value` (base 64). The recording never names this machine: the host is
-`host-1`, and paths omit the program's folder.
+The folder then contains `metrics.jsonl.gz` (a line per client and second), `app.log.gz`, `jstack-*.txt` and
+`truth.json`. With `--pushes` its clients push every S seconds. Then `pushes-CLIENT_ID.jsonl.gz` contains the records
+that our plugin wrote, one per line with `ts`, `headers` and `value` (base 64). The recording never names this machine:
+the host is `host-1`, and paths omit the program's folder.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ DUMPS_WITHOUT_ONSET = (30.0, 45.0, 60.0, 90.0)
 WHOLE = ("kafka.producer:*", "kafka.consumer:*", "kafka.server:type=FetcherLagMetrics,*", "kafka.common:type=AppInfo,*")
 #: Maximum number of pushes in one recording.
 MOST_PUSHES = 10_000
-#: Maximum number of log lines kept; a burst of lines would make the recording too large.
+#: Maximum number of log lines kept. A burst of lines would make the recording too large.
 MAX_LOG_LINES = 20_000
 
 _HOST = re.compile(rf"(?<![A-Za-z0-9.]){re.escape(socket.gethostname())}(?![A-Za-z0-9.])")
@@ -92,7 +92,7 @@ class Recording:
 def record(
     client: DemoClient, context: Surroundings, folder: Path, seconds: float, linger: float = 10.0
 ) -> dict[str, Any]:
-    """Record a client for `seconds` (or until its end plus `linger`); return the truth."""
+    """Record a client for `seconds` (or until its end plus `linger`). Return the truth."""
     folder.mkdir(parents=True, exist_ok=True)
     running = client.start(context)
     url = running.jolokia_urls[0].partition("=")[2].split()[0]

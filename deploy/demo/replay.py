@@ -23,7 +23,7 @@ from clienthealth.settings import Settings
 EPOCH = rb"(?<![\w.+-])(?:\d{10}\.\d+|\d{10}(?:\d{3}|\d{6}|\d{9})?)(?![\w.]|-\d)"
 DATE = rb"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:[.,]\d{1,9})?(?:Z|[+-]\d{2}:?\d{2})?"
 ANY = re.compile(rb"(?P<epoch>%s)|(?P<date>%s)" % (EPOCH, DATE))
-#: Fields that may hold a record's own time; the first one present is used. librdkafka's `ts` is not a time of day.
+#: Fields that may contain a record's own time. The first one present is used. librdkafka's `ts` is not a time of day.
 OWN = tuple(
     re.compile(rb'"%s"\s*:\s*"?(?P<time>%s|%s)' % (name, EPOCH, DATE))
     for name in (b"ts_ms", b"timeUnixNano", b"epochSecond", b"@timestamp", b"timestamp", b"time", b"asctime", b"ts")
@@ -32,7 +32,7 @@ LINE = re.compile(rb"(?:\[|%%\d\|)?(?P<time>%s|%s)" % (DATE, EPOCH))
 #: `name{labels} value time`, `name,tag=value… field=value… time`.
 SAMPLE = re.compile(rb"^[A-Za-z_:][\w:]*(?:(?:\{[^\n]*\})? \S+|,[^\n]*=[^\n]*) (?P<time>%s)\s*$" % EPOCH, re.MULTILINE)
 PARTS = re.compile(rb"(\d{4}-\d{2}-\d{2})([T ])(\d{2}:\d{2}:\d{2})([.,]?)(\d*)(.*)")
-#: Only times this close (ms) to the record's own time are moved with it; a more distant number may be a count.
+#: Only times this close (ms) to the record's own time are moved with it. A more distant number may be a count.
 NEAR_MS = 86_400_000
 
 
@@ -68,7 +68,7 @@ def replay(settings: Settings, paths: Sequence[Path], speed: float, undecided_st
 
 
 def in_order(records: list[Recorded]) -> list[tuple[int, Recorded]]:
-    """Return the records with times in epoch ms, in order; one without a time follows its predecessor."""
+    """Return the records in order, each with its time in epoch ms. A record without a time follows its predecessor."""
     timed = []
     last: int | None = None
     for record in records:
@@ -80,7 +80,7 @@ def in_order(records: list[Recorded]) -> list[tuple[int, Recorded]]:
 
 
 def time_of(value: bytes) -> int | None:
-    """Return the record's own time as epoch ms, or None; a date without a zone counts as UTC."""
+    """Return the record's own time as epoch ms, or None. A date without a zone is read as UTC."""
     match = LINE.match(value) or next(
         (candidate for pattern in (*OWN, SAMPLE) if (candidate := pattern.search(value))), None
     )
@@ -88,7 +88,7 @@ def time_of(value: bytes) -> int | None:
 
 
 def moved(value: bytes, shift_ms: int) -> bytes:
-    """Return the record with its own time, and all times near it, moved by `shift_ms` in the same notation."""
+    """Return the record with its own time, and all times near it, moved by `shift_ms`. The notation stays the same."""
     own = time_of(value)
     if own is None:
         return value

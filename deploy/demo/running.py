@@ -20,14 +20,14 @@ from clienthealth.model.errors import HealthError, ServiceError
 from deploy.demo.processes import forget, spawn
 
 STOP_SECONDS = 5.0
-#: Log lines in which pushing clients state the client instance id that the broker assigned.
+#: Log lines in which pushing clients report the client instance id that the broker assigned.
 _PUSHES_AS = re.compile(rb"Client telemetry registered with client instance id: (\S+)\n")
 
 
 class Running:
-    """A started program. `output` keeps what the program prints; lines `ONSET` and `COUNTERS` are parsed.
+    """A started program. `output` keeps what the program prints. Lines `ONSET` and `COUNTERS` are parsed.
 
-    `jolokia_urls` are targets for `kafka-health export jvm`, `log_source` is for the shipper. `actions` run beside the
+    `jolokia_urls` are targets for `kafka-health export jvm`; `log_source` is for the shipper. `actions` run beside the
     program in one thread each, and must end soon after `wait` returns true.
     """
 
@@ -127,7 +127,7 @@ class Running:
         self.timeline.append((int(time.time() * 1000), what))
 
     def stop(self) -> None:
-        """End the process (kill it if it does not end) and the actions beside it."""
+        """End the process (kill it if it does not end), and end the actions beside it."""
         self._stopping.set()
         if self.alive:
             self._process.terminate()
@@ -159,7 +159,7 @@ class Running:
                 try:
                     self._understand(line.strip())
                 except ValueError:
-                    # Continue reading, because a program blocks if its pipe is full.
+                    # Continue reading, because a program blocks when its pipe is full.
                     self._failure = ServiceError(f"{self.output}: not understood: {line.strip()}")
         self.note(f"application ended, exit code {self._process.wait()}")
         forget(self.pid)

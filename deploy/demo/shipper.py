@@ -1,9 +1,9 @@
 """Ship the log files of the demo's clients to the topic client-logs, as structured records.
 
-    python -m deploy.demo.shipper FILES
+python -m deploy.demo.shipper FILES
 
 FILES lists the log files and is read again when it changes: a JSON object per line with `service`, `host`, `instance`
-and `file` (`Running.log_source`). The brokers are those of the settings.
+and `file` (`Running.log_source`). The settings name the brokers.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Shipper:
                 self._send(process, event)
 
     def ship(self) -> bool:
-        """Ship a chunk of each file; return true if there is more."""
+        """Ship a chunk of each file. Return true if there is more."""
         self._read_list()
         for process, file in self._followed.values():
             for event in file.events():

@@ -36,8 +36,8 @@ MONITOR_SECONDS = 600.0
 STOP_SECONDS = 20.0
 #: Interval (s) at which JVMs are read and clients push.
 INTERVAL_SECONDS = 5.0
-#: Compiler options as in production, for all of Spark's JVMs. Spark's 26,000 classes come from jars checked by
-#: checksum, so bytecode verification is off: a start takes 18 s of CPU instead of 20 s.
+#: Compiler options as in production, for all of Spark's JVMs. Spark's 26,000 classes come from jars that a checksum has
+#: checked, so bytecode verification is off. A start takes 18 s of CPU instead of 20 s.
 QUICK_START = {
     "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m "
     "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
@@ -45,9 +45,9 @@ QUICK_START = {
 
 
 class Stack:
-    """The parts, started by `start` and `start_clients`; a context manager that ends them all.
+    """The parts, started by `start` and `start_clients`. A context manager that ends them all.
 
-    Its clients start from it too (`deploy.demo.client.Context`). `say` gets a line of progress.
+    Its clients are also started from it (`deploy.demo.client.Context`). `say`: called with a line of progress.
     """
 
     def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
@@ -120,7 +120,10 @@ class Stack:
                 files.write(f"{running.log_source}\n")
 
     def new_broker(self) -> Broker:
-        """Start a broker for one client, to be frozen and killed; it forwards pushed metrics to the monitor's own."""
+        """Start a broker for one client, to be frozen and killed.
+
+        It forwards pushed metrics to the monitor's broker.
+        """
         if self._spare_brokers:
             return self._spare_brokers.pop()
         self._brokers += 1

@@ -29,7 +29,10 @@ class Page:
 
 
 class Webhook:
-    """Listens on loopback while it is open; keeps notifications in `pages` and appends them to `file`, one per line."""
+    """Listens on loopback while it is open.
+
+    Keeps notifications in `pages`, and appends them to `file`, one per line.
+    """
 
     def __init__(self, port: int, file: Path) -> None:
         self.file = file

@@ -1,7 +1,7 @@
 """Generate the chart's derived files: version, values schema, and alert routing in the Prometheus Operator's form.
 
 With the schema, Helm refuses wrong values before it installs anything. Values have the types of their defaults in
-values.yaml; those under `config` are the settings.
+values.yaml. Those under `config` are the settings.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def project() -> Mapping[str, Any]:
 
 
 def routing() -> Schema:
-    """Return alertmanager.yml's routes and inhibitions as an AlertmanagerConfig; owners come from the values."""
+    """Return alertmanager.yml's routes and inhibitions as an AlertmanagerConfig. Owners come from the values."""
     text = (FILES / "alertmanager.yml").read_text(encoding="utf-8")
     config = yaml.safe_load(routes_of(Owners(), text))
     rules = [
@@ -95,7 +95,7 @@ def _closed(properties: dict[str, Schema]) -> Schema:
 
 
 def _of_default(name: str, default: Any) -> Schema:
-    """Return the schema for a default value: an empty map or list allows anything; numbers are counts and ports."""
+    """Return the schema for a default value. An empty map or list allows anything. Numbers are counts and ports."""
     if isinstance(default, dict):
         if not default or name in _OF_KUBERNETES:
             return {"type": "object"}
@@ -113,7 +113,7 @@ def _settings() -> dict[str, Schema]:
 
 
 def _section(section: type) -> Schema:
-    # JSON schema cannot limit a value by another setting; the settings' reader checks such limits.
+    # JSON schema cannot limit a value by another setting. The program checks such limits when it reads the settings.
     return _closed(
         {name: {**msgspec.json.schema(key.checked), "description": key.reason} for name, key in keys(section).items()}
     )

@@ -26,7 +26,7 @@ _PARTS = re.compile(r"<!-- generated: (process|access) -->\n.*?<!-- end -->", re
 
 
 def generate() -> dict[str, str]:
-    """Return path from the repository's root → content of the committed files, with placeholders for addresses."""
+    """Return the content of the committed files by path from the root, with placeholders for addresses."""
     files = {f"alerts/rules/{name}": text for name, text in rules(Settings()).items()}
     alerts = catalogue()
     for path in sorted((FILES / "runbooks").glob("*.md")):
@@ -37,7 +37,7 @@ def generate() -> dict[str, str]:
 class Alert(NamedTuple):
     """An alert as its runbook shows it.
 
-    labels  labels of what the alert is about, as the dashboard's link gets them
+    labels  labels of the alert's subject, which the dashboard's link contains
     limits  the fields of `Limits` that the alert's expression uses
     """
 
@@ -64,7 +64,7 @@ class _Names:
 
 def catalogue() -> list[Alert]:
     """Return all alerts, without the tickets that replace pages."""
-    # Render with the names of limits instead of their values, which shows the limits that an expression uses.
+    # Render with the names of limits instead of their values, to find the limits that an expression uses.
     files = rendered(Settings(), lambda severity: severity, limits=_Names()).values()
     every = [rule for text in files for group in yaml.safe_load(text)["groups"] for rule in group["rules"]]
     recorded = {rule["record"]: rule["expr"] for rule in every if "record" in rule}

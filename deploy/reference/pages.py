@@ -1,6 +1,6 @@
-"""Generate what the documentation restates: the reference configuration, and blocks of hand-written pages.
+"""Generate what the documentation repeats: the reference configuration, and blocks of hand-written pages.
 
-A page contains `<!-- generated: NAME -->` … `<!-- end -->`; the block of that name replaces the text between.
+A page contains `<!-- generated: NAME -->` … `<!-- end -->`. The block of that name replaces the text between.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from clienthealth.spark.self_monitoring import SelfMetrics
 from deploy.reference import rooms
 
 PAGES = ("README.md", "jobs/README.md", "deploy/operate.md", "jobs/clienthealth/read/formats/README.md")
-#: Suffix that Prometheus' client library adds to a metric's name, by the metric's type.
+#: Suffixes that Prometheus' client library adds to a metric's name, by the metric's type.
 _SUFFIXES = {"counter": "_total", "info": "_info"}
-#: Title of a dialect → the rule by which it spells a metric.
+#: The rule by which each tool or library spells a metric.
 RULES: Mapping[str, metric_names.Rule] = {
     "MBean attribute (Jolokia, Telegraf, jmxtrans, kafka-python)": metric_names.attribute,
     "KIP-714 (OTLP)": metric_names.kip714,
@@ -80,7 +80,7 @@ def _formats(stream: Stream) -> str:
 
 
 def _names() -> str:
-    """Return all names as a Markdown table: ours, the unit, and the spelling of each dialect."""
+    """Return all names as a Markdown table: ours, the unit, and each other spelling."""
     header = [
         "Our name",
         "Unit",

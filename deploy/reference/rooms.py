@@ -15,13 +15,13 @@ from clienthealth.platform import locations
 #: The installed packages; the packages directly within them are the rooms.
 PACKAGES = ("clienthealth", "clienthealth_exporters")
 ROOT = locations.checkout()
-#: Folders of source code; `jobs` and `exporters` are not part of module names.
+#: Folders of source code. `jobs` and `exporters` are not part of module names.
 FOLDERS = ("jobs/clienthealth", "exporters/clienthealth_exporters", "dashboards", "deploy")
 
 
 @cache
 def modules() -> Mapping[str, Path]:
-    """Return dotted name → file of every module of the product, the demo and the generators."""
+    """Return the file of every module of the product, the demo and the generators, by dotted name."""
     by_name = {}
     for path in (path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))):
         parts = path.relative_to(ROOT).with_suffix("").parts
@@ -40,7 +40,7 @@ def tree(module: str) -> ast.Module:
 def imports(module: str, at_start: bool = False) -> Sequence[str]:
     """Return the dotted names that a module imports.
 
-    `from a import b` yields `a.b` too, or only that if it is a module. `at_start`: only imports that run when the
+    `from a import b` yields `a` and `a.b`; if `a.b` is a module, only that. `at_start`: only imports that run when the
     module is imported.
     """
     named: list[str] = []
@@ -79,7 +79,7 @@ def room(module: str) -> str:
 
 @cache
 def uses() -> Mapping[str, frozenset[str]]:
-    """Return room → the other rooms that its modules import."""
+    """Return, per room, the other rooms that its modules import."""
     inside = [module for module in modules() if module.startswith(PACKAGES) and module not in PACKAGES]
     used_by: dict[str, set[str]] = {room(module): set() for module in inside}
     for module in inside:
@@ -89,7 +89,7 @@ def uses() -> Mapping[str, frozenset[str]]:
 
 
 def floors() -> list[list[str]]:
-    """Sort the rooms into floors: each imports only from earlier floors. Raises ValueError for a cycle."""
+    """Sort the rooms into floors. Each room imports only from earlier floors. Raises ValueError for a cycle."""
     left, done = dict(uses()), list[list[str]]()
     while left:
         floor = sorted(name for name, used in left.items() if not used & left.keys())
@@ -101,7 +101,7 @@ def floors() -> list[list[str]]:
 
 
 def rows() -> Iterator[str]:
-    """Yield the rows of the table of rooms: the name of each, its content, and which others it imports."""
+    """Yield the rows of the table of rooms: name, content, and the rooms that it imports."""
     order = [name for floor in floors() for name in floor]
     for name in order:
         package = "clienthealth" if "." not in name else "clienthealth_exporters"

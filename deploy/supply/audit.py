@@ -2,7 +2,7 @@
 
 Jars are compared with the committed list, which gives the reason for each accepted vulnerability and needs no network.
 Newer advisories come from OSV, and for Python packages from PyPI's advisory service through pip-audit. An unreachable
-service is reported and is not a failure.
+service is reported but is no failure.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def main() -> int:
 
 
 def has_news(present: Sequence[Jar], url: str = osv.URL) -> bool:
-    """Print OSV's advisories on jars that the committed list lacks; return True if there are any."""
+    """Print OSV's advisories on jars that are not in the committed list. Return True if there are any."""
     try:
         news = osv.unlisted(osv.advisories(present, url), vulnerabilities())
     except OSError as error:
@@ -59,7 +59,7 @@ def _packages() -> bool:
 
 
 def has_vulnerability(code: int, out: str, err: str) -> bool:
-    """Print pip-audit's findings; return true if a package needs another version."""
+    """Print pip-audit's findings. Return true if a package needs another version."""
     if code == 0:
         print("Python packages: none has a known vulnerability")
         return False

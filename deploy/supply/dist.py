@@ -26,7 +26,7 @@ RECORDING = "tests/recordings/deadlock-3.9"
 
 
 def main() -> int:
-    """Build both, then install each into a fresh environment and try it."""
+    """Build both, install each into a fresh environment, and try it."""
     out = Path(sys.argv[1]) if len(sys.argv) > 1 else checkout() / "dist"
     for built in build(out):
         with tempfile.TemporaryDirectory() as folder:
@@ -55,7 +55,7 @@ def build(out: Path) -> list[Path]:
 
 
 def benchmark(out: Path) -> Path:
-    """Build the package of the recordings; a link brings them into its source. Raises ServiceError."""
+    """Build the package of the recordings. A link brings them into its source. Raises ServiceError."""
     version = project()["version"]
     with tempfile.TemporaryDirectory() as folder:
         sources = Path(folder) / "sources"
@@ -67,7 +67,7 @@ def benchmark(out: Path) -> Path:
 
 
 def install(distribution: Path, venv: Path, extras: str = "") -> Path:
-    """Install a distribution with only its dependencies; return the folder of its programs. Raises ServiceError."""
+    """Install a distribution with only its dependencies. Return the folder of its programs. Raises ServiceError."""
     _uv("venv", str(venv))
     _uv("pip", "install", "--python", str(venv / "bin/python"), f"{distribution.resolve()}{extras}")
     return venv / "bin"
@@ -79,7 +79,7 @@ def megabytes(venv: Path) -> float:
 
 
 def reports(programs: Path) -> None:
-    """Check that an application which installs the reporter gets msgspec but no Kafka library. Raises ServiceError."""
+    """Check that an application that installs the reporter gets msgspec but no Kafka library. Raises ServiceError."""
     output([str(programs / "python"), "-c", "import clienthealth_exporters.python_client"])
     missing_extra = output([str(programs / "kafka-health"), "diagnose", "."], 2)
     if missing_extra:

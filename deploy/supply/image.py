@@ -2,8 +2,8 @@
 
 python -m deploy.supply.image FOLDER      as root; FOLDER is made, takes 3 GB, and is removed at the end
 
-The root has Debian's Python instead of the pinned one; all else is the Dockerfile's: packages, jars, user, environment.
-The monitor then runs in it without privileges on a read-only root, and must judge a recording from a demo's broker.
+The root has Debian's Python instead of the pinned one. Packages, jars, user and environment are the Dockerfile's. The
+monitor then runs in it without privileges on a read-only root, and must judge a recording from a demo's broker.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from deploy.demo.broker import Broker
 from deploy.demo.processes import Process
 from deploy.demo.topics import create_ours
 
-#: Packages that Python's images contain and Debian's smallest root lacks.
+#: Packages that Python's images contain and Debian's smallest root does not.
 PACKAGES = "python3,python3-pip,python3-venv,ca-certificates"
-#: This machine's name resolution and trusted certificates; the Dockerfile's steps need both.
+#: This machine's name resolution and trusted certificates. The Dockerfile's steps need both.
 OURS = (
     "/etc/hosts",
     "/etc/resolv.conf",
@@ -41,7 +41,7 @@ OURS = (
 PASSED_ON = re.compile(r"(PIP|UV|SSL)_.*|.*_(proxy|PROXY)|KAFKA_HEALTH_MAVEN_URL")
 RECORDING = "tests/recordings/deadlock-3.9"
 VERDICT_SECONDS = 600.0
-#: Runs in its own mount namespace: the root is read-only except for /tmp and the volume with the state.
+#: Runs in its own mount namespace. The root is read-only except for /tmp and the volume with the state.
 _CONFINED = """
 mount --bind {root} {root} && cd {root}
 mount -t tmpfs tmpfs tmp && chmod 1777 tmp
@@ -80,7 +80,7 @@ def main() -> int:
 def built(folder: Path) -> Stage:
     """Run all steps of the Dockerfile and return its last stage."""
     base = folder / "base"
-    # Run in a separate mount namespace, so that a killed build leaves no mount below a folder that is removed.
+    # Run in a separate mount namespace. Then a killed build leaves no mount below a folder that is removed.
     _run(["unshare", "--mount", "mmdebstrap", "--variant=minbase", f"--include={PACKAGES}", "bookworm", str(base)])
     (base / "usr/local/bin/python").symlink_to("/usr/bin/python3")
     stages: dict[str, Stage] = {}
@@ -125,7 +125,7 @@ def judged(image: Stage, folder: Path) -> float:
         settings = Settings(kafka=broker.kafka)
         create_ours(settings)
         servers = {"KAFKA_HEALTH_KAFKA_BOOTSTRAP_SERVERS": broker.bootstrap_servers}
-        # Any free port, because the image shares this machine's network, where another monitor may use the usual one.
+        # Any free port. The image shares this machine's network, where another monitor may use the usual port.
         environment = {**image.environment, **servers, "KAFKA_HEALTH_MONITOR_METRICS_PORT": "0", "HOME": "/tmp"}
         settled = ["env", "-i", *(f"{name}={value}" for name, value in environment.items()), *image.command]
         script = _CONFINED.format(

@@ -22,7 +22,7 @@ _FILE = re.compile(r"(?P<name>.+?)-(?P<version>\d[\w.+-]*?)\.jar")
 
 @dataclass(frozen=True)
 class Jar:
-    """A jar and its use: a set of `deploy.demo.jars`, or PySpark. `group` is '' if the jar does not state it."""
+    """A jar and its use: a set of `deploy.demo.jars`, or PySpark. `group` is '' if the jar does not contain it."""
 
     used_by: str
     group: str
@@ -37,7 +37,7 @@ class Jar:
 
 
 def installed(sets: Iterable[str] = jars.SETS) -> Iterator[Jar]:
-    """Yield all jars of some sets, fetched if need be, and those of PySpark."""
+    """Yield all jars of some sets, downloaded if necessary, and those of PySpark."""
     for used_by in sets:
         for path in jars.classpath(used_by):
             yield from _jar(used_by, path.parents[2].name, path)
@@ -69,7 +69,7 @@ def vulnerabilities() -> list[Mapping[str, Any]]:
 def judged(present: Iterable[Jar], cves: Iterable[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
     """Return two lists: the required changes, and the accepted vulnerabilities, each with its reason.
 
-    A reason that is not used any more is a required change too.
+    A reason that no longer applies is also a required change.
     """
     mend, stays, present = [], [], list(present)
     for cve in cves:
@@ -92,7 +92,7 @@ def judged(present: Iterable[Jar], cves: Iterable[Mapping[str, Any]]) -> tuple[l
 
 
 def _parts(version: str) -> tuple[int, ...]:
-    """Return the leading numbers of a version: 4.1.118.Final → 4, 1, 118."""
+    """Return the leading numbers of a version: 4.1.118.Final becomes 4, 1, 118."""
     numeric = re.match(r"\d+(?:\.\d+)*", version)
     assert numeric, version
     return tuple(map(int, numeric[0].split(".")))

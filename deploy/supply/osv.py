@@ -48,7 +48,7 @@ def unlisted(found: Iterable[tuple[Jar, Advisory]], cves: Iterable[Mapping[str, 
 
 
 def _ids(jars: Sequence[Jar], url: str) -> Iterator[tuple[Jar, str]]:
-    """Yield the ids of each jar's advisories; follows the pages of long answers."""
+    """Yield the ids of each jar's advisories. Follows the pages of long answers."""
     todo = [
         (jar, {"package": {"ecosystem": "Maven", "name": f"{jar.group}:{jar.name}"}, "version": jar.version})
         for jar in jars

@@ -23,9 +23,9 @@ from deploy.demo import jars
 from deploy.helm.build import project
 
 SOURCES = "deploy/broker-plugin"
-#: Java version of the oldest brokers (3.7 to 3.9); jars with the plugin interface of 3.7 and that of 4.2.
+#: Java version of the oldest brokers (3.7 to 3.9); jars with the plugin interfaces of 3.7 and of 4.2.
 RELEASE, COMPILED_WITH = "11", "clients-4.4"
-#: The time of all files in the jar (a zip file), fixed so that the same sources give the same bytes.
+#: The time of all files in the jar (a zip file). It is fixed, so that the same sources give the same bytes.
 EPOCH = (1980, 1, 1, 0, 0, 0)
 NAME = "kafka-client-health-broker-plugin"
 #: A project publishes under its own domain; `example.org` is a placeholder.
@@ -90,7 +90,7 @@ def pom() -> str:
 
 
 def jar() -> Path:
-    """Return the jar of the present sources; compile it if needed. Raises DependencyError, ServiceError."""
+    """Return the jar of the present sources. Compile it if necessary. Raises DependencyError, ServiceError."""
     sources = sorted((checkout() / SOURCES).rglob("*.java"))
     digest = hashlib.sha256(b"\0".join(source.read_bytes() for source in sources)).hexdigest()[:12]
     built = jars.cache() / "broker-plugin" / f"clienthealth-{digest}.jar"

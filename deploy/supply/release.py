@@ -1,4 +1,5 @@
-"""`make release VERSION=x.y.z`: make a release's commit, files in dist/ and tag; print the commands that publish it.
+"""`make release VERSION=x.y.z`: make a release's commit, files in dist/ and tag, and print the commands that publish
+it.
 
 python -m deploy.supply.release VERSION [FOLDER]      (dist/)
 
@@ -55,7 +56,7 @@ def main() -> int:
 
 
 def refuse(version: str) -> bool:
-    """Return True if the version is tagged at this commit already. Raises SettingsError if it cannot be released."""
+    """Return True if the version is already tagged at this commit. Raises SettingsError if it cannot be released."""
     changed = _git("status", "--porcelain")
     if changed:
         raise SettingsError(f"a release contains only commits; commit these changes or stash them:\n{changed}")
@@ -84,7 +85,7 @@ def raise_to(version: str, day: str) -> None:
 
 
 def build(version: str, out: Path, epoch: int) -> list[Path]:
-    """Build all files of a release, the checksums last; `epoch` is the time (s) of the files. Raises ServiceError."""
+    """Build all files of a release, the checksums last. `epoch`: time (s) of the files. Raises ServiceError."""
     out.mkdir(parents=True, exist_ok=True)
     os.environ["SOURCE_DATE_EPOCH"] = str(epoch)
     name = project()["name"]
@@ -103,7 +104,7 @@ def build(version: str, out: Path, epoch: int) -> list[Path]:
 
 
 def settled(archive: bytes, epoch: int) -> bytes:
-    """Return a .tar.gz with the same files, sorted by name, all with the same time and without an owner."""
+    """Return a .tar.gz of the same files, sorted by name, all with the same time and without an owner."""
     packed = io.BytesIO()
     with (
         tarfile.open(fileobj=io.BytesIO(archive)) as before,
@@ -119,7 +120,7 @@ def settled(archive: bytes, epoch: int) -> bytes:
 
 
 def publishing(version: str, out: Path) -> Iterator[str]:
-    """Yield the commands that publish a release, in their order. `example.org` stands for the project's own servers."""
+    """Yield the commands that publish a release, in order. `example.org` stands for the project's own servers."""
     where, name = os.path.relpath(out), project()["name"]
     image, jar = f"registry.example.org/{name}:{version}", f"{where}/{plugin.NAME}-{version}"
     yield f"(cd {where} && sha256sum --check {SUMS} && gpg --armor --detach-sign {SUMS})"
@@ -149,7 +150,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _sections() -> dict[str, str]:
-    """Return version → text below its heading in CHANGELOG.md; the version is the heading's first word."""
+    """Return the text below each version's heading in CHANGELOG.md. The version is the heading's first word."""
     _, *parts = re.split(
         r"^## (\S+).*\n", (checkout() / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.MULTILINE
     )

@@ -28,7 +28,7 @@ def main() -> int:
 def write(out: Path) -> None:
     """Write the bill of materials into a file.
 
-    The same packages and jars give the same bytes; the time in the file is SOURCE_DATE_EPOCH.
+    The same packages and jars give the same bytes. The time in the file is SOURCE_DATE_EPOCH.
     """
     out.parent.mkdir(parents=True, exist_ok=True)
     bill = _python()

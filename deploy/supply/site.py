@@ -1,4 +1,4 @@
-"""`make site`, and part of `make release`: build the pages as a site in dist/site; a broken link is an error.
+"""`make site`, and part of `make release`: build the pages as a site in dist/site. A broken link is an error.
 
 python -m deploy.supply.site [FOLDER]      (dist/site)
 
@@ -24,7 +24,7 @@ from deploy.helm.build import project
 
 START, RUNBOOKS = "README.md", "alerts/runbooks"
 LINK = re.compile(r"(\]\()(?!\w+:|#)([^)#\s]+)((?:#[^)]*)?\))")
-#: Captions of the sections, by the folder of their pages; a folder below one of them belongs to it.
+#: Captions of the sections, by the folder of their pages. A subfolder belongs to the section of its folder.
 SECTIONS = {
     "": "About",
     "deploy": "Running it",
@@ -45,9 +45,9 @@ def main() -> int:
 
 
 def build(out: Path, root: Path | None = None) -> int:
-    """Build the site of a checkout in a folder, which is emptied first; return the number of pages.
+    """Build the site of a checkout in a folder, which is emptied first. Return the number of pages.
 
-    Raises InputError that lists all broken links.
+    Raises InputError with a list of all broken links.
     """
     shutil.rmtree(out, ignore_errors=True)
     version = project()["version"]
@@ -56,7 +56,7 @@ def build(out: Path, root: Path | None = None) -> int:
         "version": version,
         "release": version,
         "extensions": ["myst_parser"],
-        # MyST features that GitHub's Markdown does not have; our text may contain their characters.
+        # MyST features that GitHub's Markdown does not have. Our text may contain their characters.
         "myst_disable_syntax": ["myst_role", "myst_target", "myst_line_comment", "myst_block_break"],
         "myst_heading_anchors": 6,
         "html_theme": "furo",
@@ -91,7 +91,7 @@ def build(out: Path, root: Path | None = None) -> int:
 
 
 def gather(root: Path, source: Path) -> list[str]:
-    """Copy README.md, the runbooks and everything that they link to into a folder; return the paths of the pages."""
+    """Copy README.md, the runbooks and everything that they link to into a folder. Return the paths of the pages."""
     todo, pages = [START, *(f"{RUNBOOKS}/{page.name}" for page in (root / RUNBOOKS).glob("*.md"))], set[str]()
     while todo:
         path = todo.pop()
@@ -127,7 +127,10 @@ def _section(page: str) -> str:
 
 
 def _as_in_site(root: Path, page: str, link: re.Match[str]) -> str:
-    """Return a link in the form for the site: links to runbooks lose `.md`; links to folders lead to the repository."""
+    """Return a link in the form for the site.
+
+    Links to runbooks lose `.md`, and links to folders lead to the repository.
+    """
     there = (root / page).parent / link[2]
     if there.is_dir():
         return f"{link[1]}{project()['urls']['Source']}/{there.resolve().relative_to(root)}{link[3]}"

@@ -1,7 +1,7 @@
-"""Publish records to Kafka without silent loss: retry what was not delivered, within bounded memory.
+"""Publish records to Kafka without silent loss: send undelivered records again, within bounded memory.
 
 kafka-python's producer buffers without a bound and drops a record after its delivery timeout. Here a sender waits while
-too many records are in flight, which slows down its source, and failed records are sent again.
+too many records are in flight, which slows down its source. Failed records are sent again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CAPACITY = 20_000
 #: Seconds between two log lines about a waiting source or undelivered records.
 WARNING_SECONDS = 60.0
 _json = msgspec.json.Encoder().encode
-#: Time limit (ms) of `send` if the topic is missing.
+#: Time limit (ms) of `send` if the topic does not exist.
 MAX_BLOCK_MS = 5_000
 #: Explanation of Kafka's errors about missing metadata of a topic.
 NO_METADATA = (
@@ -40,8 +40,8 @@ class Publisher:
     """Send JSON records from several threads; `close` delivers those in flight.
 
     `capacity`: number of records in flight (sent and not acknowledged, or to be sent again) above which `send` waits. A
-    separate thread retries failed records: the producer's own thread must not send, and a topic that accepts nothing
-    must not hold up records of another topic.
+    separate thread sends failed records again, because the producer's own thread must not send, and a topic that
+    accepts nothing must not delay records of another topic.
     """
 
     def __init__(self, producer: KafkaProducer, capacity: int = CAPACITY, pause_seconds: float = 1.0) -> None:
@@ -69,7 +69,7 @@ class Publisher:
         return self._under_way
 
     def send(self, topic: str, key: str, value: Mapping[str, Any]) -> None:
-        """Send a record; waits while too many are in flight. NaN, which JSON lacks, becomes null."""
+        """Send a record, and wait while too many are in flight. NaN, which JSON does not have, becomes null."""
         try:
             encoded = _json(value)
         except UnicodeEncodeError:
@@ -84,7 +84,7 @@ class Publisher:
         self._hand_over(topic, key.encode(errors="replace"), encoded)
 
     def close(self, timeout: float = 10.0) -> int:
-        """Deliver records in flight within about `timeout` seconds; returns how many were not delivered."""
+        """Deliver records in flight within about `timeout` seconds. Return how many were not delivered."""
         deadline = time.monotonic() + timeout
         self._closing.set()
         with self._changed:

@@ -17,14 +17,14 @@ from pathlib import Path
 
 RECORDINGS = Path(__file__).with_name("recordings")
 TRUTH = "truth.json"
-#: Most recordings of other failures also have this one at their end: their process is stopped with records in its
+#: Many recordings of other failures also end with this one, because their process is stopped with records in its
 #: buffer.
 AT_THE_END = "producer-not-closed"
 
 
 @dataclass(frozen=True)
 class Case:
-    """A recording. Its `id` does not reveal the failure, its `name` does.
+    """A recording. Its `name` reveals the failure, its `id` does not.
 
     expected_mode  the failure that the client had, None for a control
     also           modes that were also present; naming them is neither right nor wrong
@@ -50,7 +50,7 @@ class Case:
 class Score:
     """The result of a tool.
 
-    `by_mode`: mode → (number of failures found, number of failures recorded). `wrong`: the case and the mode of each
+    `by_mode`: per mode, the number of failures found and the number recorded. `wrong`: the case and the mode of each
     false accusation.
     """
 
@@ -108,7 +108,7 @@ def cases() -> list[Case]:
 
 
 def blind(folder: Path) -> int:
-    """Copy the files of each case into a folder, without names and truths; return the number of cases."""
+    """Copy the files of each case into a folder, without names and truths. Return the number of cases."""
     known = cases()
     for case in known:
         (folder / case.id).mkdir(parents=True)

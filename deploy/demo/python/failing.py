@@ -46,7 +46,10 @@ def shop() -> None:
 
 
 def callback_deadlock() -> None:
-    """Wait for room in the queue while holding a lock that the callback needs; only the callback makes room."""
+    """Hold a lock while waiting for room in the queue.
+
+    The callback needs the lock, and only the callback makes room.
+    """
     settings = {"bootstrap.servers": SERVERS, "client.id": "billing-events", "queue.buffering.max.messages": 500}
     producer, lock, delivered = report(confluent_kafka.Producer)(settings), threading.Lock(), [0]
 
@@ -77,7 +80,7 @@ def callback_deadlock() -> None:
 
 
 def consumer_stalled() -> None:
-    """Handle a record by a call that never comes back."""
+    """Handle a record by a call that never returns."""
     consumer = KafkaConsumer(
         TOPIC, bootstrap_servers=SERVERS, client_id="mailer", group_id="mail", max_poll_interval_ms=60_000
     )
@@ -89,7 +92,7 @@ def consumer_stalled() -> None:
 
 
 def send_blocked() -> None:
-    """Send to a topic with a name that was misspelt in a release; each call waits for its metadata."""
+    """Send to a topic whose name was misspelt in a release. Each call waits for metadata."""
     producer = KafkaProducer(bootstrap_servers=SERVERS, client_id="checkout", max_block_ms=20_000)
     report(producer)
     begun = time.monotonic()

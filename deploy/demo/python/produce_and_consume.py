@@ -77,7 +77,7 @@ class Application:
         }
 
     def tell(self, topic: str, text: str) -> None:
-        """Send a report; drop the report while the reporting brokers are away and the queue is full."""
+        """Send a report. Drop it if the reporting brokers are away and the queue is full."""
         try:
             self._reports.produce(topic, text, headers=self._identity)
         except BufferError:
@@ -91,7 +91,7 @@ class Application:
         common = {
             "bootstrap.servers": self._servers,
             "statistics.interval.ms": 1000 * REPORT_SECONDS,
-            # A client that reports statistics must not also push metrics, or it would be listed twice.
+            # A client that reports statistics must not also push metrics, because it would be listed twice.
             "enable.metrics.push": False,
             "stats_cb": lambda text: self.tell("client-metrics", text),
         }
@@ -184,7 +184,7 @@ class Application:
             self._tell()
 
     def _tell(self) -> None:
-        # One write per line: processes and threads share the pipe, and print() may write the newline separately.
+        # Write a line in one call. Processes and threads share the pipe, and print() may write the newline separately.
         os.write(sys.stdout.fileno(), f"COUNTERS {json.dumps({**self.counters, 'pid': os.getpid()})}\n".encode())
 
 

@@ -1,6 +1,6 @@
-"""Build the alert rules and Alertmanager's configuration, as `kafka-health alerts` writes them.
+"""Build the alert rules and Alertmanager's configuration that `kafka-health alerts` writes.
 
-`deploy/reference/alerts.py` writes the files that are committed, with placeholders for addresses.
+`deploy/reference/alerts.py` writes the committed files, with placeholders for addresses.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from clienthealth.modes import modes
 from clienthealth.settings import Settings
 from clienthealth_exporters.prometheus.limits import BURNS, LIMITS
 
-#: Hand-written sources: the folder `alerts` of the repository; the wheel has the files needed here.
+#: Hand-written sources: the folder `alerts` of the repository. The wheel has the files that are needed here.
 FILES = Path(__file__).with_name("files")
 #: Placeholder in the committed files for an unset address of Grafana.
 GRAFANA_PLACEHOLDER = "http://127.0.0.1:3000"
-#: Evaluation interval of paging rules: alerts/README.md adds up the time from the onset of a failure to its page.
+#: Evaluation interval of paging rules. alerts/README.md adds up the time from the onset of a failure to its page.
 PAGING = "10s"
 #: Evaluation interval of sums over hours and days, which read millions of samples.
 COUNTING = "1m"
-#: Pattern of log topics if the settings name none. These topics may be without data while everything is healthy.
+#: Pattern of log topics if the settings name none. Log topics may have no data while everything is healthy.
 LOG_TOPICS = "(.+[._-])?logs?([._-].+)?"
 #: The example owner in alertmanager.yml, which the settings' owners replace.
 _EXAMPLE = {"pager": "payments-oncall", "team": "payments"}
 
 
 def routes_of(owners: Owners, text: str) -> str:
-    """Return Alertmanager's configuration with routes and receivers of these owners in place of the example's."""
+    """Return Alertmanager's configuration with routes and receivers for these owners instead of the example's."""
     pagers = [owner.pager for owner in owners.teams() if owner.pager]
     names = {"pager": pagers, "team": [owner.team for owner in owners.teams()]}
 
@@ -43,7 +43,7 @@ def routes_of(owners: Owners, text: str) -> str:
         kind, block = match[1], match[2]
         blocks = []
         for name in dict.fromkeys(names[kind]):
-            # Alerts match the owner's name as it is; a receiver needs a name that is valid in a file name.
+            # Alerts match the owner's real name. A receiver needs a name that is valid as a file name.
             matched = json.dumps(name, ensure_ascii=False).replace("'", "''")
             file = re.sub(r"[^\w.-]+", "-", name)
             of_owner = block.replace(json.dumps(_EXAMPLE[kind]), matched)
@@ -87,8 +87,8 @@ def rendered(settings: Settings, severity: Callable[[str], str], limits: object 
     def levels(level: str) -> list[tuple[str, str]]:
         """Return the severity of each alert of one condition, with its matcher on the recorded series.
 
-        For series with the label quiet, a page becomes a ticket. An alert with an empty label lacks that label, and its
-        text stays as it was.
+        For series with the label quiet, a page becomes a ticket. If the label is empty, the alert lacks it and its text
+        stays as it was.
         """
         if level != "critical":
             return [(severity(level), "")]
@@ -125,7 +125,7 @@ def templates(folder: Path) -> Environment:
 
 def _values(settings: Settings) -> dict[str, Any]:
     kept, links, quiet = kept_labels(settings), settings.links, settings.prometheus.ticket_only
-    # With several shards, any of them redirects to the shard that serves the client, or answers for all.
+    # With several shards, each of them can redirect to the shard that serves the client, or answer for all.
     status_page = filled(
         links.status_page.rstrip("/"),
         lambda name: "1" if name == "shard" else f"{{{{ $labels.{name} | urlquery }}}}",
@@ -156,5 +156,5 @@ def _values(settings: Settings) -> dict[str, Any]:
 
 
 def _either(names: tuple[str, ...]) -> str:
-    """Return an expression that matches any of these names, as a PromQL string."""
+    """Return an expression that matches each of these names, as a PromQL string."""
     return "|".join(re.escape(name).replace("\\", "\\\\") for name in names)

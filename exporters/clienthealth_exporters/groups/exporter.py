@@ -1,10 +1,10 @@
 """`kafka-health export groups`: publish committed offsets of all groups, and the extents of their partitions.
 
-Each reading publishes one snapshot per group to the topic of client metrics, from which the monitor computes lag. If a
-group cannot be read, nothing is published about it, and the log names it once when that begins. `--once` reads the
-groups once and prints them; with `--json` as the snapshots that would be published.
+Each reading publishes one snapshot per group to the topic of client metrics. The monitor computes the lag from these.
+If a group cannot be read, nothing is published about it, and the log names it once at the start of the failure.
+`--once` reads the groups once and prints them; with `--json` it prints the snapshots that it would publish.
 
-One process may read several clusters, each in a separate thread: a cluster that hangs does not delay the others.
+One process may read several clusters, each in its own thread. So a cluster that hangs does not delay the others.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 #: Longest pause (ms) before a new attempt to connect after a broker restart.
 RECONNECT_MS = 1000
-#: Seconds from handing over a record until it is on its topic: the producer gathers records for 0.1 s.
+#: Time (s) from handing over a record until it is on its topic. The producer gathers records for 0.1 s.
 DELIVERY_SECONDS = 1.0
 #: Interval (s) at which a group is read for a display. Clients commit every 5 s by default.
 WATCHED_SECONDS = 2.0
@@ -47,7 +47,7 @@ LEFT_OUT = "cluster %s: [groups] include and exclude leave %d groups out"
 
 
 class Cluster(NamedTuple):
-    """A cluster to read groups from: its name, and the settings that hold its [kafka] and [groups]."""
+    """A cluster whose groups are read: its name, and the settings with its [kafka] and [groups]."""
 
     name: str
     settings: Settings
@@ -76,7 +76,7 @@ def clusters(settings: Settings) -> list[Cluster]:
 
 
 def only(settings: Settings, group: str) -> Settings:
-    """Return settings that read only this group, and at every reading, as a display needs it."""
+    """Return settings that read only this group, and read it every time, as a display needs it."""
     groups = replace(
         settings.groups,
         include=re.escape(group),
@@ -89,7 +89,7 @@ def only(settings: Settings, group: str) -> Settings:
 
 
 def readings(settings: Settings, group: str) -> Generator[list[dict[str, Any]], None, None]:
-    """Yield the group's snapshot at each reading, none while it is not due. `settings`: those that `only` returns.
+    """Yield the group's snapshot at each reading, nothing while it is not due. `settings`: the result of `only`.
 
     Raises InputError if there is no such group, ServiceError if it cannot be read.
     """
@@ -115,7 +115,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     if args.json and not args.once:
         raise InputError("--json goes with --once")
     if args.once:
-        # Read every cluster, even if an earlier one failed; the exit code then reports the failure.
+        # Read every cluster, even if an earlier one failed. The exit code then reports the failure.
         return max([once(cluster, as_json=args.json) for cluster in clusters(settings)])
     serve(settings, stop_event())
     return 0
@@ -167,8 +167,8 @@ def serve(settings: Settings, stop: threading.Event) -> None:
 def next_reading(now: float, interval: float, lead: float) -> float:
     """Return the time of the next reading (epoch seconds): `lead` before a multiple of the interval, or now.
 
-    The monitor's batches begin at multiples of their trigger interval. A reading just before a batch is judged at once;
-    a reading at any other time waits for the next batch.
+    The monitor's batches begin at multiples of their trigger interval. A reading just before a batch is judged at once.
+    A reading at any other time waits for the next batch.
     """
     return now if lead >= interval else ((now + lead) // interval + 1) * interval - lead
 
@@ -199,7 +199,7 @@ class GroupExporter:
             self.close()
 
     def cycle(self) -> int:
-        """Read all groups once; return the number of published snapshots. Failures are logged and counted."""
+        """Read all groups once. Return the number of published snapshots. Failures are logged and counted."""
         try:
             reading = self._reader.read()
             if self._publisher is None:
@@ -217,13 +217,13 @@ class GroupExporter:
         return published
 
     def close(self) -> None:
-        """Deliver records in flight and close all connections."""
+        """Deliver records that are in flight, and close all connections."""
         self._reader.close()
         if self._publisher is not None:
             self._publisher.close()
 
     def _note(self, failing: Mapping[str, str]) -> None:
-        """Count the failures; log which of them are new and which have ended."""
+        """Count the failures. Log which of them are new and which have ended."""
         self.failures_total += len(failing)
         for what in failing.keys() - self._failing.keys():
             log.warning("cluster %s: %s cannot be read: %s", self._cluster, what, failing[what])
@@ -233,7 +233,7 @@ class GroupExporter:
 
 
 def table(reading: GroupsReading) -> Iterator[str]:
-    """Yield the reading as lines for a person: per group its partitions, then the members without partitions."""
+    """Yield the reading as lines for people: per group its partitions, then its members without partitions."""
     layout = "{:<32} {:<9} {:<19} {:<28} {:>9} {:>12} {:>12} {:>10}  {}\n"
     yield layout.format("GROUP", "TYPE", "STATE", "TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "MEMBER")
     for group in reading.groups:
@@ -261,8 +261,8 @@ class _Commit(NamedTuple):
 class Snapshots:
     """Make canonical snapshots from readings of one cluster, with the age of each commit.
 
-    Brokers keep no time of a commit. `commit-timestamp-ms` is the time of the first reading that saw a
-    changed offset. It is missing for a commit that is older than the exporter.
+    Brokers do not keep the time of a commit. `commit-timestamp-ms` is the time of the first reading with the changed
+    offset. It is missing for a commit that is older than the exporter.
     """
 
     cluster: str
@@ -278,7 +278,7 @@ class Snapshots:
             commits = self._commits[group.name] = {}
             topics = []
             for tp, (offset, end, start) in group.offsets.items():
-                # The time of a commit that the first reading found is unknown.
+                # The first reading cannot know the time of a commit.
                 known = before.get(tp, _Commit(offset, None))
                 commits[tp] = commit = known if known.offset == offset else _Commit(offset, reading.ts_ms)
                 owner = group.owners.get(tp)

@@ -1,11 +1,11 @@
 """Read the groups of a cluster: committed offsets, extents of their partitions, and members.
 
-A reading lists all groups of all types, and reads those that are due (see `Pace`). A share group commits no offset;
-instead the start of each of its share partitions is used: every record before it is acknowledged or given up.
+A reading lists all groups of all types, and reads those that are due (see `Pace`). A share group commits no offset.
+Instead the start of each of its share partitions is used: every record before it is acknowledged or given up.
 
-Committed offsets are read first, end offsets after them: records produced in between make the lag look larger, never
-negative. Each broker is queried separately. A failed request is split in halves and repeated, so that a group, topic or
-broker that fails does not affect the others.
+Committed offsets are read first, end offsets after them. So records that are produced in between make the lag look
+larger, never negative. Each broker is queried separately. A failed request is split in halves and repeated, so that a
+group, topic or broker that fails does not affect the others.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ _Reasons = dict[str, str]
 
 
 def _message(name: str) -> Any:
-    """Return the request class of a message that kafka-python lacks, from its definition in `messages`."""
+    """Return the request class of a message that kafka-python does not have, from its definition in `messages`."""
     for kind in ("Response", "Request"):
         made = type(ApiMessage)(name + kind, (ApiMessage,), {}, load_json=f"{__package__}.messages")
-        # kafka-python keeps only a weak reference to response classes, so keep them alive here.
+        # kafka-python keeps only a weak reference to response classes, so keep a reference here.
         _MESSAGES.append(made)
     return made
 
 
 _MESSAGES: list[Any] = []
-#: Type of a group → the request that describes it. Groups of all other types are described as classic groups.
+#: The request that describes a group, by the group's type. All other types are described as classic groups.
 _DESCRIBE = {kind.lower(): _message(f"{kind}GroupDescribe") for kind in ("Consumer", "Streams", "Share")}
 _SHARE_OFFSETS = _message("DescribeShareGroupOffsets")
 #: States of a group without members.
 MEMBERLESS = ("Empty", "Dead")
-#: Time between two readings of an unchanged group, as a share of the time since its last change.
+#: The pause before an unchanged group is read again, as a share of the time since its last change.
 SHARE = 0.1
 
 
@@ -87,7 +87,7 @@ class Offsets(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A group at one moment. `members`: None if unknown; `owners`: the member of each partition."""
+    """A group at one moment. `members`: None if unknown; `owners`: the member that owns each partition."""
 
     name: str
     type: str
@@ -101,8 +101,8 @@ class Group:
 class GroupsReading:
     """Groups at one moment (`ts_ms`: when the committed offsets had been read), and failures with their reasons.
 
-    `names`: all existing groups; a group that `groups` lacks was not due or could not be read. `left_out`: the
-    number of groups that [groups] include and exclude leave out.
+    `names`: all existing groups. A group that is not in `groups` was not due or could not be read. `left_out`: number
+    of groups that [groups] include and exclude leave out.
     """
 
     ts_ms: int
@@ -258,7 +258,10 @@ class GroupReader:
         return self._asked(ask, names, attempt, attempt.groups)
 
     def _describe(self, attempt: _Attempt, names: Set[str], states: Mapping[str, str]) -> None:
-        """Read the members of groups with a changed state; those of other groups every `members_interval_seconds`."""
+        """Read the members of groups with a changed state.
+
+        Other groups' members are read every `members_interval_seconds`.
+        """
         now, every = self.clock(), self.settings.members_interval_seconds
         self._described = {name: description for name, description in self._described.items() if name in states}
 
@@ -276,7 +279,7 @@ class GroupReader:
         failed: dict[str, str] = {}
         for name, row in self._asked(ask, {*filter(due, names)}, attempt, failed).items():
             by_member = sorted(_assigned(row), reverse=True)
-            # Members of a share group share partitions: the member with the first id is taken as the owner.
+            # Members of a share group share partitions. The member with the first id is taken as the owner.
             owners = {tp: member for member, partitions in by_member for tp in partitions}
             members = [member for member, _ in reversed(by_member)]
             self._described[name] = _Description(members, owners, states[name], now)
@@ -291,7 +294,7 @@ class GroupReader:
     def _asked(
         self, ask: Callable[[Sequence[str]], Mapping[str, _Value]], names: Set[str], attempt: _Attempt, failed: _Reasons
     ) -> dict[str, _Value]:
-        """Query brokers for groups, several of one type at a time; a group that fails alone goes to `failed`."""
+        """Query brokers for groups, several of one type at a time. A group that fails alone is added to `failed`."""
         by_request: dict[tuple[int, str], list[str]] = defaultdict(list)
         for name in sorted(names):
             by_request[attempt.listed[name][:2]].append(name)
@@ -323,14 +326,17 @@ def _answer(admin: KafkaAdminClient, request: Any, broker: int) -> list[Any]:
 
 
 def _raised(row: Any) -> bool:
-    """Raise the error that a part of a response carries."""
+    """Raise the error of a part of a response; return False if it has none."""
     if row.error_code:
         raise for_code(row.error_code)(row.error_message or "")
     return False
 
 
 def _assigned(group: Any) -> Iterator[tuple[Member, list[TopicPartition]]]:
-    """Yield the members of a described group, each with its partitions; in Streams with those of its active tasks."""
+    """Yield the members of a described group with their partitions.
+
+    For Streams these are the partitions of active tasks.
+    """
     topics = {
         part.subtopology_id: [*part.source_topics, *(topic.name for topic in part.repartition_source_topics)]
         for part in getattr(getattr(group, "topology", None), "subtopologies", None) or ()
@@ -338,7 +344,7 @@ def _assigned(group: Any) -> Iterator[tuple[Member, list[TopicPartition]]]:
     for row in group.members:
         if hasattr(row, "member_assignment"):
             given = []
-            # Ignore an unreadable assignment: any client may have written it, and brokers accept any bytes.
+            # Ignore an unreadable assignment. Any client may have written it, because brokers accept any bytes.
             with suppress(struct.error, ValueError, IndexError):
                 if group.protocol_type == "consumer":
                     decoded = ConsumerProtocolAssignment.decode(row.member_assignment)
@@ -354,7 +360,7 @@ def _assigned(group: Any) -> Iterator[tuple[Member, list[TopicPartition]]]:
 
 @dataclass(slots=True)
 class _Seen:
-    """A group at its last reading: `at` is the time of the reading, `since` the time from which it is unchanged.
+    """A group at its last reading. `at`: time of the reading; `since`: time since which it is unchanged.
 
     `committed`: a hash of its offsets.
     """
@@ -370,8 +376,8 @@ class Pace:
     """Schedule the groups: active ones are due at every reading, unchanged or failing ones less and less often.
 
     Most groups of a large cluster are abandoned. Commits are visible only in a group's offsets, so a group with members
-    is read every time. A group without members changes only through an administrator, or when a member joins; the
-    group's state, which every listing contains, shows a new member. Times are in seconds of one clock; `longest`: the
+    is read every time. A group without members changes only through an administrator, or when a member joins. Every
+    listing contains the group's state, which shows a new member. Times are in seconds of one clock; `longest`: the
     longest time until a group is read again.
     """
 

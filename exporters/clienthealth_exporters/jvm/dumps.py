@@ -1,7 +1,7 @@
 """Thread dumps: the reasons to take one, as each failure mode defines them, and the log record that a dump becomes.
 
-A reason is *weak* if it also holds for an idle client, and *strong* otherwise. If all reasons are weak, at most
-three dumps are taken until a reason changes.
+A reason is *weak* if it can also hold for an idle client, otherwise *strong*. If all reasons are weak, at most three
+dumps are taken until a reason changes.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Suspicion:
 
 
 class DumpBudget:
-    """A limit on the dumps of all JVMs together: when a cluster fails, all clients look suspicious at once.
+    """A limit on the dumps of all JVMs together, because all clients look suspicious at once when a cluster fails.
 
     Thread-safe. Times are seconds of any clock.
     """
@@ -80,7 +80,7 @@ class DumpBudget:
         self._lock = threading.Lock()
 
     def grants(self, dumps: int, now: float) -> bool:
-        """True if this many dumps may be taken; they then count as taken."""
+        """True if this many dumps may be taken. They then count as taken."""
         with self._lock:
             if self._at is not None:
                 self._left = min(self._most, self._left + (now - self._at) / 60 * self._per_minute)
@@ -104,7 +104,7 @@ class DumpPlan:
         self._taken = 0
 
     def due(self, reasons: Sequence[Reason], now: float) -> bool:
-        """True if a dump is due now (seconds of any clock); it then counts as taken."""
+        """True if a dump is due now (seconds of any clock). It then counts as taken."""
         if not reasons:
             if now - self._last >= 2 * self._min_seconds:
                 self._taken = 0
@@ -144,7 +144,7 @@ def dump_record(process: ClientProcess, ts_ms: int, dump: str, reason: str) -> d
 
 
 def shortened(dump: str, limit: int = MAX_DUMP_BYTES) -> str:
-    """Return the dump, or as many of its threads as fit: those that touch Kafka first, in their order."""
+    """Return the dump, or as many of its threads as fit, in their order. Threads that touch Kafka are kept first."""
     if len(dump.encode()) <= limit:
         return dump
     head, *threads = dump.split('\n\n"')

@@ -1,13 +1,13 @@
 """`kafka-health export jvm`: read the Kafka clients of JVMs through their Jolokia agents.
 
-Each JVM is read separately, with one request for all its MBeans every interval. A snapshot of each client goes to the
-topic of client metrics. When a client looks suspicious, a thread dump goes to the topic of client logs. A JVM that does
-not answer does not delay the others; it is reported, and read less and less often.
+Each JVM is read separately at every interval, with one request for all its MBeans. A snapshot of each client goes to
+the topic of client metrics. When a client looks suspicious, a thread dump goes to the topic of client logs. A JVM that
+does not answer is logged and read less and less often. It does not delay the others.
 
 A target is `[SERVICE=]URL`, followed by options of its clients that JMX does not show:
 `orders=http://10.0.0.7:8778/jolokia/ max.block.ms=10000 group.id=billing`. With `metrics=pushed` its clients push their
-metrics through the broker plugin: the exporter then only looks for reasons to take thread dumps, and publishes no
-metrics.
+metrics through the broker plugin. Then the exporter publishes no metrics, and only looks for reasons to take thread
+dumps.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ from clienthealth_exporters.publish import Publisher
 
 log = logging.getLogger(__name__)
 
-#: Number of JVMs read at the same time; a JVM that hangs occupies one of these threads until its timeout.
+#: Number of JVMs read at the same time. A JVM that hangs occupies one of these threads until its timeout.
 WORKERS = 256
 MAX_BACKOFF_SECONDS = 60.0
 TICK_SECONDS = 0.2
-#: Number of reads of a JVM without a Kafka client before a warning; an application may create its client late.
+#: A JVM without a Kafka client causes a warning after this number of reads. An application may create its client late.
 READS_WITHOUT_CLIENTS = 6
-#: Client options that a target may state, because JMX does not show them (not even a consumer's group).
+#: Client options that a target may have, because JMX does not show them (not even a consumer's group).
 TARGET_OPTIONS = (*CONFIG_OPTIONS, GROUP_OPTION)
-#: Option of a target with clients that push their metrics.
+#: Option of a target whose clients push their metrics.
 PUSHED = "metrics=pushed"
 
 
@@ -108,7 +108,7 @@ class Targets:
             self._in_file = Reread(f"targets of {file}", [file], lambda: _targets(file), former=())
 
     def now(self) -> tuple[Target, ...]:
-        """Return all targets. If the file is unreadable, that is reported once, and the list read before stays."""
+        """Return all targets. If the file is unreadable, that is logged once, and the previous list stays."""
         return (*self._given, *(self._in_file.current() if self._in_file else ()))
 
 
@@ -155,7 +155,7 @@ class Sink(Protocol):
 
 @dataclass(eq=False)
 class Watch:
-    """The reader of one JVM. `due`: time of the next read in seconds of `clock`; the first is after `delay`."""
+    """The reader of one JVM. `due`: time of the next read in seconds of `clock`. The first read is after `delay`."""
 
     target: Target
     settings: Settings
@@ -187,7 +187,7 @@ class Watch:
             self._failures += 1
             longest = max(interval, MAX_BACKOFF_SECONDS)
             interval = min(interval * 2 ** (self._failures - 1), longest)
-            # Log a JVM that does not answer only once, because a thousand such JVMs would fill the log.
+            # Log only once that a JVM does not answer, because a thousand such JVMs would fill the log.
             if self._failures == 1 or self._pause < longest:
                 log.warning("%s does not answer: %s; next try in %.0f s", self.target.service, error, interval)
             self._pause = interval

@@ -28,7 +28,7 @@ _DUMP = {
 
 
 class JolokiaError(ServiceError):
-    """The agent did not answer, or its answer is not Jolokia's."""
+    """The agent did not answer, or did not answer as Jolokia does."""
 
 
 class Jolokia:
@@ -48,8 +48,8 @@ class Jolokia:
     def read(self, patterns: Mapping[str, Sequence[str]]) -> dict[str, dict[str, Any]]:
         """Return the attributes of all matching MBeans, by MBean name, with one request.
 
-        `patterns`: pattern → names of attributes, empty for all. A pattern without match is no error, and an unreadable
-        attribute is left out. Raises JolokiaError.
+        `patterns`: attribute names by pattern, empty for all attributes. A pattern without match is no error, and an
+        unreadable attribute is left out. Raises JolokiaError.
         """
         requests: list[dict[str, Any]] = [
             {"type": "read", "mbean": pattern, "config": {"ignoreErrors": True}}

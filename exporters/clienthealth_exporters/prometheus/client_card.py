@@ -25,7 +25,7 @@ from clienthealth_exporters.prometheus.states import LAG_ALARMS, SILENT_SECONDS
 
 _PACKAGE = "clienthealth_exporters.prometheus"
 MAX_EVIDENCE = 12
-#: Number of a verdict's facts that are shown first, because a reader cannot take in more at a glance.
+#: Number of a verdict's facts that are shown first. A reader cannot take in more at a glance.
 DECIDING = 3
 MAX_PARTITIONS = 25
 
@@ -52,7 +52,7 @@ def page(template: str, **values: Any) -> str:
 
 
 def address(client: Client) -> str:
-    """Return the address of a client's page, relative, because a proxy may serve all pages under another path."""
+    """Return the address of a client's page. It is relative, because a proxy may serve all pages under another path."""
     query = {"service": client.service, "instance": client.instance, "client_id": client.client_id}
     return f"client?{urlencode(query, errors='replace')}"
 
@@ -93,7 +93,7 @@ def since(view: View, verdict: Verdict) -> str:
 
 
 def onset(view: View, record: HealthRecord) -> str:
-    """Return when the client's oldest present failure began, '' if unknown."""
+    """Return when the client's oldest lasting failure began, '' if unknown."""
     begun = [at for verdict in record.verdicts if verdict.unhealthy and (at := amount(verdict.since_ms)) is not None]
     return wording.moment(min(begun) / 1000, view.now) if begun else ""
 
@@ -101,8 +101,8 @@ def onset(view: View, record: HealthRecord) -> str:
 def facts_of(verdict: Verdict) -> tuple[list[Evidence], list[Evidence]]:
     """Return the deciding facts in order of time, and the other facts.
 
-    The newest fact of each kind decides, then the newest of the rest: facts of different kinds that agree weigh more
-    than repetitions.
+    The newest fact of each kind decides, then the newest of the rest, because facts of different kinds weigh more than
+    repetitions.
     """
     facts = verdict.evidence
     of_each_kind = {fact.kind: fact for fact in facts}.values()
@@ -140,7 +140,7 @@ def others(record: HealthRecord) -> tuple[list[str], list[str]]:
 
 
 def runbook_url(settings: Settings, name: str) -> str:
-    """Return the address of a mode's runbook: at the configured place, else on this server."""
+    """Return the address of a mode's runbook: at the configured place, otherwise on this server."""
     return f"{runbooks(settings.links, status_page='.')}/{quote(name)}"
 
 
@@ -183,8 +183,8 @@ def partition_rows(record: HealthRecord) -> list[tuple[str, str, str, str, str]]
 class Measurement:
     """A measurement of a client, in words.
 
-    `value` None: unknown, or not defined for this kind of client (then `applies` is False). `ratio`: the used share of
-    the limit, None if there is no limit.
+    `value`: None if unknown, or if this kind of client does not have it (then `applies` is False). `ratio`: the used
+    share of the limit, None if there is no limit.
     """
 
     name: str
@@ -245,7 +245,7 @@ def _queue(name: str, record: HealthRecord) -> Measurement:
     if ratios:
         used, topic = max(ratios)
         return Measurement(name, f"{wording.percent(used)} full", f"{topic}, fullest of {len(ratios)}", used)
-    # The Java consumer has no such queue: its waiting records are its lag.
+    # The Java consumer has no such queue. Its lag counts its waiting records.
     waiting: dict[str, float] = {}
     for row in record.rows("lag"):
         waiting[row["topic"]] = waiting.get(row["topic"], 0) + (amount(row.get("records")) or 0)

@@ -22,7 +22,7 @@ from clienthealth_exporters.prometheus.states import State
 #: Height of the plot, and of the times below it, in pixels.
 _HEIGHT, _AXIS = 56, 18
 _QUARTER_SECONDS = 900
-#: Samples further apart than this (s) are not joined by a line: the measurement is unknown in between.
+#: Samples further apart than this (s) are not joined by a line, because the measurement is unknown in between.
 _GAP_SECONDS = 180.0
 Point = tuple[float, float | None]
 
@@ -35,7 +35,7 @@ _WORDS: dict[str, Callable[[float], str]] = {
 
 
 def details(view: View, state: State, track: Track | None) -> dict[str, Any]:
-    """Return the parts of a client's page that the overview lacks, by their names in the template."""
+    """Return the parts of a client's page that the overview does not have, by their names in the template."""
     record, drawn = state.record, None
     if track is not None:
         plots = (plot(name, track.series(name, view.now - HOUR_SECONDS), view.now) for name in PLOTTED)
@@ -44,7 +44,7 @@ def details(view: View, state: State, track: Track | None) -> dict[str, Any]:
     lasting = ((v, since) for v in record.verdicts if v.unhealthy and (since := amount(v.since_ms)) is not None)
     incidents = [(since / 1000, f"{v.mode}: still {v.status}") for v, since in lasting]
     incidents += [(change.at, f"{change.mode}: {change.status}") for change in (track.changes() if track else ())]
-    # A text for a ticket. A button copies it if scripts run; otherwise the reader selects it.
+    # A text for a ticket. A button copies it if scripts run; without scripts the reader selects it.
     client = record.client
     evidence = [f"{client.service} / {client.client_id} on {client.instance}, {wording.moment(view.now, view.now)}"]
     for verdict in record.verdicts:
@@ -99,7 +99,7 @@ def plot(name: str, points: Sequence[Point], now: float) -> Markup | None:
     top = 1.0 if name in ("Buffer", "Topic queue") else max(*values, 1e-9) * 1.05
     span = f"{words(min(values))} to {words(max(values))}"
     summary = f"{name}, last hour: {span}, last {words(values[-1])}, {len(values)} readings"
-    # Each stretch is drawn as one line; a gap or an unknown value begins a new stretch.
+    # Each stretch is drawn as one line. A gap or an unknown value begins a new stretch.
     stretches: list[list[tuple[float, float]]] = [[]]
     last = 0.0
     for at, value in points:

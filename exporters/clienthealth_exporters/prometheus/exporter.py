@@ -1,7 +1,7 @@
 """`kafka-health export prometheus`: client health as Prometheus metrics, as a status page and as JSON.
 
 /metrics          Prometheus text format          /          status page for people
-/readyz, /healthz 200 while the state is whole     /client    one client (service, instance, client_id)
+/readyz, /healthz 200 while the state is complete  /client    one client (service, instance, client_id)
 /livez            200 while the topic is polled    /fleet     services by hour, versions, stale clients
 /clients.json     every client's newest record    /runbooks/ what to do about each alert
 /api/v1/          the API for programs            /api/v1/openapi.json  the API's definition
@@ -38,7 +38,7 @@ from clienthealth_exporters.prometheus.webhook import Webhook
 
 log = logging.getLogger(__name__)
 PROBES = frozenset({"/healthz", "/readyz", "/livez"})
-#: The reader polls the brokers every few seconds; after this time (s) without a request it is stuck.
+#: The reader polls the brokers every few seconds. Without a request for this long (s) it is stuck.
 STUCK_SECONDS = 120.0
 
 
@@ -69,8 +69,8 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 class Exporter:
     """Answers the requests.
 
-    `trouble` returns why the state cannot be trusted, or None; `idle`: seconds since the last poll of the topic. Raises
-    SettingsError if the owners' files cannot be read.
+    `trouble`: returns why the state cannot be trusted, or None; `idle`: returns the seconds since the last poll of the
+    topic. Raises SettingsError if the owners' files cannot be read.
     """
 
     settings: Settings
@@ -98,7 +98,7 @@ class Exporter:
                 page = self.metrics()
                 if self._complete:
                     return Response(page, exposition.CONTENT_TYPE)
-                # Let the scrape fail: a partial page would make half a fleet look complete.
+                # Let the scrape fail, because a partial page would make half a fleet look complete.
                 later = {"Retry-After": "1"}
                 return Response(page, exposition.CONTENT_TYPE, HTTPStatus.SERVICE_UNAVAILABLE, later)
             case "/healthz" | "/readyz":
@@ -131,18 +131,24 @@ class Exporter:
         return Response("not found\n", "text/plain", HTTPStatus.NOT_FOUND)
 
     def metrics(self) -> Iterator[bytes]:
-        """Return the page for Prometheus in pieces. Before the whole topic is read it shows the exporter alone."""
+        """Return the page for Prometheus in pieces.
+
+        Until the whole topic is read, it has only the exporter's own metrics.
+        """
         trouble, lacking = self.trouble(), dict[str, int]()
         self._complete = self._complete or trouble is None
         clients = self._clients(lacking) if self._complete else ()
         return (text.encode("utf-8", "replace") for text in itertools.chain(clients, self._own(trouble, lacking)))
 
     def prepare(self) -> None:
-        """Make the lines of all clients before the exporter is ready; 20,000 clients take 4 s of CPU."""
+        """Make the lines of all clients before the exporter is ready. 20,000 clients take 4 s of CPU."""
         self.states.shown(self.states.live(), self.settings.prometheus.max_series_per_metric, {})
 
     def _clients(self, lacking: dict[str, int]) -> Iterator[str]:
-        """Yield the part of the page on clients, groups and services; `lacking` gets the missing series by metric."""
+        """Yield the part of the page on clients, groups and services.
+
+        `lacking` gets the number of missing series by metric.
+        """
         states, cap = self.states.live(), self.settings.prometheus.max_series_per_metric
         yield from exposition.page(self.states.shown(states, cap, lacking), cap, lacking)
         yield from self._rendered(services.samples(states))
@@ -165,7 +171,7 @@ class Exporter:
         yield from self._rendered((METRICS[f"kafka_client_health_{name}"], samples) for name, samples in own.items())
 
     def _rendered(self, metrics: Iterable[tuple[Family, list[Sample]]]) -> Iterator[str]:
-        """Yield the text of the metrics that do not belong to a client; a metric without samples has no text."""
+        """Yield the text of the metrics that do not belong to a client. A metric without samples has no text."""
         return (exposition.rendered(family, samples, self._begin) for family, samples in metrics if samples)
 
     def _view(self) -> status_page.View:
@@ -179,13 +185,16 @@ class Exporter:
         )
 
     def _facets_of(self, states: list[State], owners: Owners) -> Facets:
-        """Return the values to filter by, counted once for all requests."""
+        """Return the values to filter by. They are counted once for all requests."""
         if self._facets[0] is not states or self._facets[1] is not owners:
             self._facets = (states, owners, facets(states, self.settings, owners))
         return self._facets[2]
 
     def _client(self, request: Request) -> Response:
-        """Return a client's page, also for a stale client or one of another shard: an alert may have named it."""
+        """Return a client's page.
+
+        A stale client and one of another shard have a page, too, because an alert may have named it.
+        """
         service, instance, client_id = (request.query.get(name, "") for name in ("service", "instance", "client_id"))
         names = service, instance, client_id
         for state in self.states.live():

@@ -1,8 +1,8 @@
-"""Prometheus text format (0.0.4): a client's lines are prepared when its record arrives, not per scrape.
+"""Prometheus text format (0.0.4). A client's lines are prepared when its record arrives, not per scrape.
 
-prometheus-client builds and prints every sample at each scrape; with 12,000 partitions that is 90,000 lines and takes
-seconds (tests/bench/bench_scrape.py prints both). Here a scrape joins prepared text. The labels that lines of one
-client share are kept once; the ends of lines (`} 1`) are the same for most healthy clients and then one object.
+prometheus-client builds and prints every sample at each scrape. With 12,000 partitions that is 90,000 lines and takes
+seconds (tests/bench/bench_scrape.py prints both). Here a scrape joins prepared text. Labels that all lines of a client
+share are stored once. The ends of lines (`} 1`) are the same for most healthy clients, which share one object.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BLOCK_CLIENTS = 1_000
 _NOTHING = ("",) * len(FAMILIES)
 
 
-#: Indicator → the metrics made from it, with their positions in FAMILIES.
+#: Maps an indicator to the metrics that are made from it, with their positions in FAMILIES.
 _BY_INDICATOR: defaultdict[str, list[tuple[int, Family]]] = defaultdict(list)
 for _position, _family in enumerate(FAMILIES):
     _BY_INDICATOR[_family.needs].append((_position, _family))
@@ -36,8 +36,8 @@ for _position, _family in enumerate(FAMILIES):
 class Lines:
     """The lines of one record on the page.
 
-    `client`, `group`, `partition`: the text of the labels with which every line of that scope begins. `ends`: for each
-    metric, in the order of FAMILIES, the rest of its lines after these labels; '' for a metric without a value.
+    `client`, `group`, `partition`: the first labels, as text, of every line of that scope. `ends`: for each metric, in
+    the order of FAMILIES, the rest of its lines after these labels; '' for a metric without a value.
     """
 
     client: str
@@ -49,7 +49,7 @@ class Lines:
 class Shown(NamedTuple):
     """The lines of one record that a page contains.
 
-    `group`: True if the lines about its group are included. `whole`: True if all lines but evidence are included, False
+    `group`: True if lines about its group are included. `whole`: True if all lines except evidence are included, False
     if only those that every group has. `evidence`: True if the lines that decide failure modes are included.
     """
 
@@ -80,13 +80,14 @@ def beginning(settings: Settings) -> str:
 def lines(record: HealthRecord, cluster: str, begin: str = "") -> Lines:
     """Return the lines of a record.
 
-    `cluster`: label cluster_name of clients that do not state it; groups do, by instance. `begin`: see `beginning`.
+    `cluster`: label cluster_name of clients that do not report one. A group reports it as its instance. `begin`: see
+    `beginning`.
     """
     client = record.client
     if client.kind == "group":
         cluster = client.instance
     ends = list(_NOTHING)
-    # An empty list or mapping is unknown, a zero is a value.
+    # An empty list or mapping is unknown; a zero is a value.
     known = [name for name, value in record.indicators.items() if value or type(value) not in (list, dict)]
     for name in ("", *known):
         for position, family in _BY_INDICATOR.get(name, ()):
@@ -105,8 +106,8 @@ def lines(record: HealthRecord, cluster: str, begin: str = "") -> Lines:
 def page(shown: Sequence[Shown], cap: int, dropped: MutableMapping[str, int]) -> Iterator[str]:
     """Return the page of all clients in blocks of text, metric by metric.
 
-    A metric with more than `cap` series keeps those of the first clients in the order given; `dropped` (metric →
-    series) counts the others.
+    A metric with more than `cap` series keeps those of the first clients in the given order. `dropped` counts the
+    others by metric.
     """
     for index, family in enumerate(FAMILIES):
         blocks = _once if family.scope == "partition" else _each
@@ -143,7 +144,10 @@ def _each(
 def _once(
     index: int, family: Family, shown: Sequence[Shown], cap: int, dropped: MutableMapping[str, int]
 ) -> Iterator[str]:
-    """Return the lines of a metric with series in several records: each series once, from the last record."""
+    """Return the lines of a metric that has the same series in several records.
+
+    Each series comes once, from the last record.
+    """
     values: dict[str, str] = {}
     for of_record, _, whole, _ in shown:
         for end in (of_record.ends[index] if whole else "").split("\n")[:-1]:
@@ -186,7 +190,7 @@ def _ends(names: tuple[str, ...], samples: tuple[Sample, ...]) -> str:
 
 @functools.lru_cache(maxsize=20_000)
 def _several(names: tuple[str, ...], samples: tuple[Sample, ...]) -> str:
-    """Return the ends of lines with extra labels, one per series. Most healthy clients share one object of them."""
+    """Return the ends of lines with extra labels, one per series. Most healthy clients share one object."""
     return "".join([f",{labels_text(names, extra)}}} {_value(value)}\n" for extra, value in dict(samples).items()])
 
 

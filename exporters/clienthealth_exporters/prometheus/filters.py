@@ -1,4 +1,4 @@
-"""Filter the clients of a page by fields, text and page number, all in its address, so that a view can be shared."""
+"""Filter the clients of a page by fields, text and page number. All are in the page's address, so a view can be shared."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from clienthealth_exporters.prometheus.states import State
 #: The fields to filter by, in the order of the form.
 FIELDS = ("cluster", "team", "service", "mode", "cause", "status", "library", "version")
 PAGE_SIZE = 60
-#: A field with more values than this is a text box with suggestions, instead of a list.
+#: A field with more values than this gets a text box with suggestions instead of a list.
 MAX_LISTED = 40
 MAX_PROPOSED = 500
-#: Field → value → number of clients.
+#: The number of clients by field and value.
 Facets = Mapping[str, Counter[str]]
 
 
 @dataclass(frozen=True)
 class Filters:
-    """`text`: part of a service, instance, client id or group; `chosen`: field → its value; `page` counts from 1."""
+    """`text`: part of a service, instance, client id or group; `chosen`: values by field; `page` counts from 1."""
 
     text: str = ""
     chosen: Mapping[str, str] = field(default_factory=dict)
@@ -44,7 +44,10 @@ class Filters:
         return bool(self.text or self.chosen)
 
     def address(self, page: int = 1, **changed: str) -> str:
-        """Return the relative address of the page with these filters, or with changed ones. Not escaped for HTML."""
+        """Return the relative address of the page with these filters, or with changed ones.
+
+        It is not escaped for HTML.
+        """
         fields = {"q": self.text, **self.chosen, **changed, "page": str(page) if page > 1 else ""}
         query = urlencode({name: value for name, value in fields.items() if value}, errors="replace")
         return f"./?{query}" if query else "./"
@@ -70,7 +73,7 @@ def facets(states: Iterable[State], settings: Settings, owners: Owners) -> Facet
 
 
 def _values(name: str, state: State, settings: Settings, owners: Owners) -> list[str]:
-    """Return a client's values of a field. The instance of a group names its cluster."""
+    """Return a client's values of a field. A group's instance is the name of its cluster."""
     client = state.client
     if name == "mode":
         return [mode for mode, _, _ in state.failures]

@@ -1,4 +1,4 @@
-"""Read the compacted topic `client-health` from its beginning, and report whether it has caught up, or why not."""
+"""Read the compacted topic `client-health` from its beginning, and report whether it is completely read, or why not."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RETRY_SECONDS = 2.0
 CLIENT_ID = "kafka-client-health-exporter"
 #: Options of the admin client. It looks for new and returning brokers only when its metadata has expired.
 ASKING = {"request_timeout_ms": ANSWER_MS, "metadata_max_age_ms": round(CHECK_SECONDS * 1000)}
-#: Options of both clients. kafka-python queries a random broker; if that broker does not answer in time, it tries
+#: Options of both clients. kafka-python queries a random broker. If that broker does not answer in time, it tries
 #: another.
 CONNECTING = {"client_id": CLIENT_ID, "bootstrap_timeout_ms": 10_000}
 CODECS = "pip install 'kafka-client-health[exporters]' brings all codecs"
@@ -38,8 +38,8 @@ class HealthTopic:
 
     It uses no consumer group: each exporter reads everything, so that several can run in parallel. Every few seconds it
     requests the end of the topic from the brokers, because polls do not show the loss of a broker. While a partition
-    has no leader, it reads the others. When the whole topic is read it first calls `prepare`, then reports that it has
-    caught up: answers that were prepared need no time.
+    has no leader, it reads the others. When the whole topic is read, it first calls `prepare` and then reports this, so
+    that the first answers are ready.
     """
 
     settings: Settings
@@ -57,7 +57,7 @@ class HealthTopic:
         return time.monotonic() - self._looked
 
     def run(self, stop: threading.Event) -> None:
-        """Read until `stop` is set, also while brokers are lost; only errors in our own code raise."""
+        """Read until `stop` is set, even while brokers are lost. Only errors in our own code raise."""
         while not stop.is_set():
             self._looked = time.monotonic()
             try:
@@ -96,7 +96,7 @@ class HealthTopic:
                         self.put(record.key, record.value, record.timestamp)
 
     def _compare(self, reader: KafkaConsumer, there: Extents) -> None:
-        """Assign new partitions from their beginning, and find out whether the whole topic has been read."""
+        """Assign new partitions from their beginning, and find out if the whole topic has been read."""
         topic, assigned = self.settings.topics.health, reader.assignment()
         if new := there.known.keys() - assigned:
             reader.assign(sorted(assigned | new))

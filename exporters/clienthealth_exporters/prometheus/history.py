@@ -1,8 +1,8 @@
 """The exporter's bounded memory of the last hours: measurements, incidents, services by hour.
 
 It begins when the exporter starts, because the topic has only the newest record of each client. One hour of 2,000
-clients took 12 MB. The memory also keeps records of clients that are not served here any more, or are served by another
-shard, because an alert may have named them.
+clients took 12 MB. The memory also has records of clients that this exporter no longer serves or that another shard
+serves, because an alert may have named them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from clienthealth.model.verdicts import UNHEALTHY
 if TYPE_CHECKING:
     from clienthealth_exporters.prometheus.states import State
 
-#: The measurements kept of a client at each moment → index in `State.largest`; None: lag, which is separate.
+#: The measurements of a client that are kept, and their index in `State.largest`. None: lag, which is stored
+#: separately.
 PLOTTED: Mapping[str, int | None] = {"Buffer": 0, "Callback": 1, "Topic queue": 3, "Lag": None}
 HOUR_SECONDS = 3600
 #: POINTS: samples per client, one per half minute. MAX_CLIENTS: maximum number of clients; unhealthy ones replace
@@ -34,7 +35,7 @@ MAX_CLIENTS = 2000
 MAX_CHANGES = 40
 HOURS = 24
 MAX_SERVICES = 2000
-#: Maximum number of remembered records of unhealthy clients; beyond it the oldest is dropped.
+#: Maximum number of remembered records of unhealthy clients. If there are more, the oldest is dropped.
 MAX_RECALLED = 5_000
 Names = tuple[str, str, str]
 _WIDTH = 1 + len(PLOTTED)
@@ -132,7 +133,10 @@ class History:
         return nlargest(most, found, key=lambda of_client: of_client[1].at)
 
     def services(self) -> Iterator[tuple[str, Mapping[int, float]]]:
-        """Return service → hour (since 1970) → unhealthy share of its judged samples, 0 to 1, the worst first."""
+        """Yield each service with its unhealthy share (0 to 1) of judged samples, by hour since 1970.
+
+        The worst service comes first.
+        """
         with self._lock:
             rows = [
                 (service, {hour: ill / judged for hour, (judged, ill) in hours.items()})
@@ -166,7 +170,7 @@ class NamedRecord(msgspec.Struct):
 class Recall:
     """Records of stale clients, and of clients of other shards, so that they still have pages.
 
-    Thread-safe, bounded. It maps the names of a client to its newest record as bytes, and the time when that was
+    Thread-safe and bounded. It maps the names of a client to its newest record as bytes, and the time when that was
     written.
     """
 

@@ -12,7 +12,7 @@ _FILE = Path(__file__).with_suffix(".toml")
 
 
 class Limits(Stated, of=Section(_FILE.name, table(_FILE))):
-    """The limits. Shares are 0 to 1, times are in seconds; numbers are numbers of clients."""
+    """The limits. Shares are 0 to 1, times are in seconds, and other numbers count clients."""
 
     buffer_used_ratio: float = DEFAULT
     buffer_full_ratio: float = DEFAULT
@@ -42,7 +42,7 @@ LIMITS = Limits()
 
 @dataclass(frozen=True)
 class Burn:
-    """A pair of windows; an alert fires if the error budget burns faster than `factor` in both.
+    """A pair of windows. An alert fires if the error budget burns faster than `factor` in both.
 
     `pages`: True if the alert may page, False if it only opens a ticket.
     """
@@ -54,7 +54,7 @@ class Burn:
     pages: bool = False
 
 
-#: The windows of the SRE workbook; the fourth pair is that of kubernetes-mixin. alerts/rules/slo.yml.j2 uses them.
+#: The windows of the SRE workbook. The fourth pair is that of kubernetes-mixin. alerts/rules/slo.yml.j2 uses them.
 BURNS = (
     Burn("1h", "5m", 14.4, "2m", pages=True),
     Burn("6h", "30m", 6, "15m", pages=True),

@@ -20,13 +20,13 @@ from clienthealth.model.tables import table
 Sample = tuple[tuple[str, ...], float]
 #: The labels of a client's series.
 CLIENT = ("service", "host", "instance", "client_id")
-#: Number of healthy clients, per service and kind, that are served with their evidence too, for comparison.
+#: Number of healthy clients, per service and kind, whose evidence is also served, for comparison.
 PEERS = 5
 Scope = Literal["client", "group", "partition", "service", "exporter"]
-#: The labels that identify the subject of a series. The fixed labels of the installation come before them.
+#: The labels that identify the subject of a series. The installation's fixed labels come before them.
 SCOPES: Mapping[Scope, tuple[str, ...]] = {
     "client": CLIENT,
-    # group_type: classic, consumer, streams or share; for a group that never commits, its protocol (connect).
+    # group_type: classic, consumer, streams or share. A group that never commits has its protocol here (connect).
     "group": ("cluster_name", "group", "group_type"),
     "partition": ("cluster_name",),
     "service": ("service",),
@@ -35,17 +35,17 @@ SCOPES: Mapping[Scope, tuple[str, ...]] = {
 
 
 class Family(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True):
-    """A metric: its labels are those of its scope and the extra ones of its samples.
+    """A metric. Its labels are those of its scope and the extra ones of its samples.
 
-    indicator  the place of its number in a record, with a dot before each level below the first
-    stats      instead, the numbers of these names there, each a sample
-    nonzero    True if it is nearly always 0 for nearly all clients: it is served only while it is not
+    indicator  the path of its number in a record, with a dot before each level below the first
+    stats      names of several numbers there, each of which is a sample
+    nonzero    True if it is nearly always 0 for nearly all clients: it is served only while it is not 0
     lag        the number of each partition in the list of indicators `lag`
     reads      the function of READS that returns its samples
     onset      a mode: while it fails, the time since its onset, if that is longer than the indicator's window can show
     detail     "mode.name": a number in the detail of that failure; for an interval the upper end
-    evidence   True if it decides a failure mode: served for unhealthy clients and their peers (`PEERS`) alone
-    largest    of a service: it is the maximum of this metric over all clients; `at`: with these extra labels alone
+    evidence   True if it decides a failure mode: served only for unhealthy clients and their peers (`PEERS`)
+    largest    for services: the metric whose maximum over all clients it is; `at`: only with these extra labels
     """
 
     name: str
@@ -80,7 +80,7 @@ class Family(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
 
     @cached_property
     def always(self) -> bool:
-        """True if every group has it, even if only clients with a failure have series of their own."""
+        """True if every group has it, even if only clients with a failure have their own series."""
         return self.scope == "group" and self.needs == "group"
 
     @cached_property
@@ -181,5 +181,6 @@ METRICS: Mapping[str, Family] = {
 ALL_FAMILIES = tuple(METRICS.values())
 #: All series of clients and groups, in the order of the page.
 FAMILIES = tuple(METRICS[name] for scope in ("client", "group", "partition") for name in _TABLE[scope])
-#: The metric that every client and group has. A client without room for its series counts as one missing series of it.
+#: The metric that every client and group has. A client without room for its series counts once, as a missing series of
+#: it.
 EVERYBODY = FAMILIES[0].name

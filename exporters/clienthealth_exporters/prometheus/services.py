@@ -1,6 +1,7 @@
 """Sums over the clients of each service: the number in each state, and the worst of each measurement.
 
-They are served whatever the cap on series and the profile are: missing series would make shares and budgets wrong.
+They are always served, whatever the cap on series and the profile are, because missing series would make shares and
+budgets wrong.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ if TYPE_CHECKING:
 
 #: The states of an existing client in the sums.
 STANDINGS = ("ok", "partial", "unknown", "suspected", "confirmed", "gone")
-#: Maximum number of (kind, library, version) per service, because clients could state any number of them.
+#: Maximum number of (kind, library, version) per service, because clients can report any number of them.
 VERSIONS = 20
 #: Metrics of a service that are the worst of its clients.
 WORST = [family for family in ALL_FAMILIES if family.largest]
 
 
 def standing(record: HealthRecord) -> str:
-    """Return a client's state in the sums; a client without data for long is unknown, whatever it was before.
+    """Return a client's state in the sums. A client without data for long is unknown, whatever its state was before.
 
-    A group is judged by its lag alone, and does not lower the share of failing clients.
+    A group is judged only by its lag, and does not lower the share of failing clients.
     """
     if record.departed:
         return "gone"
@@ -105,7 +106,7 @@ def _versions(clients: Iterable[State]) -> list[Sample]:
 
 
 def owners_of(states: Iterable[State], owners: Owners, cluster: str) -> Iterator[tuple[Family, list[Sample]]]:
-    """Yield the owners of services and groups, if known. `cluster`: the cluster of the groups that consumers report."""
+    """Yield the owners of services and groups, if known. `cluster`: the cluster of groups that consumers report."""
     if not owners.rows:
         return
     services: dict[str, Owner] = {}

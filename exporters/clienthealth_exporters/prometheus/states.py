@@ -29,19 +29,19 @@ from clienthealth_exporters.prometheus.services import largest, sent, standing
 log = logging.getLogger(__name__)
 _URGENCY: Mapping[Standing, int] = {"ok": 0, "partial": 5, "unknown": 10, "suspected": 20, "confirmed": 30}
 _STATUSES = {urgency: status for status, urgency in _URGENCY.items()}
-#: The limit of each measurement in `largest`, None for no limit.
+#: The limit of each measurement in `largest`. None: it has no limit.
 _LIMITS = (LIMITS.buffer_used_ratio, LIMITS.callback_seconds, None, LIMITS.queue_used_ratio, None)
-#: What a record describes: a client or a consumer group.
+#: The subject of a record: a client or a consumer group.
 CLIENTS, GROUPS = "clients", "groups"
 #: States of a consumer group that need attention, the most urgent last.
 LAG_ALARMS = STATE_ORDER[STATE_ORDER.index("WARN") :]
-#: If the monitor has published nothing about a client for this long (s), not even its departure, the client's state is
-#: unknown: there is no input, or the monitor has stopped. Longer windows add their length.
+#: A client's state becomes unknown if the monitor has published nothing about it for this long (s), not even its
+#: departure. Then there is no input, or the monitor has stopped. Longer windows add their length.
 SILENT_SECONDS = 180
-#: Minimum time (s) between two log lines about unreadable records; all of them are counted.
+#: Minimum time (s) between two log lines about unreadable records. All of them are counted.
 COMPLAINT_SECONDS = 60
 #: While the memory is full: minimum time (s) between two searches for clients to evict; maximum share of all clients
-#: that a search evicts.
+#: that one search evicts.
 ROOM_SECONDS = 5.0
 _ROOM_SHARE = 0.1
 
@@ -50,10 +50,10 @@ _ROOM_SHARE = 0.1
 class State:
     """A client's newest record. `written`: when the monitor wrote it; `seen`: time of the client's last data.
 
-    Both are in epoch seconds, as is `silent_from`, from when on the client's state is unknown. The record is kept as
-    bytes, because few clients are ever viewed in full. `standing`, `statuses` (all but the ok ones, by mode), `largest`
-    and `sent` (records per second) go into its service's sums; `lag` is in records. `shown`: True if it has series of
-    its own; their `lines` are made on first use. `failures`: mode, status and cause of its suspected and confirmed
+    Both are in epoch seconds. So is `silent_from`, when the client's state becomes unknown. The record is kept as
+    bytes, because few clients are ever viewed in full. `standing`, `statuses` (by mode, without the ok ones), `largest`
+    and `sent` (records per second) go into its service's sums. `lag` is in records. `shown`: True if it has its own
+    series; their `lines` are made on first use. `failures`: mode, status and cause of its suspected and confirmed
     modes.
     """
 
@@ -91,7 +91,7 @@ class State:
 
     @property
     def worth(self) -> tuple[bool, bool]:
-        """The rank for eviction when there is no room: stale healthy clients go first, then other healthy ones."""
+        """The rank for eviction if there is no room: stale healthy clients go first, then other healthy ones."""
         return self.urgency >= _URGENCY["suspected"], not self.departed
 
     @property
@@ -101,7 +101,7 @@ class State:
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """The identity of the client or group: a group may be reported under several services."""
+        """The identity of the client or group. A group may be reported under several services."""
         client = self.client
         if client.kind == "group":
             return "group", client.instance, self.group
@@ -120,17 +120,17 @@ class States:
     """The newest record per key. Thread-safe: the reader of the topic writes, the web server reads.
 
     A record with an older window than the known one is ignored. The record of a departure overlaps with the last
-    windows before it: it replaces them, and only a window beyond their reach brings the client back.
+    windows before it and replaces them. Only a window beyond their reach brings the client back.
 
-    If no more records arrive, the event time stops: a client does not lose its series because the monitor gets no
-    data, but no client is `ok` without evidence (`aged`).
+    If no more records arrive, event time stands still. So a client does not lose its series because the monitor gets no
+    data, but without evidence no client is `ok` (`aged`).
 
-    The settings limit the number of clients (`left_out` counts records without room), so that names that change at
+    The settings limit the number of clients (`left_out` counts records without room). So client names that change at
     every start neither fill the memory nor slow the scrapes.
 
-    If several exporters share a fleet, each keeps the clients of its own shard. For the others it keeps the names of
-    groups with records, because a group's own record gives its lag on any shard, and the records of unhealthy
-    clients (`recalled`), so that a link works on any exporter. Raises SettingsError.
+    If several exporters share a fleet, each keeps the clients of its own shard. Of the others it keeps two things. One
+    is the names of groups with records, because a group's own record gives its lag on any shard. The other is the
+    records of unhealthy clients (`recalled`), so that a link works on any exporter. Raises SettingsError.
     """
 
     def __init__(self, settings: Settings, clock: Callable[[], float] = time.time) -> None:
@@ -151,12 +151,12 @@ class States:
         self.left_out = 0
         self._complained = -inf
         self.history = History()
-        #: Called with a client's state before and after a change; None if it has no state.
+        #: Called with a client's state before and after a change. None: the client has no state.
         self.changed: Callable[[State | None, State | None], None] = lambda before, after: None
         self._recall = Recall()
 
     def put(self, key: bytes | None, value: bytes | None, timestamp_ms: int) -> None:
-        """Take in a record; one without a value removes its client. An unreadable record is only counted."""
+        """Take a record. A record without a value removes its client. An unreadable record is only counted."""
         name = (key or b"").decode("utf-8", "replace")
         if value is None:
             with self._lock:
@@ -197,18 +197,18 @@ class States:
 
     @property
     def newest_of(self) -> Mapping[str, float]:
-        """Return the newest event time of clients and that of consumer groups; a subject without records is absent."""
+        """Return the newest event times of clients and of consumer groups. A subject without records is absent."""
         with self._lock:
             return dict(self._newest)
 
     def live(self) -> list[State]:
-        """Return all clients that are within their time to live, the worst first; one state per client.
+        """Return all clients that are within their time to live, the worst first, one state per client.
 
-        The list must not be changed: it is the same object until something changes.
+        The list must not be changed. It is the same object until something changes.
         """
         now = self._clock()
         with self._lock:
-            # A stale client first becomes unknown; it is dropped after its time to live.
+            # A stale client first becomes unknown. After its time to live it is dropped.
             oldest = min(now, self._written + SILENT_SECONDS) - self._settings.prometheus.ttl_seconds
             old = [key for key, state in self._states.items() if state.written < oldest]
             for key in old:
@@ -236,7 +236,7 @@ class States:
         return ordered
 
     def recalled(self, names: Names) -> State | None:
-        """Return the last state of a client that is not live: of an unhealthy one, or of another shard."""
+        """Return the last state of a client that is not live: an unhealthy client, or one of another shard."""
         if (known := self._recall.get(names)) is None:
             return None
         key, raw, written = known
@@ -250,10 +250,10 @@ class States:
             self._recall.keep(names, state.key, state.raw, state.written)
 
     def shown(self, states: Sequence[State], most: int, dropped: MutableMapping[str, int]) -> list[Shown]:
-        """Return the lines on the page for some states. A group's own record gives its lag, else a consumer's does.
+        """Return the lines on the page for some states.
 
-        Only the first `most` clients, or groups, have series. Each of the others is counted in `dropped`, by metric,
-        and its lines need not be made.
+        A group's lag comes from its own record, else from a consumer's. Only the first `most` clients, or groups, have
+        series. Each of the others is counted in `dropped`, by metric, and its lines are not made.
         """
         groups = {state.group for state in states if state.client.kind == "group"}
         groups |= {group for group, _ in list(self._elsewhere.values())}
@@ -275,7 +275,7 @@ class States:
         return series
 
     def _room(self, new: State) -> bool:
-        """True if there is room for another client, possibly by eviction."""
+        """True if there is room for another client, if necessary by eviction."""
         most = self._settings.prometheus.max_clients
         if len(self._states) < most:
             return True
@@ -301,11 +301,11 @@ class States:
         return False
 
     def _note(self, key: str, value: bytes, written: float) -> None:
-        """Take in a record of another shard."""
+        """Take a record of another shard."""
         try:
             record = _ELSEWHERE.decode(value)
         except msgspec.DecodeError:
-            # The client is counted by the shard that serves it.
+            # The shard that serves the client counts it.
             return
         client = record.client
         if record.worst in ("suspected", "confirmed") or self._recall.get(client.names):
@@ -370,7 +370,7 @@ def _compared(states: Sequence[State]) -> set[str]:
 
 
 def _beyond(record: HealthRecord, most: Sequence[float | None]) -> bool:
-    """True if a measurement exceeds the limit of an alert, so that the alert needs the client's own series."""
+    """True if a measurement exceeds the limit of an alert. The alert then needs the client's own series."""
     if "clock" in record.indicators:
         return True
     if record.client.kind == "group":
@@ -381,7 +381,7 @@ def _beyond(record: HealthRecord, most: Sequence[float | None]) -> bool:
 
 
 def urgency(record: HealthRecord) -> int:
-    """Return how urgent a client is, by its status; a group, by its lag state, is below suspected clients."""
+    """Return how urgent a client is, by its status. A group, by its lag state, is below suspected clients."""
     if record.client.kind != "group":
         return _URGENCY[record.standing]
     state = record.text("group", "status")

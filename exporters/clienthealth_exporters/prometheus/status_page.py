@@ -1,7 +1,7 @@
 """The status page: what is wrong and in which services, then every client, the worst first.
 
-The page is readable without Grafana, at night and on a phone. Log text is hostile: the templates escape everything that
-comes from a record.
+The page is readable without Grafana, at night and on a phone. Log text can be hostile, so the templates escape all text
+from records.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FULL_CARDS = 10
 MAX_CAUSES = 12
 MAX_OWNED = 8
 NAMED_SERVICES = 3
-#: Minimum number of unhealthy clients for the rows on causes and services; if there are fewer, cards are enough.
+#: Number of unhealthy clients from which the page has rows on causes and services. For fewer, cards are enough.
 SUMMED_UP_FROM = 3
 MAX_SERVICES = 200
 MAX_VERSIONS = 60
@@ -96,7 +96,7 @@ def overview(view: View, states: list[State], facets: Facets, filters: Filters) 
     ill = [state for status in _ILL for state in matching[status]]
     summed_up = len(ill) >= SUMMED_UP_FROM and filters.page == 1
     services = _services(ill, ordered, view.owners) if summed_up else []
-    # Services by team: the team with the worst client first. Clients without an owner have the team ''.
+    # Services by team. The team with the worst client comes first. Clients without an owner have the team ''.
     teams: dict[str, list[Service]] = {}
     for one in services[:MAX_OWNED]:
         teams.setdefault(one.owner.team if one.owner else "", []).append(one)
@@ -134,7 +134,7 @@ def client(view: View, state: State, track: Track | None, note: str = "") -> str
 
 
 def fleet(view: View, states: list[State], history: History) -> str:
-    """Return all services: their health by hour, the versions of clients in use, and recently stale clients."""
+    """Return all services: their health by hour, the client versions in use, and clients that recently became stale."""
     this = int(view.now // HOUR_SECONDS)
     hours = range(this - HOURS + 1, this + 1)
     rows = list(history.services())
@@ -161,12 +161,12 @@ def fleet(view: View, states: list[State], history: History) -> str:
 
 
 def missing(view: View, name: str, shard: str) -> str:
-    """Return the page for a client that is not known, or no longer. `shard`: the other shard that would serve it."""
+    """Return the page for a client that is unknown or forgotten. `shard`: the other shard that would serve it."""
     return page("missing.html.j2", view=view, refresh=None, name=name, shard=shard)
 
 
 def _causes(ill: Iterable[State]) -> Iterator[Cause]:
-    """Yield the failures by mode and cause, those that are confirmed for most clients first."""
+    """Yield the failures by mode and cause, starting with those confirmed for most clients."""
     found: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     where: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for state in ill:
@@ -201,15 +201,15 @@ def _by_status(states: list[State]) -> dict[str, list[State]]:
 
 
 def _cell(share: float | None) -> tuple[str, str, str]:
-    """Return the strength of the colour, the letter and the words that show an hour's unhealthy share."""
+    """Return colour, sign and words for an hour's unhealthy share."""
     if share is None:
         return "none", "", ""
     _, level, mark = [row for row in LEVELS if share >= row[0]][-1]
     return level, mark, wording.percent(share)
 
 
-# -- runbooks: an alert's link works without any other server -- Their Markdown becomes HTML by markdown-it. No HTML in
-# it passes through, and no link that runs a script.
+# -- runbooks: an alert's link works without any other server -- Their Markdown becomes HTML by markdown-it. HTML in it
+# and links that run a script are not passed through.
 
 
 def runbook_names() -> list[str]:
@@ -234,7 +234,7 @@ def runbook_index() -> str:
 
 
 def runbook_html(text: str) -> str:
-    """Return Markdown (CommonMark with tables) as HTML; headings have ids, and a wide table scrolls by itself."""
+    """Return Markdown (CommonMark with tables) as HTML. Headings have ids, and a wide table scrolls by itself."""
     tokens = _MARKDOWN.parse(_COMMENT.sub("", text))
     for token, following in pairwise(tokens):
         if token.type == "heading_open":

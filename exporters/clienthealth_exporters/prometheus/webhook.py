@@ -1,6 +1,6 @@
-"""Incidents for automation: each change of a client's failure is one CloudEvent, sent to a webhook.
+"""Incidents for automation: each change of a client's failure is sent to a webhook as a CloudEvent.
 
-A separate thread sends the events in order, and sends an event again if the receiver did not take it; the reader of the
+A separate thread sends the events in order, and sends an event again if the receiver did not take it. The reader of the
 topic never waits for that thread. Changes from before the exporter had read the whole topic are not sent. Several
 exporters send the same change with the same id.
 """
@@ -30,15 +30,15 @@ from clienthealth_exporters.prometheus.states import State
 
 log = logging.getLogger(__name__)
 
-#: Maximum number of waiting events (beyond it the oldest is dropped), of facts in an event, and of characters in a
-#: fact.
+#: Maximum number of waiting events (if there are more, the oldest is dropped), of facts in an event, and of characters
+#: in a fact.
 MAX_WAITING, MAX_FACTS, MAX_TEXT = 1_000, 5, 500
-#: Pauses (s) after failed attempts, of which the last one repeats; then the age (s) at which an event is dropped.
+#: Pauses (s) after failed attempts, the last of which repeats; then the age (s) at which an event is dropped.
 PAUSES, GIVE_UP_SECONDS = (1.0, 2.0, 5.0, 15.0, 60.0), 3_600.0
 ANSWER_SECONDS = 10.0
-#: HTTP statuses below 500 after which a retry can succeed; every other one means that the receiver refuses the event.
+#: HTTP statuses below 500 after which a retry can succeed. All others mean that the receiver refuses the event.
 LATER = frozenset({408, 425, 429})
-#: Least time (s) between two warnings about the same problem.
+#: Minimum time (s) between two warnings about the same problem.
 WARNING_SECONDS = 60.0
 TYPES = {(False, True): "opened", (True, True): "changed", (True, False): "closed"}
 
@@ -92,7 +92,7 @@ class Webhook:
     def _events(self, before: State | None, after: State | None) -> Iterator[Mapping[str, Any]]:
         """Yield an event for each mode with a changed status.
 
-        `unknown` does not end a failure, which lasts until there is evidence of its end.
+        `unknown` does not end a failure. A failure lasts until there is evidence of its end.
         """
         was, now = ({mode: status for mode, status, _ in one.failures} if one else {} for one in (before, after))
         state = after or before
@@ -182,7 +182,7 @@ class Webhook:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Treats a redirect as a refusal: following it would send the events elsewhere, and by GET."""
+    """Treats a redirect as a refusal. Following it would send the events elsewhere, and by GET."""
 
     def redirect_request(self, *_: Any) -> None:
         return None

@@ -1,17 +1,17 @@
 """Report on an application's own Kafka clients, of kafka-python 3, aiokafka or confluent-kafka.
 
-    from clienthealth_exporters.python_client import report
+from clienthealth_exporters.python_client import report
 
-    producer = KafkaProducer(bootstrap_servers="kafka:9092", client_id="order-producer")
+producer = KafkaProducer(bootstrap_servers="kafka:9092", client_id="order-producer")
     report(producer, service="orders-api")
 
-    Producer = report(confluent_kafka.Producer, service="orders-api")
+Producer = report(confluent_kafka.Producer, service="orders-api")
 
 The second form is for confluent-kafka: it returns a class with reporting clients in place of the library's. librdkafka
 passes its own statistics only to callbacks that exist from the beginning.
 
-The application runs as before. Every 10 s a snapshot of each client goes to the topic `client-metrics`
-of the same cluster, with a last one when the client is closed or the process ends:
+The application runs as before. Every 10 s a snapshot of each client goes to the topic `client-metrics` of the same
+cluster, with a last one when the client is closed or the process ends:
 
 - producers: records sent, acknowledged and failed (`record-send-total`, `record-ack-total`, `record-error-total`) and
   not yet acknowledged (`queue-records`), by topic too; the time from `send()` to the acknowledgement
@@ -23,13 +23,14 @@ of the same cluster, with a last one when the client is closed or the process en
 - for both, the library's own measurements under the monitor's names: kafka-python's `metrics()`, librdkafka's
   statistics. aiokafka measures nothing, and its callbacks are not timed.
 
-librdkafka's lines to the application's `logger`, and its errors, go to the topic `client-logs`; the lines of kafka-
-python's and aiokafka's loggers go to `logs_topic` if that is given.
+librdkafka's lines to the application's `logger`, and its errors, go to the topic `client-logs`. The lines of
+kafka-python's and aiokafka's loggers go to `logs_topic` if that is given.
 
-The cost is some microseconds a record and, while a record is in flight, two small objects; the rest happens on one
-daemon thread with its own small producer. It needs only the library and msgspec. It never raises into the application,
-and blocks it at most `close_seconds` in `close()`, for the last snapshot. While the cluster is unreachable, snapshots
-are dropped and counted (`Reporter.dropped_total`). After a fork the child must call `report` again for its own clients.
+The cost is some microseconds a record and, while a record is in flight, two small objects. The rest happens on one
+daemon thread with its own small producer. It needs only the library and msgspec. It never raises into the application.
+In `close()` it blocks the application for at most `close_seconds`, for the last snapshot. While the cluster is
+unreachable, snapshots are dropped and counted (`Reporter.dropped_total`). After a fork the child must call `report`
+again for its own clients.
 
 A callback is timed if it is given to `produce()`, or added to the future that `send()` returned before the record was
 acknowledged.
@@ -57,11 +58,11 @@ from clienthealth_exporters.python_client.probes import Sender, Watched
 
 log = logging.getLogger(__name__)
 
-#: Package of a client's class → the module here that handles this library.
+#: The module here that handles a library, by the package of a client's class.
 _LIBRARIES = {"kafka": "kafka_python", "aiokafka": "aio", "cimpl": "confluent", "confluent_kafka": "confluent"}
 #: Environment variables for service (the first one that is set counts) and instance.
 SERVICE, INSTANCE = ("KAFKA_HEALTH_SERVICE", "OTEL_SERVICE_NAME"), "KAFKA_HEALTH_INSTANCE"
-#: Maximum number of waiting log lines; beyond it the oldest are dropped.
+#: Maximum number of waiting log lines. If there are more, the oldest are dropped.
 MAX_LINES = 1000
 #: A topic that rejects log lines is not tried again for this long (s).
 PAUSE_SECONDS = 60.0
@@ -81,14 +82,14 @@ def report(
     close_seconds: float = 1.0,
     kafka_options: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Report on producers and consumers from now on; returns the Reporter.
+    """Report on producers and consumers from now on. Return the Reporter.
 
-    For a class of confluent-kafka it returns a class like it instead; all clients of that class report.
+    For a class of confluent-kafka it returns a class like it instead. All clients of that class report.
 
     `service`: by default $KAFKA_HEALTH_SERVICE or $OTEL_SERVICE_NAME. `instance` names the process: by default
     $KAFKA_HEALTH_INSTANCE, or host:pid. `logs_topic`: for confluent-kafka by default `client-logs`, else none; `""` for
     none. `kafka_options` are the options of the reporter's own producer; by default it uses the cluster and the
-    security of the first client. Raises TypeError for anything but a producer or consumer, or without a service; both
+    security of the first client. Raises TypeError for anything but a producer or consumer, or without a service. Both
     errors appear as soon as the application starts.
     """
     if not clients:
@@ -178,7 +179,7 @@ class Reporter:
         self._wake.set()
 
     def on_line(self, logger: str, *line: Any) -> None:
-        """Take a line (level, text) of a library; without a line, note that new statistics exist."""
+        """Take a line (level, text) of a library. Without a line, note that new statistics exist."""
         if not line:
             self._wake.set()
         elif self.logs_topic:
@@ -228,7 +229,7 @@ class Reporter:
             _TAKEN.discard((self.process.instance, watched.client_id))
 
     def _at_exit(self) -> None:
-        # kafka-python closes producers at exit, but later than this; then `_finish` knows how many records are
+        # kafka-python closes producers at exit, but later than this. Then `_finish` knows how many records are
         # undelivered.
         for watched in list(self._watched):
             if watched.probe.kind == "consumer" or watched.library != "kafka-python":
@@ -248,7 +249,7 @@ class Reporter:
                 for watched in due:
                     watched.due = now + self.interval_seconds * watched.patience
                     if watched.client() is None and watched in self._watched:
-                        # The client object is gone without a close(), and its last state was just published.
+                        # The client object was freed without a close(), and its last state has just been published.
                         self._forget(watched)
                 if not self._watched and not self._last:
                     # Another client of the same class will start a new thread.
@@ -299,7 +300,7 @@ class _Lines(logging.Handler):
             self._reporter.keep(record.name, record.levelno, record.getMessage(), more)
         last, logger = logging.lastResort, logging.getLogger(record.name)
         while last is not None and record.levelno >= last.level:
-            # Without a handler of the application, its warnings go to standard error; this handler must not stop that.
+            # If the application has no handler, its warnings go to standard error. This handler must not stop that.
             if any(not isinstance(handler, _Lines) for handler in logger.handlers):
                 break
             if not logger.propagate or logger.parent is None:

@@ -1,6 +1,6 @@
 """aiokafka: probe the calls of a producer or consumer, and send reports.
 
-Reports are sent on a loop of the reporter's own thread, because the application's loop may be blocked.
+Reports are sent on the event loop of the reporter's thread, because the application's loop may be blocked.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from clienthealth_exporters.python_client.probes import (
     quietly,
 )
 
-#: Options for reaching the cluster, taken from the client that is reported on.
+#: Options for reaching the cluster, taken from the reported client.
 _CONNECTION = (
     *("bootstrap_servers", "security_protocol", "ssl_context", "sasl_mechanism", "sasl_plain_username"),
     *("sasl_plain_password", "sasl_kerberos_service_name", "sasl_kerberos_domain_name", "sasl_oauth_token_provider"),
@@ -62,7 +62,7 @@ def _stopping(base: Any) -> Any:
         try:
             await base.stop(self)
         finally:
-            # Wait for the last report in a thread, because the wait must not block the application's loop.
+            # Wait for the last report in a thread, so that the application's loop is not blocked.
             await asyncio.to_thread(quietly, self.__dict__[ATTRIBUTE].closed)
 
     return stop
@@ -132,7 +132,7 @@ class Sender:
         return self._loop.run_until_complete(asyncio.wait_for(self.send(records), DELIVERY_SECONDS))
 
     async def send(self, records: Sequence[tuple[str, bytes, bytes]]) -> int:
-        """Send the records; runs on the loop of the reporter's thread."""
+        """Send the records. Runs on the loop of the reporter's thread."""
         if self._producer is None:
             producer = aiokafka.AIOKafkaProducer(**self._options)
             try:

@@ -2,7 +2,7 @@
 
 librdkafka passes statistics, errors and log lines to callbacks in the configuration, and the outcome of a record to the
 callback of `produce()`. All of them are wrapped, and the application's own are called as before. They run in the
-application's `poll()`; if it does not poll, or a callback does not return, the reporter's thread keeps running.
+application's `poll()`. If it does not poll, or a callback does not return, the reporter's thread keeps running.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _CONNECTION = (
     *("bootstrap.servers", "metadata.broker.list", "security.", "ssl.", "sasl.", "enable.ssl.", "oauth_cb"),
     *("client.dns.lookup", "broker.address.", "socket."),
 )
-#: The attribute of a producer that holds the callback in its configuration, which applies to every record.
+#: The attribute of a producer with the callback of its configuration, which applies to every record.
 _ON_DELIVERY = "_kafka_health_on_delivery"
 #: The place of the callback among the arguments of `produce()` after the topic.
 _POSITION = 3
@@ -44,7 +44,7 @@ _POSITION = 3
 class Reported:
     """Collects what a client of the class reports, until the reporter's thread takes it.
 
-    on_line  is called with a line (level, text) of the library's log or of an error, and without one for new statistics
+    on_line  is called with a line (level, text) of the library's log or of an error; without a line for new statistics
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -61,7 +61,7 @@ class Reported:
             config["logger"] = _Tee(config["logger"], self)
         else:
             config["error_cb"] = self._calling(self.keep_error, config.get("error_cb"))
-        # Removed, because the library calls it only for records without a callback of their own, and each gets ours.
+        # Removed, because the library calls it only for records without a callback, and each record gets ours.
         config.pop("on_delivery", None)
         return config
 
@@ -70,7 +70,7 @@ class Reported:
         return self._stats is not None
 
     def taken(self, _client: Any = None) -> tuple[Mapping[str, float], list[dict[str, Any]]]:
-        """Return the measurements of the newest statistics, each only once; empty if there are no new ones."""
+        """Return the measurements of the newest statistics, each only once; nothing if there are no new ones."""
         text, self._stats = self._stats, None
         if text is None or not (decoded := FORMAT.decode(Record(text=text, document=msgspec.json.decode(text)))):
             return {}, []
@@ -107,7 +107,7 @@ class _Tee:
 
 
 def reporting(base: Any, start: Callable[..., None], interval_seconds: float) -> Any:
-    """Return a class like `base` with clients that report.
+    """Return a class like `base` whose clients report.
 
     `start` gets each client as `Watched`, the options for reaching its cluster, and its `Reported`.
     """
@@ -215,7 +215,7 @@ def _polling(method: Any) -> Callable[..., Any]:
     return poll
 
 
-#: Name of a method in the library's class → function that makes the replacement.
+#: Functions that make the replacement of a method of the library's class, by the method's name.
 _CLOSING = {"close": closing, "__exit__": closing}
 _PRODUCER = {"produce": _producing, "produce_batch": _producing_batch, **_CLOSING}
 _CONSUMER = {"poll": _polling, "consume": _polling, **_CLOSING}
@@ -227,7 +227,7 @@ def connection_of(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Sender:
-    """Sends reports with its own small producer, because the application's may be stuck."""
+    """Sends reports with its own small producer, because the application's producer may be stuck."""
 
     def __init__(self, client_id: str, options: Mapping[str, Any]) -> None:
         silent = logging.getLogger(f"{__name__}.sender")
@@ -256,5 +256,5 @@ class Sender:
         return max(0, len(records) - len(failed) - int(left))
 
     def close(self) -> None:
-        """Do nothing: no record is in flight, and librdkafka ends with the object."""
+        """Do nothing. No record is in flight, and librdkafka ends with the object."""
         self._producer = None

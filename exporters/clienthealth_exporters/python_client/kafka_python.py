@@ -1,8 +1,8 @@
 """kafka-python 3: probe the calls of a producer or consumer, and send reports.
 
-The client's class is replaced by a subclass, so that calls go through the probe while `isinstance` and identity stay as
-they are. Nothing refers back to the client, so it is closed and freed as before. Arguments, results and exceptions pass
-through unchanged.
+A subclass replaces the client's class. So calls go through the probe while `isinstance` and identity stay as they are.
+Nothing refers back to the client, so it is closed and freed as before. Arguments, results and exceptions pass through
+unchanged.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from clienthealth_exporters.python_client.probes import (
 )
 
 log = logging.getLogger(__name__)
-#: Options for reaching the cluster, taken from the client that is reported on.
+#: Options for reaching the cluster, taken from the reported client.
 _CONNECTION = ("bootstrap_servers", "security_", "ssl_", "sasl_", "proxy_url", "socks5_proxy", "client_dns_lookup")
 #: kafka-python 3.0 measures these in seconds although it documents milliseconds.
 _FACTORS = {"record-queue-time-avg": 1000.0, "record-queue-time-max": 1000.0}
@@ -110,7 +110,7 @@ def _watched_consumer(base: Any) -> type:
 
 
 def timed_future(base: Any, timed: Callable[[Callable[[Any], object]], Callable[[Any], object]]) -> type:
-    """Return a class of futures that time callbacks added to them before they are done."""
+    """Return a class of futures that time the callbacks added before the future is done."""
 
     class Timed(base):  # type: ignore[misc]
         __slots__ = ()
@@ -127,10 +127,9 @@ def timed_future(base: Any, timed: Callable[[Callable[[Any], object]], Callable[
 
 
 def library_metrics(client: Any, kind: str) -> dict[str, float]:
-    """Return kafka-python's `metrics()` under the names that the monitor knows.
+    """Return kafka-python's `metrics()` under the monitor's names.
 
-    kafka-python gives 0 as the average of no values; such an average is recognised by its infinite maximum, and left
-    out.
+    kafka-python reports 0 as the average of no values. Such an average has an infinite maximum, and is left out.
     """
     ours = {name: f"{name.removesuffix('-avg')}-max" for name in CLIENT_METRICS[kind]}
     known = {*ours, *ours.values()}
@@ -172,8 +171,8 @@ class Sender:
         """Send, and wait for the acknowledgements."""
         if self._producer is None:
             self._producer = kafka.KafkaProducer(**self._options)
-            # Exclude this producer from kafka-python's cleanup at exit, which closes the clients that it reports on
-            # later.
+            # Exclude this producer from kafka-python's cleanup at exit, because it still has to report on clients that
+            # are closed there.
             getattr(self._producer, "_unregister_cleanup", lambda: None)()
         futures = [self._producer.send(topic, key=key, value=value) for topic, key, value in records]
         until = time.monotonic() + DELIVERY_SECONDS

@@ -23,9 +23,9 @@ ATTRIBUTE = "_kafka_health_probe"
 DELIVERY_SECONDS = 5.0
 #: Maximum number of topics or partitions of an application in its reports.
 MAX_TOPICS = 500
-#: Minimum time (s) between two timed records; at a high rate, neighbouring records take about the same time.
+#: Minimum time (s) between two timed records. At a high rate, neighbouring records take about the same time.
 SAMPLING_SECONDS = 0.001
-#: From one microsecond upward each bucket of durations is a fifth wider than the one before; the last one holds an
+#: From one microsecond upward each bucket of durations is a fifth wider than the previous one. The last one is for an
 #: hour and more.
 SMALLEST_SECONDS = 1e-6
 GROWTH = 2**0.25
@@ -47,7 +47,7 @@ def named_like(made: type, base: type) -> type:
 
 
 def closing(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method that runs this one and then tells the client's probe that the client is closed."""
+    """Return a method that runs this one and then informs the client's probe that the client is closed."""
 
     @functools.wraps(method)
     def close(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -60,10 +60,10 @@ def closing(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Sender(Protocol):
-    """Sends reports to the cluster with the application's library; used only by the reporter's thread."""
+    """Sends reports to the cluster with the application's library. Only the reporter's thread uses it."""
 
     def deliver(self, records: Sequence[tuple[str, bytes, bytes]]) -> int:
-        """Send topics, keys and values, and wait; return how many were acknowledged. May raise anything."""
+        """Send topics, keys and values, and wait. Return how many were acknowledged. May raise anything."""
 
     def close(self) -> None:
         """Close the connection."""
@@ -71,10 +71,10 @@ class Sender(Protocol):
 
 @dataclass(eq=False)
 class Watched:
-    """A client that is reported on, by a weak reference.
+    """A reported client, held by a weak reference.
 
-    more      returns the library's measurements that the probe lacks, by names of CLIENT_METRICS, and the library's
-              measurements by topic, which replace the probe's (None: the library has none)
+    more      returns the library's measurements that the probe does not have, by names of CLIENT_METRICS, and the
+              library's measurements by topic, which replace the probe's (None: the library has none)
     fresh     True if the library has new measurements, which are then reported at once
     patience  number of intervals after which a report is made even without new measurements
     due       time of the next report, on the monotonic clock
@@ -105,7 +105,7 @@ class Summary(NamedTuple):
 class Durations:
     """Durations in a fixed amount of memory: their number, sum, maximum, and a histogram for quantiles.
 
-    Not safe for several threads at once: the caller must hold a lock.
+    Not safe for several threads at once, so the caller must hold a lock.
     """
 
     __slots__ = ("_buckets", "_count", "_max", "_sum")
@@ -115,7 +115,7 @@ class Durations:
         self._buckets = [0] * BUCKETS
 
     def add(self, seconds: float) -> None:
-        """Add a duration. A clock that went backwards counts as 0."""
+        """Add a duration. A negative one, from a clock that went backwards, counts as 0."""
         seconds = max(0.0, seconds)
         self._count += 1
         self._sum += seconds
@@ -124,7 +124,7 @@ class Durations:
         self._buckets[min(position, BUCKETS - 1)] += 1
 
     def drain(self) -> Summary | None:
-        """Return the durations since the last call; None without any."""
+        """Return the durations since the previous call; None if there were none."""
         if not self._count:
             return None
         rank, seen = math.ceil(0.99 * self._count), 0
@@ -155,7 +155,7 @@ class _Topic:
             self.sent += 1
 
     def not_taken(self) -> None:
-        """Count a record for which `send()` raised an error: it counts as failed, and as neither sent nor waiting."""
+        """Count a record for which `send()` raised an error: as failed, and neither as sent nor as waiting."""
         with self._lock:
             self.failed += 1
             self.refused += 1
@@ -168,7 +168,7 @@ class _Topic:
 class ProducerProbe:
     """Counts sent, acknowledged and failed records; times acknowledgements and the application's callbacks.
 
-    Every record is counted. The time to the acknowledgement is taken of at most one record per millisecond.
+    Every record is counted. The time to the acknowledgement is measured for at most one record per millisecond.
     """
 
     kind: Kind = "producer"
@@ -182,10 +182,10 @@ class ProducerProbe:
         self._other_topics = _Topic(self._lock)
         self._latencies, self._callbacks = Durations(), Durations()
         self._next_sample = 0.0
-        #: False if the library reports only failures: then the number of remaining records is unknown.
+        #: False if the library reports only failures. Then the number of remaining records is unknown.
         self.all_reported = True
         self._callback_began: float | None = None
-        #: Class of futures → the class that replaces it and times callbacks (kafka-python).
+        #: The class that times callbacks, by the class of futures that it replaces (kafka-python).
         self.futures: dict[type, type] = {}
 
     def topic(self, name: str) -> _Topic:
@@ -229,7 +229,7 @@ class ProducerProbe:
         return run
 
     def metrics(self) -> dict[str, float]:
-        """Return the counts, and the times since the last call; a running callback counts with its time so far."""
+        """Return counts, and times measured since the previous call. A running callback counts with its time so far."""
         began = self._callback_began
         with self._lock:
             latency, callback = self._latencies.drain(), self._callbacks.drain()
@@ -270,7 +270,7 @@ class Polled:
 
 
 class ConsumerProbe:
-    """Measures time in and between polls, records consumed, and the lag of each partition when it was last read."""
+    """Measures the time in and between polls, records consumed, and the lag of each partition at its last read."""
 
     kind: Kind = "consumer"
 
@@ -290,7 +290,7 @@ class ConsumerProbe:
 
     @contextmanager
     def poll(self, consumer: Any) -> Iterator[Polled]:
-        """Time a poll, which fills in what it returned."""
+        """Time a poll. The caller fills in what the poll returned."""
         got = Polled()
         self.polling()
         try:
@@ -316,7 +316,7 @@ class ConsumerProbe:
                 self._consumed += len(batch)
                 counts = self._partitions.get(partition)
                 if counts is None and len(self._partitions) < MAX_TOPICS:
-                    # Ask for the assignment only if a partition is new here: it changes rarely, and a change always
+                    # Ask for the assignment only if a partition is new here. It rarely changes, and a change always
                     # brings a new partition.
                     assigned = consumer.assignment()
                     self._partitions = {tp: kept for tp, kept in self._partitions.items() if tp in assigned}

@@ -1,8 +1,8 @@
 """The settings in force, from a TOML file and the environment, and their display without secrets.
 
-The file is `--config` or $KAFKA_HEALTH_CONFIG; the environment (`KAFKA_HEALTH_<SECTION>_<KEY>`) overrides it. An
+The file is `--config` or $KAFKA_HEALTH_CONFIG. The environment (`KAFKA_HEALTH_<SECTION>_<KEY>`) overrides it. An
 unknown key is an error in both. No error repeats a value, because it may be a secret. Locations of state and reviews
-are relative to the current folder, and absolute after loading.
+may be relative to the current folder. After loading they are absolute.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from clienthealth.settings.fields import complaint, keys
 
 _T = TypeVar("_T")
 PREFIX = "KAFKA_HEALTH_"
-#: Variables that have the prefix but are not settings: the configuration file, the folder and source of the jars
-#: (jars.py), and the identity of an application that reports (python_client).
+#: Variables with the prefix that are no settings: the configuration file, the folder and source of the jars (jars.py),
+#: and the identity of an application that reports (python_client).
 NOT_SETTINGS = frozenset(f"{PREFIX}{name}" for name in ("CONFIG", "CACHE", "MAVEN_URL", "SERVICE", "INSTANCE"))
 
 
@@ -33,7 +33,7 @@ def load(path: str | None = None, environ: Mapping[str, str] = os.environ) -> Se
     """Load the settings in force: defaults, then the file, then the environment. Raises SettingsError."""
     chosen = path or environ.get(f"{PREFIX}CONFIG")
     values = _tables(chosen) if chosen else {}
-    #: Section and key of a value from the environment → its variable.
+    #: The environment variable of each section and key.
     variables: dict[tuple[str, str], str] = {}
     for variable, text in environ.items():
         if variable.startswith(PREFIX) and variable not in NOT_SETTINGS:
@@ -63,7 +63,7 @@ def load(path: str | None = None, environ: Mapping[str, str] = os.environ) -> Se
 
 
 def placed(settings: Settings, folder: str = "") -> Settings:
-    """Return the settings with absolute locations: relative ones lie in `folder`, by default the current folder.
+    """Return the settings with absolute locations. Relative ones are in `folder`, by default the current folder.
 
     Empty locations stay empty.
     """
@@ -91,7 +91,7 @@ def _tables(path: str) -> dict[str, dict[str, Any]]:
     try:
         tables = tomllib.loads(written(path))
     except (ValueError, RecursionError) as error:  # ValueError is also raised for a number with thousands of digits.
-        # The message does not repeat the value, which may be a secret.
+        # The message does not repeat the value, because it may be a secret.
         at = re.search(r"\(at (line \d+, column \d+|end of document)\)", str(error))
         raise SettingsError(f"{path}: not valid TOML{f' {at[0]}' if at else ''}") from None
     for name, table in tables.items():
@@ -119,7 +119,7 @@ def _parse(section: str, name: str, text: str, variable: str) -> Any:
 
 
 def _fitted(section: type, values: Mapping[str, Any], name: str, where: Callable[[str, str], str]) -> dict[str, Any]:
-    """Convert the values of a section to the types of its keys. Raises SettingsError for the first misfit."""
+    """Convert the values of a section to the types of its keys. Raises SettingsError for the first wrong one."""
     fields = keys(section)
     for key in values:
         if key not in fields:
@@ -132,7 +132,7 @@ def _fitted(section: type, values: Mapping[str, Any], name: str, where: Callable
 
 
 def _whole(kind: Callable[..., _T], values: Mapping[str, Any], where: str) -> _T:
-    """Build a section of values that are valid one by one. Raises SettingsError if they contradict each other."""
+    """Build a section from values that are valid one by one. Raises SettingsError if they contradict each other."""
     try:
         return kind(**values)
     except SettingsError as error:
@@ -140,7 +140,7 @@ def _whole(kind: Callable[..., _T], values: Mapping[str, Any], where: str) -> _T
 
 
 def in_force(settings: Settings, changed_only: bool = False) -> str:
-    """Format the settings as equivalent TOML without secrets; thresholds of failure modes are included only if set."""
+    """Format the settings as equivalent TOML without secrets. Thresholds of failure modes are included only if set."""
     built_in, tables = placed(Settings()), {f"modes.{mode}": table for mode, table in settings.modes.items()}
     shown: dict[str, Mapping[str, Any]] = {}
     for name in _SECTIONS:
@@ -169,7 +169,7 @@ def toml(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
-        # A JSON string is a TOML string, except for one character that JSON need not escape.
+        # A JSON string is also a TOML string, except for one character that JSON does not escape.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, tuple):
         return f"[{', '.join(toml(item) for item in value)}]"

@@ -22,7 +22,7 @@ UID_LENGTH = 40
 #: Path of the runbooks on the status page.
 RUNBOOKS = "/runbooks"
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
-#: Labels that already have a meaning for our series or for Prometheus.
+#: Labels with a meaning of their own for our series or for Prometheus.
 _TAKEN = frozenset({
     "broker", "client_id", "cluster_name", "consumer_id", "exporter", "group", "group_type", "host", "instance", "job",
     "kind", "le", "library", "limit", "member_host", "metric", "mode", "of", "pager", "partition", "query", "quiet",
@@ -44,8 +44,8 @@ def fixed_labels(settings: Settings) -> Mapping[str, str]:
 def runbooks(settings: LinkSettings, status_page: str | None = None) -> str:
     """Return the base URL of the runbooks without a trailing slash, by default below the status page.
 
-    `status_page`: the address of the status page for the reader of the link ('.' on the page itself), if not the
-    configured one.
+    `status_page`: the status page's address for the reader of the link, if it is not the configured one ('.' on the
+    page itself).
     """
     page = settings.status_page if status_page is None else status_page
     return settings.runbooks.rstrip("/") or f"{page.rstrip('/')}{RUNBOOKS}"
@@ -62,7 +62,7 @@ def dashboard_uid(name: str) -> str:
 
 
 def served(settings: PrometheusSettings) -> Callable[[bytes], bool]:
-    """Return a predicate that is True if this exporter serves the client with a given key."""
+    """Return a function that is True if this exporter serves the client with a given key."""
     if not settings.shard:
         return lambda key: True
     number = int(settings.shard.partition("/")[0])
@@ -75,7 +75,7 @@ def place(key: bytes, settings: PrometheusSettings) -> int:
 
 
 def named_apart(settings: PrometheusSettings) -> Callable[[Client], bool]:
-    """Return a predicate that is True for clients named in `named_clients`, which always have series."""
+    """Return a function that is True for the clients in `named_clients`, which always have series."""
     if settings.client_series == "all":
         return lambda client: True
     patterns = settings.named_clients
@@ -89,7 +89,7 @@ def own_page(settings: Settings, shard: str = "1") -> str:
 
 
 def kept_labels(settings: Settings) -> tuple[str, ...]:
-    """Return the labels by which rules and panels distinguish installations; a label that no series has is harmless.
+    """Return the labels by which rules and panels distinguish installations. A label that no series has does no harm.
 
     Raises SettingsError if there is none.
     """
@@ -104,5 +104,5 @@ def listed(labels: Sequence[str]) -> str:
     return ", ".join(labels)
 
 
-#: The installation's default labels, as written in rules, routes and panels, where those in force replace them.
+#: The installation's default labels, as in rules, routes and panels. There the labels in force replace them.
 KEPT = kept_labels(Settings())

@@ -1,7 +1,8 @@
 """The owner of a service (team, tier, pager, objective), from the files in `[owners] files`.
 
-Supported: our own TOML (`[[owner]]`), Backstage's `catalog-info.yaml`, and CODEOWNERS. The files are searched in order,
-and the first matching row counts. Within a CODEOWNERS file the last matching line counts, by the rule of that format.
+Supported are our own TOML (`[[owner]]`), Backstage's `catalog-info.yaml`, and CODEOWNERS. The files are searched in
+order, and the first matching row counts. Within a CODEOWNERS file the last matching line counts, by the rule of that
+format.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from clienthealth.platform.locations import written
 
 #: Labels that alerts get from an owner.
 OWNER_LABELS = ("team", "tier", "pager")
-#: Maximum number of cached services and groups: names that change at every start must not fill the memory.
+#: Maximum number of cached services and groups. Names that change at every start must not fill the memory.
 _REMEMBERED = 50_000
 #: An owner's value is used in a label, a route and a page, so it must be a single line.
 _Word = Annotated[str, msgspec.Meta(max_length=100, pattern=r"^[^\x00-\x1f\x7f]*$")]
@@ -116,7 +117,7 @@ def _toml(file: str, text: str) -> Iterator[Row]:
     tables = document.pop("owner", [])
     if document or not isinstance(tables, list):
         raise SettingsError(f"{file}: there is no '{next(iter(document), 'owner')}' here, but [[owner]]")
-    # An owner of an inline list has no heading; then the line is the file's first.
+    # An owner in an inline list has no heading. Then the line is the first one of the file.
     for number, table in zip(chain(headings, repeat(1)), tables, strict=False):
         try:
             row = msgspec.convert(table, _OwnerTable)
@@ -129,7 +130,10 @@ def _toml(file: str, text: str) -> Iterator[Row]:
 
 
 def _plain(error: str) -> tuple[str, str]:
-    """Translate an msgspec error on a table into the terms of the file. Return the key ('' for the table) and why."""
+    """Translate an msgspec error on a table into the terms of the file.
+
+    Return the key ('' for the table) and the reason.
+    """
     why, _, path = error.partition(" - at `$.")
     key = re.split(r"\W", path)[0]
     if unknown := re.search(r"unknown field `(.*)`", why):
@@ -140,7 +144,7 @@ def _plain(error: str) -> tuple[str, str]:
 
 
 def _backstage(file: str, text: str) -> Iterator[Row]:
-    """Yield components by name; the owner is `spec.owner` without kind and namespace, the pager comes from annotations.
+    """Yield components by name. The owner is `spec.owner` without kind and namespace. The pager comes from annotations.
 
     https://backstage.io/docs/features/software-catalog/descriptor-format
     """
@@ -176,7 +180,7 @@ def _mapping(value: object) -> dict[str, Any]:
 
 
 def _codeowners(file: str, text: str) -> Iterator[Row]:
-    """Yield the rows of a CODEOWNERS file. A path's last part names a service: `/services/orders-*/ @acme/team`."""
+    """Yield the rows of a CODEOWNERS file. The last part of a path is a service: `/services/orders-*/ @acme/team`."""
     for number, line in enumerate(text.splitlines(), 1):
         path, *owners = line.partition("#")[0].split()[:2] or [""]
         if not path:

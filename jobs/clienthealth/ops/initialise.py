@@ -29,14 +29,14 @@ from clienthealth.settings import KafkaSettings, Settings, TopicSettings
 
 TIMEOUT_MS = 10_000
 _USER = {"username": "username", "password": "password"}
-#: SASL mechanism → options of its login module → the field of Answers with the value.
+#: Per SASL mechanism, the options of its login module, and the field of Answers with each value.
 PARTS = {
     **dict.fromkeys(LOGINS, _USER),
     "OAUTHBEARER": {"clientId": "username", "clientSecret": "password", "scope": "scope"},
     "GSSAPI": {"keyTab": "keytab", "principal": "username"},
     "AWS_MSK_IAM": {},
 }
-#: Suffix of a file's name → store type.
+#: Store type by the suffix of a file's name.
 STORES = {".jks": "JKS", ".p12": "PKCS12", ".pfx": "PKCS12"}
 
 
@@ -44,7 +44,7 @@ STORES = {".jks": "JKS", ".p12": "PKCS12", ".pfx": "PKCS12"}
 class Answers:
     """The answers that a connection to a cluster needs. Passwords are never displayed.
 
-    username, password     for SASL; with OAUTHBEARER the client's id and secret, with GSSAPI username is the principal
+    username, password     for SASL; with OAUTHBEARER the client's id and secret; with GSSAPI username is the principal
     token_url              OAUTHBEARER: the endpoint that issues tokens, or file:///… for a token in a file
     ca_file, client_file   the brokers' CA, and the client's own certificate with its key: PEM, or a type in STORES
     state                  folder or URL for checkpoints, history and reviews; empty: the current folder
@@ -121,7 +121,8 @@ class Answers:
 class Topics:
     """The monitor's topics in a cluster: those to create, and a sentence on each existing one.
 
-    `unread`: describes partitions that could not be read (no leader, or their broker does not answer); '' if none.
+    `unread`: describes partitions that could not be read, because they have no leader or their broker does not answer;
+    '' if all could be read.
     """
 
     missing: list[Topic]
@@ -181,7 +182,7 @@ def missing_subscriptions(settings: Settings, seconds: float) -> tuple[list[Subs
         with closing(_admin(settings)) as client:
             present = subscriptions(client)
     except KafkaError as error:
-        # A user who may not see subscriptions may not set them either, so show the commands for an administrator.
+        # A user who may not see subscriptions may not set them either. So show the commands for an administrator.
         return [*wanted], f"This user may not see subscriptions ({type(error).__name__})."
     if present is None:
         return [], "Its brokers are older than 3.7: clients cannot push their metrics through them."
@@ -196,7 +197,7 @@ def missing_subscriptions(settings: Settings, seconds: float) -> tuple[list[Subs
 
 
 def subscribe(settings: Settings, missing: Sequence[Subscription], say: Callable[[str], None]) -> list[str]:
-    """Set the subscriptions. Returns the names of those that this user may not set; they are not essential."""
+    """Set the subscriptions. Return the names of those that this user may not set, because they are not essential."""
     refused = []
     with closing(_admin(settings)) as client:
         for subscription in missing:
@@ -211,7 +212,7 @@ def subscribe(settings: Settings, missing: Sequence[Subscription], say: Callable
 
 
 def write(path: Path, text: str) -> None:
-    """Write a file that only its owner may read, completely or not at all. Raises SettingsError."""
+    """Write a file that only its owner may read, either completely or not at all. Raises SettingsError."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # readable only by its owner

@@ -1,10 +1,10 @@
 """HTML pages: jinja2 templates in one frame, with inline style and nothing from other servers.
 
-A page that refreshes itself has one script, from our own server, which renews its <main> in place; without scripts the
+A page that refreshes itself has one script, from our own server, which renews its <main> in place. Without scripts the
 browser loads the page again. The templates escape foreign text; `foreign` also isolates its text direction.
 
-Plots are inline SVG; their text keeps its size at any width. Widths are in per cent of the plot, heights in pixels.
-Each page's style colours the classes `plot`, `grid` and `tick`; no meaning is in a colour alone.
+Plots are inline SVG, and their text keeps its size at any width. Widths are in per cent of the plot, heights in pixels.
+Each page's style colours the classes `plot`, `grid` and `tick`. Nothing is shown by colour alone.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from clienthealth.model.wording import by_reason
 SCRIPT_PATH = "/page.js"
 #: Width of a plot in units of its curves' coordinates, so that one unit is a tenth of a per cent.
 _ACROSS = 1000
-#: A mark farther right than this (per cent) has its name at its left, because a narrow plot (240 pixels) has no room at
-#: its right.
+#: A mark farther right than this (per cent) has its name on its left side, because a narrow plot (240 pixels) has no
+#: room on the right.
 _LATE = 88
 
 
@@ -82,7 +82,7 @@ def foreign(text: object) -> Markup:
 
 
 def plot(height: int, title: str, text: str, body: Iterable[Markup]) -> Markup:
-    """Return a plot with this content; `text` describes the plot in words."""
+    """Return a plot with this content. `text` describes the plot in words."""
     words = element("title", title), element("desc", text)
     return element("svg", *words, *body, class_="plot", width="100%", height=height, role="img")
 

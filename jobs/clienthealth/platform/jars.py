@@ -1,11 +1,11 @@
 """The Java of this machine, and Java archives from Maven Central, which the Ivy of PySpark downloads once.
 
-`classpath("spark")` gives the paths of a named set. The first call resolves the set and keeps the jars under `.cache/`
-of the checkout (or $KAFKA_HEALTH_CACHE). Each jar must have the SHA-256 that `jars.sha256` pins, because a checksum
+`classpath("spark")` returns the paths of a named set. The first call resolves the set and keeps the jars under
+`.cache/` of the checkout (or $KAFKA_HEALTH_CACHE). Each jar must have the SHA-256 in `jars.sha256`, because a checksum
 from the same server proves only that the download is complete. Ivy continues an interrupted download. Every further
 call only reads a list. $KAFKA_HEALTH_MAVEN_URL names a mirror.
 
-    python -m clienthealth.platform.jars [SET…]      downloads the named sets, or all of them
+python -m clienthealth.platform.jars [SET…]      downloads the named sets, or all of them
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from clienthealth.platform import locations
 CENTRAL = "https://repo1.maven.org/maven2"
 RESOLVE_SECONDS = 1200
 DOWNLOAD_SECONDS = 60
-#: Ivy's input files: _SETTINGS says where to download from and where to keep the jars, _MODULE what to download.
+#: Ivy's input files. _SETTINGS: where to download from and where to keep the jars. _MODULE: what to download.
 _SETTINGS = (
     '<ivysettings><settings defaultResolver="central"/><property name="ivy.checksums" value="sha1"/>'
     "<caches defaultCacheDir={cache}/>"
@@ -64,7 +64,7 @@ class JarSet:
 
 
 SETS = converted(table(Path(__file__).with_suffix(".toml")), dict[str, JarSet], "jars.toml")
-#: Sets in which the SHA-256 of every jar is pinned → the file with the pins, in the form of `sha256sum`.
+#: Sets in which the SHA-256 of every jar is pinned, and the file with the pins, in the format of `sha256sum`.
 PINNED = dict.fromkeys(SETS, Path(__file__).with_suffix(".sha256"))
 
 
@@ -98,7 +98,7 @@ def classpath(name: str) -> list[Path]:
 def local_files() -> Path | None:
     """Return the jar of LocalFiles.java, compiled once per version; None if that fails.
 
-    A JRE has no compiler, so the program's own `main` compiles it with Janino, which is among PySpark's jars.
+    A JRE has no compiler. So the program's own `main` compiles it with Janino, which is among PySpark's jars.
     """
     source = Path(__file__).with_name("LocalFiles.java")
     jar = cache() / "classpath" / f"LocalFiles-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}.jar"
@@ -113,15 +113,18 @@ def local_files() -> Path | None:
 def class_archive(paths: str) -> Path | None:
     """Return the archive of a JVM's classes (AppCDS) for this Java and class path; None if there is none.
 
-    The file's name contains its size, because a full disk or a power failure may truncate an archive, and the JVM
-    crashes on a truncated one.
+    The file's name contains its size. A full disk or a power failure may truncate an archive, and the JVM crashes on a
+    truncated one.
     """
     found = (cache() / "classes").glob(f"{_made_with(paths)}-*.jsa")
     return next((path for path in found if path.stem.endswith(f"-{path.stat().st_size}")), None)
 
 
 def keep_archive(draft: Path, paths: str) -> None:
-    """Move a finished archive to its place. The newest older one stays, because another program may share the cache."""
+    """Move a finished archive to its place.
+
+    The newest older archive stays, because another program may share the cache.
+    """
     folder = cache() / "classes"
     folder.mkdir(exist_ok=True)
     for former in sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime)[:-1]:
@@ -132,9 +135,12 @@ def keep_archive(draft: Path, paths: str) -> None:
 
 
 def _made_with(paths: str) -> str:
-    """Return a name for this Java, PySpark and files together; the JVM refuses an archive of any others."""
+    """Return a name for this combination of Java, PySpark and files.
+
+    The JVM refuses an archive of any other combination.
+    """
     parts = [Path(java()).resolve().parent.parent / "lib" / "modules", *map(Path, paths.split(os.pathsep))]
-    # The launcher /usr/bin/java of macOS has no modules beside it.
+    # On macOS the launcher /usr/bin/java has no modules beside it.
     stamps = [f"{part} {part.stat().st_mtime:.0f}" for part in parts if part.exists()]
     stamps.append(importlib.metadata.version("pyspark"))
     return hashlib.sha256(repr(stamps).encode()).hexdigest()[:12]
@@ -158,7 +164,7 @@ def pins() -> Mapping[str, str]:
 
 
 def refuse_other(name: str, paths: Sequence[Path]) -> None:
-    """Delete jars that differ from their pins or have none. Raises DependencyError, which lists them."""
+    """Delete jars that differ from their pins or have none. Raises DependencyError with their names."""
     pinned, digests = pins(), {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
     if other := [path for path, digest in digests.items() if pinned.get(path.name) != digest]:
         for path in other:
@@ -187,7 +193,7 @@ def repository() -> str:
 
 
 def java() -> str:
-    """Return the path of Java: $JAVA_HOME's, else the PATH's. Raises DependencyError if there is none."""
+    """Return the path of Java: in $JAVA_HOME, else in the PATH. Raises DependencyError if there is none."""
     home = os.environ.get("JAVA_HOME")
     path = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
     if path is None:
@@ -209,7 +215,7 @@ def version(path: str) -> int:
 
 
 def has_compiler(path: str) -> bool:
-    """True if this Java can compile; the demo's clients are started from their source files."""
+    """True if this Java can compile. The demo needs that, because its clients are started from source files."""
     return "jdk.compiler@" in _asked(path, "--list-modules").stdout
 
 

@@ -31,19 +31,19 @@ _Client = TypeVar("_Client")
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
-#: Errors that concern a whole request: the broker is away or frozen, or does not coordinate these groups. The remedy is
-#: a new client, which looks up coordinators again; kafka-python does not do so by itself.
+#: Errors of a whole request: the broker is away or frozen, or does not coordinate these groups. A new client mends this
+#: by looking up coordinators again, which kafka-python does not do by itself.
 _OF_ALL = (NotCoordinatorError, CoordinatorNotAvailableError, CoordinatorLoadInProgressError, RequestTimedOutError)
 _UNKNOWN_TOPIC = 3
-#: The topic in which brokers keep committed offsets. While one of its partitions has no leader, the groups kept there
-#: are not listed.
+#: The topic in which brokers keep committed offsets. While one of its partitions has no leader, the groups in that
+#: partition are not listed.
 OFFSETS_TOPIC = "__consumer_offsets"
 
 _FAILURE = re.compile(r"connection to \S+ failed: (?:\[\w+ \d+\] )?(?:\w+Error: )*(.*?)(?: \(backoff .*)?$")
-#: Uninformative errors, the most informative first. A broker that refuses a connection gives its reason only once;
-#: later connections just close or time out.
+#: Uninformative errors, the most informative first. A broker that refuses a connection gives its reason only once.
+#: Later connections just close or time out.
 _VAGUE = ("socket disconnected", "Connection reset", "timed out")
-#: Part of an error of kafka-python → its meaning.
+#: The meaning of parts of kafka-python's errors.
 _WORDS: Mapping[str, str] = table(Path(__file__).with_suffix(".toml"))
 
 
@@ -72,7 +72,7 @@ class Extent(NamedTuple):
 class Extents(NamedTuple):
     """The extents of partitions that could be read, and why those of others are unknown.
 
-    A partition in neither does not exist. `reconnect`: True if a new client should be made.
+    A partition that is in neither does not exist. `reconnect`: True if the caller should make a new client.
     """
 
     known: Mapping[TopicPartition, Extent]
@@ -96,8 +96,8 @@ def extents(
 ) -> Extents:
     """Return the extents of the partitions of topics, or of `only` those.
 
-    `run`: a map that may ask several brokers at a time. Each leader is asked separately, so that a partition without a
-    leader, or with an unreachable one, hides no other. Raises KafkaError if no broker answers.
+    `run`: a map that may ask several brokers at a time. Each leader is asked separately. So a partition without a
+    leader, or with an unreachable one, hides no other partition. Raises KafkaError if no broker answers.
     """
     by_leader, unread = leaders(client, topics, only)
 
@@ -136,7 +136,7 @@ def ask_in_chunks(
     chunks: Iterable[Sequence[_Key]],
     run: Callable[..., Iterable[Any]] = map,
 ) -> tuple[dict[_Key, _Value], dict[_Key, str], bool]:
-    """Query items in chunks; return the known values, the reason for each failed item, and whether to connect anew.
+    """Query items in chunks. Return the known values, the reason for each failed item, and if a new client is needed.
 
     If a broker rejects a chunk, each half is queried separately, so that only the faulty item fails.
     """
@@ -162,7 +162,7 @@ def ask_in_chunks(
 
 
 def error_text(error: BaseException) -> str:
-    """Format an error as its type and message; most of kafka-python's messages already have both."""
+    """Format an error as its type and message. Most of kafka-python's messages already contain both."""
     kind, text = type(error).__name__, str(error)
     return text if kind in text else f"{kind}: {text}" if text else kind
 
@@ -174,7 +174,7 @@ def _built(client: Callable[..., _Client], settings: Settings, options: Mapping[
             return client(bootstrap_servers=servers, **{**python_options(settings.kafka.options), **options})
         except KafkaError as error:
             why = _reason(failures) or str(error)
-            # A hint, because users may have forgotten to name their settings file.
+            # Add a hint, because users may have forgotten to name their settings file.
             default = settings.kafka.bootstrap_servers == KafkaSettings().bootstrap_servers
             hint = "; if your settings name another address, give them with --config" if default else ""
             raise ServiceError(f"Kafka at {settings.kafka.bootstrap_servers}: {why}{hint}") from error
@@ -182,7 +182,7 @@ def _built(client: Callable[..., _Client], settings: Settings, options: Mapping[
 
 @contextmanager
 def _attempts() -> Iterator[list[str]]:
-    """Collect why connections fail while the block runs: kafka-python raises only a timeout and logs the reasons."""
+    """Collect why connections fail while the block runs. kafka-python raises only a timeout and logs the reasons."""
     failures: list[str] = []
     log = logging.getLogger("kafka.net.manager")
 

@@ -27,9 +27,9 @@ def is_url(location: str) -> bool:
 
 
 def absolute(location: str, folder: str = "") -> str:
-    """Return the absolute location, which Delta needs; a relative one lies in `folder` (default: current folder).
+    """Return the absolute location, which Delta needs. A relative one is in `folder` (default: current folder).
 
-    A URL stays as it is: as a path it would lose a slash, and then its password would no longer be recognised and
+    A URL stays as it is. As a path it would lose a slash, and then its password would no longer be recognised and
     hidden.
     """
     if is_url(location) or "://" in location:
@@ -58,11 +58,11 @@ def written(file: str) -> str:
 
 
 class Reread(Generic[_T]):
-    """The content of files, which `read` returns, and returns again after they changed. Thread-safe.
+    """The content of files. `read` returns it, and is called again after the files changed. Thread-safe.
 
     If a changed file cannot be read, the error is logged once, and the former content stays in force. `what`: the
-    content's name in the log. Raises what `read` raises if the first reading fails, unless `former` content is given.
-    A file that does not open is tried again each time, because perhaps only its permissions change.
+    content's name in the log. If the first reading fails, the error is raised, unless `former` content is given. A file
+    that does not open is tried again each time, because perhaps only its permissions change.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Reread(Generic[_T]):
         self._unopened = False
 
     def current(self) -> _T:
-        """Return the content; the same object as long as no file has changed."""
+        """Return the content. It is the same object as long as no file has changed."""
         with self._lock:
             changed = (stamp := self._stamps()) != self._stamp
             if changed or self._unopened:
@@ -101,7 +101,7 @@ class Reread(Generic[_T]):
 
 
 def checkout() -> Path:
-    """Return the checkout that this package runs from. Raises DependencyError if it is installed without one."""
+    """Return the checkout from which this package runs. Raises DependencyError if it is installed without one."""
     folder = Path(__file__).resolve().parents[3]
     if not (folder / "pyproject.toml").is_file():
         raise DependencyError(

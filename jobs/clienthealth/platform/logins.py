@@ -1,8 +1,8 @@
 """Security options of [kafka], for Spark's Java client and for kafka-python.
 
 The options have the names of Kafka's Java clients (`security.protocol`), so that one section of the settings serves
-both. Most names become kafka-python's if `_` replaces `.`. This module translates the options with another meaning
-there, logins and key stores. No error contains a value, because it may be a secret.
+both. Most of kafka-python's names are the same with `_` in place of `.`. This module translates options with another
+meaning there, logins and key stores. No error contains a value, because it may be a secret.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Login:
     """How a SASL mechanism logs in.
 
     module    the login module in sasl.jaas.config; `needs`: its required options
-    defaults  options that the Java client needs, for settings that lack them
+    defaults  options that the Java client needs, if the settings lack them
     package   the Python package that kafka-python needs for it
     """
 
@@ -71,7 +71,10 @@ _JAAS_OPTION = re.compile(r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"')
 
 
 def python_options(options: Mapping[str, str]) -> dict[str, Any]:
-    """Translate Java options to kafka-python's. Raises SettingsError for options that it lacks or would ignore."""
+    """Translate Java options to kafka-python's.
+
+    Raises SettingsError for options that it does not have or would ignore.
+    """
     mechanism, login, jaas = _login(options)
     translated: dict[str, Any] = {}
     for name, value in options.items():
@@ -91,7 +94,7 @@ def python_options(options: Mapping[str, str]) -> dict[str, Any]:
     translated |= _tls(options)
     if login is None:
         return translated
-    # Give kafka-python the login in its own form. MSK grants tokens the same rights as Amazon's own mechanism.
+    # kafka-python needs the login in its own form. For MSK, a token grants the same rights as Amazon's own mechanism.
     if mechanism in ("OAUTHBEARER", "AWS_MSK_IAM"):
         fetch = partial(_token, options[_TOKEN_URL], jaas) if mechanism == "OAUTHBEARER" else _aws(jaas)
         return translated | {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": _Tokens(fetch, jaas)}
@@ -115,7 +118,7 @@ def login_parts(options: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def jvm_flags(options: Mapping[str, str]) -> str:
-    """Return JVM flags for a login: Kafka's client requests tokens only from addresses that a flag allows."""
+    """Return JVM flags for a login. Kafka's client requests tokens only from addresses that a flag allows."""
     url = options.get(_TOKEN_URL)
     return f" -Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={url}" if url else ""
 
@@ -174,7 +177,7 @@ def _typed(name: str, value: str) -> bool | int | str:
 
 
 def _tls(options: Mapping[str, str]) -> dict[str, Any]:
-    """Return kafka-python's TLS options. It reads PEM files, so the contents of Java key stores are converted."""
+    """Return kafka-python's TLS options. It reads PEM files, so contents of Java key stores are converted."""
     checked = options.get("ssl.endpoint.identification.algorithm")
     translated: dict[str, Any] = {} if checked is None else {"ssl_check_hostname": checked != ""}
     kinds = {
@@ -201,7 +204,7 @@ def _context(options: Mapping[str, str], kinds: Mapping[str, str]) -> ssl.SSLCon
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.check_hostname = options.get("ssl.endpoint.identification.algorithm") != ""
     for store, kind in kinds.items():
-        # Python reads a key only from a file.
+        # Python can read a key only from a file.
         with tempfile.NamedTemporaryFile() as file:
             try:
                 file.write(_pem(options, store, kind))
@@ -249,7 +252,7 @@ def _pem(options: Mapping[str, str], store: str, kind: str) -> bytes:
 
 
 class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
-    """Token provider for OAUTHBEARER. `fetch` returns a token and the epoch second until which it can be used."""
+    """Token provider for OAUTHBEARER. `fetch` returns a token and the epoch second until which it is valid."""
 
     def __init__(self, fetch: Callable[[], tuple[str, float]], jaas: Mapping[str, str]) -> None:
         self._fetch, self._lock, self._token, self._until = fetch, threading.Lock(), "", 0.0
@@ -290,7 +293,7 @@ def _token(url: str, jaas: Mapping[str, str]) -> tuple[str, float]:
 def _aws(jaas: Mapping[str, str]) -> Callable[[], tuple[str, float]]:
     """Return a function that signs tokens for Amazon, with the role or profile of the login module if it names one.
 
-    Otherwise Amazon's libraries choose the credentials.
+    If it names none, Amazon's libraries choose the credentials.
     """
     from aws_msk_iam_sasl_signer import MSKAuthTokenProvider as Signer
 

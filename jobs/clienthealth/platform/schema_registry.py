@@ -1,8 +1,8 @@
 """A schema registry: decode records by the schema that their frame names.
 
-It speaks Confluent's REST API (`GET /schemas/ids/{id}`), which Apicurio and Redpanda offer too. Schemas never change,
-so each process requests a schema once. If the registry does not answer, requests are repeated for a while and then
-fail. The records stay on their topic and are read again, so that an unavailable registry delays records but loses none.
+It uses Confluent's REST API (`GET /schemas/ids/{id}`), which Apicurio and Redpanda also offer. Schemas never change, so
+each process requests a schema once. If the registry does not answer, requests are repeated for a while and then fail.
+The records stay on their topic and are read again. So an unavailable registry delays records but loses none.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from clienthealth.settings import RegistrySettings
 
 _LOG = logging.getLogger(__name__)
 
-#: A schema that the registry lacks is requested again after this many seconds: replicas of a registry may lag.
+#: A schema that the registry does not have is requested again after this many seconds, because replicas of a registry
+#: may lag.
 UNKNOWN_SECONDS = 60.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 10.0
 _SUBJECT_NOT_FOUND = 404
@@ -44,7 +45,7 @@ class Schema:
     avro: Any = None
 
     def read(self, data: memoryview) -> Any:
-        """Decode a value in Avro's encoding to JSON types: times and decimals stay the written numbers.
+        """Decode a value in Avro's encoding to JSON types. Times and decimals stay the numbers that were written.
 
         Raises ValueError if the bytes do not match the schema.
         """
@@ -113,7 +114,7 @@ class _Client:
         return schema
 
     def _refer(self, document: Mapping[str, Any], named: dict[str, Any]) -> None:
-        """Parse the schemas that a schema refers to, and before each of them those that it refers to itself."""
+        """Parse the schemas that a schema refers to, each after the schemas that it refers to itself."""
         import fastavro
 
         for reference in document.get("references") or ():
@@ -123,7 +124,7 @@ class _Client:
             fastavro.parse_schema(_plain(json.loads(other["schema"])), named_schemas=named)
 
     def _ask(self, path: str) -> Mapping[str, Any]:
-        """Return the registry's answer; retries for up to `patience_seconds`."""
+        """Return the registry's answer. Failed requests are repeated for up to `patience_seconds`."""
         url, seconds = f"{self._settings.url.rstrip('/')}/{path}", self._settings.timeout_seconds
         deadline, pause = time.monotonic() + self._settings.patience_seconds, _FIRST_PAUSE
         while True:

@@ -1,8 +1,7 @@
 """Hide secrets in errors, logs, tracebacks and output of commands.
 
-No error of ours repeats a setting's value. This module is the second line of defence, for messages of libraries and
-for options that are displayed. It hides the values of options named like secrets, passwords in addresses, and keys in
-PEM.
+Our own errors never repeat a setting's value. This module is the second line of defence, for messages of libraries and
+for displayed options. It hides the values of options named like secrets, passwords in addresses, and keys in PEM.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ HIDDEN = "(hidden)"
 SECRET = r"(?i)passw|passphrase|jaas|secret|token|credential|access[._-]?key|api[._-]?key|\.key$"
 
 _SECRET = re.compile(SECRET)
-#: Patterns of secrets in a text. Text before the secret, which a pattern matches too, is kept.
+#: Patterns of secrets in a text. A pattern also matches the text before the secret, which is kept.
 _PRIVATE_KEY = re.compile(r"-----BEGIN ([A-Z ]*PRIVATE KEY)-----.*?(?:-----END \1-----|\Z)", re.DOTALL)
 _USER = re.compile(r"(://)[^/?#\s'\"]*@")
 _NAME = r"(?:passw|passphrase|jaas|secret|token|credential|access[._-]?key|api[._-]?key)[\w.-]{0,80}"
@@ -40,7 +39,7 @@ def redacted(text: str) -> str:
 
 
 def shown(options: Mapping[str, str]) -> dict[str, str]:
-    """Return options for display: secrets hidden by name, and secrets within other values too."""
+    """Return options for display. Secrets are hidden by their option's name, and also within other values."""
     return {name: HIDDEN if is_secret(name) else redacted(value) for name, value in options.items()}
 
 
@@ -50,7 +49,7 @@ def basic_auth(user: str, password: str) -> dict[str, str]:
 
 
 def secret_in(file: str, setting: str) -> str:
-    """Return the content of the file that a setting names, '' if it names none. Raises SettingsError."""
+    """Return the content of the file that a setting names; '' if the setting is empty. Raises SettingsError."""
     try:
         return Path(file).read_text(encoding="utf-8").strip() if file else ""
     except OSError as error:

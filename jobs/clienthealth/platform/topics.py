@@ -33,7 +33,7 @@ class Topic:
         return " ".join(["kafka-topics.sh --bootstrap-server", servers, "--create --topic", self.name, *options])
 
     def create(self, client: KafkaAdminClient) -> bool:
-        """Create the topic and wait until it has a leader; False if it exists already. Raises KafkaError."""
+        """Create the topic and wait until it has a leader. Return False if it already exists. Raises KafkaError."""
         request: dict[str, Any] = {
             "num_partitions": self.partitions,
             "replication_factor": self.replicas,
@@ -78,7 +78,7 @@ def inputs(
 def outputs(settings: TopicSettings, replicas: int = -1) -> list[Topic]:
     """Return the topics that the monitor writes.
 
-    The topic of states keeps the newest record of each client; `delete` removes clients that are long gone.
+    The topic of states keeps the newest record of each client. `delete` removes clients that have been gone for long.
     """
     week = {"retention.ms": str(7 * _DAY_MS), **_in_sync(replicas)}
     states = {"cleanup.policy": "compact,delete", **week, "min.cleanable.dirty.ratio": "0.1"}
@@ -86,5 +86,8 @@ def outputs(settings: TopicSettings, replicas: int = -1) -> list[Topic]:
 
 
 def _in_sync(replicas: int) -> Mapping[str, str]:
-    """Return the option that requires all copies but one, so that one broker may be down; none for -1."""
+    """Return the option that requires all copies but one to be in sync, so that one broker may be down.
+
+    For -1 replicas there is no such option.
+    """
     return {"min.insync.replicas": str(replicas - 1)} if replicas > 1 else {}

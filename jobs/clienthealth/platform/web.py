@@ -2,7 +2,8 @@
 
 A peer may be slow, silent, or malformed on purpose. The server answers a fixed number of requests at once; one more
 gets a 503. A request must arrive, and its response be read, within a fixed time. If there are many connections, the one
-that has waited longest without a request is closed for the next. Large pages are sent in pieces from one copy.
+that has waited longest without a request is closed to make room for the next. Large pages are sent in pieces from one
+copy.
 
 A page is made once, kept compressed and sent to many readers: a page of 137 MB takes 14 MB, and no reader needs a copy
 of its own. That saves memory, not CPU: for 100,000 clients with all series (278 MB) the exporter needs 0.48 GB with it
@@ -48,7 +49,7 @@ SECURITY_HEADERS = {
 MAX_CONNECTIONS = 128
 MAX_ANSWERS = 32
 RETRY_AFTER_SECONDS = 5
-#: Seconds within which a whole request must arrive, and within which the peer must read the answer.
+#: Time (s) within which a whole request must arrive, and within which the peer must read the answer.
 REQUEST_SECONDS = 15.0
 ANSWER_SECONDS = 60.0
 MAX_HEADER_BYTES = 32_768
@@ -63,7 +64,10 @@ _GZIP = re.compile(r"\bgzip\b(?!\s*;\s*q=0(\.0*)?\s*(,|$))", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Request:
-    """A GET request: its path and each query parameter's last value. `etag`: the version that the peer has cached."""
+    """A GET request: its path, and the last value of each query parameter.
+
+    `etag`: the version that the peer has cached.
+    """
 
     path: str
     query: Mapping[str, str]
@@ -90,7 +94,7 @@ def probe(trouble: str | None) -> Response:
 
 
 class Server(ThreadingHTTPServer):
-    """Answer GET and HEAD with `answer`, each connection in a thread of its own.
+    """Answer GET and HEAD with `answer`, each connection in its own thread.
 
     Probes use `open_paths`, which need no password and no free place. Raises ServiceError if the port is taken,
     SettingsError if certificate or passwords cannot be read.
@@ -111,7 +115,7 @@ class Server(ThreadingHTTPServer):
         self.access = access(settings.web_config_file)
         self.places = threading.BoundedSemaphore(MAX_ANSWERS)
         self._deadlines: dict[socket.socket, float] = {}
-        #: Connections that have not sent a complete request, in the order in which they began to wait.
+        #: Connections that have not sent a complete request yet, those that wait longest first.
         self._waiting: dict[socket.socket, None] = {}
         try:
             super().__init__((settings.host, settings.port), _Handler)
@@ -127,14 +131,14 @@ class Server(ThreadingHTTPServer):
         return f"{'https' if self.access.tls else 'http'}://{host!s}:{port}"
 
     def get_request(self) -> tuple[Any, Any]:
-        """Accept a connection. The request's thread does the TLS handshake, so that no peer holds up others."""
+        """Accept a connection. Its own thread does the TLS handshake, so that no peer delays others."""
         connection, address = super().get_request()
         if self.access.tls is not None:
             connection = self.access.tls.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
         return connection, address
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
-        """Make room for another connection; if all are being answered, it gets a 503 that needs no waiting."""
+        """Make room for another connection. If all are being answered, it gets a 503 at once."""
         if len(self._deadlines) < MAX_CONNECTIONS:
             return True
         if (longest := next(iter(list(self._waiting)), None)) is not None:
@@ -149,7 +153,7 @@ class Server(ThreadingHTTPServer):
         return False
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer a connection in a thread of its own."""
+        """Answer a connection in its own thread."""
         self.allow(request, REQUEST_SECONDS, waiting=True)
         super().process_request(request, client_address)
 
@@ -160,14 +164,14 @@ class Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def allow(self, connection: socket.socket, seconds: float, waiting: bool) -> None:
-        """Give a connection this many seconds from now. `waiting`: within them its next request must arrive."""
+        """Give a connection this many seconds from now. `waiting`: True if its next request must arrive within them."""
         self._waiting.pop(connection, None)
         if waiting:
             self._waiting[connection] = None
         self._deadlines[connection] = time.monotonic() + seconds
 
     def service_actions(self) -> None:
-        """Close connections that are past their time; threads that wait for such a connection then notice it."""
+        """Close connections whose time is over. Threads that wait for such a connection then notice it."""
         now = time.monotonic()
         for connection in [overdue for overdue, end in list(self._deadlines.items()) if end < now]:
             self._deadlines[connection] = now + ANSWER_SECONDS
@@ -205,7 +209,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_error(HTTPStatus.BAD_REQUEST)
             return False
         if parsed and (self.headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in self.headers):
-            # A request with a body: close the connection, so that the body is not read as another request.
+            # After a request with a body close the connection, so that the body is not read as another request.
             self.close_connection = True
         return parsed
 
@@ -248,7 +252,7 @@ class _Handler(BaseHTTPRequestHandler):
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Send a short error response that repeats nothing from the request."""
         self.close_connection = True
-        # Without a version in the request, the standard library would send no status line; so set a version.
+        # If the request has no version, the standard library sends no status line. So set a version.
         self.request_version = "HTTP/1.1"
         status = HTTPStatus(code)
         self._send(Response(f"{status.phrase.lower()}\n", "text/plain", status, {"Connection": "close"}))
@@ -312,7 +316,7 @@ def _gzipped(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _packets(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the same bytes in non-empty packets; a peer must read each within the socket's timeout."""
+    """Yield the same bytes in non-empty packets. A peer must read each packet within the socket's timeout."""
     gathered = bytearray()
     for piece in pieces:
         for start in range(0, len(piece), _PIECE_BYTES):

@@ -1,8 +1,8 @@
 """TLS and passwords of the web server, in the file format of Prometheus, Alertmanager and their exporters.
 
 https://prometheus.io/docs/prometheus/latest/configuration/https/ : `tls_server_config` and `basic_auth_users`. File
-names are relative to it. It refuses what Python cannot do or what is unsafe (TLS below 1.2, client certificates that
-are requested but not verified), and `http_server_config`.
+names are relative to the file. It refuses what Python cannot do, what is unsafe (TLS below 1.2, client certificates
+that are requested but not verified), and `http_server_config`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from clienthealth.model.errors import DependencyError, SettingsError
 _HASH = re.compile(r"\$2[aby]\$\d\d\$[./A-Za-z0-9]{53}")
 #: bcrypt ignores the bytes of a password beyond this length.
 _MOST_BYTES = 72
-#: Maximum number of correct passwords in the cache: a check takes 0.1 s, too long for a scrape every 5 s.
+#: Maximum number of correct passwords in the cache. A check takes 0.1 s, which is too long for a scrape every 5 s.
 _REMEMBERED = 1000
 
 
@@ -63,7 +63,7 @@ class Access:
         self._right: set[bytes] = set()
 
     def allows(self, authorization: str) -> bool:
-        """True if a request with this header `Authorization` ('' without one) is allowed."""
+        """True if a request with this header `Authorization` ('' if it has none) is allowed."""
         if not self._users:
             return True
         seen = hashlib.sha256(authorization.encode("utf-8", "replace")).digest()
@@ -78,7 +78,7 @@ class Access:
             return False
         if kind.lower() != "basic" or not colon or len(password) > _MOST_BYTES or b"\0" in password:
             return False
-        # Check a password even for an unknown user, so that the time of the answer does not reveal which users exist.
+        # Check a password even for an unknown user. Otherwise the time of the answer would reveal which users exist.
         user = named.decode("utf-8", "replace")
         stored = self._users.get(user) or next(iter(self._users.values()))
         if not bcrypt.checkpw(password, stored.encode()) or user not in self._users:
@@ -89,9 +89,9 @@ class Access:
 
 
 def access(web_config_file: str) -> Access:
-    """Read the access rules of a file; without a file access is open.
+    """Read the access rules of a file. Without a file access is open.
 
-    Raises SettingsError and DependencyError; their messages repeat no value.
+    Raises SettingsError and DependencyError. Their messages repeat no value.
     """
     if not web_config_file:
         return Access()

@@ -1,6 +1,6 @@
-"""All settings: frozen and typed. The package `configuration` reads their values.
+"""All settings, frozen and typed. The package `configuration` reads their values.
 
-`settings.toml` beside this file states the default, the reason and the bounds of each.
+`settings.toml` beside this file has the default, the reason and the bounds of each.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from clienthealth.model.tables import table
 from clienthealth.settings.fields import DEFAULT, Section, Stated
 
 _FILE = "settings.toml"
-#: Name of a section → what `settings.toml` states of it.
+#: The content of `settings.toml` for each section.
 STATED = {
     name: Section(f"settings/{_FILE}: {name}", rows) for name, rows in table(Path(__file__).with_name(_FILE)).items()
 }
@@ -102,7 +102,7 @@ class IdentitySettings(Stated, of=STATED["identity"]):
 
 
 class RegistrySettings(Stated, of=STATED["registry"]):
-    """A schema registry, where topics are written by its serializers (Avro, protobuf)."""
+    """A schema registry, for topics that its serializers write (Avro, protobuf)."""
 
     url: str = DEFAULT
     user: str = DEFAULT
@@ -220,7 +220,7 @@ class Settings:
     modes: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        # Each section is valid by itself; these checks compare values of different sections.
+        # Each section is valid by itself. These checks compare values of different sections.
         for section, interval in (("jvm", self.jvm.interval_seconds), ("groups", self.groups.interval_seconds)):
             if self.prometheus.ttl_seconds <= interval + self.monitor.publish_seconds:
                 raise SettingsError(

@@ -1,6 +1,6 @@
 """A setting: its default, its reason and its bounds. A settings class rejects invalid values with an error message.
 
-An error message shows a wrong number, but never a wrong text, which may be a secret.
+An error message may contain a wrong number, but never a wrong text, which may be a secret.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ LARGEST = 2**31 - 1
 class Form:
     """The required form of a text: a description, a pattern of the whole text, and a test.
 
-    JSON schemas contain the pattern too. A text fails the test if that returns False for it, or raises ValueError,
-    re.error, OverflowError or RecursionError.
+    JSON schemas contain the pattern, too. A text fails the test if that returns False, or raises ValueError, re.error,
+    OverflowError or RecursionError.
     """
 
     words: str
@@ -48,7 +48,7 @@ class Form:
 
 
 class Setting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A setting as a TOML file states it. `reason`: a line that states its purpose, or why a threshold has its value.
+    """A setting as a TOML file defines it. `reason`: a line on its purpose, or on why a threshold has its value.
 
     default            the value if none is set; a text may be set to '' only if its default is ''
     at_least, at_most  a number, or the name of another numeric setting of the same section
@@ -71,7 +71,7 @@ class Setting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Section:
-    """The settings of one class. `where`: the file and the table that state them. Raises CatalogueError for a mistake.
+    """The settings of one class. `where`: the file and the table that define them. Raises CatalogueError for a mistake.
 
     The class has their names and types.
     """
@@ -81,7 +81,10 @@ class Section:
         self.settings = {name: converted(row, Setting, f"{where}.{name}") for name, row in rows.items()}
 
     def check(self, names: Set[str]) -> None:
-        """Raise CatalogueError unless the class has these settings, and they refer to each other and to forms."""
+        """Check that the class has these settings, and that they refer only to each other and to forms.
+
+        Raises CatalogueError.
+        """
         if wrong := names ^ self.settings.keys():
             raise CatalogueError(
                 f"{self.where}.{min(wrong)} is missing in the class, or the class has it and this file lacks it"
@@ -96,7 +99,7 @@ class Section:
                 raise CatalogueError(f"{self.where}.{name}: there is no form {setting.form}")
 
 
-#: Stands in a class for the default of a field, which is in the file of its section.
+#: In a class, it stands for the default of a field. The real default is in the file of its section.
 DEFAULT: Any = None
 
 
@@ -108,7 +111,7 @@ class Key(Setting, frozen=True, dict=True, kw_only=True):
 
     @property
     def number(self) -> type | None:
-        """The type of its numbers (int or float), also within a list or table; None if it holds no numbers."""
+        """The type of its numbers (int or float), also inside a list or table; None if it has no numbers."""
         return self._inner if self._inner in (int, float) else None
 
     @property
@@ -158,7 +161,10 @@ class Key(Setting, frozen=True, dict=True, kw_only=True):
         return one if origin is None else origin[(one, ...) if origin is tuple else (str, one)]
 
     def fitted(self, value: Any) -> Any:
-        """Convert a value to the setting's type, such as a list to a tuple. Raises ValueError if it is not allowed."""
+        """Convert a value to the setting's type, for example a list to a tuple.
+
+        Raises ValueError if it is not allowed.
+        """
         fitted = msgspec.convert(value, self.checked)
         texts = fitted.values() if isinstance(fitted, dict) else fitted if isinstance(fitted, tuple) else [fitted]
         form = FORMS.get(self.form)
@@ -182,7 +188,7 @@ def _keys(section: type) -> Mapping[str, Key]:
 def complaint(section: type, values: Mapping[str, Any]) -> tuple[str, str] | None:
     """Return the first key with an invalid value, and the reason in words that follow its name; None if all are valid.
 
-    Keys that are missing in `values` have their defaults.
+    Keys that `values` lacks have their defaults.
     """
     fields, fitted = keys(section), {}
     for name, key in fields.items():
@@ -228,7 +234,7 @@ class Checked:
 
 @typing.dataclass_transform(frozen_default=True)
 class Stated(Checked):
-    """Base of settings classes; with `DEFAULT` as their values in the class, type checkers know the parameters."""
+    """Base of settings classes. It makes `DEFAULT` a default for type checkers, so that they know the parameters."""
 
 
 def _shown(number: float | str | None) -> str:

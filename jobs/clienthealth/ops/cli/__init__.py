@@ -1,7 +1,7 @@
 """The command line: `kafka-health COMMAND`. `commands.toml` lists the commands, each with its module and options.
 
-A module has `run(args) -> exit code`; if several commands share it, the name ends in `_COMMAND`. A module is imported
-only when its command runs, so that a command without Spark starts at once and needs no Spark.
+A module has `run(args) -> exit code`. If several commands share it, the function is named `run_COMMAND`. A module is
+imported only when its command runs, so that a command without Spark starts at once and needs no Spark.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from clienthealth.platform.locations import of_checkout
 from clienthealth.platform.secrecy import redacted
 
 CONFIG = "settings in TOML (default: $KAFKA_HEALTH_CONFIG, else built-in)"
-#: Commands for developers, described in CONTRIBUTING; the help for users leaves them out.
+#: Commands for developers, described in CONTRIBUTING. The help for users leaves them out.
 OF_THE_PROJECT = frozenset({"generate", "replay"})
-#: Extra → the Python modules that it installs and that a command may fail to import.
+#: The Python modules that each extra installs and that a command may fail to import.
 EXTRAS = {
     "diagnose": ("numpy", "jinja2", "markupsafe", "kafka"),
     "exporters": ("prometheus_client", "markdown_it"),
@@ -41,7 +41,7 @@ OF_A_CHECKOUT = frozenset({"grafana_client", "grafana_foundation_sdk", "hypothes
 
 
 class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A command as `commands.toml` states it; the comment at its head explains the fields."""
+    """A command of `commands.toml`. The comment at the head of that file explains the fields."""
 
     help: str
     description: str = ""
@@ -68,12 +68,12 @@ class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             parsers = parser.add_subparsers(dest="action", metavar=self.action, required=True)
             for name, action in self.actions.items():
                 sub = parsers.add_parser(name, help=action.help)
-                # Accept --config here too, because people write options after the action's name.
+                # Accept --config here, too, because people write options after the action's name.
                 sub.add_argument("--config", metavar="FILE", default=argparse.SUPPRESS, help=CONFIG)
                 action.configure(sub)
 
 
-#: Module → its commands by name.
+#: Maps modules to their commands by name.
 MODULES = converted(
     table(Path(__file__).with_name("commands.toml")), dict[str, dict[str, Command]], "ops/cli/commands.toml"
 )
@@ -113,7 +113,7 @@ def duration(text: str) -> float:
 
 
 class _OfCommand(argparse.ArgumentParser):
-    """The parser of one command. Its errors show the usage of this command only."""
+    """The parser of one command. Its errors show only the usage of this command."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         parsed, unknown = super().parse_known_args(args, namespace)
@@ -123,12 +123,15 @@ class _OfCommand(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
-    """Run a command and exit with its code: 130 on Ctrl-C; on an error the error's code, with its message alone."""
+    """Run a command and exit with its code: 130 on Ctrl-C.
+
+    On an error print only its message, and exit with its code.
+    """
     args = list(sys.argv[1:] if argv is None else argv)
     sys.excepthook = _defect
     name = next((arg for arg in args if not arg.startswith("-")), None)
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # Replace characters that the terminal cannot show, such as those of foreign names, instead of failing.
+        # Replace characters that the terminal cannot show, for example in foreign names, instead of failing.
         sys.stdout.reconfigure(errors="replace")
     try:
         parsed = parser_for(name).parse_args(args)
@@ -154,5 +157,5 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 
 
 def _defect(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Print a traceback without secrets: an unexpected error is a defect of the product."""
+    """Print a traceback without secrets, because an unexpected error is a defect of the product."""
     sys.stderr.write(redacted("".join(traceback.format_exception(kind, error, trace))))

@@ -10,15 +10,15 @@ from typing import TextIO
 
 from clienthealth.platform import secrecy
 
-#: Seconds between two similar log lines: a Kafka client that cannot connect logs its failure four times a second.
+#: Time (s) between two similar log lines. A Kafka client that cannot connect logs its failure four times a second.
 REPEAT_SECONDS = 60.0
-#: Seconds before a progress bar appears, and between its updates.
+#: Time (s) until a progress bar appears, and between its updates.
 FIRST_SECONDS, EVERY_SECONDS = 1.0, 0.2
 _ERASE = "\r\x1b[K"
 
 
 def to_stderr(level: int = logging.INFO) -> None:
-    """Log one line per event, with times in UTC; lines that the Kafka library repeats appear once a minute at most."""
+    """Log one line per event, with times in UTC. Lines that the Kafka library repeats appear at most once a minute."""
     lines = _Redacted("%(asctime)s %(levelname)-5s %(name)s - %(message)s")
     lines.converter = time.gmtime
     logging.basicConfig(level=level)
@@ -37,7 +37,7 @@ class _Redacted(logging.Formatter):
 
 
 class _Repeated(logging.Filter):
-    """Suppress repeated lines of a library; lines that differ only in their numbers count as repeated."""
+    """Suppress repeated lines of a library. Lines that differ only in numbers count as repeated."""
 
     def __init__(self, library: str) -> None:
         super().__init__()

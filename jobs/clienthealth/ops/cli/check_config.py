@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 
 def run(args: argparse.Namespace) -> int:
-    """Return 0. Raises SettingsError (exit code 2) if a program would refuse the settings."""
+    """Print what was requested. Raises SettingsError (exit code 2) if a program would refuse the settings."""
     from clienthealth.configuration import in_force, load
     from clienthealth.configuration.installation import fixed_labels
     from clienthealth.configuration.owners import read_owners

@@ -44,7 +44,10 @@ def run_diagnose(args: argparse.Namespace) -> int:
 
 
 def run_watch(args: argparse.Namespace) -> int:
-    """Watch until Ctrl-C or for `--for` seconds; exit codes as of `diagnose`. Raises InputError for wrong usage."""
+    """Watch until Ctrl-C or for `--for` seconds.
+
+    Exit codes are those of `diagnose`. Raises InputError for wrong usage.
+    """
     import logging
 
     from clienthealth.configuration import load

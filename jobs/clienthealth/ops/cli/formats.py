@@ -21,7 +21,7 @@ EXIT_CODES = (
     "exit codes: 0 all records can be read, 1 some are rejected, 2 wrong usage, or input that cannot be read "
     "or reached, 3 there are no records"
 )
-#: Replaces the Kafka partition of records that come from a file.
+#: The partition number of records from a file.
 NO_PARTITION = -1
 
 
@@ -73,7 +73,7 @@ def _of_files(
     from clienthealth.model.telemetry import RawRecord
     from clienthealth.read.recordings import read
 
-    # As Kafka would on a topic, use the present time for records without a time.
+    # Records without a time get the present time, as Kafka would give them.
     now_ms = int(time.time() * 1000)
     files: dict[tuple[str, str], tuple[Stream | None, list[RawRecord]]] = {}
     for record in read(paths):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Return 0 if everything exists at the end, 1 if something is missing or the user declined a question."""
+    """Return 0 if everything exists at the end. Return 1 if something is missing or the user said no to a question."""
     from clienthealth.ops import initialise
 
     path = Path(args.config or args.out)
@@ -63,7 +63,7 @@ def _show(what: str, commands: Sequence[str]) -> None:
 
 
 def _kept(args: argparse.Namespace, path: Path) -> Settings:
-    """Return the settings of an existing file. Raises SettingsError if an option contradicts them."""
+    """Return the settings of an existing file. Raises SettingsError if an option contradicts the file."""
     from clienthealth.configuration import load, placed
     from clienthealth.model.errors import SettingsError
     from clienthealth.ops.initialise import PARTS
@@ -111,7 +111,7 @@ def _answers(args: argparse.Namespace) -> Answers:
         login["mechanism"] = ask(args.sasl_mechanism, "SASL mechanism", "SCRAM-SHA-512", tuple(LOGINS))
         if login["mechanism"] == "OAUTHBEARER":
             login["token_url"] = ask(args.token_url, "Endpoint that issues tokens, or file:///… of a token")
-        # If the token is in a file, no further options are needed.
+        # A token in a file needs no further options.
         ask = partial(_ask, asks and not login.get("token_url", "").startswith("file:"))
         for name, answer in PARTS[login["mechanism"]].items():
             secret = answer == "password"

@@ -1,7 +1,7 @@
 """`kafka-health mcp`: a read-only server of the Model Context Protocol, for the assistants of people on call.
 
-It uses the API of the Prometheus exporter, so it needs no Kafka. What clients wrote is quoted as data below a notice;
-secrets are hidden, and every answer is bounded.
+It uses the API of the Prometheus exporter, so it needs no Kafka. Text from clients is quoted as data below a notice.
+Secrets are hidden, and every answer is bounded.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Ask = Callable[[str], Any]
 
 
 def asker(url: str, user: str, password: str = "") -> Ask:
-    """Return a function that requests a path below /api/v1/ from the exporter; it raises ValueError with the reason."""
+    """Return a function that requests a path below /api/v1/ from the exporter. It raises ValueError with the reason."""
     login = basic_auth(user, password) if user else {}
 
     def ask(path: str) -> Any:
@@ -82,7 +82,7 @@ def server(settings: Settings, ask: Ask) -> MCPServer[Any]:
             try:
                 return tool(*args, **kwargs)
             except ValueError as error:
-                # Only this exception's text reaches the assistant.
+                # Only the text of this exception reaches the assistant.
                 raise exceptions.ToolError(redacted(str(error))) from None
 
         return call
@@ -164,7 +164,7 @@ class Tools:
 
 
 def answer(data: Any, most: int = MAX_TEXT) -> str:
-    """Return the data as JSON below the notice. Secrets are hidden; texts, lists and the whole have a maximum size."""
+    """Return the data as JSON below the notice. Secrets are hidden. Texts, lists and the whole have a maximum size."""
     left_out = 0
 
     def bounded(value: Any, entries: int, characters: int) -> Any:

@@ -16,19 +16,19 @@ from pathlib import Path
 
 from clienthealth.model.errors import HeapError, ServiceError, StateError
 
-#: Exit code of a failed job that a restart may repair (EX_TEMPFAIL).
+#: Exit code of a failed job that a restart may mend (EX_TEMPFAIL).
 AGAIN = 75
-#: Exit code of a failed job that exhausted its heap; it is restarted with --heap-ran-out.
+#: Exit code of a failed job that exhausted its heap. The restart gets --heap-ran-out.
 HEAP = 76
 #: Exit codes after which a restart would not help: success, wrong usage or environment, Ctrl-C.
 FINAL = (0, 2, 130)
 FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0
-#: If a job ran for at least this long (s), its failure is unrelated to the previous one, and pauses start short again.
+#: A job that ran for at least this long (s) fails for a new reason, so pauses start short again.
 WELL_SECONDS = 300.0
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run until a signal ends it; restart a failed job with growing pauses of up to a minute.
+    """Run until a signal ends it. A failed job is restarted with growing pauses of up to a minute.
 
     Under spark-submit the job runs once, because its submitter supervises it.
     """
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
         run_monitor(session("kafka-client-health", settings), settings, args.heap_ran_out)
     except ServiceError as error:
         print(f"kafka-health: {error}", file=sys.stderr, flush=True)
-        # Skip Python's own shutdown, which waits for a JVM that may be gone or hang.
+        # Skip Python's own shutdown. It waits for a JVM that may be gone or hang.
         os._exit(HEAP if isinstance(error, HeapError) else AGAIN)
     return 0
 
@@ -56,8 +56,8 @@ def run(args: argparse.Namespace) -> int:
 def _alone(checkpoint: str) -> Iterator[None]:
     """Lock the checkpoint for the life of this process, if it is a folder that can be locked.
 
-    With the lock, a second monitor on the same checkpoint ends at once. Without it, both would fail later, when their
-    writes to the checkpoint conflict. Raises StateError.
+    With the lock, a second monitor on the same checkpoint ends at once. Without it, both monitors would fail later,
+    when their writes to the checkpoint conflict. Raises StateError.
     """
     from clienthealth.platform.locations import is_url
     from clienthealth.spark.failures import ANOTHER
@@ -71,7 +71,7 @@ def _alone(checkpoint: str) -> Iterator[None]:
     except BlockingIOError as error:
         raise StateError(ANOTHER.format(checkpoint=checkpoint)) from error
     except OSError as error:
-        # Continue: the job will fail too, with an error that states what to do.
+        # Continue without the lock. The job will fail, too, with an error that says what to do.
         print(f"kafka-health: {checkpoint} cannot be locked: {error.strerror}", file=sys.stderr, flush=True)
     try:
         yield

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from clienthealth.review.model import Review
     from clienthealth.review.period import Period
 
-#: A name before a folder, as in `NAME=FOLDER`. A URL does not match: it has a colon before its first equals sign.
+#: A name before a folder, as in `NAME=FOLDER`. A URL does not match, because it has a colon before its first equals
+#: sign.
 _NAMED = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*=")
 
 
@@ -63,7 +64,7 @@ def run_review(args: argparse.Namespace) -> int:
 def _reviews(
     spark: Any, settings: Settings, reviewed: Period, actions: Path | None, scratch: Path
 ) -> tuple[Review | Clusters, Sequence[Review], Sequence[Path]]:
-    """Make the review. Returns it, the reviews of its single clusters, and the paths of all written files."""
+    """Make the review. Return it, the reviews of its single clusters, and the paths of all written files."""
     from clienthealth.review.actions import FILE
     from clienthealth.review.clusters import side_by_side, write_all
     from clienthealth.review.queries import build
@@ -84,7 +85,7 @@ def _reviews(
 
 
 def _has_begun(spark: Any, settings: Settings, week: Period, now: datetime) -> None:
-    """Raise InputError if the history begins after the last full week: the review of that week would be empty."""
+    """Check that the history covers the last full week, because its review would be empty. Raises InputError if not."""
     from clienthealth.spark.history import begins
 
     begun = filter(None, (begins(spark, of_cluster.monitor.history) for of_cluster in clusters(settings)))

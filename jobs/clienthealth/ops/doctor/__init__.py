@@ -1,6 +1,6 @@
 """Check everything that a healthy installation needs, and describe each fault and its remedy.
 
-A check is a function of the settings that yields findings; it never raises for what it examines.
+A check is a function from the settings to findings. It never raises because of what it examines.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Literal
 
 from clienthealth.settings import Settings
 
-#: `skipped`: the subject is not configured, or an earlier failure prevents the check.
+#: `skipped`: what would be checked is not configured, or an earlier failure prevents the check.
 State = Literal["ok", "warning", "failed", "skipped"]
 
 
@@ -28,9 +28,9 @@ Check = Callable[[Settings], Iterator[Finding]]
 
 
 def checks() -> tuple[tuple[str, Check], ...]:
-    """Return all checks, each with a text to print before it if it takes long, else ''.
+    """Return all checks. If a check takes long, a text to print before it comes with it, else ''.
 
-    Order: this machine, Kafka, the monitor, the servers that show results; last the check that has to start Spark.
+    Order: this machine, Kafka, the monitor, the servers that show results. The check that has to start Spark is last.
     """
     from clienthealth.ops.doctor import brokers, machine, owned, servers
 

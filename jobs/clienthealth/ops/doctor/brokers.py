@@ -1,4 +1,4 @@
-"""Check that Kafka is reachable, what this user may do, its topics, and the requests that clients push metrics."""
+"""Check that Kafka is reachable, what this user may do, the topics, and the requests that make clients push metrics."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from clienthealth.platform import topics as declared
 from clienthealth.platform.kafka import OFFSETS_TOPIC, admin, extents
 from clienthealth.settings import Settings
 
-#: How many of a topic's newest records are examined: enough to see many clients.
+#: Number of a topic's newest records that are examined: enough to see many clients.
 NEWEST = 500
 #: Prefix of the consumer groups in which Spark reads.
 READERS = "spark-kafka-source-"
@@ -114,7 +114,8 @@ def _topic(settings: Settings, client: KafkaAdminClient, topic: Mapping[str, Any
             lost, wanted = "states of clients that change rarely would vanish", "compact,delete"
         yield Finding(about, "failed", f"Its cleanup.policy is '{policy}': {lost}. Set it to {wanted}.")
     if read:
-        # A new monitor reads this far back (s); shorter retention loses records even in a short pause of the monitor.
+        # A new monitor reads this far back (s). With a shorter retention, records are lost even in a short pause of the
+        # monitor.
         kept_ms, needed = int(config.get("retention.ms", "-1")), settings.monitor.start_seconds_back
         text = f"It keeps records {'for ever' if kept_ms < 0 else f'for {kept_ms / 3_600_000:.1f} h'}"
         if 0 <= kept_ms < needed * 1000:
@@ -126,7 +127,7 @@ def _topic(settings: Settings, client: KafkaAdminClient, topic: Mapping[str, Any
 
 
 def _rights(about: str, topic: Mapping[str, Any], needed: set[str]) -> Iterator[Finding]:
-    """Report whether this user has the needed rights on the topic; brokers before 2.3 do not report rights."""
+    """Report whether this user has the needed rights on the topic. Brokers before 2.3 do not report rights."""
     allowed = topic.get("authorized_operations")
     if not isinstance(allowed, list):
         return
@@ -189,7 +190,10 @@ def _groups_seen(client: KafkaAdminClient) -> tuple[State, str]:
 
 
 def clients_asked(settings: Settings, client: KafkaAdminClient, nodes: Sequence[int]) -> Iterator[Finding]:
-    """Check that brokers have our plugin and request pushes from clients. Other exporters can replace pushes."""
+    """Check that brokers have our plugin and request pushes from clients.
+
+    Other exporters can take the place of pushes.
+    """
     try:
         with_plugin = brokers_with_plugin(client, nodes)
         present = subscriptions(client)
@@ -219,7 +223,7 @@ def clients_asked(settings: Settings, client: KafkaAdminClient, nodes: Sequence[
             PUSHES, "failed", f"{text}. The broker's log names the wrong settings ('Client telemetry is not taken')."
         )
     if not (lacking or idle):
-        # Brokers from 4.2 on accept pushes in any case, and then ask the plugin.
+        # Brokers from 4.2 on always accept pushes, and then ask the plugin.
         text = f"All {len(nodes)} broker(s) have our plugin."
         yield Finding(PUSHES, "ok", f"{text} From Kafka 4.2 on, only a broker's log shows wrong settings of it.")
     of_java, of_librdkafka = Subscription.ours()

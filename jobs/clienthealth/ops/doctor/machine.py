@@ -1,7 +1,7 @@
 """Checks of this machine: Java, jars, compression codecs, and the places of state.
 
-The monitor reads with Kafka's Java client, which has all codecs; the exporters read with kafka-python, which needs a
-library for each codec except gzip. Spark tries the places of state and reviews as the monitor does, with its options
+The monitor reads with Kafka's Java client, which has all codecs. The exporters read with kafka-python, which needs a
+library for each codec except gzip. Spark tries the places of state and reviews in the monitor's way, with its options
 and rights.
 """
 
@@ -26,11 +26,11 @@ from clienthealth.platform.jars import has_compiler, java, version
 from clienthealth.platform.locations import is_url
 from clienthealth.settings import Settings
 
-#: Kafka codec → function that is True if kafka-python has the library for it.
+#: Per Kafka codec, a function that returns True if kafka-python has the library for it.
 READABLE: Mapping[str, Callable[[], bool]] = {
     name: getattr(codec, f"has_{name}") for name in ("gzip", "snappy", "lz4", "zstd")
 }
-#: Minimum free bytes on the disk of the checkpoint: a monitor that cannot write there stops.
+#: Minimum free bytes on the disk of the checkpoint. A monitor that cannot write there stops.
 MIN_FREE_BYTES = 1_000_000_000
 CHECKPOINT, HISTORY = "monitor.checkpoint", "monitor.history"
 REMEDY = "pip install 'kafka-client-health[exporters]'"
@@ -73,7 +73,7 @@ def codecs_present(_: Settings) -> Iterator[Finding]:
 
 
 def of_topic(about: str, compression: str) -> Finding:
-    """Judge a topic's compression.type: a codec, `uncompressed`, or `producer` for the producers' choice."""
+    """Judge a topic's compression.type: a codec, `uncompressed`, or `producer` (the producers choose)."""
     lacking = missing()
     if compression in lacking:
         return Finding(
@@ -116,7 +116,7 @@ def places_work(settings: Settings) -> Iterator[Finding]:
 
 
 def _there(place: str) -> Path:
-    """Return the folder, or its nearest ancestor that exists."""
+    """Return the folder; if it does not exist, its nearest ancestor that exists."""
     return next(folder for folder in (Path(place), *Path(place).parents) if folder.exists())
 
 

@@ -16,7 +16,7 @@ from clienthealth.ops.doctor.records import newest
 from clienthealth.settings import Settings
 
 ABOUT = "owners"
-#: How many of the newest states are examined: more than most fleets have clients.
+#: Number of newest states that are examined: more than most fleets have clients.
 NEWEST = 20_000
 _NAMED = 8
 
@@ -38,7 +38,7 @@ def owners_known(settings: Settings) -> Iterator[Finding]:
         records, trouble = [], str(error)
     clients = []
     for record in records:
-        # Skip records that are not a client's state; the exporter counts them.
+        # Skip records that do not describe a client's state. The exporter counts them.
         with suppress(RecordError):
             clients += [decode(bytes(record.value)).client] if record.value is not None else []
     if trouble:

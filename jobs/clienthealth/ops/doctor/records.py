@@ -1,7 +1,7 @@
 """Read and survey the newest records of a topic: their formats and the clocks of their clients.
 
 The checks and `kafka-health formats` use it. Kafka's timestamp of a record shows nothing about a client's clock,
-because the sender, often a collector, sets it. A client with a wrong clock writes its wrong time within the record.
+because the sender, often a collector, sets it. A client with a wrong clock writes its wrong time into the record.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ _DECODERS: dict[Stream | None, Callable[[RawRecord, Settings, int], Decoded]] = 
     "logs": decode_logs,
     None: decode_any,
 }
-#: State and text for an empty topic. Without metrics there are no verdicts; logs only add evidence.
+#: State and text for an empty topic. Without metrics there are no verdicts, while logs only add evidence.
 _EMPTY: Mapping[Stream, tuple[State, str]] = {
     "metrics": ("warning", "It has no records yet; without client metrics no client can be judged."),
     "logs": ("skipped", "It has no records yet; failures that only logs show cannot be found."),
 }
 CLOCK = "clock"
-#: Tolerated difference (s) between the time in a client's record and our clock; a larger one puts samples into wrong
+#: Tolerated difference (s) between the time in a client's record and our clock. A larger one puts samples into wrong
 #: windows.
 SKEW_WARNING_SECONDS = 5.0
-#: Tolerated delay (s) from a client's measurement to its Kafka record; if longer, the client's clock is slow or its
-#: collector is late.
+#: Tolerated delay (s) from a client's measurement to its Kafka record. With a longer delay, the client's clock is slow
+#: or its collector is late.
 DELAY_WARNING_SECONDS = 30.0
 
 
 class Newest(NamedTuple):
-    """The newest records of a topic. `trouble`: which partitions could not be read, and why; '' if none."""
+    """The newest records of a topic. `trouble`: which partitions could not be read, and why; '' if all could."""
 
     records: list[RawRecord]
     trouble: str
@@ -108,7 +108,7 @@ class FormatCounts:
 class Reject:
     """Records that are rejected for one reason.
 
-    detail     the first that was given
+    detail     the detail of the first record
     partition  that of the first record, None for a file; `offset`: its offset
     """
 
@@ -187,7 +187,8 @@ def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -
     """Check the newest samples of a topic: none may be in the future, and none much older than its record."""
     now = time.time()
     anytime = replace(settings, monitor=replace(settings.monitor, future_seconds=LARGEST))
-    # Seconds by client: the most that a sample was ahead of our clock, and the least that one was behind its record.
+    # Seconds by client. `ahead`: the most that a sample was ahead of our clock. `behind`: the least that one was behind
+    # its record.
     ahead: dict[str, float] = {}
     behind: dict[str, float] = {}
     for record in records:
@@ -224,7 +225,7 @@ def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -
 
 
 def pushing_clients(topic: str, records: Iterable[RawRecord]) -> Iterator[Finding]:
-    """Report how many clients of which versions pushed the newest records of a topic."""
+    """Report how many clients, and of which versions, pushed the newest records of a topic."""
     by_instance: dict[bytes, str] = {}
     for record in records:
         instance = record.headers.get("client_instance_id")

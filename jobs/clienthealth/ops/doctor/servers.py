@@ -17,7 +17,7 @@ from clienthealth.settings import Settings
 from clienthealth.spark.self_monitoring import LIMITS, PREFIX
 
 TIMEOUT_SECONDS = 10.0
-#: Timeout in seconds for the monitor's metrics; short, because the monitor runs on this machine or near it.
+#: Timeout (s) for the monitor's metrics. It is short, because the monitor runs on this machine or near it.
 MONITOR_SECONDS = 5.0
 SKEW_SECONDS = 5.0
 #: Scrape jobs in deploy/prometheus to which the alerts refer.
@@ -78,7 +78,7 @@ def _skew(about: str, skew: float | None) -> Iterator[Finding]:
 
 
 def _get(url: str) -> tuple[Any, float | None]:
-    """Return a JSON document, and by how many seconds its server's clock is ahead of ours; None if unknown."""
+    """Return a JSON document, and by how many seconds its server's clock is ahead of ours (None if unknown)."""
     if not url.startswith(("http://", "https://")):
         raise ValueError("the address does not begin with http:// or https://")
     with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as response:
@@ -96,7 +96,7 @@ def _reason(error: Exception) -> str:
 
 
 def limits(settings: Settings) -> Iterator[Finding]:
-    """Report the limits of the monitor, and which of them are reached."""
+    """Report the limits of the monitor, and which of them it has reached."""
     chosen = {limit: getattr(settings.monitor, f"max_{limit.replace('-', '_')}") for limit in LIMITS}
     at_most = ", ".join(f"{limit.replace('-', ' ')} {number:,}" for limit, number in chosen.items())
     if not settings.monitor.metrics_port:
@@ -113,7 +113,7 @@ def limits(settings: Settings) -> Iterator[Finding]:
         text = f"Limits: {at_most}. The monitor does not answer at {url}: {_reason(error)}."
         yield Finding("limits", "skipped", text)
         return
-    # Metrics of the monitor: (name without prefix, limit's name or none) → value.
+    # Values of the monitor's metrics, by name without prefix and by limit (or none).
     values = {
         (sample.name.removeprefix(f"{PREFIX}_"), sample.labels.get("limit", "")): sample.value
         for family in families
