@@ -1,4 +1,4 @@
-"""Filter the clients of a page by fields, text and page number. All are in the page's address, so a view can be shared."""
+"""Filter the clients of a page by fields, text and page number. The page's address contains them, to share a view."""
 
 from __future__ import annotations
 

@@ -117,10 +117,7 @@ def _sends(failures: list[LogEvent]) -> Happened:
 
 
 def _sends_counted(window: ClientWindow, w: Windows) -> Happened:
-    """Return when sends failed, by the client's counter.
-
-    Returns nothing if the buffer has records or the client sent some: other records may then have failed.
-    """
+    """Return when sends failed, by the client's counter; nothing if the buffer has records or the client sent some."""
     failed = increases(window, "record-error-total")
     if not failed or not w.reported("record-send-total")[0] or w.max(_used(w))[0] > 0:
         return []
@@ -199,8 +196,8 @@ def _is_starting(window: ClientWindow, ts_ms: int, seconds: float) -> bool:
 def _doubts(window: ClientWindow, limits: Thresholds, sends: bool, topics: dict[str, list[LogEvent]]) -> list[Fact]:
     """Return signs that prove nothing.
 
-    A waiting caller may use another producer or be in its first send(). Brokers may answer that a topic does not exist
-    while no caller waits for it.
+    A waiting caller may use another producer or be in its first send(). Brokers may report an unknown topic while no
+    caller waits for it.
     """
     waiting = [(dump, thread) for dump in window.dumps for thread in dump.threads if _is_waiting(thread)]
     for dump, thread in reversed(waiting):
@@ -222,7 +219,7 @@ ANY = "and nothing shows on which of the producers of the process"
 
 
 def _error(event: LogEvent) -> str:
-    """Return the brokers' answer in a log line. The lines of kafka-python and aiokafka have none and get a default."""
+    """Return the brokers' answer in a log line; a default for kafka-python and aiokafka, whose lines have none."""
     return event.captures.get("error", "UNKNOWN_TOPIC_OR_PARTITION")
 
 
@@ -244,8 +241,7 @@ def _logged(failures: list[LogEvent], limits: Thresholds) -> list[Fact]:
 def _same_call(window: ClientWindow, failures: list[LogEvent], waits: list[Held]) -> bool | None:
     """True if each caller in the dumps waited in a single call; None if failed calls are not counted.
 
-    If as many sends failed between two dumps as there are callers, each may have been in another call: without access
-    to its topic a client waits a few seconds in every send, so every dump finds it waiting.
+    If as many sends failed between two dumps as there are callers, each may have been in another call.
     """
     if not waits:
         return None
@@ -288,10 +284,7 @@ def _refusals(window: ClientWindow) -> list[LogEvent]:
 
 
 def _attempts(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Return facts on repeated failures to connect, if the client has sent nothing since its start.
-
-    A client that has sent before has its metadata; delivery-stalled judges its outage.
-    """
+    """Return facts on repeated failures to connect; if the client ever sent, delivery-stalled judges its outage."""
     bootstraps = [e for e in events(window, UNREACHABLE, CONNECTION_FAILED) if e.captures.get("node", "-")[:1] == "-"]
     for lines, what, least in (
         (events(window, AUTHENTICATION, TLS), "a broker did not let the client in", limits.topic_error_seconds),
@@ -470,10 +463,7 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
 
 
 def doubt(look: Look) -> str:
-    """Return why the mode cannot be ruled out, '' if it can.
-
-    Metrics rule it out, and so do two dumps that show the I/O thread at work and no waiting caller.
-    """
+    """Return why metrics, or two dumps with the I/O thread at work and no waiting caller, do not rule out the mode."""
     if look.measured:
         return ""
     dumps, what = io_thread(look.window)
