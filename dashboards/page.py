@@ -40,7 +40,7 @@ class Section:
 class Page:
     """A dashboard. `name` gives its uid; `variables` are names for `scope.variable`.
 
-    `refresh`: how often the dashboard reloads itself. '' means never, for queries that are heavy and whose results
+    `refresh`: how often the dashboard reloads itself. '' means never, for heavy queries with results that
     change slowly.
     """
 

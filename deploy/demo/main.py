@@ -155,7 +155,7 @@ def _watch(options: Options, courses: Sequence[Course], stack: Stack, board: Boa
 
 
 def _lost(courses: Sequence[Course], stack: Stack, board: Board) -> Iterator[str]:
-    """Yield a sentence per topic whose acknowledged records are not stored or not consumed."""
+    """Yield a sentence per topic with acknowledged records that are not stored or not consumed."""
     by_topics: dict[str, list[Running]] = {}
     for course in courses:
         if course.client.broker == "cluster" and course.client.outage is None:

@@ -138,7 +138,7 @@ class Process:
 
     def signal(self, number: int) -> None:
         """Send a signal to the process and its children."""
-        # On macOS, a process group whose only member is dead gives "not permitted".
+        # On macOS, a process group with only a dead member gives "not permitted".
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
 

@@ -135,8 +135,8 @@ def test_a_wording_is_one_entry_and_a_wrong_one_is_named_with_its_file(copy: Cop
         file.write_text(f"{before}\n{example}".replace('kafka-go, kafkajs"', 'kafka-go"'), "utf-8")
         ended = copy.pytest(*chosen)
         assert ended.returncode == 0 and "deselected" in ended.stdout and " passed" in ended.stdout, ended.stdout
-        file.write_text(f"{before}\n{example}".replace("said_by.kafkajs", "said_by.cobol"), "utf-8")
+        file.write_text(f"{before}\n{example}".replace("source.kafkajs", "source.cobol"), "utf-8")
         ended = copy.pytest(*chosen)
     finally:
         file.write_text(before, "utf-8")
-    assert f"{FOLDER}/mode.toml, lines.rejoined, wording kafkajs-joined-its-group: said_by must name" in ended.stdout
+    assert f"{FOLDER}/mode.toml, lines.rejoined, wording kafkajs-joined-its-group: source must name" in ended.stdout

@@ -38,7 +38,7 @@ says = "it rests"
 
 [[lines.rests.wordings]]
 id = "it-rests"
-said_by.java = "Rest"
+source.java = "Rest"
 literal = "resting"
 pattern = 'resting'
 """

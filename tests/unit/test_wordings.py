@@ -99,8 +99,8 @@ def _faults(wording: Wording, meaning: Meaning) -> Iterator[str]:
     pattern = re.compile(wording.pattern, re.ASCII)
     if pattern.groups != len(pattern.groupindex) or pattern.flags & re.IGNORECASE:
         yield "a group of its pattern has no name, or case is ignored: use (?:…) or (?P<name>…), [Aa]"
-    if not wording.said_by or wording.said_by.keys() - SPEAKERS or not all(wording.said_by.values()):
-        yield f"said_by must name the library that logs it, with its source; known are {', '.join(sorted(SPEAKERS))}"
+    if not wording.source or wording.source.keys() - SPEAKERS or not all(wording.source.values()):
+        yield f"source must name a library, with the place in its code; known are {', '.join(sorted(SPEAKERS))}"
     if not wording.examples:
         yield 'it has no example: add `examples = [{ line = "…" }]`, a line as the library writes it'
     for example in wording.examples:
@@ -112,13 +112,13 @@ def _faults(wording: Wording, meaning: Meaning) -> Iterator[str]:
             yield f"its pattern does not match its example {example.line!r}: correct the one that is wrong"
         elif captured != example.captures:
             yield f"its pattern captures {captured} of {example.line!r}: correct the pattern, or the `captures`"
-    for library in wording.said_by.keys() & set(unsaid(meaning)):
-        yield f"{library} has a pattern now: take {library} out of `unsaid` of this meaning"
+    for library in wording.source.keys() & set(no_pattern(meaning)):
+        yield f"{library} has a pattern now: take {library} out of `no_pattern` of this meaning"
 
 
-def unsaid(meaning: Meaning) -> list[str]:
+def no_pattern(meaning: Meaning) -> list[str]:
     """Return the libraries without a pattern for a log event, for a documented reason."""
-    return [library for libraries in meaning.unsaid for library in libraries.split(", ")]
+    return [library for libraries in meaning.no_pattern for library in libraries.split(", ")]
 
 
 ENTRIES = tuple(entries())
@@ -140,7 +140,7 @@ def test_every_one_is_in_the_catalogue() -> None:
 
 GOOD: dict[str, Any] = {
     "id": "x",
-    "said_by": {"java": "KafkaX"},
+    "source": {"java": "KafkaX"},
     "literal": "lost",
     "pattern": r"(?P<records>\d{1,9}) records? lost",
     "examples": [{"line": "3 records lost", "captures": {"records": "3"}}],
@@ -156,13 +156,14 @@ GOOD: dict[str, Any] = {
         ({"pattern": "record lost"}, "its pattern does not match its example"),
         ({"pattern": r"\d{1,9} records? lost"}, "its pattern captures {} of '3 records lost'"),
         ({"pattern": r"(?P<records>\d{1,9}) (records?) lost"}, "a group of its pattern has no name"),
-        ({"said_by": {"cobol": "x"}}, "said_by must name the library that logs it"),
-        ({"said_by": {"sarama": "x.go"}}, "sarama has a pattern now: take sarama out of `unsaid`"),
+        ({"source": {"cobol": "x"}}, "source must name a library"),
+        ({"source": {"sarama": "x.go"}}, "sarama has a pattern now: take sarama out of `no_pattern`"),
     ],
 )
 def test_a_wrong_one_is_named_with_its_file_and_what_to_do(change: dict[str, Any], fault: str) -> None:
     meaning = msgspec.convert(
-        {"says": "x", "wordings": [{**GOOD, **change}], "unsaid": {"sarama, kafkajs": "They do not count."}}, Meaning
+        {"says": "x", "wordings": [{**GOOD, **change}], "no_pattern": {"sarama, kafkajs": "They do not count."}},
+        Meaning,
     )
     found = list(faults(Entry("modes/a/mode.toml", "lines.lost, wording x", meaning, meaning.wordings[0])))
     assert [text.partition(": ")[0] for text in found] == ["modes/a/mode.toml, lines.lost, wording x"] * bool(fault)
@@ -209,10 +210,10 @@ OF_MODES = {line for mode in modes().values() for line in mode.lines}
 
 def test_every_library_has_a_wording_for_what_modes_rest_on_or_a_reason_why_not() -> None:
     for entry in {e.meaning: e for e in ENTRIES if e.meaning in OF_MODES}.values():
-        said_by = {library for wording in entry.meaning.wordings for library in wording.said_by}
-        missing = [library for library in LIBRARIES if library not in said_by and said_by & {*LIBRARIES}]
-        assert sorted(unsaid(entry.meaning)) == sorted(missing), (
-            f"{entry.file}, {entry.key}: `unsaid` of this line must name each library without a wording, with the "
+        source = {library for wording in entry.meaning.wordings for library in wording.source}
+        missing = [library for library in LIBRARIES if library not in source and source & {*LIBRARIES}]
+        assert sorted(no_pattern(entry.meaning)) == sorted(missing), (
+            f"{entry.file}, {entry.key}: `no_pattern` of this line must name each library without a wording, with the "
             f"reason; these are {', '.join(missing)}"
         )
 

@@ -92,7 +92,7 @@ def consumer_stalled() -> None:
 
 
 def send_blocked() -> None:
-    """Send to a topic whose name was misspelt in a release. Each call waits for metadata."""
+    """Send to a topic with a name that was misspelt in a release. Each call waits for metadata."""
     producer = KafkaProducer(bootstrap_servers=SERVERS, client_id="checkout", max_block_ms=20_000)
     report(producer)
     begun = time.monotonic()

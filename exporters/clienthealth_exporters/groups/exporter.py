@@ -47,7 +47,7 @@ LEFT_OUT = "cluster %s: [groups] include and exclude leave %d groups out"
 
 
 class Cluster(NamedTuple):
-    """A cluster whose groups are read: its name, and the settings with its [kafka] and [groups]."""
+    """A cluster with groups to read: its name, and the settings with its [kafka] and [groups]."""
 
     name: str
     settings: Settings

@@ -46,7 +46,7 @@ TICK_SECONDS = 0.2
 READS_WITHOUT_CLIENTS = 6
 #: Client options that a target may have, because JMX does not show them (not even a consumer's group).
 TARGET_OPTIONS = (*CONFIG_OPTIONS, GROUP_OPTION)
-#: Option of a target whose clients push their metrics.
+#: Option of a target with clients that push their metrics.
 PUSHED = "metrics=pushed"
 
 

@@ -20,7 +20,7 @@ from clienthealth.model.tables import table
 Sample = tuple[tuple[str, ...], float]
 #: The labels of a client's series.
 CLIENT = ("service", "host", "instance", "client_id")
-#: Number of healthy clients, per service and kind, whose evidence is also served, for comparison.
+#: Number of healthy clients, per service and kind, that are also served with their evidence, for comparison.
 PEERS = 5
 Scope = Literal["client", "group", "partition", "service", "exporter"]
 #: The labels that identify the subject of a series. The installation's fixed labels come before them.
@@ -45,7 +45,7 @@ class Family(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
     onset      a mode: while it fails, the time since its onset, if that is longer than the indicator's window can show
     detail     "mode.name": a number in the detail of that failure; for an interval the upper end
     evidence   True if it decides a failure mode: served only for unhealthy clients and their peers (`PEERS`)
-    largest    for services: the metric whose maximum over all clients it is; `at`: only with these extra labels
+    largest    for services: it is the maximum of this metric over all clients; `at`: only with these extra labels
     """
 
     name: str

@@ -107,7 +107,7 @@ class _Tee:
 
 
 def reporting(base: Any, start: Callable[..., None], interval_seconds: float) -> Any:
-    """Return a class like `base` whose clients report.
+    """Return a class like `base` with clients that report.
 
     `start` gets each client as `Watched`, the options for reaching its cluster, and its `Reported`.
     """

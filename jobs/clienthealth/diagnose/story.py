@@ -42,7 +42,7 @@ MORE_THAN_DUMPS = "the client's log at INFO and its metrics over five minutes: t
 
 
 def next_command(library: str, dumps: int) -> str:
-    """Return the command whose output would answer the open question. `dumps`: number of thread dumps."""
+    """Return the command with the output that would answer the open question. `dumps`: number of thread dumps."""
     if dumps > 1:
         return MORE_THAN_DUMPS
     return next((dump for words, dump in _DUMPS if any(word in library.lower() for word in words)), ANY_DUMPS)
@@ -101,7 +101,7 @@ class Story:
 
     status    that of the worst finding; without findings `ok` only if every mode of its kind was judged
     headline  the status in a word or two, and the number of judged modes if not all were judged
-    adjusted  modes whose verdict an adjustment changed, each with these adjustments and their reasons
+    adjusted  modes with a verdict that an adjustment changed, each with these adjustments and their reasons
     version   the known bugs of its version: first a summary, then one each, and True if it concerns a finding
     """
 
@@ -149,7 +149,7 @@ _ORDER = ("ok", "unknown", "suspected", "confirmed")
 
 
 class _Teller:
-    """Makes the stories of a diagnosis. `untimed`: topics of inputs whose times are made up or have no date."""
+    """Makes the stories of a diagnosis. `untimed`: topics of inputs with times that are made up or have no date."""
 
     def __init__(self, diagnosis: Diagnosis) -> None:
         self.dumps, self.also_seen = diagnosis.dumps, diagnosis.also_seen

@@ -156,12 +156,12 @@ class Chunk(msgspec.Struct, array_like=True):
 
     @property
     def readings(self) -> Readings:
-        """The table whose bytes are in `rows`."""
+        """The table that `rows` has as bytes."""
         return Readings.of(self.rows, METRICS_MAX)
 
     @property
     def topic_parts(self) -> Parts:
-        """The table whose bytes are in `parts`. Its column `row` is a position in `readings`."""
+        """The table that `parts` has as bytes. Its column `row` is a position in `readings`."""
         return Parts.of(self.parts, len(TOPIC_METRICS))
 
 

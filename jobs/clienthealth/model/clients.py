@@ -74,7 +74,7 @@ class Client(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def home(self) -> tuple[str, str]:
-        """Return the process, whose clients share a bucket and faults.
+        """Return the process; its clients share a bucket and faults.
 
         For a consumer group, return the group itself.
         """

@@ -21,7 +21,7 @@ FORMERLY: Mapping[str, Sequence[str]] = SPELLINGS["formerly"]
 SHARED: frozenset[str] = frozenset(SPELLINGS["shared"])
 #: Maps MBeans of the Scala consumer, `type/name/attribute`, to our names.
 SCALA: Mapping[str, str] = SPELLINGS["scala"]
-#: Fields of Metricbeat's module `kafka` whose names differ from the MBean attributes.
+#: Fields of Metricbeat's module `kafka` with names that differ from the MBean attributes.
 METRICBEAT: Mapping[str, str] = SPELLINGS["metricbeat"]
 #: Maps our names to librdkafka's statistics: the path there, and the factor to our unit.
 LIBRDKAFKA: Mapping[str, tuple[str, float]] = SPELLINGS["librdkafka"]

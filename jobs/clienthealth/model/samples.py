@@ -18,7 +18,7 @@ from clienthealth.model.metrics import CLIENT_METRICS, SUMMED, TOPIC_METRICS
 from clienthealth.model.telemetry import Identity, Snapshot, TopicMetrics
 from clienthealth.model.values import MAX_INT, all_known, integer, number
 
-#: A node without broker id: a bootstrap address whose broker the client does not know yet.
+#: A node without broker id: a bootstrap address, as long as the client does not know the broker behind it.
 UNNAMED = -1
 #: A coordinator's node id is the largest integer minus the broker's id.
 _COORDINATORS = 2**30

@@ -161,8 +161,8 @@ class LiveMode(FailureMode[T]):
     gate       the judge's conditions on metrics, over many windows
     recovered  returns True if the client's newest window shows that the fault is over. None: the fault is over as soon
                as a window has no evidence of it
-    silence    judges a client whose samples stopped, from its last window and later lines of its process. None: missing
-               samples are no evidence of the mode
+    silence    judges a client that sends no more samples, from its last window and later lines of its process. None:
+               missing samples are no evidence of the mode
     """
 
     absence: ClassVar[bool] = False

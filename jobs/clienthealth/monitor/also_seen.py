@@ -58,7 +58,7 @@ def take(state: BucketState, entries: Iterable[LogEntry]) -> None:
         state.also_seen.remember(key, run, run.last_ms)
 
 
-#: In an excerpt, an issue whose `least` is below this is reported even with fewer lines than `least`.
+#: In an excerpt, an issue with a `least` below this is reported even with fewer lines than `least`.
 EVERYDAY_LINES = 8
 
 

@@ -75,7 +75,7 @@ class Bucket:
 
     @cached_property
     def _of_deltas(self) -> frozenset[int]:
-        """The clients whose counters report the change since the previous sample (OTLP's delta temporality)."""
+        """The clients with counters that report the change since the previous sample (OTLP's delta temporality)."""
         readings = self.state.readings
         return frozenset(readings.client[readings.delta > 0].tolist())
 

@@ -139,7 +139,7 @@ class Touched:
 
 
 class Reporter(NamedTuple):
-    """A client whose windows have new data.
+    """A client with new data in its windows.
 
     number      its position in the state
     begin, end  its windows [begin, end) in `Gated.touched`

@@ -132,7 +132,7 @@ def due(
 
 Identity = tuple[str, str, str, str]
 
-#: Maximum number of left-out clients whose first report is remembered. The newest are kept.
+#: Maximum number of remembered first reports of left-out clients. The newest are kept.
 REPORTED_ONCE = 2_000_000
 #: Samples at least this far apart (ms) are two reports. Closer ones may be one, because some formats split a sample.
 APART_MS = 1000

@@ -32,7 +32,7 @@ Row = dict[str, Any]
 
 
 def finished(bucket: Bucket, gone: Sequence[int], now_ms: int) -> list[Row]:
-    """Return the rows of finished minutes. `gone`: departed clients, all of whose minutes are finished."""
+    """Return the rows of finished minutes. `gone`: departed clients; all their minutes are finished."""
     state = bucket.state
     if not len(state.all_clients):
         return []

@@ -124,7 +124,7 @@ def take(state: BucketState, entries: Sequence[LogEntry], settings: MonitorSetti
 def _keep_pollers(entries: Iterable[LogEntry], new: Set[int], in_poll: Set[ProcessKey]) -> None:
     """Drop threads without a Kafka client from new dumps, except threads that an earlier dump found inside poll().
 
-    `in_poll`: processes with clients that report only inside poll() and whose dumps do not show that poll(). Their
+    `in_poll`: processes with clients that report only inside poll(), if their dumps do not show that poll(). Their
     other threads are kept as `ThreadDump.others`.
     """
     pollers: dict[tuple[ProcessKey, str | None], set[str]] = defaultdict(set)

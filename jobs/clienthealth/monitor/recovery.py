@@ -75,7 +75,7 @@ def without_explained(incidents: Incidents, key: str, end_ms: int) -> list[Trans
 def gone(state: BucketState, settings: Settings, ended: Set[str]) -> Callable[[OpenIncident], bool]:
     """Return a function that is True if an open incident is over because its client is gone.
 
-    `ended`: keys of clients whose end is proved.
+    `ended`: keys of clients with a proved end.
     """
     shown_ms = 1000 * settings.absence.shown_seconds
     living = {(ref.service, ref.instance, ref.client_id) for ref in state.all_clients}

@@ -64,7 +64,7 @@ def judge_windows(windows: Sequence[ClientWindow], overrides: Overrides, absence
 
 
 def stale_verdicts(window: ClientWindow, overrides: Overrides) -> list[Verdict]:
-    """Return verdicts on a client's missing data, from the modes whose fault can stop a client's data."""
+    """Return verdicts on a client's missing data, from the modes with a fault that can stop a client's data."""
     verdicts = (
         (mode, mode.silence(window, mode.thresholds))
         for mode in live_modes(window.client.kind, overrides)

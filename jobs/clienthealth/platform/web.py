@@ -171,7 +171,7 @@ class Server(ThreadingHTTPServer):
         self._deadlines[connection] = time.monotonic() + seconds
 
     def service_actions(self) -> None:
-        """Close connections whose time is over. Threads that wait for such a connection then notice it."""
+        """Close connections that are past their time. Threads that wait for such a connection then notice it."""
         now = time.monotonic()
         for connection in [overdue for overdue, end in list(self._deadlines.items()) if end < now]:
             self._deadlines[connection] = now + ANSWER_SECONDS

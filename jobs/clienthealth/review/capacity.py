@@ -51,7 +51,7 @@ def buffers(rows: Iterable[Mapping[str, Any]], periods: int) -> list[Capacity]:
 
 
 def lag_trends(lag: DataFrame, reviewed: int) -> list[LagTrend]:
-    """Return the groups whose lag grew in the period, per day, those with the fastest growth first."""
+    """Return the groups with a growing lag in the period, per day, those with the fastest growth first."""
     slope = (F.col("n") * F.col("sxy") - F.col("sx") * F.col("sy")) / F.nullif(
         F.col("n") * F.col("sxx") - F.col("sx") * F.col("sx"), F.lit(0.0)
     )

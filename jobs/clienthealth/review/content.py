@@ -257,7 +257,7 @@ def describe_changes(review: Review) -> str:
 
 
 def list_silent(review: Review) -> list[str]:
-    """Return the failure modes whose alerts did not fire."""
+    """Return the failure modes with alerts that did not fire."""
     return sorted({mode for mode, _ in review.never_fired} - {alert.mode for alert in review.alerts})
 
 
@@ -370,7 +370,7 @@ def _overdue(review: Review) -> list[str]:
 
 
 def _needless(review: Review) -> str:
-    """Name the services whose pages needed no action, most first; '' as long as the noise budget allows them."""
+    """Name the services with pages that needed no action, most first; '' as long as the noise budget allows them."""
     idle = [page for page in review.pages or () if page.needed_nobody]
     if len(idle) <= review.needless_pages_target and not count_at_night(idle):
         return ""

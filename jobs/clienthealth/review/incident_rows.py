@@ -25,7 +25,7 @@ THEME = ("mode", "cause", "topic")
 #: Names of losses in `detail`: ranges of records (if they were counted) and of bytes (if the buffer was read).
 #: `records_expired` counts only records that were given up in the data read, so it is a lower bound.
 LOST = tuple((what, n) for what in ("records", "bytes") for n in (0, 1))
-#: Modes whose incidents lose records even if no number of them is known.
+#: Modes with incidents that lose records even if no number of them is known.
 LOSING = tuple(mode.id for mode in modes().values() if mode.loses)
 #: The second of two incidents of the same client and mode counts as flapping if it follows within this time (s).
 FLAP_SECONDS = 1800

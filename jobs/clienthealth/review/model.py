@@ -175,7 +175,7 @@ class Upgrade:
 
 @dataclass(frozen=True)
 class KnownBugs:
-    """Clients of a service, of one kind, whose version is known to cause failure modes or to look like them."""
+    """Clients of a service, of one kind, with a version that is known to cause failure modes or to look like them."""
 
     service: str
     library: str
@@ -361,7 +361,7 @@ class Review:
 
 
 def of_row(kind: type[T], row: Mapping[str, Any], **values: Any) -> T:
-    """Make a part of a review from a row of a query, whose columns are named as its fields. `values`: other fields.
+    """Make a part of a review from a row of a query with columns named as its fields. `values`: other fields.
 
     A null name becomes an empty one, and epoch seconds become a time. Bounds of a loss are two columns, `_0` and `_1`.
     """

@@ -22,7 +22,7 @@ from clienthealth.read.logs.bursts import SAMPLING_MS
 from clienthealth.read.logs.dump_formats import LITERALS as DUMP_LITERALS
 from clienthealth.read.logs.times import Stamp, Times
 
-#: Number of bytes before and after a Kafka text whose lines are parsed.
+#: Number of bytes before and after a Kafka text that are parsed as lines.
 BACK, AHEAD = 1 << 14, 1 << 16
 #: Maximum bytes of an entry. A longer one is cut.
 MAX_PART = 1 << 22

@@ -111,7 +111,7 @@ class Session:
     found   the worst finding of each client, by key and mode, without withdrawn ones
     dumps   the threads of the newest dumps
     stands  the places of the application's threads, by instance of their process and name
-    faults  clients whose judgement raised an error
+    faults  clients with a judgement that raised an error
     """
 
     def __init__(self, settings: Settings, recorder: Recorder | None = None) -> None:

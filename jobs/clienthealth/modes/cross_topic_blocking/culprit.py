@@ -1,4 +1,4 @@
-"""Find the topic whose slow handler keeps a consumer's application away from other topics.
+"""Find the topic with the slow handler that keeps a consumer's application away from other topics.
 
 Java. One poll loop handles the records of all topics. So the time between two polls is the sum of the handlers' times
 for the records of the first poll. If one handler is slow, this time is proportional to the number of its topic's

@@ -299,7 +299,7 @@ def _one_queue(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[li
 
 
 def _in_turn(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Judge a librdkafka client whose topics wait in turn.
+    """Judge a librdkafka client with topics that wait in turn.
 
     The failure: records of several topics wait long in one queue, because the application takes them slowly.
     """

@@ -219,7 +219,7 @@ ANY = "and nothing shows on which of the producers of the process"
 
 
 def _error(event: LogEvent) -> str:
-    """Return the brokers' answer in a log line; a default for kafka-python and aiokafka, whose lines have none."""
+    """Return the brokers' answer in a log line; a default for kafka-python and aiokafka, which log no answer."""
     return event.captures.get("error", "UNKNOWN_TOPIC_OR_PARTITION")
 
 

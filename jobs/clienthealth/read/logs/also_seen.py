@@ -97,7 +97,7 @@ def _named(error: str) -> dict[str, object]:
     """Return the log pattern for an error of Kafka's protocol by its class name, for any library."""
     return {
         "id": f"error-{error}",
-        "said_by": _NAMED_BY,
+        "source": _NAMED_BY,
         "literal": error,
         "pattern": rf"(?:Kafka::|pykafka\.exceptions\.){error}(?:Error)?\b|\b{error}{_THROWN}",
         "examples": [{"line": f"org.apache.kafka.common.errors.{error}Exception"}, {"line": f"Kafka::{error}"}],
@@ -109,7 +109,7 @@ def _coded(error: str) -> dict[str, object]:
     code = _WORDS.sub("_", error).upper()
     return {
         "id": f"code-{error}",
-        "said_by": _NAMED_BY,
+        "source": _NAMED_BY,
         "literal": code,
         "pattern": rf"(?:\b(?:[Ee]rror[\"']?[:=]? ?|code[\"']?[:=] ?)|\"type\": ?)[\"'`]?{code}(?:_FAILED)?\b",
         "examples": [{"line": f"Error: {code}"}, {"line": f'"type":"{code}"'}],
@@ -124,7 +124,7 @@ def _described(library: str, text: str) -> dict[str, object]:
     shared = library in ("librdkafka", "sarama")
     return {
         "id": f"text-{text}",
-        "said_by": {library: _DESCRIBED_BY[library]},
+        "source": {library: _DESCRIBED_BY[library]},
         "literal": text[: text.index(": ") + 2] if shared else max(_ESCAPED.split(text), key=len),
         "pattern": re.escape(text),
         "examples": [{"line": text}],

@@ -107,7 +107,7 @@ def _place(line: LogEvent) -> tuple[int, int, str, tuple[str, int, int]]:
 WAIT_FRAME = "KafkaProducer.waitOnMetadata"
 #: Parts of frames that show the kind of a client. The kinds are tried in this order.
 _FRAMES: Mapping[Kind, list[str]] = TABLES["client_frames"]
-#: Frames of frameworks whose threads poll a consumer and call the application's handler between two polls.
+#: Frames of frameworks with threads that poll a consumer and call the application's handler between two polls.
 _CONTAINERS: list[str] = TABLES["containers"]["frames"]
 #: For frameworks with threads that Kafka names: a thread's name; names of consumers that show which thread polls them;
 #: the default name of the consumer that this thread polls. Kafka Streams always names its consumers itself.

@@ -36,7 +36,7 @@ class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True)
     """A log pattern. `LogEvent.signature` is its id, also in state on disk.
 
     id        hyphenated, unique
-    said_by   by library, the place in its source, and since or until which version
+    source   by library, the place in its source, and since or until which version
     literal   a text that every match contains: a cheap test before the pattern (case matters)
     pattern   found in the message, or in the exception below it; its named groups become `LogEvent.captures`
     logger    prefix of the logger's name; tested only if the record's logger can be a Java class
@@ -45,7 +45,7 @@ class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True)
     """
 
     id: str
-    said_by: Mapping[str, str]
+    source: Mapping[str, str]
     literal: str
     pattern: str
     logger: str | None = None
@@ -58,7 +58,7 @@ class Meaning(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
 
     says      what it is, in a few words
     wordings  its log patterns
-    unsaid    by libraries ("sarama, kafkajs"): why they must have no pattern here, even if a line looks suitable
+    no_pattern    by libraries ("sarama, kafkajs"): why they must have no pattern here, even if a line looks suitable
     kind      the kind of client that logs it; None if several kinds do
     relief    True if it shows a fault's end
     process   True if it is about the whole process, and so about all its clients
@@ -72,7 +72,7 @@ class Meaning(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
 
     says: str
     wordings: tuple[Wording, ...] = ()
-    unsaid: Mapping[str, str] = {}
+    no_pattern: Mapping[str, str] = {}
     kind: Kind | None = None
     relief: bool = False
     process: bool = False
@@ -150,7 +150,7 @@ class Catalogue:
 
 
 def _abbreviated(logger: str) -> re.Pattern[str]:
-    """Return a pattern for a logger's name whose packages may be shortened to any length (`o.a.k.clients`).
+    """Return a pattern for a logger's name with packages shortened to any length (`o.a.k.clients`).
 
     Spring Boot cuts a long name at its left, so the first package may be missing (`.apache.kafka.common.utils`).
     """
