@@ -19,7 +19,11 @@ from tests.lab.mechanisms import MODES
 JUDGE_SECONDS = 600.0
 #: Exit codes of `diagnose` if nothing could be read, or no client could be judged.
 SAYS_NOTHING = (2, 3)
-BATCH_SECONDS, LATER_BATCHES = 5, 12
+BATCH_SECONDS = 5
+#: The stream continues after a case: while its program runs, until lines no longer wait for samples (30 s); if the
+#: program has ended by itself, until its clients have departed (65 s). After a single sample a running program would
+#: seem to depart in that time, so such a case just ends.
+LATER_BATCHES, DEPARTED_BATCHES = 7, 20
 #: One in this many cases is also judged by the steps of the stream.
 STREAMED = 3
 GRADES = ("right", "suspected only", "unknown", "wrong suspected", "wrong confirmed", "false ok")
@@ -59,8 +63,13 @@ def _rows(document: Mapping[str, Any]) -> Iterable[tuple[str, str, str]]:
 
 
 def streamed(folder: Path) -> Verdicts:
-    """Return the worst published verdict of each client and mode, from the steps of the stream batch by batch."""
+    """Return the worst published verdict of each client and mode, from the steps of the stream batch by batch.
+
+    A client of another service reports in each batch, because a monitor takes the time from its clients.
+    """
     # Imported here, because the import loads the whole monitor, which only this function needs.
+    from clienthealth.model import canonical
+    from clienthealth.model.clients import Client
     from tests.support.raw_records import Raw
     from tests.support.streamed import PUBLISHED, Streamed
 
@@ -72,14 +81,21 @@ def streamed(folder: Path) -> Verdicts:
     for record in records:
         batches[(record["ts"] // 1000 - begin) // BATCH_SECONDS].append(record)
     headers = {"service": "orders", "host": "app-1", "instance": "app-1:4711"}
+    other = Client("others", "app-2", "app-2:4712", "other", "producer", library="java")
     worst: dict[tuple[str, str], str] = {}
-    for number in range(max(batches) + 1 + LATER_BATCHES):
+    case = json.loads((folder / "case.json").read_text(encoding="utf-8"))
+    later = LATER_BATCHES if len(case["written"]["metrics"]) != 1 else 0
+    for number in range(max(batches) + 1 + (DEPARTED_BATCHES if case["ended_by_itself"] else later)):
         by_topic: dict[str, list[Raw]] = {"client-metrics": [], "client-logs": []}
         for record in batches.get(number, ()):
             headers_of_record = record.get("headers", headers)
             by_topic[record["topic"]].append(Raw("", base64.b64decode(record["value"]), headers=headers_of_record))
-        rows = monitor.batch(begin + (number + 1) * BATCH_SECONDS, *by_topic.values())
-        for value in (value for kind, _, value, _ in rows if kind == PUBLISHED[0] and value is not None):
+        second = begin + (number + 1) * BATCH_SECONDS
+        counted = {"select-total": float(second), "record-send-total": float(second)}
+        sample = json.dumps(canonical.snapshot(other, 1000 * (second - 1), counted)).encode()
+        by_topic["client-metrics"].append(Raw("", sample))
+        published = [row for row in monitor.batch(second, *by_topic.values()) if row[0] == PUBLISHED[0]]
+        for value in (value for _, key, value, _ in published if value and not (key or b"").startswith(b"others|")):
             for client_id, mode, status in _rows(json.loads(value)):
                 if _RANK[status] >= _RANK.get(worst.get((client_id, mode), "ok"), 0):
                     worst[client_id, mode] = status

@@ -156,6 +156,19 @@ def test_a_line_is_held_against_what_its_own_kind_of_client_counts() -> None:
     run(monitor, [*(producer(s) for s in range(0, 420, 10)), *(consumer(s) for s in range(0, 420, 10)), *old, *lines])
 
 
+@pytest.mark.parametrize(("failed", "opened"), [(None, True), (40, True), (0, False)])
+def test_a_client_that_logs_its_failure_and_reports_nothing_more_is_judged_by_its_lines(
+    failed: float | None, opened: bool
+) -> None:
+    """`failed`: records that failed by its next sample; None if there is none, because the process ended."""
+    lines = [logged(203 + n, "topic-not-in-metadata", "p", topic="t", waitMs="60000") for n in range(5)]
+    samples = [producer(second) for second in range(0, 201, 10)]
+    if failed is not None:
+        samples += [producer(second, failed=failed) for second in range(210, 420, 10)]
+    changes = run(Stepped(), [*samples, *lines])
+    assert bool([c for c in changes if c.verdict.mode == "send-blocked-on-metadata"]) is opened
+
+
 @pytest.mark.parametrize(("failed", "refuted"), [((0, 0), True), ((0, 6), False), ((3, 3), False)])
 def test_a_short_recording_refutes_a_line_only_by_a_counter_that_is_still_0(
     failed: tuple[int, int], refuted: bool

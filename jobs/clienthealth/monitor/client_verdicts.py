@@ -6,10 +6,12 @@ if it has dumps or log entries that the mode reads.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
+from operator import attrgetter
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -27,7 +29,7 @@ from clienthealth.model.values import grouped
 from clienthealth.model.verdicts import Seen, Verdict
 from clienthealth.modes import LiveMode, Mode, modes
 from clienthealth.monitor import recovery
-from clienthealth.monitor.adjust import Context, Reporting, adjust
+from clienthealth.monitor.adjust import CLOSE_MS, LONGEST_MS, Context, Reporting, adjust
 from clienthealth.monitor.attribution import NO_LOG, ProcessLog, WindowLog, contradicted
 from clienthealth.monitor.bucket import Bucket, Span
 from clienthealth.monitor.incidents import Incidents, Transition
@@ -179,6 +181,25 @@ def judge(bucket: Bucket, new: Sequence[LogEntry], horizon: Ints, now_ms: int) -
     `new`: the new log entries. `horizon`: per client, the time up to which its windows are closed (epoch ms).
     """
     return _Judgement(bucket, now_ms).judge(new, horizon)
+
+
+def overdue(bucket: Bucket, before_ms: int) -> list[LogEntry]:
+    """Return the log entries that waited for their client's next sample, and no longer do since `before_ms`.
+
+    The adjustment `await-samples` defines how long they wait. A client that exits because of a failure logs it and
+    reports nothing more, so its windows are judged once more. `before_ms`: the watermark of the previous step.
+    """
+    clients, now_ms, entries = bucket.state.clients, bucket.state.time_ms, list[LogEntry]()
+    for process, log in bucket.logs.items():
+        for number in bucket.numbers.get(process, ()):
+            last, every = int(clients.last[number]), int(clients.every[number])
+            wait_ms = LONGEST_MS + int(clients.last_seen[number]) - last
+            begin = bisect_left(log.entries, max(last - every - CLOSE_MS, before_ms - wait_ms), key=_time)
+            entries += log.entries[begin : bisect_left(log.entries, now_ms - wait_ms, key=_time)]
+    return entries
+
+
+_time = attrgetter("ts_ms")
 
 
 def verdicts_over_time(bucket: Bucket, now_ms: int) -> OverTime:

@@ -72,8 +72,9 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
     published.add(([(key, None) for key in no_more], moved))
     grid = readings.grid_of(state, settings.monitor)
     bucket = Bucket(state, settings, grid)
-    if taken.log_entries or state.readings.fresh.any():
-        published.add(client_verdicts.judge(bucket, taken.log_entries, closed, now_ms))
+    new = [*taken.log_entries, *client_verdicts.overdue(bucket, before_ms)]
+    if new or state.readings.fresh.any():
+        published.add(client_verdicts.judge(bucket, new, closed, now_ms))
     gone = departures.departed(bucket)
     for number in gone:
         published.add(departures.judge(bucket, number))
