@@ -32,7 +32,7 @@ _DEADLOCK = DemoClient(
 _DEADLOCK_41 = replace(
     _DEADLOCK,
     name="callback-deadlock-4.1",
-    help="the same with kafka-clients 4.1, with its renewed search for brokers turned off",
+    help="the producer that waits in its callback, with kafka-clients 4.1, which cannot search for brokers again",
     default=False,
     classpath="clients-4.1",
     options={**_DEADLOCK.options, "p.metadata.recovery.strategy": "none"},
@@ -40,7 +40,7 @@ _DEADLOCK_41 = replace(
 _DEADLOCK_011 = replace(
     _DEADLOCK,
     name="callback-deadlock-0.11",
-    help="the same with kafka-clients 0.11: other metrics, other log lines",
+    help="the producer that waits in its callback, with kafka-clients 0.11: other metrics, other log lines",
     default=False,
     classpath="clients-0.11",
     options={name: value for name, value in _DEADLOCK.options.items() if name != "p.delivery.timeout.ms"}
@@ -59,7 +59,7 @@ _SEND_IN_CALLBACK = replace(
 _CHECKOUTS = {"rate": "4", "p.client.id": "checkout-events", "p.max.block.ms": "20000"}
 _BLOCKED = DemoClient(
     name="send-blocked",
-    help="request workers that send to a topic which does not exist, after a release that misspelt its name",
+    help="request workers that send to a topic that does not exist, after a release that misspelt its name",
     program="RequestPool",
     service="checkout-web",
     mode="send-blocked-on-metadata",
@@ -149,7 +149,7 @@ _CROSS_TOPIC = DemoClient(
 )
 _LOOP = DemoClient(
     name="shutdown-loop",
-    help="an old Scala consumer that never ends: it looks for its coordinator with the interrupt flag set",
+    help="an old Scala consumer that never ends, because it looks for its coordinator on an interrupted thread",
     program="LegacyShutdown",
     service="event-worker",
     mode="consumer-shutdown-loop",
@@ -375,7 +375,7 @@ _CONTROLS = (
     _control(
         _HANGING,
         "slow-but-returns",
-        "a handler that needs 20 s for each batch, falls behind and comes back every time",
+        "a handler that needs 20 s for each batch and falls behind, but returns every time",
         handle_ms="400",
         c_max_poll_records="50",
         c_max_poll_interval_ms="60000",

@@ -44,7 +44,9 @@ def has_news(present: Sequence[Jar], url: str = osv.URL) -> bool:
     for line in news:
         print(f"NEW {line}. Raise it, or enter it in {CVES.name} with the reason why it stays.")
     unnamed = sorted({jar.path.name for jar in present if not jar.group})
-    print(f"jars: {len(news)} that only OSV knows; not asked about, because they state no group: {', '.join(unnamed)}")
+    print(
+        f"jars: {len(news)} advisories that only OSV has; not asked about jars of unknown group: {', '.join(unnamed)}"
+    )
     return bool(news)
 
 

@@ -87,12 +87,12 @@ def test_what_is_in_order_is_read(tmp_path: Path) -> None:
         (
             "at_least = 1",
             'at_least = "fast"',
-            "thresholds.slow_seconds is bound by fast, which is no numeric setting of its section",
+            "thresholds.slow_seconds is bound by fast, which is not a numeric setting of its section",
         ),
         (
             "slow_seconds",
             "slow_minutes",
-            "thresholds.slow_minutes is missing in the class, or the class has it and this file lacks it",
+            "thresholds.slow_minutes is defined only in this file or only in the class",
         ),
         ("reason", "why", "modes/too_slow/mode.toml: thresholds.slow_seconds: Object contains unknown field `why`"),
         (

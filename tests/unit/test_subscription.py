@@ -128,7 +128,8 @@ def test_the_doctor_lists_what_is_missing() -> None:
     assert findings(with_plugin, with_plugin, subscriptions=ours) == [
         (
             "ok",
-            "All 2 broker(s) have our plugin. From Kafka 4.2 on, only a broker's log shows wrong settings of it.",
+            "All 2 broker(s) have our plugin. "
+            "From Kafka 4.2 on, only a broker's log shows wrong settings of the plugin.",
         ),
         ("ok", "Clients are requested to push their metrics every 30 s (kafka-client-health)."),
         (

@@ -86,7 +86,7 @@ def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Seque
             # The clock may be in another zone. Far from all dated items, these items cannot contradict the dated ones.
             attached.timed, attached.start_ms, attached.end_ms = False, None, None
             shift -= APART_MS
-            attached.cannot_read("the clock in its name fits nothing else")
+            attached.cannot_read("the time in its name is not near any other data")
     elif attached.named == "day":
         attached.dated = True
     for record in records:

@@ -188,7 +188,10 @@ def missing_subscriptions(settings: Settings, seconds: float) -> tuple[list[Subs
         return [], "Its brokers are older than 3.7: clients cannot push their metrics through them."
     missing = [one for one in wanted if not any(other.covers(one) for other in present.values())]
     if missing:
-        return missing, f"Clients are not asked for {'all' if len(missing) < len(wanted) else 'their'} metrics yet."
+        return (
+            missing,
+            f"Clients are not requested to push {'all' if len(missing) < len(wanted) else 'their'} metrics yet.",
+        )
     often = sorted({other.interval_ms / 1000 for other in present.values() for one in wanted if other.covers(one)})
     return (
         [],

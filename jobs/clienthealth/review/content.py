@@ -233,8 +233,8 @@ def describe_watch(review: Review) -> str:
         share = percent(overall.partial / overall.observed, 1)
         sentences.append(
             f"In {number(overall.partial)} ({share}) nothing was found, but not every failure mode could be judged: "
-            "they count as healthy, because what was judged was. The status page shows what is missing, often the log "
-            "or thread dumps."
+            "they count as healthy, because the judged modes were healthy. The status page shows what is missing, often "
+            "the log or thread dumps."
         )
     return " ".join(sentences)
 
@@ -249,10 +249,10 @@ def describe_changes(review: Review) -> str:
     """Explain the columns `Changes` and `Trend` of the services."""
     spans = f"{len(review.periods)} {review.period.unit}s"
     return (
-        f"Changes: a service ships while its budget of {spans} lasts; once it is overspent they freeze, "
-        f"but for those that make it reliable. Trend: spent budget of the last {spans}, oldest first, the dotted line "
-        f"is all of it; the number compares the healthy share with that of {compared_with(review)}, in percentage "
-        "points."
+        f"Changes: a service may be changed while its budget of {spans} lasts. Once the budget is overspent, only "
+        f"changes that make the service reliable are allowed. Trend: the spent budget of the last {spans}, oldest "
+        "first; the dotted line is the whole budget. The number compares the healthy share with that of "
+        f"{compared_with(review)}, in percentage points."
     )
 
 

@@ -86,14 +86,12 @@ class Section:
         Raises CatalogueError.
         """
         if wrong := names ^ self.settings.keys():
-            raise CatalogueError(
-                f"{self.where}.{min(wrong)} is missing in the class, or the class has it and this file lacks it"
-            )
+            raise CatalogueError(f"{self.where}.{min(wrong)} is defined only in this file or only in the class")
         for name, setting in self.settings.items():
             others = (setting.at_least, setting.at_most, setting.needs or None)
             if unknown := {other for other in others if isinstance(other, str)} - names:
                 raise CatalogueError(
-                    f"{self.where}.{name} is bound by {min(unknown)}, which is no numeric setting of its section"
+                    f"{self.where}.{name} is bound by {min(unknown)}, which is not a numeric setting of its section"
                 )
             if setting.form not in ("", *FORMS):
                 raise CatalogueError(f"{self.where}.{name}: there is no form {setting.form}")

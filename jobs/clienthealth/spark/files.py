@@ -94,7 +94,7 @@ def probe(spark: SparkSession, location: str) -> str | None:
         files.delete(name)
     except Py4JJavaError as error:
         return first_line(error)
-    return None if content == text else "what was written there is not what is read"
+    return None if content == text else "the test file that was read differs from the one that was written"
 
 
 def first_line(error: Py4JJavaError | PySparkException) -> str:

@@ -194,7 +194,7 @@ class Guard:
             run.running, run.deaths, run.kills = False, 0, 0
             self._write()
             raise ServiceError(
-                "the monitor ends even where it reads no record, so no record is to blame: look above for the reason, "
+                "the monitor ends although it reads no record, so no record is the cause: look above for the reason, "
                 "and at [monitor] heap_mb and the memory that this machine has left"
             )
         if total > 1:

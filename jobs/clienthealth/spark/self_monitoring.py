@@ -78,10 +78,12 @@ class SelfMetrics:
         def counter(name: str, text: str, *labels: str) -> Counter:
             return Counter(f"{PREFIX}_{name}", text, labels, registry=self.registry)
 
-        self.input_lag = gauge("input_lag_records", "Records of an input topic not yet read.", "source_topic", "query")
+        self.input_lag = gauge(
+            "input_lag_records", "Records of an input topic that are not read yet.", "source_topic", "query"
+        )
         self.newest = gauge(
             "newest_event_timestamp_seconds",
-            "Time of the newest record of clients that was read, and of that of consumer groups.",
+            "Time of the newest record that was read, of clients and of consumer groups.",
             "source_topic",
             "of",
         )
@@ -95,20 +97,25 @@ class SelfMetrics:
         self.state_rows = gauge("state_rows", "Clients that the query keeps as state.", "query")
         self.skewed = gauge("skewed_clients", "Clients with a clock that is off by more than a minute.", "query")
         self.left_out = counter(
-            "left_out", "Clients, readings and events that a limit of [monitor] left out, once in each batch.", "limit"
+            "left_out",
+            "Clients, samples and events that a limit of [monitor] left out; each counts once per batch.",
+            "limit",
         )
         self.lost = counter("lost_records", "Records that Kafka deleted before they were read.", "source_topic")
         self.recreated = counter(
             "recreated_partitions", "Partitions that end before the offset up to which they were read.", "source_topic"
         )
-        self.present = gauge("input_topic_present", "1 while an input topic is there, else 0.", "source_topic")
+        self.present = gauge("input_topic_present", "1 while an input topic exists, else 0.", "source_topic")
         self.started = gauge("start_timestamp_seconds", "When this process began.")
-        self.last_skip = gauge("record_skipped_timestamp_seconds", "When a record that ends the monitor was left out.")
+        self.last_skip = gauge(
+            "record_skipped_timestamp_seconds",
+            "Time at which a record was skipped because reading it ended the monitor.",
+        )
         self.up = gauge("query_up", "1 while the streaming query runs.", "query")
         self.changes = counter("incident_changes", "Changes of incidents.", "mode", "change")
         self.latency = Histogram(
             f"{PREFIX}_verdict_latency_seconds",
-            "From the onset of a fault to its verdict.",
+            "Time from the onset of a fault to its verdict.",
             registry=self.registry,
             buckets=LATENCY_BUCKETS,
         )

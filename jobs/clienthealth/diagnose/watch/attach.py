@@ -158,7 +158,7 @@ def _of_a_watch(agent: Agent, pid: int, jar: Path, with_password: bool) -> Path 
         return None
     raise InputError(
         f"process {pid} has a Jolokia agent already, which asks for a password ({agent.url}): give that in [jvm] user "
-        f"and password_file; or, where nobody needs the agent, take it out with 'java -jar {jar} stop {pid}'"
+        f"and password_file; or, if nobody needs the agent, remove it with 'java -jar {jar} stop {pid}'"
     )
 
 
@@ -201,7 +201,7 @@ def _launch(jar: Path, *arguments: str) -> str:
     try:
         done = output_of(command, LAUNCH_SECONDS)
     except subprocess.TimeoutExpired as error:
-        raise ServiceError(f"process {arguments[-1]} did not take the agent within {LAUNCH_SECONDS:.0f} s") from error
+        raise ServiceError(f"process {arguments[-1]} did not load the agent within {LAUNCH_SECONDS:.0f} s") from error
     if "jdk.attach" in done.stderr or "VirtualMachine class" in done.stderr or "tools.jar" in done.stderr:
         raise DependencyError(
             f"{command[0]} is a Java without the module jdk.attach: set JAVA_HOME to a JDK, or start the application "
@@ -218,7 +218,7 @@ def _await(agent: Agent, pid: int, output: str) -> None:
         if time.monotonic() >= deadline or "Cannot attach" in output:
             why = " ".join(output.split()) if "Cannot attach" in output or "command: " in output else refusal
             raise InputError(
-                f"process {pid} could not be attached to: {why} (a JVM with "
+                f"process {pid} could not load the agent: {why} (a JVM with "
                 "-XX:+DisableAttachMechanism takes no agent: start it with -javaagent and give the agent's URL)"
             )
         time.sleep(0.1)

@@ -139,7 +139,7 @@ def endings(processes: Sequence[Watched], clients: Sequence[tuple[Client, Sequen
         if not ends.isdisjoint(UNHEALTHY):
             lost = "records may be lost, see above"
         elif "unknown" in ends:
-            lost = "whether records were lost is not known, see above"
+            lost = "it is unknown whether records were lost, see above"
         else:
             lost = "no record waited in it at its last sample" if ends else "no producer was seen in it"
         yield ""

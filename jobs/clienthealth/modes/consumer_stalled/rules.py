@@ -254,7 +254,7 @@ def _circles(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
     locks_expire, seconds = outlasting_locks(w, limits)[0], lasted(w)[0]
     if not locks_expire and not circling(w, limits)[0]:
         return []
-    often, away = f"in {elapsed(seconds)}", f"stayed away from poll() for up to {elapsed(seconds_away(w)[0])}"
+    often, away = f"in {elapsed(seconds)}", f"did not call poll() for up to {elapsed(seconds_away(w)[0])}"
     if locks_expire:
         refused = count_of(w.grown("acknowledgements-error-total")[0], "acknowledgement")
         text = f"brokers refused {refused} {often}, while the consumer {away}: the locks on its records had expired"
@@ -306,7 +306,7 @@ def _logged(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
     first, last = expired[0], expired[-1]
     logged = captured(first, "limitMs") / 1000
     most = number_or_none(interval(w)[0]) or logged or limits.assumed_poll_interval_seconds
-    text = f"the client left its group, as its application had not called poll() in time: {quoted(last.text)}"
+    text = f"the client left its group, because its application had not called poll() in time: {quoted(last.text)}"
     if expired[1:]:
         text = f"{len(expired)} times {text}"
     since, direct = round(first.ts_ms - 1000 * most), not idle(w, limits)[0]

@@ -344,7 +344,7 @@ def _slow_poll(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[li
     if len(topics) < 2 or not (piles_up or hanging >= limits.hanging_poll_seconds):
         return None
     others = [topic for topic in topics if topic != culprit]
-    text = f"the application stayed away from poll() for {elapsed(away)}, consumed {count_of(consumed, 'record')}"
+    text = f"the application did not call poll() for {elapsed(away)}, consumed {count_of(consumed, 'record')}"
     text += f" and is {count_of(behind, 'record')} behind on " if piles_up else " meanwhile, and holds up "
     text += listing(topics)
     if culprit:

@@ -225,7 +225,9 @@ def clients_asked(settings: Settings, client: KafkaAdminClient, nodes: Sequence[
     if not (lacking or idle):
         # Brokers from 4.2 on always accept pushes, and then ask the plugin.
         text = f"All {len(nodes)} broker(s) have our plugin."
-        yield Finding(PUSHES, "ok", f"{text} From Kafka 4.2 on, only a broker's log shows wrong settings of it.")
+        yield Finding(
+            PUSHES, "ok", f"{text} From Kafka 4.2 on, only a broker's log shows wrong settings of the plugin."
+        )
     of_java, of_librdkafka = Subscription.ours()
     yield _asked(settings, of_java, present, "Clients", "failed")
     yield _asked(settings, of_librdkafka, present, "Clients on librdkafka", "skipped")
@@ -240,8 +242,8 @@ def _asked(
         often = f"every {one.interval_ms / 1000:g} s"
         return Finding(PUSHES, "ok", f"{client} are requested to push their metrics {often} ({one.name}).")
     command = wanted.command(settings.kafka.bootstrap_servers)
-    text = f"{client} are not asked for {'all ' if present else ''}metrics that we read"
-    return Finding(PUSHES, otherwise, f"{text}. 'kafka-health init' does it, or: {command}")
+    text = f"{client} are not requested to push {'all ' if present else ''}metrics that we read"
+    return Finding(PUSHES, otherwise, f"{text}. 'kafka-health init' requests them, or: {command}")
 
 
 def configuration(client: KafkaAdminClient, topic: str) -> Mapping[str, str]:
