@@ -233,8 +233,8 @@ def describe_watch(review: Review) -> str:
         share = percent(overall.partial / overall.observed, 1)
         sentences.append(
             f"In {number(overall.partial)} ({share}) nothing was found, but not every failure mode could be judged: "
-            "they count as healthy, because the judged modes were healthy. The status page shows what is missing, often "
-            "the log or thread dumps."
+            "they count as healthy, because the judged modes were healthy. The status page shows what is missing, "
+            "often the log or thread dumps."
         )
     return " ".join(sentences)
 

@@ -13,7 +13,7 @@ from clienthealth.settings import Settings
 MOST = 2000
 #: Error messages about the checkpoint.
 ANOTHER = (
-    "another monitor uses the checkpoint in {checkpoint}, which allows only one writer: stop one of the two, or give "
+    "another monitor works on the checkpoint in {checkpoint}, which allows only one writer: stop one of the two, or give "
     "each its own [monitor] checkpoint and history"
 )
 _FAILED = "the streaming query failed: "
