@@ -11,7 +11,10 @@ from deploy.demo.replay import replay
 
 
 def run_demo(args: argparse.Namespace) -> int:
-    """Run the demo. Returns 0; 1 if an expected result did not come in time; 130 if Ctrl-C came first."""
+    """Run the demo.
+
+    Returns 0 if all expected results came, 1 if one did not come in time, 130 if Ctrl-C came first.
+    """
     if args.list:
         for name, client in CLIENTS.items():
             print(f"{name:<24} {'*' if client.default else ' '} {client.help}")

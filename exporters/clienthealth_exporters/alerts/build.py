@@ -54,7 +54,10 @@ def routes_of(owners: Owners, text: str) -> str:
 
 
 def write(out: Path, settings: Settings, dry_run: bool) -> list[Path]:
-    """Write everything that Prometheus and Alertmanager load into a folder. Raises SettingsError for owners' files."""
+    """Write everything that Prometheus and Alertmanager load into a folder.
+
+    Raises SettingsError if a file of owners cannot be read.
+    """
     routes = routes_of(read_owners(settings.owners.files), (FILES / "alertmanager.yml").read_text(encoding="utf-8"))
     written = []
     for folder, name, text in [

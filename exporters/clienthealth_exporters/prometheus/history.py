@@ -122,7 +122,7 @@ class History:
                 del hours[old]
 
     def track(self, key: str) -> Track | None:
-        """Return a client's last hour."""
+        """Return the memory of a client's last hour; None if there is none."""
         return self._tracks.get(key)
 
     def changes(self, most: int) -> list[tuple[str, Change]]:

@@ -41,14 +41,20 @@ COUNTERS: Mapping[str, Sequence[str]] = {
 def client_indicators(w: Windows, lag: LagSettings) -> list[dict[str, Any]]:
     """Return the measurements of each window as JSON values.
 
-    Producers: buffer_used_ratio {last, max} (absent if unknown), buffer {…}, callback_seconds {…, source},
-    io_thread_busy_ratio, queue_time_seconds and request_latency_seconds {avg, max}, record_send_rate, record_error_rate
-    and record_retry_rate (per second), batch_size_bytes, compression_ratio, slowest_broker {id, latency_seconds},
-    select_rate (per second), undelivered_seconds (0 where nothing waits), metadata_age_seconds.
-    Consumers: last_poll_age_seconds, last_heartbeat_age_seconds, poll_idle_ratio, rebalance_rate (per second),
-    rebalance_seconds, commit_latency_seconds {avg, max}, records_consumed_rate (per second). Both: connections,
-    failed_authentication_rate (per second), totals (since the client's start), reply_queue, throttle_seconds. All:
-    queues, topic_rates and lag, which may be empty.
+    Producers
+      buffer, buffer_used_ratio {last, max}, undelivered_seconds (0 if nothing waits), queue_time_seconds {avg, max},
+      callback_seconds {…, source}, io_thread_busy_ratio, select_rate, request_latency_seconds {avg, max},
+      slowest_broker {id, latency_seconds}, record_send_rate, record_error_rate, record_retry_rate, batch_size_bytes,
+      compression_ratio, metadata_age_seconds
+    Consumers
+      last_poll_age_seconds, last_heartbeat_age_seconds, poll_idle_ratio, rebalance_rate, rebalance_seconds,
+      commit_latency_seconds {avg, max}, records_consumed_rate
+    Both
+      connections, failed_authentication_rate, totals (since the client's start), reply_queue, throttle_seconds
+    All clients and groups
+      queues, topic_rates and lag, which may be empty
+
+    Rates are per second. Unknown measurements are absent.
     """
     columns: dict[str, Column] = {}
     if w.kind == "producer":

@@ -74,10 +74,7 @@ class Client(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def home(self) -> tuple[str, str]:
-        """Return the process; its clients share a bucket and faults.
-
-        For a consumer group, return the group itself.
-        """
+        """The process, as service and host: its clients share a bucket. A consumer group is its own home."""
         return (self.service, f"{self.instance}\0{self.client_id}") if self.kind == "group" else self.process
 
 

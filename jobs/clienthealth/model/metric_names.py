@@ -30,12 +30,15 @@ LIBRDKAFKA_PARTITION: Mapping[str, str] = SPELLINGS["librdkafka_partition"]
 
 
 def kip714(group: str, name: str) -> str:
-    """Spell a metric as KIP-714 pushes do (OTLP): the group without `-metrics`, dots for hyphens."""
+    """Spell a metric as KIP-714 pushes do in OTLP: the group without `-metrics`, and dots instead of hyphens."""
     return f"org.apache.kafka.{group.removesuffix('-metrics')}.{name}".replace("-", ".")
 
 
 def otel_agent(group: str, name: str) -> str:
-    """Spell a metric as the OpenTelemetry Java agent does (OTLP): it begins with the kind, underscores for hyphens."""
+    """Spell a metric as the OpenTelemetry Java agent does in OTLP.
+
+    The kind of client comes first, and underscores replace hyphens.
+    """
     return f"kafka.{_kind(group)}.{name.replace('-', '_')}"
 
 

@@ -107,7 +107,10 @@ class Snapshot(msgspec.Struct):
 
 
 class Frame(NamedTuple):
-    """One frame of a stack: `package.Class.method` (in Python `module.function`); file and line, '' if unknown."""
+    """One frame of a stack.
+
+    The method is `package.Class.method`, in Python `module.function`. Unknown file and line are ''.
+    """
 
     method: str
     place: str

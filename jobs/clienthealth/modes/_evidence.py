@@ -52,7 +52,7 @@ class Circumstance:
     name: str = ""
 
 
-#: A line may be about another client. A fact with this circumstance never supports other evidence.
+#: The line of such a fact may be about another client, so the fact never supports other evidence.
 ANOTHERS = Circumstance(None, "another client that the line may be about", "own-lines")
 NOTHING_NEEDED = Circumstance(True)
 #: Input with its own time, from which a fact can be made.

@@ -56,7 +56,10 @@ class Look:
 
 
 def unmeasured(look: Look) -> str:
-    """Return why metrics do not rule out a mode, '' if they do. Too few samples and missing polls are reasons."""
+    """Return why metrics do not rule out a mode; '' if they do.
+
+    They do not if samples are too few, or if a consumer has stopped polling.
+    """
     return unpolled(look) if look.measured else UNMEASURED
 
 

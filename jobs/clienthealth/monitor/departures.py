@@ -45,9 +45,9 @@ AWAKE_MS = 20_000
 
 
 def idle(state: BucketState, arrived: bool, now_ms: int) -> int:
-    """Return the time without input: add the time since the previous step, by this machine's clock.
+    """Return for how long (ms) no input has come, by this machine's clock.
 
-    At most AWAKE_MS are added per step, because no client can report to a sleeping machine.
+    A step adds the time since the previous step, at most AWAKE_MS, because no client can report to a sleeping machine.
     """
     passed = min(max(0, now_ms - state.stepped_ms), AWAKE_MS) if state.stepped_ms else 0
     before, state.stepped_ms = state.idle_ms, now_ms

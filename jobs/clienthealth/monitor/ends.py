@@ -123,7 +123,7 @@ def _of_its_end(
 def has_ended(bucket: Bucket, client: Client, departed_ms: int, alone: bool) -> bool:
     """True if a client without data is known to have ended.
 
-    There are three proofs: a log line on its close, a log line on the kill of its process, and a client of the same
+    A log line on its close proves this. So does a log line on the kill of its process, and so does a client of the same
     name that appeared on its host after its last sample. `alone`: True if no other client of that name was on the host
     then.
     """

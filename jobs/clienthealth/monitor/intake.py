@@ -9,8 +9,8 @@ on its end. A flood of made-up client ids must not delay known clients. So a bat
 clients that have reported once. The others enter at their second report, which made-up ids never send.
 
 Log lines of a process are judged only up to the time of its metrics. After a pause, the monitor continues both topics
-where it stopped, and either topic can be ahead. A line that is read minutes before the samples of its time would be
-compared with older samples, or its client would seem to report no metrics.
+where it stopped, and either topic can be ahead. If log lines are ahead by minutes, they would be compared with older
+samples, or their client would seem to report no metrics.
 
 A restarted collector can send old data again. This data is late for clients that report and for processes that log.
 Ended clients and processes are remembered (`BucketState.ended`), so that old data does not bring them back.

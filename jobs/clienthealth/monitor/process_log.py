@@ -24,8 +24,8 @@ from clienthealth.settings import MonitorSettings
 LIFECYCLE_MS = 900_000
 #: Number of older dumps kept per process. They show threads that are still at the same place.
 EARLIER_DUMPS = 4
-#: Of each log pattern the first line and this number of last lines are kept, because clients of the same name can
-#: follow each other within minutes.
+#: Of each log pattern the first line and this number of last lines are kept. Clients of the same name can follow each
+#: other within minutes.
 LAST_KEPT = 16
 #: A client is overdue after this number of its reporting intervals. If its process logs after that, the process still
 #: lives.
@@ -122,10 +122,10 @@ def take(state: BucketState, entries: Sequence[LogEntry], settings: MonitorSetti
 
 
 def _keep_pollers(entries: Iterable[LogEntry], new: Set[int], in_poll: Set[ProcessKey]) -> None:
-    """Drop threads without a Kafka client from new dumps, except threads that an earlier dump found inside poll().
+    """Drop threads from new dumps that show no Kafka client.
 
-    `in_poll`: processes with clients that report only inside poll(), if their dumps do not show that poll(). Their
-    other threads are kept as `ThreadDump.others`.
+    Threads that an earlier dump found inside poll() are kept. Some clients report only inside poll(), and their dumps
+    may not show that poll(). For their processes (`in_poll`), other threads are kept as `ThreadDump.others`.
     """
     pollers: dict[tuple[ProcessKey, str | None], set[str]] = defaultdict(set)
     for entry in entries:

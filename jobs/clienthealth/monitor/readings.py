@@ -33,7 +33,8 @@ MAX_INTERVAL_MS = 300_000
 #: Clients with intervals up to this (ms) have the usual window. Longer intervals are measured from samples, because a
 #: client's own figure may be wrong.
 USUAL_INTERVAL_MS = 15_000
-#: A client's clock may be set back by up to this (ms). The new time counts after this long (ms) without newer samples.
+#: A client's clock may be set back by at most SET_BACK_MS (ms). The earlier time is accepted after STANDS_MS (ms)
+#: without a newer sample.
 SET_BACK_MS, STANDS_MS = 600_000, 45_000
 #: A time (ms) before all others, and a time after all others.
 NEVER_MS, EVER_MS = -(1 << 62), 1 << 62
@@ -229,7 +230,7 @@ def evict(state: BucketState, settings: MonitorSettings, grid: Grid) -> None:
 
 
 def keep_readings(state: BucketState, keep: Bools) -> None:
-    """Keep these samples with their values per topic."""
+    """Keep only these samples and their values per topic; drop all others."""
     state.readings, state.parts = kept(state.readings, state.parts, keep)
 
 

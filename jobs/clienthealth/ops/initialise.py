@@ -65,7 +65,10 @@ class Answers:
     store_password: str = field(default="", repr=False)
 
     def options(self) -> dict[str, str]:
-        """Return `[kafka.options]` named as in Kafka's Java clients. Raises SettingsError for a missing answer."""
+        """Return `[kafka.options]` with the names of Kafka's Java clients.
+
+        Raises SettingsError if an answer is missing.
+        """
         if self.protocol == "PLAINTEXT":
             return {}
         options = {"security.protocol": self.protocol}

@@ -66,8 +66,8 @@ class Schema:
 def schema(settings: RegistrySettings, number: int) -> Schema:
     """Return the schema with this number.
 
-    Raises UnknownSchemaError if there is none, ServiceError if the registry cannot be asked, DependencyError if Avro
-    cannot be read here, SettingsError if a file of the settings cannot be read.
+    UnknownSchemaError: there is none. ServiceError: the registry cannot be asked. DependencyError: Avro cannot be read
+    here. SettingsError: a file of the settings cannot be read.
     """
     try:
         client = _clients(settings)

@@ -198,7 +198,7 @@ def clocks(minutes: DataFrame, period: Period) -> list[WrongClock]:
 
 
 def gaps(period: Period, minutes: Iterable[int]) -> list[Period]:
-    """Return the stretches of the period without any of `minutes` (epoch seconds, in order)."""
+    """Return the stretches of the period in which no minute of `minutes` lies (epoch seconds, in order)."""
     unwatched, at = [], period.start
     for minute in map(utc, minutes):
         if minute > at:

@@ -370,7 +370,7 @@ def _overdue(review: Review) -> list[str]:
 
 
 def _needless(review: Review) -> str:
-    """Name the services with pages that needed no action, most first; '' as long as the noise budget allows them."""
+    """Name the services with pages that needed no action, most pages first; '' within the noise budget."""
     idle = [page for page in review.pages or () if page.needed_nobody]
     if len(idle) <= review.needless_pages_target and not count_at_night(idle):
         return ""

@@ -38,9 +38,9 @@ REVIEWED = 1
 
 
 def build(spark: SparkSession, settings: Settings, period: Period, actions_file: Path, root: str) -> Review:
-    """Return the review of `period` from the history at `root`. Raises InputError for an unreadable history.
+    """Return the review of `period` from the history at `root`.
 
-    Raises SettingsError if the owners' files cannot be read.
+    Raises InputError if the history cannot be read, SettingsError if a file of owners cannot be read.
     """
     owners = read_owners(settings.owners.files)
     minutes = history.read(spark, root, "minutes")

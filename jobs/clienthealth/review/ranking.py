@@ -134,7 +134,10 @@ def fleet(per_client: DataFrame, reviewed: int) -> Fleet:
 
 
 def _versions(per_client: DataFrame, reviewed: int) -> tuple[tuple[Upgrade, ...], tuple[KnownBugs, ...]]:
-    """Return library upgrades by service, and clients of versions with known bugs, the most first."""
+    """Return the library upgrades of services, and the clients of versions with known bugs.
+
+    Both lists begin with the largest number of clients.
+    """
     is_now, is_before = F.col("period") == reviewed, F.col("period") == reviewed - 1
     rows = (
         per_client.filter("version is not null")

@@ -83,7 +83,7 @@ class Section:
     def check(self, names: Set[str]) -> None:
         """Check that the class has these settings, and that they refer only to each other and to forms.
 
-        Raises CatalogueError.
+        Raises CatalogueError if not.
         """
         if wrong := names ^ self.settings.keys():
             raise CatalogueError(f"{self.where}.{min(wrong)} is defined only in this file or only in the class")

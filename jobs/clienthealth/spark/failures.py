@@ -13,8 +13,8 @@ from clienthealth.settings import Settings
 MOST = 2000
 #: Error messages about the checkpoint.
 ANOTHER = (
-    "another monitor works on the checkpoint in {checkpoint}, which allows only one writer: stop one of the two, or give "
-    "each its own [monitor] checkpoint and history"
+    "another monitor works on the checkpoint in {checkpoint}, which allows only one writer: stop one of the two, or "
+    "give each its own [monitor] checkpoint and history"
 )
 _FAILED = "the streaming query failed: "
 _ANEW = "begin anew with another folder in [monitor] checkpoint: open incidents are taken over from the history"

@@ -1,9 +1,11 @@
 """Open the inputs of `diagnose` as named streams of bytes: files, folders, archives (also nested), standard input.
 
 Files that are given together belong to one process. So do the files of a folder or archive. A folder inside it is a
-separate process, unless its name only sorts files (`logs/`, `dumps/`). `X-metrics.jsonl` and `X.log` belong to a second
-process, named X. Logs of several names (`worker-1.log`, `worker-2.log`) are separate processes, provided that every
-other file is named after one of them. Prefixes of lines separate processes in the same way.
+separate process, unless its name only sorts files (`logs/`, `dumps/`).
+
+Names can separate processes, too. `X-metrics.jsonl` and `X.log` belong to a second process, named X. Logs of several
+names (`worker-1.log`, `worker-2.log`) are separate processes if every other file is named after one of them. Prefixes
+of lines separate processes in the same way.
 """
 
 from __future__ import annotations
@@ -34,20 +36,20 @@ class Input:
     name       the name that the user knows: `support.zip/logs/app.log`, `-`
     what       the kind of content, for people: `log`, `thread dump (jcmd)`, `metrics`, `no evidence`
     read       number of its lines (for metrics: records)
-    used       number of those that can support a verdict
+    used       number of lines that can support a verdict
     start_ms   time of the first used item, epoch ms; None without times
     end_ms     time of the last used item
     dated      False if its items have a time of day but no date
-    named      '' unless its times come from its name; then the kind of time there: a clock, with or without the day
+    named      kind of the time in its name, if its items get their time from there; else ''
     local      True if its times name no zone, so that they are read as UTC
-    zone_ms    what to add to its times to get UTC, known from its shipper or its file's date; None if unknown
-    emptied    number of its last records in which a process answers but names no client, unlike in earlier records
-    timed      False if times are made up: only the order is known, and durations are not
-    left_out   number of left-out lines by reason; lines that are not about Kafka are not listed
-    unread     number of unreadable lines of evidence by reason: clients that they may be about are not called healthy
+    zone_ms    what to add to its times to get UTC; None if unknown
+    emptied    number of last records in which a process answers but names no client, unlike in earlier records
+    timed      False if times are made up: the order is known, but durations are not
+    left_out   number of left-out lines by reason, without lines that are not about Kafka
+    unread     number of unreadable lines of evidence by reason
     process    its process: service and place of its clients; None if unknown
     topics     the names under which evidence refers to it (`Source.topic`)
-    names_client  True if it names a Kafka client, or a class of its library, even in lines that are left out
+    names_client  True if any of its lines names a Kafka client, or a class of its library
     """
 
     name: str

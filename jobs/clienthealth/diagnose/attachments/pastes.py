@@ -19,8 +19,8 @@ from clienthealth.model.tables import table
 from clienthealth.modes import catalogue
 from clienthealth.read.formats._json_layouts import parsed
 
-#: The role of a line in a text: a program's line (logged), a quotation without time and program (quoted), a line in a
-#: text that reports no more than it explains (mentioned), an explanation (explained).
+#: The role of a line in a text. logged: a program wrote it. quoted: a quotation without time and program. mentioned:
+#: its text reports no more than it explains. explained: an explanation.
 Context = Literal["logged", "quoted", "mentioned", "explained"]
 
 #: Maximum size of a paste (bytes). Larger texts are returned unchanged.
@@ -85,8 +85,8 @@ def restored(content: bytes) -> bytes:
 def context(content: bytes) -> Callable[[int], Context]:
     """Return a function that gives the context of one of a text's lines. `content`: a text as `restored` returns it.
 
-    A row of a table is an explanation, and so is a line in a text with mostly explaining words (those of quotations and
-    code do not count; commands for the reader do). Other lines are quotations if no time is near them.
+    A row of a table is an explanation. So is a line in a text with mostly explaining words. Words of quotations and
+    code do not count for this; commands for the reader do. Other lines are quotations if no time is near them.
     """
     text = content.decode("utf-8", "replace") if len(content) <= _PAGE else ""
     for_people = _RE["for_people"].search(text) is not None

@@ -86,9 +86,10 @@ class Watched:
 def watched(text: str, jar: Path | None, settings: Settings, session: Session, agents: ExitStack) -> Watched:
     """Return the process named by `[SERVICE=]PID` or `[SERVICE=]URL [option=value]…`, after its first read.
 
-    `jar`: the agent's jar, None for ours. An agent attached here is removed when `agents` is closed. Raises InputError
-    if there is no such process, SettingsError for an invalid URL, ServiceError if the process does not answer,
-    DependencyError if a tool is missing.
+    `jar`: the agent's jar, None for ours. An agent attached here is removed when `agents` is closed.
+
+    InputError: there is no such process. SettingsError: the URL is invalid. ServiceError: the process does not answer.
+    DependencyError: a tool is missing.
     """
     service, _, number = text.rpartition("=")
     pid = int(number) if number.isascii() and number.isdigit() else None

@@ -147,9 +147,9 @@ def too_long(w: Windows, limits: Thresholds) -> Bools:
 def left(w: Windows, limits: Thresholds) -> Bools:
     """True if the client stopped its heartbeats because the application did not poll.
 
-    A client stops heartbeats when the poll interval has passed, and when its coordinator is away. The coordinator is
-    away if heartbeats end together with the polls, or before the poll interval can have passed, because an unanswered
-    heartbeat delays the next one. Otherwise the judge checks whether the coordinator was away.
+    A client stops heartbeats when the poll interval has passed. It also stops them when its coordinator is away, which
+    the judge checks. If heartbeats ended together with the polls, or too early, the coordinator was away, and the
+    result is False.
     """
     polled, beat = w.last("last-poll-seconds-ago"), w.last("last-heartbeat-seconds-ago")
     gone: Bools = (beat >= limits.heartbeats_gone_seconds) & (polled - beat >= HEARTBEAT_SECONDS)

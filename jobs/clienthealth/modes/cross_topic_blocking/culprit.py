@@ -73,9 +73,8 @@ class Alone(NamedTuple):
 def handled_alone(readings: Sequence[Reading], since_ms: int) -> Alone | None:
     """Return the topic that the application handled alone in the last stretch without fetches; None if there is none.
 
-    The stretch begins at `since_ms` or later. Another topic starves if its records wait or if its position moved
-    before. Its reported lag is that of the last fetch, because nothing is fetched. Returns None if no topic moved, if
-    several did, or if no other topic starves.
+    The stretch begins at `since_ms` or later. Only this topic's position moves in it, and at least one other topic
+    starves. A topic starves if it has waiting records, or if its position moved before the stretch.
     """
     positioned = [(reading, at) for reading in readings if (at := positions(reading, "position"))]
     begin, handled = len(positioned) - 1, set[str]()

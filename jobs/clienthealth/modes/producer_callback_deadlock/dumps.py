@@ -101,7 +101,7 @@ def _shown(window: ClientWindow, stay: Held, cause: str, limits: Thresholds, ove
         why = "the callback's own send() waits for metadata or memory that only this thread can provide"
         return _seen(stay, f"{in_wait}: {why}", direct=not _came_back(window, dump))
     if cause not in HELD:
-        # Another producer of the process may deliver the awaited result.
+        # If the process has another producer, that one may deliver the result for which the I/O thread waits.
         alone = sum(map(is_network_thread, dump.threads)) == 1
         proves = thread.state == "WAITING" and (alone or meanwhile is not None)
         why = "inside a callback: the thread waits for a result that only it could deliver"

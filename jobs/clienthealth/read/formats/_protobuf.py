@@ -112,7 +112,7 @@ class NotAMessageError(ValueError):
 
 
 def _messages(data: bytes | memoryview, at: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield start and end of each message in field 2 of a message. Raises NotAMessageError."""
+    """Yield start and end of each message that field 2 of a protobuf message contains. Raises NotAMessageError."""
     return ((begin, behind) for number, wire, begin, behind in _fields(data, at, end) if (number, wire) == (2, _LEN))
 
 

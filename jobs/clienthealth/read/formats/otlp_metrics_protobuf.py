@@ -204,7 +204,10 @@ def _subject(kind: str, pairs: tuple[bytes, ...], ids: Ids) -> Subject:
 
 
 def _laid_out(scope: bytes, listed: Sequence[_Metric]) -> tuple[str, _Meaning]:
-    """Return a scope's shape as a `struct` format, and its meaning. Raises ValueError for another field order."""
+    """Return a scope's shape as a `struct` format, and its meaning.
+
+    Raises ValueError if its fields are in another order.
+    """
     form, behind, items = ["<"], 0, 0
     values: dict[Subject, list[tuple[int, str]]] = {}
     deltas: list[int] = []
