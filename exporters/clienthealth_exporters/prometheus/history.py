@@ -43,7 +43,7 @@ _WIDTH = 1 + len(PLOTTED)
 
 @dataclass(frozen=True)
 class Change:
-    """A change of a client's status in a failure mode. `at` in epoch seconds."""
+    """One change of a client's status in a failure mode. `at`: epoch seconds."""
 
     at: float
     mode: str
@@ -51,7 +51,7 @@ class Change:
 
 
 class Track:
-    """The last hour of one client."""
+    """The samples and status changes of one client in the last hour."""
 
     __slots__ = ("_changes", "_points", "_statuses", "unhealthy_at")
 
@@ -89,7 +89,7 @@ class Track:
 
 
 class History:
-    """The verdicts of the last hours of every client. Thread-safe. `begun`: the earliest moment kept, None if empty."""
+    """The last hours of all clients. Thread-safe. `begun`: the earliest moment that is kept, None if there is none."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

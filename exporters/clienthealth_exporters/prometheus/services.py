@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 STANDINGS = ("ok", "partial", "unknown", "suspected", "confirmed", "gone")
 #: Maximum number of (kind, library, version) per service, because clients can report any number of them.
 VERSIONS = 20
-#: Metrics of a service that are the worst of its clients.
+#: Metrics of a service that have the value of its worst client.
 WORST = [family for family in ALL_FAMILIES if family.largest]
 
 

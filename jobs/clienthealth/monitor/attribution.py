@@ -273,7 +273,8 @@ class ProcessLog:
     def named_clients(self) -> Iterator[tuple[str | None, str | None, Kind]]:
         """Yield instance, name and kind of the clients that lines and dumps name.
 
-        If other clients are known, a line that may be a quotation adds none, because it belongs to another program.
+        A line that may be a quotation adds no client if other clients are known, because the line then belongs to
+        another program.
         """
         quoted: list[tuple[str | None, str | None, Kind]] = []
         known = bool(self.reporting) or any(self.named.values())

@@ -1,7 +1,7 @@
 """Isolate errors: data that the step cannot process costs only its own process, and a reject is published for it.
 
 No other module isolates errors. A bucket is stepped, saved and encoded as a whole. If this raises, bisection finds the
-processes with data that raises alone, and the bucket is stepped without them.
+faulty processes: the bucket raises even with the data of one of them alone. Then the bucket is stepped without them.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Fault:
 def isolated(
     state: bytes | bytearray, chunks: Sequence[bytes], buckets: int, run: Run[T]
 ) -> tuple[T | None, list[Fault]]:
-    """Run a bucket. If that raises, run it without the processes with data that raises alone.
+    """Run a bucket. If that raises, run it without the faulty processes.
 
     The open incidents of these processes are kept. The result is None if no single process causes the error. `buckets`:
     the total number of buckets, for `load` and `save`. Raises what `load` raises.
@@ -71,7 +71,7 @@ def isolated(
 
 
 def _without_faulty(packed: Packed, buckets: int, run: Run[T], mistake: Exception) -> tuple[T, list[Fault]]:
-    """Run a bucket without the processes with data that raises alone. `mistake`: the error of the whole bucket."""
+    """Run a bucket without its faulty processes. `mistake`: the error of the whole bucket."""
     # If the bucket raises even without any process, no process causes the error.
     run(*_part(packed, buckets, frozenset()))
     homes = list(dict.fromkeys(_homes(*_unpacked(packed, buckets))))
@@ -90,9 +90,9 @@ def _without_faulty(packed: Packed, buckets: int, run: Run[T], mistake: Exceptio
 def _faulty(
     packed: Packed, buckets: int, homes: Sequence[Home], run: Run[T], mistake: Exception
 ) -> Iterator[tuple[Home, Exception]]:
-    """Yield the processes with data that raises alone, each with its error.
+    """Yield the processes that cannot be processed: with the data of one of them alone, the bucket raises.
 
-    `mistake`: the error of all of them together.
+    Each comes with its error. `mistake`: the error of all of them together.
     """
     if len(homes) == 1:
         yield homes[0], mistake

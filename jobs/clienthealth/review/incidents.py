@@ -68,7 +68,7 @@ CLEARED = "last = 'closed' and sure is null"
 
 
 def themes(touching: DataFrame, links: Links) -> list[Theme]:
-    """Return confirmed themes first, then by total duration."""
+    """Return all themes: confirmed ones before suspected ones, and within these by total duration."""
     longest = incident_rows.longest(touching, LISTED_PER_THEME).orderBy(*incident_rows.THEME, "rank").collect()
     listed = grouped((row.asDict() for row in longest), _theme_of)
     result = []

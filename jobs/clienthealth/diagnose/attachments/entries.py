@@ -169,7 +169,7 @@ class Splitter:
         yield from self._repeated()
 
     def _repeated(self) -> Iterator[Entry]:
-        """Yield the entries that stand for the repeated ones left out since the last call."""
+        """Yield entries that stand for repetitions: one for all repetitions of an entry since the last call."""
         for left_out in self._left_out.values():
             if left_out.repeats:
                 yield replace(left_out)

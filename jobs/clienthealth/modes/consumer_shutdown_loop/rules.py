@@ -332,9 +332,9 @@ CONSUMER_THREADS = ("kafka-coordinator-heartbeat-thread", "consumer_background_t
 
 
 class Closing(NamedTuple):
-    """A thread that dumps find inside close(). `last_ms`: the last time (epoch ms) at which it was known to be there.
+    """A thread that dumps show inside close(). `last_ms`: the last time (epoch ms) at which it was certainly there.
 
-    A sample of the client after the last dump counts, too, because the metrics end with close().
+    This is the time of the last dump, or of a later sample, because the metrics end with close().
     """
 
     stay: Held

@@ -272,7 +272,10 @@ def _tried_for(refused: Sequence[LogEvent]) -> float:
 
 
 def _batches(expired: Sequence[LogEvent]) -> Happened:
-    """Return when records expired, by the log, and how many. Several callbacks of the same batch count once."""
+    """Return the times at which the log reports expired records, and their numbers.
+
+    Several callbacks of the same batch count once.
+    """
     seen: set[tuple[str, ...]] = set()
     happened: list[tuple[int, float]] = []
     for event in expired:
@@ -286,7 +289,9 @@ def _batches(expired: Sequence[LogEvent]) -> Happened:
 
 
 def _given_up(window: ClientWindow, w: Windows, limits: Thresholds) -> Happened:
-    """Return when records failed since the last delivery, and how many, by the client's counter."""
+    """Return the times at which the client's counter of failed records rose since the last delivery, each with the
+    rise.
+    """
     since, seconds = stalls(w)
     if not seconds[0] and not refused(w, limits)[0]:
         return []

@@ -117,7 +117,7 @@ def _sends(failures: list[LogEvent]) -> Happened:
 
 
 def _sends_counted(window: ClientWindow, w: Windows) -> Happened:
-    """Return when sends failed, by the client's counter; nothing if the buffer has records or the client sent some."""
+    """Return the times at which the client's counter of failed sends rose; nothing if other records may have failed."""
     failed = increases(window, "record-error-total")
     if not failed or not w.reported("record-send-total")[0] or w.max(_used(w))[0] > 0:
         return []

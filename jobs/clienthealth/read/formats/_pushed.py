@@ -90,7 +90,7 @@ def _of_client_id(client_id: str) -> str:
 
 
 def _named(table: Sequence[str], texts: Sequence[str]) -> str:
-    """Return the name with the first glob that matches one of the texts, '' if none does."""
+    """Return the first name with a glob that matches one of the texts; '' if no glob matches."""
     for entry in table:
         glob, _, name = entry.rpartition("=")
         if any(text and fnmatchcase(text, glob) for text in texts):
