@@ -479,7 +479,7 @@ def has_agent(pid: int) -> bool:
 def test_a_jvm_that_takes_no_agent_gives_advice(tmp_path: Path) -> None:
     with (
         sleeping(tmp_path, "-XX:+DisableAttachMechanism") as process,
-        pytest.raises(InputError, match=f"process {process.pid} could not be attached to"),
+        pytest.raises(InputError, match=f"process {process.pid} could not load the agent"),
         attached(process.pid, agent_jar(None)),
     ):
         pass
