@@ -23,7 +23,7 @@ from dashboards.scope import DATASOURCE
 Panel: TypeAlias = Builder[model.Panel]
 Linked: TypeAlias = Sequence[Builder[model.DashboardLink]]
 NOTHING = "no data"
-#: Text for an empty result that is good news.
+#: Text for an empty result, if emptiness is good.
 NONE = "none"
 #: Grafana's units for seconds: AGE for single values (1 hour, 45 minutes), CLOCK for an axis (01:45:00).
 AGE, CLOCK = "dtdurations", "dthms"

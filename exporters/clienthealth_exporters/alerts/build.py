@@ -35,7 +35,7 @@ _EXAMPLE = {"pager": "payments-oncall", "team": "payments"}
 
 
 def routes_of(owners: Owners, text: str) -> str:
-    """Return Alertmanager's configuration with routes and receivers for these owners instead of the example's."""
+    """Return Alertmanager's configuration with routes and receivers for these owners, instead of the example's."""
     pagers = [owner.pager for owner in owners.teams() if owner.pager]
     names = {"pager": pagers, "team": [owner.team for owner in owners.teams()]}
 
@@ -107,7 +107,10 @@ def rendered(settings: Settings, severity: Callable[[str], str], limits: object 
 
 @cache
 def templates(folder: Path) -> Environment:
-    """Return the templates of a folder. Their delimiters differ from those of Prometheus's templates and PromQL."""
+    """Return the templates of a folder.
+
+    Their delimiters differ from the delimiters of Prometheus's templates and PromQL.
+    """
     templates = Environment(
         loader=FileSystemLoader(folder),
         undefined=StrictUndefined,

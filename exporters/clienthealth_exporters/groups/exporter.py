@@ -89,7 +89,7 @@ def only(settings: Settings, group: str) -> Settings:
 
 
 def readings(settings: Settings, group: str) -> Generator[list[dict[str, Any]], None, None]:
-    """Yield the group's snapshot at each reading, nothing while it is not due. `settings`: the result of `only`.
+    """Yield the group's snapshot at each reading; nothing if the group is not due. `settings`: the result of `only`.
 
     Raises InputError if there is no such group, ServiceError if it cannot be read.
     """

@@ -68,8 +68,8 @@ class Member(NamedTuple):
 class Listed(NamedTuple):
     """A group as its broker lists it.
 
-    `type`: classic, consumer, streams or share; for groups that never commit offsets, such as those of Connect,
-    their protocol.
+    `type`: classic, consumer, streams or share. Groups that never commit offsets, such as groups of Connect, have their
+    protocol here.
     """
 
     broker: int

@@ -101,8 +101,8 @@ def onset(view: View, record: HealthRecord) -> str:
 def facts_of(verdict: Verdict) -> tuple[list[Evidence], list[Evidence]]:
     """Return the deciding facts in order of time, and the other facts.
 
-    The newest fact of each kind decides, then the newest of the rest, because facts of different kinds weigh more than
-    repetitions.
+    First the newest fact of each kind decides, then the newest other facts, because facts of different kinds weigh more
+    than repetitions.
     """
     facts = verdict.evidence
     of_each_kind = {fact.kind: fact for fact in facts}.values()
@@ -161,7 +161,7 @@ def level(ratio: float) -> str:
 
 
 def partition_rows(record: HealthRecord) -> list[tuple[str, str, str, str, str]]:
-    """Return the partitions, those in trouble first: name, state, lag, age, member."""
+    """Return the partitions with name, state, lag, age and member. Partitions in trouble come first."""
 
     def order(row: Mapping[str, Any]) -> tuple[bool, float]:
         return row.get("state") in LAG_ALARMS, number(row.get("records")) or 0

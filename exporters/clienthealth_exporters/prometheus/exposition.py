@@ -71,7 +71,7 @@ def group_of(client: Client) -> str:
 
 
 def beginning(settings: Settings) -> str:
-    """Return the first labels of every series as text: those of the installation and of the shard."""
+    """Return the first labels of every series as text: the labels of the installation and of the shard."""
     shard = settings.prometheus.shard
     labels = {**fixed_labels(settings), **({"shard": shard} if shard else {})}
     return "".join(f"{_pairs((name,), (value,))}," for name, value in labels.items())
@@ -106,8 +106,8 @@ def lines(record: HealthRecord, cluster: str, begin: str = "") -> Lines:
 def page(shown: Sequence[Shown], cap: int, dropped: MutableMapping[str, int]) -> Iterator[str]:
     """Return the page of all clients in blocks of text, metric by metric.
 
-    A metric with more than `cap` series keeps those of the first clients in the given order. `dropped` counts the
-    others by metric.
+    If a metric has more than `cap` series, the series of the first clients are kept, in the given order. `dropped`
+    counts the left-out series by metric.
     """
     for index, family in enumerate(FAMILIES):
         blocks = _once if family.scope == "partition" else _each

@@ -166,7 +166,7 @@ def missing(view: View, name: str, shard: str) -> str:
 
 
 def _causes(ill: Iterable[State]) -> Iterator[Cause]:
-    """Yield the failures by mode and cause, starting with those confirmed for most clients."""
+    """Yield the failures by mode and cause. Failures that are confirmed for most clients come first."""
     found: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     where: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for state in ill:

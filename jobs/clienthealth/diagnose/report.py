@@ -135,7 +135,7 @@ class _Report:
         return self._chosen(story.also, [also for also in story.also if not (also.known.hint and story.findings)])
 
     def _version(self, story: Story) -> Iterable[str]:
-        """Return the known bugs of its version; in a short report, only those that concern a finding."""
+        """Return the known bugs of the client's version. A short report shows only bugs that concern a finding."""
         shown = self._chosen(story.version, [bug for bug in story.version if bug[1]])
         return (text for text, _ in shown)
 

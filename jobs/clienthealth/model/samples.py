@@ -103,7 +103,7 @@ class Samples:
                 metrics[name] = value
 
     def add_all(self, subject: Subject, names: Sequence[str], values: Sequence[Any]) -> None:
-        """Add values of one subject, see `add`. If there are none, only note that the client exists.
+        """Add values of one subject, see `add`. Without values, only note that the client exists.
 
         names   our names
         values  one per name, as in the record, see `number`
@@ -140,7 +140,7 @@ class Samples:
     def snapshots(self, rolled_up: bool = False, whole: bool = True) -> list[Snapshot]:
         """Return one snapshot per client.
 
-        rolled_up  derive values that a client lacks from those of its topics
+        rolled_up  True to compute missing values of a client from its topics
         whole      True if the record has the values of all brokers, so that they can be compared
         """
         # A client without a version gets the newest version that other clients of the process report.
@@ -204,7 +204,7 @@ def unusable(parts: int) -> list[Snapshot]:
 
 
 def _of_clients(metrics: Mapping[str, float]) -> dict[str, float]:
-    """Return the metrics without those that only topics or partitions can have."""
+    """Return a client's metrics. Metrics that only topics or partitions can have are left out."""
     if metrics.keys() <= _CLIENT_METRICS:
         return dict(metrics)
     return {name: value for name, value in metrics.items() if name in _CLIENT_METRICS}
@@ -235,7 +235,7 @@ def _order(part: Part) -> tuple[str, bool, int, str]:
 
 
 def _derived(by_part: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """Compute the client's metrics from those of its topics."""
+    """Compute the client's metrics from the metrics of its topics."""
     derived: dict[str, float] = {}
     for metrics in by_part:
         for name in SUMMED:

@@ -115,7 +115,10 @@ class FailureMode(Facts, Generic[T]):
 
     @property
     def symptoms(self) -> frozenset[str]:
-        """Return the ids of log patterns that show the failure. As long as such lines come, its incident stays open."""
+        """Return the ids of log patterns that show the failure.
+
+        While such lines appear, the client's incident stays open.
+        """
         return frozenset().union(*(meaning.ids for meaning in self.lines if not meaning.relief))
 
     @property

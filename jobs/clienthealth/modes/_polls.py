@@ -149,7 +149,8 @@ def reports_in_poll(library: str | None) -> bool:
 def reports_only_in_poll(window: ClientWindow) -> bool:
     """True if the client sends samples only while it polls.
 
-    librdkafka's statistics are such samples, but its KIP-714 pushes are not, because its own thread sends them.
+    librdkafka's statistics come only in poll(). Its KIP-714 pushes do not depend on poll(), because its own thread
+    sends them.
     """
     return reports_in_poll(window.client.library) and not pushes(window)
 

@@ -85,8 +85,8 @@ def by_process(state: BucketState, excerpt: bool = False) -> Mapping[tuple[str, 
 def seen(state: BucketState, runs: Sequence[Run], client: Client, kinds: Mapping[str | None, int]) -> list[Seen]:
     """Return a client's known issues.
 
-    `runs`: those of its process. `kinds`: number of clients of each kind in the process. Lines without a client belong
-    to the only client that they can be about. If they can be about several, each gets them.
+    `runs`: the runs of its process. `kinds`: number of clients of each kind in the process. A line without a client
+    belongs to the only client that it can be about. If it can be about several clients, it counts for each of them.
     """
     by_what: dict[tuple[str, bool], Seen] = {}
     for run in runs:

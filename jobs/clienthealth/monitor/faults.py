@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 REASON = "step-failed"
 MAX_REASON = 300
-#: The unit of isolation: a process, by service and host. A consumer group has no process but a key of its own
+#: The unit of isolation: a process, by service and host. A consumer group has no process; it has its own key
 #: (`Client.home`).
 Home = tuple[str, str]
 #: A state and chunks as bytes. Each run decodes them again, because a failed run may have changed its input.
@@ -116,7 +116,7 @@ def _unpacked(packed: Packed, buckets: int) -> tuple[BucketState, list[Chunk]]:
 def _part(
     packed: Packed, buckets: int, homes: Set[Home], incidents: Set[Home] = frozenset()
 ) -> tuple[BucketState, list[Chunk]]:
-    """Return a bucket with only the processes `homes`, and with only the open incidents of those in `incidents`."""
+    """Return a bucket that has only the processes `homes`, and the open incidents of the processes `incidents`."""
     state, chunks = _unpacked(packed, buckets)
     readings.forget(state, [number for number, client in enumerate(state.all_clients) if client.home not in homes])
     state.log_entries = [entry for entry in state.log_entries if entry.process in homes]
@@ -143,7 +143,7 @@ def _homes(state: BucketState, chunks: Sequence[Chunk]) -> Iterator[Home]:
 
 
 def _fault(home: Home, state: BucketState, chunks: Sequence[Chunk], mistake: Exception) -> Fault:
-    """Return the fault of a process. `state`, `chunks`: only those of this process."""
+    """Return the fault of a process. `state` and `chunks` contain only this process."""
     parts: list[BucketState | Chunk] = [state, *chunks]
     inputs: list[tuple[int, Client, Source | None]] = [(0, Client(*home, home[1], "", None), None)]
     for part in parts:

@@ -101,9 +101,9 @@ def _of_kind(bucket: Bucket, closed: Closed, kind: str, client: Ints, begin: Int
 def lasting(
     state: BucketState, key: str, closed: Sequence[Transition], start_ms: int, end_ms: int
 ) -> Mapping[str, Status]:
-    """Return a client's failures that lasted in [start, end), by mode; without those that only missing data shows.
+    """Return a client's failures that lasted in [start, end), by mode.
 
-    `closed`: its recently closed incidents.
+    Failures that only missing data shows are left out. `closed`: the client's recently closed incidents.
     """
     statuses: dict[str, Status] = {}
     opened = state.incidents.of_client(key)

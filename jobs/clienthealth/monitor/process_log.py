@@ -48,7 +48,10 @@ class Start(NamedTuple):
 
 @cache
 def telling(*lives: LifeEvent) -> frozenset[str]:
-    """Return the ids of log patterns about these events in a client's life; without arguments, about any such event."""
+    """Return the ids of log patterns about these events in a client's life.
+
+    Without arguments, any such event counts.
+    """
     patterns = catalogue().by_id.items()
     return frozenset(name for name, meaning in patterns if meaning.life and (not lives or meaning.life in lives))
 
@@ -68,9 +71,10 @@ def starts(state: BucketState) -> Mapping[ProcessKey, Sequence[Start]]:
 
 
 def lives(state: BucketState, processes: Container[ProcessKey] | None = None) -> Mapping[ProcessKey, Sequence[Life]]:
-    """Return the lifetimes of the clients of each process: those that report, and those that recently stopped.
+    """Return the lifetimes of the clients of each process.
 
-    `processes`: the processes to include; by default all.
+    Clients that report and clients that recently stopped are included. `processes`: the processes to include; by
+    default all.
     """
     by_process: dict[ProcessKey, list[Life]] = defaultdict(list)
     for client, first_ms in zip(state.all_clients, state.clients.first.tolist(), strict=True):

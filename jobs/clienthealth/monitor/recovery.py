@@ -64,7 +64,7 @@ def refresh(
 
 
 def without_explained(incidents: Incidents, key: str, end_ms: int) -> list[Transition]:
-    """Close a client's incidents that another incident explains, if that one is at least as certain."""
+    """Close a client's incidents that another incident explains. The other one must be at least as certain."""
     found = [*incidents.of_client(key).values()]
     by = [(one.verdict.mode, one.verdict.status) for one in found]
     explained = [one for one in found if any(explains(*other, one.verdict) for other in by)]

@@ -179,7 +179,7 @@ def create_topics(settings: Settings, topics: Sequence[Topic], say: Callable[[st
 
 
 def missing_subscriptions(settings: Settings, seconds: float) -> tuple[list[Subscription], str]:
-    """Return the missing subscriptions, and a sentence on those that exist. Raises ServiceError."""
+    """Return the missing subscriptions, and a sentence on the existing ones. Raises ServiceError."""
     wanted = Subscription.ours(seconds)
     try:
         with closing(_admin(settings)) as client:
@@ -203,7 +203,10 @@ def missing_subscriptions(settings: Settings, seconds: float) -> tuple[list[Subs
 
 
 def subscribe(settings: Settings, missing: Sequence[Subscription], say: Callable[[str], None]) -> list[str]:
-    """Set the subscriptions. Return the names of those that this user may not set, because they are not essential."""
+    """Set the subscriptions, and return the names of those that this user may not set.
+
+    Subscriptions are not essential, so a missing right is no error.
+    """
     refused = []
     with closing(_admin(settings)) as client:
         for subscription in missing:

@@ -29,7 +29,7 @@ _LATE = 88
 
 @cache
 def script() -> str:
-    """Return the script that renews pages in place; servers of such pages answer it at SCRIPT_PATH."""
+    """Return the script that renews pages in place. Servers of such pages serve it under SCRIPT_PATH."""
     return (Path(__file__).parent / "page.js").read_text(encoding="utf-8")
 
 

@@ -70,7 +70,7 @@ class Extent(NamedTuple):
 
 
 class Extents(NamedTuple):
-    """The extents of partitions that could be read, and why those of others are unknown.
+    """The extents of readable partitions, and the reason for each unreadable partition.
 
     A partition that is in neither does not exist. `reconnect`: True if the caller should make a new client.
     """

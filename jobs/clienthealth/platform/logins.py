@@ -107,7 +107,7 @@ def python_options(options: Mapping[str, str]) -> dict[str, Any]:
 
 
 def java_options(options: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the options for Spark's Java client, with those that a login needs. Raises SettingsError."""
+    """Return the options for Spark's Java client, including the options that a login needs. Raises SettingsError."""
     _, login, _ = _login(options)
     return {**(login.defaults if login else {}), **options}
 

@@ -58,8 +58,8 @@ class MBean(NamedTuple):
 class _Layout(NamedTuple):
     """The meaning of an MBean's attribute names.
 
-    attributes  those that are read; `names`: our names for them
-    lags        attributes that are the lag of one partition, with topic and partition
+    attributes  the attributes that are read; `names`: our names for them
+    lags        attributes with the lag of one partition; each with topic and partition
     """
 
     attributes: Sequence[str]

@@ -32,7 +32,7 @@ def percentile(histogram: Mapping[int, int], share: float) -> int | None:
 
 
 def buffers(rows: Iterable[Mapping[str, Any]], periods: int) -> list[Capacity]:
-    """Return buffers per service, those that will be full soonest first. `rows`: service, period, per_mille, count."""
+    """Return buffers per service, the soonest full first. `rows`: service, period, per_mille, count."""
     counted: dict[str, list[dict[int, int]]] = {}
     for row in rows:
         histograms = counted.setdefault(row["service"] or "", [{} for _ in range(periods)])
@@ -51,7 +51,7 @@ def buffers(rows: Iterable[Mapping[str, Any]], periods: int) -> list[Capacity]:
 
 
 def lag_trends(lag: DataFrame, reviewed: int) -> list[LagTrend]:
-    """Return the groups with a growing lag in the period, per day, those with the fastest growth first."""
+    """Return the groups with a growing lag, by their growth per day, the fastest first."""
     slope = (F.col("n") * F.col("sxy") - F.col("sx") * F.col("sy")) / F.nullif(
         F.col("n") * F.col("sxx") - F.col("sx") * F.col("sx"), F.lit(0.0)
     )

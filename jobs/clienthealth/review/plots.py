@@ -102,7 +102,8 @@ def name_of(theme: Theme) -> str:
 
 
 def budget_left(review: Review) -> list[tuple[str, list[float]]]:
-    """Return the remaining share of the budget after each slot: for all services, and for those that spent most.
+    """Return the remaining share of the budget after each slot: for all services together, and for the biggest
+    spenders.
 
     A share is negative if the budget is overspent.
     """

@@ -39,7 +39,7 @@ DOCUMENT, LINES, TABLE = "out of a JSON export", "out of JSON lines", "out of a 
 
 
 def exported(content: bytes, lines: Sequence[bytes], is_record: Callable[[bytes], bool]) -> tuple[bytes, str]:
-    """Return the rows of a downloaded search as text, and the kind of download; empty if it is none.
+    """Return the rows of a downloaded search as text, and the kind of download. Both are empty for any other content.
 
     `is_record`: True if a format recognises this JSON.
     """

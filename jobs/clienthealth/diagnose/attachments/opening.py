@@ -356,7 +356,10 @@ class _Joined:
 
 
 def _head(read: Read) -> bytes:
-    """Return the first bytes, enough to recognise a file. If the file is damaged, reading the rest reports it."""
+    """Return the first bytes of a file, enough to recognise its kind.
+
+    If the file is damaged, the error comes when the rest is read.
+    """
     head = b""
     try:
         while len(head) < HEAD and (chunk := read(HEAD - len(head))):

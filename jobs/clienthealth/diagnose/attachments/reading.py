@@ -260,7 +260,7 @@ class Reader:
         yield from (self._document(number, line) for number, line in self._filled(what, lines))
 
     def _filled(self, what: str, lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-        """Count lines that are one record each. Yield those that are not blank, with their numbers."""
+        """Count these lines; each of them is a record. Yield the lines that are not blank, with their numbers."""
         self._what(what)
         self._cut = False  # A cut record is not JSON.
         for number, line in enumerate(lines):

@@ -143,9 +143,10 @@ def attached(pid: int, jar: Path, with_password: bool = False) -> Iterator[Agent
 
 
 def _of_a_watch(agent: Agent, pid: int, jar: Path, with_password: bool) -> Path | None:
-    """Return the password file that a watch made for an agent; None if the agent needs no such file.
+    """Return the password file that a watch made for an agent.
 
-    None also if the password in the settings fits. Raises InputError if the agent's password is not known here.
+    Returns None if the agent needs no password, or accepts the password in the settings. Raises InputError if the
+    agent's password is not known here.
     """
     if _NO_PASSWORD not in _refusal(agent.url):
         return None

@@ -1,4 +1,4 @@
-"""The data of watched clients: samples and dumps, decoded, packed and stepped as in the stream."""
+"""The data of watched clients: samples and dumps. They are decoded, packed and judged as in the stream."""
 
 from __future__ import annotations
 
@@ -178,9 +178,9 @@ class Session:
         return published.changes
 
     def standing(self, instance: str) -> list[Stand]:
-        """Return the threads of a process: those that called poll() first, then the others.
+        """Return the threads of a process.
 
-        Those that stand longest come first.
+        Threads that called poll() come first. Within both parts, threads that stand longest come first.
         """
         stands = self.stands.get(instance, {}).values()
         return sorted(stands, key=lambda s: (not s.polled, s.since_ms, s.cpu_ms or 0.0, s.thread.name))

@@ -356,10 +356,7 @@ def _dumped(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[Mappi
 def _standing(
     window: ClientWindow, stays: Iterable[Held], limits: Thresholds, where: str = "", last_poll_ms: int | None = None
 ) -> tuple[Mapping[str, str], list[Fact]]:
-    """Return facts on threads that stay long enough at one place.
-
-    The mapping names the last such thread and its place.
-    """
+    """Return facts on threads that stay long enough at one place, and the name and place of the last one."""
     detail: dict[str, str] = {}
     facts: list[Fact] = []
     for stay in stays:

@@ -330,7 +330,10 @@ def _rises_again(window: ClientWindow, last: int) -> bool:
 
 
 def _held_for(w: Windows, window: ClientWindow, limits: Thresholds) -> float | None:
-    """Return the longest time (s) for which a callback held the I/O thread and then returned; None if none did."""
+    """Return the longest time (s) for which a callback held the I/O thread before it returned.
+
+    Returns None if no callback did so.
+    """
     runs = frozen(w, limits).runs
     return round(float(runs.seconds.max()), 1) if len(runs) and _rises_again(window, runs.last[-1]) else None
 

@@ -67,7 +67,7 @@ _CONTAINER = re.compile(r"[\w.-]{1,253} (?:[\w.-]{1,253}| *\|) (?=\{\")")
 
 
 def opened(line: LogLine) -> LogLine:
-    """Read a line completely: first the fields in its message, then those of its envelope. Never raises."""
+    """Read a line completely. Fields in its message win over the fields of its envelope. Never raises."""
     message = line.message
     if message is None or line.dumps:
         return named(line)
@@ -94,7 +94,7 @@ def opened(line: LogLine) -> LogLine:
 
 
 def _with_dumps(line: LogLine, text: str, dumps: list[Dump]) -> LogLine:
-    """Return the line with the dumps in its text, and with the rest of the text. A dump's text names no client."""
+    """Return the line with the dumps that its text contains, and without their text. A dump's text names no client."""
     taken = frozenset[int]().union(*(dump.taken for dump in dumps))
     rest = "\n".join(part for number, part in enumerate(text.split("\n")) if number not in taken).strip()
     if rest:

@@ -36,7 +36,10 @@ _RESOURCES = 0x0A
 
 
 def message_of(message: str, data: bytes | memoryview) -> Any:
-    """Return a message. Raises ValueError if the bytes are not one, DependencyError without `protobuf`."""
+    """Parse a protobuf message.
+
+    Raises ValueError if the bytes are no such message, DependencyError without `protobuf`.
+    """
     instance = _classes()[message]()
     try:
         instance.ParseFromString(bytes(data))
@@ -150,9 +153,9 @@ def _pair(data: bytes) -> tuple[str, bytes]:
 
 
 def _message(name: str, data: bytes) -> Any:
-    """Return a part of a message.
+    """Parse a part of a message.
 
-    If its bytes are no such message, return an empty one, so that the rest still counts.
+    If the bytes cannot be parsed, the result is an empty part, so that the rest of the message still counts.
     """
     try:
         return message_of(name, data)

@@ -103,7 +103,7 @@ class Shapes:
         self._remembered = 0
 
     def read(self, scope: bytes, into: Points, ids: Ids) -> None:
-        """Add the points of a scope (a message ScopeMetrics). Raises ValueError if the bytes are not one."""
+        """Add the points of a scope (a message ScopeMetrics). Raises ValueError if the bytes are no such message."""
         if _OURS not in scope:
             return
         for shape in self._of_size.get(len(scope), {}).values():
@@ -180,7 +180,7 @@ def _moment(nanos: int) -> int | None:
 
 
 def _metric(message: bytes, ids: Ids) -> _Metric:
-    """Return a message Metric. Raises ValueError if the bytes are not one."""
+    """Parse a message Metric. Raises ValueError if the bytes are no such message."""
     decoded = message_of("Metric", message)
     name = decoded.name
     described = metric(text(name))

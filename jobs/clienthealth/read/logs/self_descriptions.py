@@ -32,7 +32,7 @@ def options_in(text: str) -> dict[str, str]:
 
 
 def options_logged(captures: Mapping[str, str]) -> dict[str, str]:
-    """Return the options that such a line captured, by Kafka's names: requestTimeoutMs becomes request.timeout.ms."""
+    """Return the options in these captures, by Kafka's names: requestTimeoutMs becomes request.timeout.ms."""
     return {
         "".join(f".{c.lower()}" if c.isupper() else c for c in name): text
         for name, text in captures.items()
