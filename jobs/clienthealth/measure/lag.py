@@ -100,7 +100,7 @@ class PartitionLag(NamedTuple):
     """The lag of a group on one partition at the last sample. None: not known.
 
     `quality`: how `seconds` was found. `clamped`: number of samples with a committed offset beyond the end offset.
-    `retention_used_ratio`: unread share of the retained records; at 1 data is lost.
+    `retention_used_ratio`: unread share of the retained records. When it reaches 1, unread records are deleted.
     """
 
     records: int | None

@@ -37,12 +37,12 @@ NEIGHBOURS, SKEW_MS = 64, 60_000
 
 
 def topic_clock(times: Ints, clients: Ints) -> tuple[Ints, Ints]:
-    """Return the time of each record's block, which is the median of its clients' newest times, and the block's
-    duration.
+    """Return two arrays: the time of each record's block, and the duration of this block.
 
-    `times`, `clients`: one element per record. Block times never fall. A block's duration ends at that median and
-    starts when a third of its clients had begun. With few clients a block spans minutes; a client that ended halfway
-    through it does not have a wrong clock.
+    `times`, `clients`: one element per record. A block is a number of neighbouring records. Its time is the median of
+    its clients' newest times, and never falls from block to block. Its duration starts when a third of its clients had
+    begun, and ends at that median. With few clients a block spans minutes, and a client that ended halfway through it
+    does not have a wrong clock.
     """
     block = np.minimum(np.arange(len(times)) // NEIGHBOURS, max(0, len(times) // NEIGHBOURS - 1))
     order = np.lexsort((times, clients, block))

@@ -74,7 +74,7 @@ class Client(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def home(self) -> tuple[str, str]:
-        """The process, as service and host: its clients share a bucket. A consumer group is its own home."""
+        """The process, as service and host; its clients share a bucket. For a consumer group, a key of the group."""
         return (self.service, f"{self.instance}\0{self.client_id}") if self.kind == "group" else self.process
 
 

@@ -313,8 +313,8 @@ class _Judgement:
     def _clients(self, gated: Gated) -> None:
         """Judge the windows of all clients. Make a record for each client that is due or has new content.
 
-        A client's content is published when it changes, its measurements every `publish_seconds`. Samples come a little
-        early or late, so a record is due a quarter of the client's interval before that time.
+        A changed content is published at once, measurements every `publish_seconds`. Samples come a little early or
+        late, so a record may be early by a quarter of the client's interval.
         """
         clients, ids = self.state.clients, tuple(mode.id for mode in gated.live)
         number, _, _, newest, seen, _ = map(np.array, zip(*gated.clients, strict=True))

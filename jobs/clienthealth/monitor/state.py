@@ -136,7 +136,7 @@ class Memory(msgspec.Struct, Generic[K, V], array_like=True):
     """A memory with a time (epoch ms) for each entry. A key begins with service and host, or is a hash.
 
     Everything that a bucket remembers longer than its windows is in such a memory. `forget` (`monitor/step.py`) has the
-    limits of each.
+    limits.
     """
 
     kept: dict[K, tuple[int, V]] = {}

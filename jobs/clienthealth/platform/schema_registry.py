@@ -114,7 +114,10 @@ class _Client:
         return schema
 
     def _refer(self, document: Mapping[str, Any], named: dict[str, Any]) -> None:
-        """Parse the schemas that a schema refers to, each after the schemas that it refers to itself."""
+        """Parse all schemas that a schema refers to, also indirectly.
+
+        A schema is parsed after the ones that it refers to.
+        """
         import fastavro
 
         for reference in document.get("references") or ():

@@ -26,7 +26,7 @@ FLOOR = -1.0
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a heat strip. `kind`: none, some, much, blind; `text` is short, `words` are complete."""
+    """A cell of a heat strip. `kind`: none, some, much, or blind (not watched); `text`: short; `words`: complete."""
 
     kind: str
     text: str
@@ -102,8 +102,7 @@ def name_of(theme: Theme) -> str:
 
 
 def budget_left(review: Review) -> list[tuple[str, list[float]]]:
-    """Return the remaining share of the budget after each slot: for all services together, and for the biggest
-    spenders.
+    """Return the remaining share of the budget after each slot, for all services together and for the biggest spenders.
 
     A share is negative if the budget is overspent.
     """

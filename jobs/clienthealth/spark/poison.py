@@ -93,7 +93,7 @@ class Guard:
 
     @property
     def limit(self) -> int:
-        """The maximum number of records of each topic per batch; 0: the settings' number."""
+        """The maximum number of records of each topic per batch. 0: the number in the settings applies."""
         return self._run.limit
 
     def begin(self, certain: bool = False) -> None:

@@ -187,7 +187,7 @@ def _stop(running: StreamingQuery, metrics: SelfMetrics) -> None:
 
 
 def _archivable(settings: Settings) -> bool:
-    """True if this JVM would have started from an archive of classes, with the usual jars, but there is none yet."""
+    """True if this JVM would use an archive of classes, but there is none yet. The jars must be the usual ones."""
     possible = not submitted() and settings.monitor.class_archive and os.access(jars.cache(), os.W_OK)
     return possible and (paths := class_path(settings)) == class_path(Settings()) and jars.class_archive(paths) is None
 

@@ -165,7 +165,7 @@ _SORTING = re.compile(
 class Stream:
     """A file to read. `head`: its beginning; `read`: returns the rest; `file_ms`: time of its last modification.
 
-    process: (service, instance), unless its content names another one; file: its name within the process
+    process: (service, instance), unless the content names another process; file: its name within the process
     """
 
     input: Input

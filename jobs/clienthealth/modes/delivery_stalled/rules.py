@@ -272,7 +272,7 @@ def _tried_for(refused: Sequence[LogEvent]) -> float:
 
 
 def _batches(expired: Sequence[LogEvent]) -> Happened:
-    """Return the times at which the log reports expired records, and their numbers.
+    """Return the expired records that the log reports: their times and numbers.
 
     Several callbacks of the same batch count once.
     """
@@ -289,9 +289,7 @@ def _batches(expired: Sequence[LogEvent]) -> Happened:
 
 
 def _given_up(window: ClientWindow, w: Windows, limits: Thresholds) -> Happened:
-    """Return the times at which the client's counter of failed records rose since the last delivery, each with the
-    rise.
-    """
+    """Return the rises of the client's counter of failed records since the last delivery, each with its time."""
     since, seconds = stalls(w)
     if not seconds[0] and not refused(w, limits)[0]:
         return []

@@ -117,7 +117,9 @@ def _sends(failures: list[LogEvent]) -> Happened:
 
 
 def _sends_counted(window: ClientWindow, w: Windows) -> Happened:
-    """Return the times at which the client's counter of failed sends rose; nothing if other records may have failed."""
+    """Return the rises of the client's counter of failed sends, with their times; nothing if other records may have
+    failed.
+    """
     failed = increases(window, "record-error-total")
     if not failed or not w.reported("record-send-total")[0] or w.max(_used(w))[0] > 0:
         return []
@@ -126,11 +128,12 @@ def _sends_counted(window: ClientWindow, w: Windows) -> Happened:
 
 
 def _waits(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Held]:
-    """Return the callers that dumps find waiting for this client's metadata; none while this client was sending.
+    """Return the callers that dumps show waiting for this client's metadata.
 
-    While it sends, callers wait for another producer or topic. But if the process has no other producer, threads that
-    dumps far apart find waiting count anyway. A dump does not show for which of several producers a caller waits. If no
-    sample or line shows it, the callers belong to the process. Callers that a later dump does not find have continued.
+    While this client sends, callers wait for another producer or topic, and the result is empty. There is one
+    exception: if the process has no other producer, threads that dumps far apart show waiting count anyway. A dump does
+    not show for which of several producers a caller waits. If no sample or line shows it, the callers belong to the
+    process. Callers that a later dump does not show have continued.
     """
     dumps: list[ThreadDump] = []
     for dump in (*window.earlier_dumps, *window.dumps):

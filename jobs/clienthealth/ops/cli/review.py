@@ -85,7 +85,7 @@ def _reviews(
 
 
 def _has_begun(spark: Any, settings: Settings, week: Period, now: datetime) -> None:
-    """Check that the history covers the last full week, because its review would be empty. Raises InputError if not."""
+    """Check that the history covers the last full week. Raises InputError if it does not."""
     from clienthealth.spark.history import begins
 
     begun = filter(None, (begins(spark, of_cluster.monitor.history) for of_cluster in clusters(settings)))

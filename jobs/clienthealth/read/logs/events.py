@@ -206,10 +206,7 @@ def _of_another_time(before: str, ts_ms: int) -> bool:
 
 
 def _is_reported(sentence: str, quotation: str, after: str) -> bool:
-    """True if a person reports what happened.
-
-    Then a sentence that is not a question quotes a whole message.
-    """
+    """True if a person reports what happened: the sentence quotes a whole message and is not a question."""
     whole = any(begin.search(quotation[1:]) for begin in (_BEGINNING, _EXCEPTION, _AFTER_LAYOUT, _AFTER_WORDS))
     reported = _REPORTED_IN_TICKS if quotation[0] == "`" else _REPORTED_IN_QUOTES
     cut = not sentence.strip(" \t-*+•>") and quotation[0] not in after
