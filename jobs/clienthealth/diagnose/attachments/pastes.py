@@ -19,9 +19,9 @@ from clienthealth.model.tables import table
 from clienthealth.modes import catalogue
 from clienthealth.read.formats._json_layouts import parsed
 
-#: The role of a line in a text. logged: a program wrote it. quoted: a quotation without time and program. mentioned:
-#: its text reports no more than it explains. explained: an explanation.
-Context = Literal["logged", "quoted", "mentioned", "explained"]
+#: The role of a line in a text. logged: a program wrote it. quoted: a quotation without time and program. explained:
+#: part of an explanation, which explains at least as much as it reports.
+Context = Literal["logged", "quoted", "explained"]
 
 #: Maximum size of a paste (bytes). Larger texts are returned unchanged.
 MOST = 1 << 22
@@ -99,25 +99,25 @@ def context(content: bytes) -> Callable[[int], Context]:
         """Return how much of a line explains and reports, and the size of its words, without quotations and code."""
         line = lines[number]
         if fences[number] % 2 or _RE["code"].match(line):
-            return _RE["command"].match(line) is not None, 0, 0
-        end = min((at for at in map(line.find, sentences) if at >= 0), default=None)
-        words = _RE["quotation"].sub("", line[:end])
+            return _RE["command"].match(line) is not None, 0, 0, 0
+        unquoted = _RE["quotation"].sub("", line)
+        words = unquoted[: min((at for at in map(unquoted.find, sentences) if at >= 0), default=None)]
         signs = (
             sum(weight * len(_SIGNS[kind + how].findall(words)) for how, weight in _WEIGHTS.items())
             for kind in ("explains", "reports")
         )
-        return *signs, len(words.strip().encode())
+        return *signs, len(words.strip().encode()), len(_SIGNS["english"].findall(words))
 
     def of_line(number: int) -> Context:
         near = range(max(0, number - _BEFORE), min(len(lines), number + _AFTER))
         if for_people:
-            explained, reported, size = map(sum, zip(*map(weights, near), strict=True))
+            explained, reported, size, english = map(sum, zip(*map(weights, near), strict=True))
             beside = (at for at in near if abs(at - number) <= _BESIDE and fences[at] == fences[number])
             reported += _OUTPUT * any(_RE["output"].match(lines[at]) for at in beside)
-            if _RE["row"].match(lines[number]) or explained >= max(_EXPLAINS, reported + 1):
+            # The words by which an English text explains are known: without them it reports.
+            explains = max(reported, english > 0) <= explained and (size >= _PROSE or explained >= _EXPLAINS)
+            if explains or _RE["row"].match(lines[number]):
                 return "explained"
-            if reported <= explained and size >= _PROSE:
-                return "mentioned"
         return "quoted" if text and not any(_RE["clock"].match(lines[at]) for at in near) else "logged"
 
     return of_line

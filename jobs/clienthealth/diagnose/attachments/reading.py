@@ -440,10 +440,10 @@ class Reader:
         found, logged = self._context(entry.line), entry.stamp or _LOGGED.search(text)
         owned = line.logger or line.thread or named_client(line.message, None)
         bare = not logged and (not owned or "..." in text or "…" in text)
-        line.explained = (found == "explained" and not logged) or (found == "mentioned" and bare)
+        line.explained = found == "explained" and not logged
         if line.explained:
             self.input.leave_out("quoted in an explanation")
-        line.quoted = found in ("mentioned", "explained") or (found == "quoted" and bare)
+        line.quoted = found == "explained" or (found == "quoted" and bare)
         if entry.ts_ms is not None:
             line.ts_ms = entry.ts_ms
         yield self._record("logs", entry.line, line, line.ts_ms, entry.key, entry.repeats)
