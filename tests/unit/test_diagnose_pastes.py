@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -162,6 +162,12 @@ SHOWN = (
     f"# Run\n```\n512 sent, 88.2 per second, 17.0 ms avg, 310 ms max, 4 failed\n{TIMEOUT}\n```\n{'word ' * 20}\n",
     f"# 일지\n\n파드 13개가 모두 떴는데 주문이 PENDING 에서 넘어가지 않았다. 다른 서비스는 모두 정상이고 지연도 없다."
     f"\n```\n{TIMEOUT}\n```\n",
+    # An English text that explains would have one of the words for it.
+    f"# Storm\n\nThe spout takes records very slowly, and there is a trace in the log of each of its four workers:"
+    f"\n```\n{TIMEOUT}\n```\n",
+    # The author's words go on behind a quotation.
+    f"# Défaut 2\n\nBroker arrêté, la réponse portait un autre code (« {TIMEOUT} »). Mes trois captures ne "
+    f"visaient que les exceptions du futur.\n",
     f"# Rollout\n\nThe gateway of the second region restarted and answered nothing for half an hour to the shops.\n"
     f"```\n{TIMEOUT}\n```\n",
 )
@@ -207,9 +213,9 @@ INNOCENT = (
     f"import a\nimport b\nimport c\n'''\n{TIMEOUT}\n'''\n",
     f"const FAILURES = [\n  'java.io.IOException: closed',\n  '{TIMEOUT[:-1]}',\n];\n",
     f"I think this is harmless at the end of a run, and a later version drops it from its log:\n```\n{TIMEOUT}\n```\n",
-    # No word explains, but none reports either: the author only shows the line.
-    f"# Notes\n\nTwo brokers serve each topic, and all topics have twelve partitions in three racks of the data center."
-    f"\n\n```\n{TIMEOUT}\n```\n",
+    # No known word explains, but none reports either: in a language without many known words that is no report.
+    f"# Notas\n\nDos brokers sirven cada tema, y todos los temas tienen doce particiones en tres racks del centro de "
+    f"datos.\n\n```\n{TIMEOUT}\n```\n",
     f"### Fallo 3\n```\n{TIMEOUT}\n```\n```bash\nkafka-topics.sh --bootstrap-server b:9092 --list\ndocker ps\n```\n",
     "KafkaProducer.flush() within a callback waits for ever: see ProduceRequestResult.await and waitOnMetadata.\n",
     'throw new TimeoutException(String.format("Topic %s not present in metadata after %d ms.", topic, maxWaitMs));\n',
@@ -246,6 +252,42 @@ LEFT = (
 def test_a_log_that_lost_its_line_ends_is_read_by_entry(tmp_path: Path) -> None:
     entries = ["null)", LEFT.format("2026-04-10 14:51:29.286").strip(), "2026-04-10 15:11:29.967 [main] INFO o.a.k.x"]
     assert worst(judged(" ".join(entries), tmp_path), "consumer-stalled") in {"suspected", "confirmed"}
+
+
+REFUSED = (
+    "ERROR [main] shop.Worker - commit failed: org.apache.kafka.clients.consumer.CommitFailedException: Offset commit "
+    "cannot be completed since the consumer is not part of an active group for auto partition assignment"
+)
+#: Twenty refused commits, six minutes apart; then two incidents of two, six days apart.
+MINUTES = tuple(range(0, 120, 6)), (0, 6, 8640, 8646)
+
+
+@pytest.mark.parametrize(
+    ("minutes", "dated", "times", "incidents"),
+    [(MINUTES[0], True, 20, None), (MINUTES[0], False, 20, None), (MINUTES[1], True, 2, 2), ((0,), True, 1, None)],
+)
+def test_what_cannot_happen_twice_in_a_window_is_counted_over_the_whole_text(
+    minutes: tuple[int, ...], dated: bool, times: int, incidents: int | None, tmp_path: Path
+) -> None:
+    begun = datetime(2026, 3, 2, 8, 0, 5, tzinfo=UTC)
+    stamps = [f"{begun + timedelta(minutes=after):%Y-%m-%d %H:%M:%S},123 " if dated else "" for after in minutes]
+    file = tmp_path / "app.log"
+    file.write_text("".join(f"{stamp}{REFUSED}\n" for stamp in stamps))
+    found = examine([file], Settings(), io.BytesIO())
+    (verdict,) = [verdict for _, verdicts in found.clients for verdict in verdicts if verdict.unhealthy]
+    assert (verdict.mode, verdict.status) == ("consumer-stalled", "suspected")
+    assert (verdict.detail["commits_refused"], verdict.detail.get("incidents")) == (times, incidents)
+    # The handler hangs again and again only if commits were refused again and again.
+    assert verdict.detail["cause"] == ("rejoins" if times > 1 else "poll-interval-exceeded")
+    assert not any(fact.text[0].isdigit() for fact in verdict.evidence)
+
+
+def test_sends_without_times_that_gave_up_are_counted_by_line(tmp_path: Path) -> None:
+    file = tmp_path / "app.log"
+    file.write_text(f"ERROR [main] shop.Worker - send failed: {TIMEOUT}\n" * 20)
+    found = examine([file], Settings(), io.BytesIO())
+    (verdict,) = [verdict for _, verdicts in found.clients for verdict in verdicts if verdict.unhealthy]
+    assert (verdict.mode, verdict.detail["failed_sends"]) == (METADATA, 20)
 
 
 @pytest.mark.parametrize(

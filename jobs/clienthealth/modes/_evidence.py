@@ -26,7 +26,6 @@ from clienthealth.model.readings import LogEvent, Reading, Sign, Source, Thread,
 from clienthealth.model.values import EARLIEST_MS
 from clienthealth.model.values import option as option_of
 from clienthealth.model.verdicts import Count, Evidence, EvidenceKind, Proof, Verdict
-from clienthealth.model.wording import count_of
 from clienthealth.read.logs.fields import JVM_FRAMES
 from clienthealth.read.logs.wordings import Meaning
 
@@ -271,6 +270,12 @@ def moments(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
     return separate
 
 
+def occurrences(window: ClientWindow, meaning: Meaning) -> Happened:
+    """Return when these events happened, and how often. Lines that all have one time have none of their own."""
+    undated = len({event.ts_ms for event in window.logs}) == 1
+    return [(e.ts_ms, e.repeats if undated else 1) for e in (events if undated else moments)(window, meaning)]
+
+
 def captured(event: LogEvent, name: str) -> float:
     """Return a number that the log line states; 0 if the line does not state it."""
     return float(event.captures.get(name) or 0)
@@ -279,11 +284,6 @@ def captured(event: LogEvent, name: str) -> float:
 def spanned(dated: Sequence[Dated]) -> float:
     """Return the time (s) between the first and the last of some inputs in order of time."""
     return (dated[-1].ts_ms - dated[0].ts_ms) / 1000 if dated else 0.0
-
-
-def at_least(number: int, one: str) -> str:
-    """Format a count that is a lower bound, because lines may be missing: `at least 3 sends`, but `1 send`."""
-    return f"{'at least ' if number > 1 else ''}{count_of(number, one)}"
 
 
 def has_frame(thread: Thread, *parts: str) -> bool:

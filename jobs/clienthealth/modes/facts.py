@@ -53,6 +53,7 @@ class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     advice    replaces the mode's action; names in braces are filled from the detail, or stay in capitals
     lasts     True if the remedy takes time: then the mode's `until_then` is added to the advice
     assumed   True if the judge names it only for lack of evidence; a cause found in another window replaces it
+    again     the cause that replaces this one if `Verdict.counts` show several, in windows however far apart
     timeless  True if lines without a time prove it, even if the mode has `needs_times`
 
     advice_by_library: other advice for some libraries, by a part of the library's name.
@@ -67,6 +68,7 @@ class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     advice_by_library: Mapping[str, str] = {}
     lasts: bool = False
     assumed: bool = False
+    again: str = ""
     timeless: bool = False
 
     def why(self, detail: Mapping[str, Any]) -> str:

@@ -99,6 +99,8 @@ def merged(verdicts: Sequence[Verdict]) -> Verdict:
     assumed = {cause.id for cause in mode.causes if cause.assumed} if mode else set()
     cause = next((cause for cause in reversed(causes) if cause not in assumed), causes[-1] if causes else None)
     same = [v.detail for v in unhealthy if v.detail.get("cause") in (None, cause, *assumed)]
+    if mode and any(count.total > 1 for count in counts):
+        cause = next((one.again for one in mode.causes if one.id == cause and one.again), cause)
     why = {"cause": cause} if cause else {}
     return dataclasses.replace(
         latest,

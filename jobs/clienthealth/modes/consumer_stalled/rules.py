@@ -23,6 +23,7 @@ from clienthealth.modes._evidence import (
     innermost,
     moments,
     number_or_none,
+    occurrences,
     reported,
     with_counts,
 )
@@ -83,7 +84,6 @@ class Thresholds(Limits, of=FILE):
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     """Judge by the rules in `background` of mode.toml."""
     w = window.table
-    expired = moments(window, POLL_EXPIRED)
     stuck, threads = _dumped(window, w, thresholds)
     facts = [*_measured(window, w, thresholds), *_logged(window, w, thresholds), *threads]
     # A slow batch keeps the thread at its place. So beside a dump, metrics of the slow batch say nothing new.
@@ -96,10 +96,12 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
         "partitions": number_or_none(w.last("assigned-partitions")[0]),
         "lag": number_or_none(w.max(lags(w))[0]),
         "seconds_since_poll": number_or_none(w.last("last-poll-seconds-ago")[0]),
-        "times_expired": len(expired) or None,
     }
-    verdict = conclude(ID, facts, detail, GATE.reason(w, thresholds), doubts=_silence(window, w, thresholds))
-    return with_counts(verdict, counted(window, "times_expired", "log", [(event.ts_ms, 1) for event in expired]))
+    return with_counts(
+        conclude(ID, facts, detail, GATE.reason(w, thresholds), doubts=_silence(window, w, thresholds)),
+        counted(window, "times_expired", "log", occurrences(window, POLL_EXPIRED)),
+        counted(window, "commits_refused", "log", occurrences(window, COMMIT_REFUSED)),
+    )
 
 
 # -- conditions on metrics, for many windows at once ------------------------------------------------------------------
@@ -307,8 +309,6 @@ def _logged(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
     logged = captured(first, "limitMs") / 1000
     most = number_or_none(interval(w)[0]) or logged or limits.assumed_poll_interval_seconds
     text = f"the client left its group, because its application had not called poll() in time: {quoted(last.text)}"
-    if expired[1:]:
-        text = f"{len(expired)} times {text}"
     since, direct = round(first.ts_ms - 1000 * most), not idle(w, limits)[0]
     return [Fact.of("log", last, text, direct, since=since, given=unless_away(window, expired))]
 
@@ -319,7 +319,7 @@ def _refused_commits(window: ClientWindow, limits: Thresholds) -> list[Fact]:
     w = window.table
     if not refused or idle(w, limits)[0] or seconds_away(w)[0] < interval(w)[0]:
         return []
-    text = f"{count_of(len(refused), 'commit')} refused: {quoted(refused[-1].text)}"
+    text = f"a commit was refused: {quoted(refused[-1].text)}"
     return [Fact.of("log", refused[-1], text, since=refused[0], given=unless_away(window, refused))]
 
 
@@ -446,9 +446,7 @@ def _cause(window: ClientWindow, w: Windows, limits: Thresholds) -> str:
         return "handler-hangs"
     if outlasting_locks(w, limits)[0] and not too_long(w, limits)[0]:
         return "locks-expire"
-    repeats = w.grown("rebalance-total")[0] >= limits.min_rebalances_repeats
-    times = max(len(moments(window, POLL_EXPIRED)), len(moments(window, COMMIT_REFUSED)))
-    if repeats or times >= limits.min_rebalances_repeats:
+    if w.grown("rebalance-total")[0] >= limits.min_rebalances_repeats:
         return "rejoins"
     return "poll-interval-exceeded"
 

@@ -297,11 +297,9 @@ def _given_up(window: ClientWindow, w: Windows, limits: Thresholds) -> Happened:
 
 
 def _expiries(expired: Sequence[LogEvent], lasting: bool) -> Fact:
-    records, last = number_of(_batches(expired)) or 0, expired[-1]
+    last = expired[-1]
     waited = max(captured(event, "waitMs") for event in expired)
-    text = f"{'at least ' if expired[1:] else ''}{count_of(records, 'record')} expired"
-    if waited:
-        text += f" after waiting for {elapsed(waited / 1000)}"
+    text = f"records expired after waiting for {elapsed(waited / 1000)}" if waited else "records expired"
     return Fact.of("log", last, f"{text}: {quoted(last.text)}", lasting, since=expired[0].ts_ms - round(waited))
 
 

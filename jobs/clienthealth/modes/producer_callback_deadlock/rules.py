@@ -17,7 +17,6 @@ from clienthealth.model.wording import count_of, elapsed, percent, quoted, size
 from clienthealth.modes import MIN_READINGS, Gate, Limits, LiveMode, Texts, first_reason, flagged, mode_file
 from clienthealth.modes._evidence import (
     Fact,
-    at_least,
     conclude,
     events,
     failures,
@@ -359,19 +358,17 @@ def _logged(window: ClientWindow) -> list[Fact]:
     refused = failures(window, EXHAUSTED)
     if not refused:
         return []
-    sends = at_least(len(refused), "send")
-    text = f"{sends} failed because the buffer was full: {quoted(_sentence(refused[0].text))}"
+    text = f"send() failed because the buffer was full: {quoted(_sentence(refused[0].text))}"
     return [Fact.of("log", refused[0], text)]
 
 
 def _refused(window: ClientWindow, limits: Thresholds) -> list[Fact]:
     """Return facts on calls of flush() in a callback, which clients since 4.1 refuse."""
     lines = events(window, FLUSH_REFUSED)
-    times = sum(line.repeats for line in lines)
-    if not lines or times < limits.min_refused_lines:
+    if not lines or sum(line.repeats for line in lines) < limits.min_refused_lines:
         return []
     text = (
-        f"the client refused {count_of(times, 'call')} of flush() inside its callbacks: {quoted(lines[-1].text)}; "
+        f"the client refused calls of flush() inside its callbacks: {quoted(lines[-1].text)}; "
         "no record waits for the call, but the callback's flush was not done"
     )
     return [Fact.of("log", lines[-1], text, since=lines[0])]
@@ -382,7 +379,7 @@ def _sent_inside(window: ClientWindow) -> list[Fact]:
     lines = [event for event in events(window, METADATA_WAITED) if on_io_thread(event)]
     if not lines:
         return []
-    calls = f"{at_least(len(lines), 'call')} of send() in a callback waited for metadata on the I/O thread"
+    calls = "send() in a callback waited for metadata on the I/O thread"
     return [Fact.of("log", lines[-1], f"{calls}: {quoted(lines[-1].text)}", True, since=lines[0])]
 
 

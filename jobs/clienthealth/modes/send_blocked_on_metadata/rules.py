@@ -21,7 +21,6 @@ from clienthealth.modes._evidence import (
     SAME_MOMENT_MS,
     Fact,
     Happened,
-    at_least,
     captured,
     conclude,
     counted,
@@ -106,12 +105,13 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 
 
 def _sends(failures: list[LogEvent]) -> Happened:
-    """Return when sends failed, by the log. Several lines of one failure count once."""
+    """Return when sends failed, by the log. Lines of one failure count once, but each line without a time counts."""
+    undated = len({event.ts_ms for event in failures}) == 1
     happened: list[tuple[int, float]] = []
     last: dict[str, int] = {}
     for event in failures:
         if not event.thread or event.ts_ms - last.get(event.thread, 0) >= min(SAME_MOMENT_MS, _waited_ms(event)):
-            happened.append((event.ts_ms, 1))
+            happened.append((event.ts_ms, event.repeats if undated or not event.thread else 1))
             last[event.thread or ""] = event.ts_ms
     return happened
 
@@ -237,7 +237,7 @@ def _logged(failures: list[LogEvent], limits: Thresholds) -> list[Fact]:
     first, waited = failures[0], _waited_ms(longest)
     line = next((line for line in longest.text.split("\n") if "metadata after" in line), longest.text)
     sentence = line.split("TimeoutException: ")[-1].split("KafkaTimeoutError: ")[-1]
-    text = f"{at_least(len(_sends(failures)), 'send')} gave up after {elapsed(waited / 1000)}: {quoted(sentence)}"
+    text = f"send() gave up after {elapsed(waited / 1000)}: {quoted(sentence)}"
     return [Fact.of("log", first, text, waited >= limits.min_wait_ms, since=round(first.ts_ms - _waited_ms(first)))]
 
 
