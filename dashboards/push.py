@@ -73,7 +73,9 @@ class Grafana:
     def __init__(self, url: str, credential: str, timeout: float) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise SettingsError(f"'{url}' is no address of a Grafana: http://host:3000 or https://host/prefix")
+            raise SettingsError(
+                f"'{url}' is not the address of a Grafana, such as http://host:3000 or https://host/prefix"
+            )
         if parts.username or parts.password:
             raise SettingsError("the address of Grafana must hold no password: use --token-file or $GRAFANA_TOKEN")
         self._url = url.rstrip("/")

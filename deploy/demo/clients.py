@@ -290,7 +290,7 @@ _HANGING = replace(
 _CIRCLING = replace(
     _HANGING,
     name="consumer-rejoins",
-    help="a consumer that handles a record for longer than max.poll.interval.ms, is thrown out, rejoins, and so on",
+    help="a consumer that is removed from its group again and again, because handling takes too long",
     options={**_HANGING.options, "handle.ms": "20000", "c.max.poll.interval.ms": "15000", "c.max.poll.records": "1"},
 )
 _GROUPS = DemoClient(

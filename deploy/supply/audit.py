@@ -61,7 +61,7 @@ def _packages() -> bool:
 
 
 def has_vulnerability(code: int, out: str, err: str) -> bool:
-    """Print pip-audit's findings. Return true if a package needs another version."""
+    """Print pip-audit's findings. Return True if a package has a known vulnerability."""
     if code == 0:
         print("Python packages: none has a known vulnerability")
         return False

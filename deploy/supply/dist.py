@@ -26,7 +26,7 @@ RECORDING = "tests/recordings/deadlock-3.9"
 
 
 def main() -> int:
-    """Build both, install each into a fresh environment, and try it."""
+    """Build the source distribution and the wheel. Install each into a fresh environment, and try it."""
     out = Path(sys.argv[1]) if len(sys.argv) > 1 else checkout() / "dist"
     for built in build(out):
         with tempfile.TemporaryDirectory() as folder:

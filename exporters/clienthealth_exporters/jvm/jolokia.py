@@ -58,7 +58,7 @@ class Jolokia:
         ]
         responses = self._post(requests)
         if not isinstance(responses, list) or not all(isinstance(response, dict) for response in responses):
-            raise JolokiaError(f"{self.url}: the answer is not one of a Jolokia agent to a bulk request")
+            raise JolokiaError(f"{self.url}: the answer does not come from a Jolokia agent")
         mbeans: dict[str, dict[str, Any]] = {}
         for response in responses:
             value = response.get("value")

@@ -50,11 +50,11 @@ _ROOM_SHARE = 0.1
 class State:
     """A client's newest record. `written`: when the monitor wrote it; `seen`: time of the client's last data.
 
-    Both are in epoch seconds. So is `silent_from`, when the client's state becomes unknown. The record is kept as
-    bytes, because few clients are ever viewed in full. `standing`, `statuses` (by mode, without the ok ones), `largest`
-    and `sent` (records per second) go into its service's sums. `lag` is in records. `shown`: True if it has its own
-    series; their `lines` are made on first use. `failures`: mode, status and cause of its suspected and confirmed
-    modes.
+    `silent_from`: when the client's state becomes unknown. These three are epoch seconds. The record is kept as bytes,
+    because few clients are ever viewed in full. `standing`, `statuses` (by mode, without the ok ones), `largest` and
+    `sent` (records per second) are added up for its service. `lag` is in records. `shown`: True if the client has its
+    own series. `lines`: these series, made on first use. `failures`: mode, status and cause of its suspected and
+    confirmed modes.
     """
 
     key: str

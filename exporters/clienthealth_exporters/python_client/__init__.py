@@ -229,8 +229,8 @@ class Reporter:
             _TAKEN.discard((self.process.instance, watched.client_id))
 
     def _at_exit(self) -> None:
-        # kafka-python closes producers at exit, but later than this. Then `_finish` knows how many records are
-        # undelivered.
+        # kafka-python closes its producers after this function has run. Only then the number of undelivered records is
+        # known.
         for watched in list(self._watched):
             if watched.probe.kind == "consumer" or watched.library != "kafka-python":
                 self._finish(watched)

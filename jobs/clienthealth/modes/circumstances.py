@@ -134,7 +134,7 @@ def _logged(window: ClientWindow) -> Iterator[_Sign]:
 
 
 def _measured(readings: tuple[Reading, ...]) -> Iterator[_Sign]:
-    """Yield one sign per sample, about the time since the previous sample or since the last answer."""
+    """Yield one sign per sample. It covers the time since the previous sample, or since a broker's last answer."""
     answered_ms, asks = readings[0].ts_ms if readings else 0, False
     for before, reading in itertools.pairwise(readings):
         since_ms, ts_ms, both = before.ts_ms, reading.ts_ms, TwoReadings(before, reading, {})

@@ -43,7 +43,7 @@ PAGE, TICKET = Alerting("critical"), Alerting("warning", "2m")
 
 
 class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One of the causes that a judge distinguishes.
+    """One of the possible causes of a failure.
 
     sentence  why the failure happens; names in braces are filled from the verdict's detail
     vague     replaces `sentence` if the detail lacks these names
@@ -52,8 +52,8 @@ class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     summary   replaces the mode's summary if that is wrong for this cause
     advice    replaces the mode's action; names in braces are filled from the detail, or stay in capitals
     lasts     True if the remedy takes time: then the mode's `until_then` is added to the advice
-    assumed   True if the judge names it only for lack of evidence; a cause found in another window replaces it
-    again     the cause that replaces this one if `Verdict.counts` show several, in windows however far apart
+    assumed   True if it is named only because evidence is missing; a cause found in another window replaces it
+    again     the cause that replaces this one if `Verdict.counts` show several failures, in windows however far apart
     timeless  True if lines without a time prove it, even if the mode has `needs_times`
 
     advice_by_library: other advice for some libraries, by a part of the library's name.

@@ -217,7 +217,10 @@ class ProcessLog:
         return list(clients)
 
     def reports_as(self, client: Client) -> Client | None:
-        """Return the reporting client that a client of the log stands for; None unless exactly one fits."""
+        """Return the reporting client that is the same as a client in the log.
+
+        None if no client or several clients fit.
+        """
         clients = self._named_by(client.instance, client.client_id, client.kind, self.reporting)
         return clients[0] if len(clients) == 1 and clients[0].identity != client.identity else None
 
@@ -297,7 +300,7 @@ class ProcessLog:
 
 
 def kind_named(event: LogEvent) -> Kind | None:
-    """Return the kind of client that logged the line, for log patterns of both kinds; None if unknown."""
+    """Return the kind of client that logged the line, None if unknown."""
     return event.kind or kind_of(event.text, event.thread) or None
 
 

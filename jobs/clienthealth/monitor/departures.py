@@ -157,7 +157,7 @@ def _left_open(
 
 def _record(client: Client, content: Content, start_ms: int, departed_ms: int, settings: Settings) -> Record:
     """Return the record to publish for a departed client."""
-    # The record's end is at least the end of the last window in which the client existed.
+    # The last window with the client ends at most this late.
     window = start_ms, departed_ms + settings.monitor.window_seconds * 1000
     return content.record(client, window, 1, departed_ms, departed=True)
 

@@ -1,8 +1,8 @@
-"""The minutes of the history: one final row per client and minute, written once.
+"""The minutes of the history: one row per client and minute.
 
-A minute is written when no open window overlaps it any more, or when its client has departed. While no client's data
-arrives, minutes wait for late samples, by this machine's clock. Samples that come even later count in windows but not
-in the minute. The failures of a minute are the incidents that lasted in it.
+A minute is written when no open window overlaps it any more, or when its client has departed. If no client's data
+arrives, this machine's clock decides how long minutes wait for late samples. Samples that come even later count in
+windows but not in the minute. The failures of a minute are the incidents that lasted in it.
 """
 
 from __future__ import annotations

@@ -313,7 +313,7 @@ def _failure(name: str) -> str:
 
 
 def main() -> None:
-    """Download the named sets, or all."""
+    """Download the sets of jars that the arguments name. Without arguments, download all sets."""
     try:
         for chosen in (wanted := sys.argv[1:] or [*SETS]):
             classpath(chosen)

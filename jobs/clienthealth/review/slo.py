@@ -185,7 +185,7 @@ class ServiceSlo:
 
     @property
     def well_but_for_losses(self) -> bool:
-        """True if every observed minute was healthy, but records were, or may have been, lost."""
+        """True if every observed minute was healthy, but records were lost or may have been lost."""
         return self.minutes.sli == 1 and not self.lost.none
 
     @property

@@ -370,9 +370,10 @@ class Maintained:
 def maintain(
     spark: SparkSession, root: str, retention_days: int, today: date, alone: bool = False
 ) -> Iterator[Maintained]:
-    """Maintain the tables one by one. `alone`: True if no monitor writes them. Raises InputError without tables.
+    """Maintain the tables one by one. `alone`: True if no monitor writes them.
 
-    A deleted or replaced file stays on disk for a day (`KEPT`), because a running review may still read it.
+    Raises InputError if there are no tables. A deleted or replaced file stays on disk for a day (`KEPT`), because a
+    running review may still read it.
     """
     if on_s3(root) and not alone and spark.conf.get(LOG_STORE, None) is None:
         raise SettingsError(

@@ -126,7 +126,10 @@ class Guard:
             self._note()
 
     def owns(self) -> bool:
-        """True if no other process has taken over the checkpoint. One does if this process hangs and seems dead."""
+        """True if no other process has taken over the checkpoint.
+
+        Another process takes it over if this one hangs and seems dead.
+        """
         noted = self._checkpoint.read(RUN)
         return noted is None or msgspec.json.decode(noted, type=Run).owner == self._run.owner
 

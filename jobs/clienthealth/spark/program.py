@@ -193,10 +193,12 @@ def _archivable(settings: Settings) -> bool:
 
 
 def main() -> None:
-    """Make the archive of the JVM's classes for an image, or beside a monitor's first run. Later JVMs start from it.
+    """Make the archive of classes from which later JVMs start.
 
-    A separate JVM makes it, because afterwards that JVM uses 500 MB more. No broker is needed, because a query loads
-    most classes before it reads.
+    An image's build or a monitor's first run calls this.
+
+    The archive is made in a separate JVM, because making it costs a JVM 500 MB for good. No broker is needed, because a
+    query loads most classes before it reads.
     """
     os.nice(19)
     os.environ["JAVA_TOOL_OPTIONS"] = "-XX:+RecordDynamicDumpInfo -Xlog:cds*=off"

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 AGAIN, WRITTEN = "again.json", "written"
 #: File name of the note that all open incidents are in the state.
 OPENED = "opened"
-#: Rows may come a second time if they are at most this long (ms) after the history's newest row.
+#: Rows may come a second time until this long (ms) after the history's newest row.
 LASTING_MS = 2 * 86_400_000
 #: To fill a gap, start reading this long (s) before the history's end, because a minute is written after its windows.
 MORE_SECONDS = 600

@@ -32,7 +32,7 @@ from clienthealth.model.tables import table
 Packing = Literal["gz", "bz2", "xz", "zst", "zip", "tar"]
 
 _TAR_MAGIC, _TAR_AT = b"ustar", 257
-#: Packed files, files without readable evidence on a client, and archives that cannot be opened.
+#: How to recognise packed files, files without evidence on a client, and archives that cannot be opened.
 _FILES: Mapping[str, Mapping[str, str]] = table(Path(__file__).with_suffix(".toml"))
 _BY_ENDING = {ending: what for what, endings in _FILES["endings"].items() for ending in endings}
 

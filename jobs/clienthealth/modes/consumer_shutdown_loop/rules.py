@@ -375,7 +375,7 @@ def doubt(look: Look) -> str:
     if marks and marks[-1] in BEGUN:
         return "the connector began to shut down, and the records end before it completed"
     if look.vanished and look.window.client.kind != "consumer" and not events(look.window, COMPLETED):
-        return "its JVM went on to answer without the connector's metrics, and nothing shows how its shutdown ended"
+        return "its JVM still answered, without the connector's metrics; nothing shows how the shutdown ended"
     if look.measured:
         return unpolled(look)
     if marks and marks[-1] in LOOKUPS:

@@ -462,7 +462,10 @@ FULL = "send() found no room in the buffer; no metric or dump shows whether the 
 
 
 def doubt(look: Look) -> str:
-    """Return why metrics, or two dumps with the I/O thread at work, do not rule the mode out; '' if they do."""
+    """Return why the evidence does not rule the mode out, '' if it does.
+
+    Metrics rule it out, and so do two dumps in which the I/O thread works.
+    """
     if look.measured:
         return ""
     dumps, what = io_thread(look.window)

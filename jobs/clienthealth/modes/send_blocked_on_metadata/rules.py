@@ -466,7 +466,10 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
 
 
 def doubt(look: Look) -> str:
-    """Return why metrics, or two dumps with the I/O thread at work and no waiting caller, do not rule out the mode."""
+    """Return why the evidence does not rule the mode out, '' if it does.
+
+    Metrics rule it out. So do two dumps in which the I/O thread works and no caller waits.
+    """
     if look.measured:
         return ""
     dumps, what = io_thread(look.window)

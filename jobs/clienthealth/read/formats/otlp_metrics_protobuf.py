@@ -136,7 +136,10 @@ def _other_bytes(parts: Parts, ids: Ids) -> Parts:
 
 
 def _take_numbers(parts: Parts, meaning: _Meaning, into: Points) -> bool:
-    """Add the numbers of a scope with a known meaning. Return False if the places of times hold other bytes."""
+    """Add the numbers of a scope with a known meaning.
+
+    Return False if bytes expected to be times are something else.
+    """
     ends, starts = set(), set()
     for times in set(parts[_TIMES::_ITEMS]):
         if len(times) == _START_AND_END.size:

@@ -75,7 +75,7 @@ def of_each_process(entries: Sequence[E], most: int) -> Sequence[E]:
 
 
 def newest(items: Sequence[T], most: int, sort: Callable[[T], Hashable]) -> list[T]:
-    """Return at most `most` items: the newest of each frequent sort, and all of rare sorts.
+    """Return at most `most` items: all items of rare sorts, and the newest items of frequent sorts.
 
     Input and result are in order of time.
     """
