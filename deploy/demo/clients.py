@@ -77,7 +77,7 @@ _NO_PARTITION = replace(
 _NO_CLUSTER = replace(
     _BLOCKED,
     name="send-blocked-cluster",
-    help="the same with brokers that cannot be reached",
+    help="producer threads that wait in send(), because no broker can be reached",
     default=False,
     broker="none",
     options=_CHECKOUTS,

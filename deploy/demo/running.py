@@ -95,7 +95,7 @@ class Running:
 
     @property
     def log_source(self) -> str:
-        """Return a line for the shipper's list of files."""
+        """Return the entry for this log in the list of files that the log shipper reads."""
         host = socket.gethostname()
         source = {"service": self.service, "host": host, "instance": f"{host}:{self.pid}", "file": str(self.log_file)}
         return json.dumps(source)

@@ -67,7 +67,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 @dataclass(eq=False)
 class Exporter:
-    """Answers the requests.
+    """The exporter's state and its answers to HTTP requests.
 
     `trouble`: returns why the state cannot be trusted, or None; `idle`: returns the seconds since the last poll of the
     topic. Raises SettingsError if the owners' files cannot be read.

@@ -29,7 +29,7 @@ from clienthealth_exporters.prometheus.services import largest, sent, standing
 log = logging.getLogger(__name__)
 _URGENCY: Mapping[Standing, int] = {"ok": 0, "partial": 5, "unknown": 10, "suspected": 20, "confirmed": 30}
 _STATUSES = {urgency: status for status, urgency in _URGENCY.items()}
-#: The limit of each measurement in `largest`. None: it has no limit.
+#: The limit of each measurement in `largest`, None if it has none.
 _LIMITS = (LIMITS.buffer_used_ratio, LIMITS.callback_seconds, None, LIMITS.queue_used_ratio, None)
 #: The subject of a record: a client or a consumer group.
 CLIENTS, GROUPS = "clients", "groups"

@@ -250,7 +250,10 @@ def raw_record(record: Recorded) -> RawRecord:
 
 
 class _Before(NamedTuple):
-    """The client that the previous line names, and that line's time. `kind`: empty if the line does not show it."""
+    """The client that the previous line names, and the time of this line.
+
+    `kind`: empty if the line does not show it.
+    """
 
     client_id: str
     kind: str

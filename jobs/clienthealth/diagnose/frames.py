@@ -21,7 +21,10 @@ Frames = tuple[str, tuple[str, ...]]
 
 
 def frames_of(fact: Evidence, dumps: Mapping[Source, Sequence[DumpedThread]]) -> tuple[Frames, ...]:
-    """Return the threads that a fact names, with their decisive frames; threads at the same place are grouped."""
+    """Return the threads that a fact names, each with the frames that matter.
+
+    Threads at the same place are grouped.
+    """
     named: dict[tuple[str, ...], list[str]] = {}
     for thread in threads_of(fact, dumps):
         if thread.frames:

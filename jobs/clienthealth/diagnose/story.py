@@ -42,7 +42,7 @@ MORE_THAN_DUMPS = "the client's log at INFO and its metrics over five minutes: t
 
 
 def next_command(library: str, dumps: int) -> str:
-    """Return the command with the output that would answer the open question. `dumps`: number of thread dumps."""
+    """Return a command whose output would make the verdict certain. `dumps`: number of thread dumps at hand."""
     if dumps > 1:
         return MORE_THAN_DUMPS
     return next((dump for words, dump in _DUMPS if any(word in library.lower() for word in words)), ANY_DUMPS)
@@ -50,7 +50,7 @@ def next_command(library: str, dumps: int) -> str:
 
 #: Number of facts shown per verdict.
 MOST_FACTS = 6
-#: Number of known issues' titles in a headline.
+#: Maximum number of titles of known issues in a headline.
 MOST_TITLES = 3
 #: Keys of `detail` that are not shown separately, because the sentence on the cause usually contains them.
 _IN_CAUSE = ("cause", "culprit", "victims", "topic", "bootstrap", "partition", "broker", "note")

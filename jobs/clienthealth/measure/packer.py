@@ -202,7 +202,7 @@ class Packer:
         return chunks
 
     def _time(self, chunks: Iterable[Chunk]) -> None:
-        """Set in each chunk the time at which each client last reported, and keep the task's watermark.
+        """Set in each chunk when each client last reported. Keep the task's watermark.
 
         No single clock is trusted: neighbouring records of a topic were written at about the same time. Each client of
         such a block votes with its newest time. Their median is right even if one clock is hours off.

@@ -197,7 +197,7 @@ def first_reason(size: int, *cases: tuple[str, Bools]) -> Texts:
 
 
 def flagged(w: Windows, positions: Ints) -> Bools:
-    """Return one flag per window: True at these positions."""
+    """Return one flag per window, True for the windows at `positions`."""
     return np.bincount(positions, minlength=len(w)) > 0
 
 

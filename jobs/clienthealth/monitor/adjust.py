@@ -173,7 +173,7 @@ LONGEST_MS = 30_000
 
 @per_windows
 def repeats(w: Windows) -> Bools:
-    """True for windows with identical samples, although the passing of time alone must change them.
+    """True for windows in which even metrics that grow with time stayed the same.
 
     A gateway or collector may keep sending the last sample of a client that is gone. In a running Java client, the I/O
     thread counts its selects. If it does not select, a producer's metadata age or a consumer's time since its last poll

@@ -177,5 +177,5 @@ def log_once(mistake: Exception) -> None:
 
 
 def reason(mistake: Exception) -> str:
-    """Return the reason for the reject of a process that was left out."""
+    """Return the reason why a process was left out, for the topic of rejects."""
     return f"{REASON}: {type(mistake).__name__}: {mistake}"[:MAX_REASON]

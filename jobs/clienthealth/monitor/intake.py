@@ -98,7 +98,7 @@ def without_repeated(state: BucketState, chunks: Sequence[Chunk]) -> tuple[list[
 def due(
     state: BucketState, entries: Sequence[LogEntry], readings_arrived: bool, now_ms: int, settings: MonitorSettings
 ) -> list[LogEntry]:
-    """Return the new and waiting log entries that can be judged now. The others wait in the state.
+    """Return the log entries that can be judged now. The others wait in the state.
 
     `readings_arrived`: True if any client's samples came. If none came, all metrics have been read and nothing waits.
     An entry does not wait if it is ahead of this machine's clock, or if its process is known to report nothing.

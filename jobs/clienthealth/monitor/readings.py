@@ -264,7 +264,7 @@ def compact(state: BucketState) -> None:
 
 
 def _pointed_to(texts: list[T], *positions: Ints) -> tuple[list[T], Ints]:
-    """Return the texts that the positions refer to, and the new position of each old one.
+    """Return the texts that are still used. Return also the new position of each old position.
 
     The last new position is -1, for no text.
     """

@@ -60,7 +60,7 @@ def join(state: BucketState, closed: Ints) -> tuple[Ints, list[str], list[Transi
 
 
 def _named(state: BucketState) -> list[tuple[OpenIncident, Client]]:
-    """Return open incidents under a wrong client, each with the right client.
+    """Return open incidents that were counted to a wrong client, each with the right client.
 
     An incident of a process without client id belongs to its client once that is known. An incident of a client known
     only from its log belongs to the client that reports under that name, under any instance.

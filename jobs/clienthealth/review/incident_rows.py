@@ -151,7 +151,9 @@ def longest(touching: DataFrame, most: int) -> DataFrame:
 
 
 def alerts(touching: DataFrame, period: Period) -> DataFrame:
-    """Return alerts by mode and severity: until the confirmation that of a suspicion, then that of a confirmed failure.
+    """Return numbers of alerts by mode and severity.
+
+    Until a failure is confirmed, the alert has the severity of a suspicion.
 
     The other columns are `count`, the episodes; `clients`, the number of clients; `flaps`, the episodes within half an
     hour of the previous one; `seconds` of firing inside the period; `clear`, the median firing time (s) of the episodes

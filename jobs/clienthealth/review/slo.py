@@ -98,7 +98,7 @@ class Minutes:
 
     @property
     def observed(self) -> int:
-        """The client-minutes on which the healthy share is based."""
+        """The client-minutes that were judged, healthy or not."""
         return self.healthy + self.unhealthy
 
     @property
@@ -254,7 +254,7 @@ def objectives(
 
 
 def together(services: Sequence[ServiceSlo], target: float) -> ServiceSlo:
-    """Return the objective of several services, or of several clusters, from their sums."""
+    """Add up several services or clusters, and return the objective of the whole."""
     slots: dict[int, Minutes] = defaultdict(Minutes)
     for slot, minutes in chain.from_iterable(service.slots.items() for service in services):
         slots[slot] += minutes

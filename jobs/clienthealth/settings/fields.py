@@ -71,9 +71,9 @@ class Setting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Section:
-    """The settings of one class. `where`: the file and the table that define them. Raises CatalogueError for a mistake.
+    """The settings of one class, with the names and types of its fields.
 
-    The class has their names and types.
+    `where`: the file and the table that define them. Raises CatalogueError if they contain a mistake.
     """
 
     def __init__(self, where: str, rows: Mapping[str, Any]) -> None:

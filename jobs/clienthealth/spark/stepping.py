@@ -36,7 +36,7 @@ STATE = "data binary"
 HEALTH, REJECT, MINUTE, CHANGE = "health", "reject", "minute", "change"
 QUALITY, COUNT, SUMMARY = DRIVER = ("quality", "count", "summary")
 
-#: Maximum length of a reject's reason (characters); number of bytes that a Kafka batch adds to a single record; a
+#: Maximum length of the reason of a rejected record (characters). Bytes that a Kafka batch adds to a single record. A
 #: producer's limit on a record (bytes, `topics.SENDING`).
 MAX_REASON, AROUND, SENT_BYTES = 1_000, 1_000, 32 << 20
 #: Level 6, the default, needs twice the CPU time for a health record and saves only a seventh of its size.

@@ -35,7 +35,7 @@ _WIDEST, _SHARE = 200, 0.8
 #: Lines that share this many first characters were written as separate lines; no tool wrapped them.
 _SAME = 12
 
-#: Words of texts that explain or report, by kind.
+#: Words that show that a text explains or reports something, by kind.
 _SIGNS = {
     name: re.compile(pattern, re.VERBOSE | re.IGNORECASE | re.MULTILINE)
     for name, pattern in table(Path(__file__).with_name("explanations.toml")).items()

@@ -186,7 +186,7 @@ class Reader:
         rows, what = exports.exported(content, lines, self._is_recognised)
         if rows:
             self.input.what, self._cut = what, self._cut and what != exports.DOCUMENT
-        # `restored` may remove quotation marks that JSON needs.
+        # Rows of an export stay as they are, because `restored` may remove quotation marks that JSON needs.
         content = content if rows else restored(content)
         self._context = context(b"" if rows else content)
         first = next((line for line in content.split(b"\n") if line.strip()), b"")

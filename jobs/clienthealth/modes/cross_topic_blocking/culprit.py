@@ -25,7 +25,7 @@ def slow_topic(readings: Sequence[Reading], least_seconds: float, most_variation
     most_variation  maximum variation of the topic's time per record, as a share of it
     """
     *over, (_, newest) = [*_stretches(readings)] or [(0.0, {})]
-    # The newest time between polls has not ended yet.
+    # Leave out the newest time between polls, because it has not ended yet.
     long = [stretch for stretch in over if stretch[0] >= least_seconds]
     moved = [topic for topic in newest if all(topic in moved_by for _, moved_by in long)]
     if len(moved) < 2 or len(long) < 2:

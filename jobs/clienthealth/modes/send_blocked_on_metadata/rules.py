@@ -165,10 +165,10 @@ def _is_waiting(thread: Thread) -> bool:
 
 
 def _idle(window: ClientWindow, w: Windows, ts_ms: int, limits: Thresholds, alone: bool) -> bool:
-    """True if nothing was sent after this moment, for at least `min_unsent_seconds` in all.
+    """True if the client sent nothing after `ts_ms`, and nothing for at least `min_unsent_seconds` around it.
 
-    Without metrics to show it, the client counts as idle unless it had just started. `alone`: the process has no other
-    producer. If it has others, a later sample must show that this client still requests metadata.
+    A client without metrics counts as idle, unless it had just started. `alone`: the process has no other producer. If
+    it has others, a later sample must show that this client still requests metadata.
     """
     if w.rose("record-error-total")[0]:
         return True
@@ -387,7 +387,10 @@ BLIND_METADATA = "nothing was sent, the client has no metadata yet, and neither 
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
-    """Return why metrics cannot decide, '' if they can. They cannot if nothing was sent for an unknown reason."""
+    """Return why metrics cannot decide, '' if they can.
+
+    Nothing decides if a client sends nothing for an unknown reason.
+    """
     silent = ~sent_any(w)
     unlogged = silent.copy()
     unlogged[silent] = ~w.has_log_data(np.flatnonzero(silent))

@@ -72,5 +72,7 @@ def without_message_path(data: memoryview) -> memoryview:
         for _ in range(count >> 1 ^ -(count & 1)):
             _, at = varint(data, at, len(data))
     except NotAMessageError:
-        raise PayloadError("binary: framed as protobuf, but without the path of its message") from None
+        raise PayloadError(
+            "binary: begins as protobuf of a schema registry does, but does not name the message of the schema"
+        ) from None
     return data[at:]

@@ -154,7 +154,7 @@ def fast(
         except TypeError:
             values = _filled(values)
         topics = record.topics or []
-        # A record of unknown values only may not count as a report: leave it to `decode_metrics`.
+        # `decode_metrics` decides whether a record counts as a report if all its values are unknown.
         if (
             values[0] is UNKNOWN
             and not topics

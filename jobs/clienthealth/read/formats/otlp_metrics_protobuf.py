@@ -76,10 +76,10 @@ class _Metric(NamedTuple):
 
 
 class _Meaning(NamedTuple):
-    """The meaning of a scope without its numbers.
+    """What a scope's numbers mean, without the numbers.
 
     values   for each subject: positions of its values in Parts, with our names
-    deltas   positions in Parts of the times of deltas
+    deltas   positions in Parts of the times at which deltas start
     """
 
     values: Mapping[Subject, Sequence[tuple[int, str]]]

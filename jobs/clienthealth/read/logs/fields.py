@@ -73,7 +73,7 @@ def _client_in(message: str) -> str | None:
     elif " client_id=" in message:
         match = _PYTHON_PREFIX.search(message)
     elif "#producer-" in message or "#consumer-" in message:
-        # `name` in the first `name#producer-1` or `name#consumer-1`.
+        # Take the text before the first `#producer-1` or `#consumer-1`.
         end = _HANDLE_END.search(message)
         name = _HANDLE_NAME.search(message[max(0, end.start() - 255) : end.start()]) if end else None
         return name.group() if name else None

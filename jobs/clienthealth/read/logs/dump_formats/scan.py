@@ -41,7 +41,7 @@ _IN_SUMMARY = re.compile(r"[ \t\"=]|Found |Java stack information", re.ASCII)
 
 @dataclass
 class _Open:
-    """The dump being read. `summed_up`: True if the next lines repeat its threads; `deadlocked`: as in `Dump`."""
+    """The dump that is being read. `summed_up`: True if the next lines repeat threads that were already read."""
 
     shape: Shape
     ts_ms: int | None
