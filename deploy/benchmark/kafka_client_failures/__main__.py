@@ -16,7 +16,7 @@ def main() -> int:
     commands = parser.add_subparsers(required=True, dest="command")
     commands.add_parser("list", help="print id, truth and description of each case")
     commands.add_parser("blind", help="copy what a monitor could have seen").add_argument("folder", type=Path)
-    scored = commands.add_parser("score", help="score answers: a JSON object, case id → list of modes")
+    scored = commands.add_parser("score", help="score answers: a JSON object with a list of modes for each case id")
     scored.add_argument("answers", type=Path)
     chosen = parser.parse_args()
     lines = []

@@ -91,10 +91,13 @@ class Rows(NamedTuple):
 
 @runtime_checkable
 class Divisible(Protocol):
-    """A result for many windows from which the part for one window can be taken."""
+    """A result for many windows, of which the part for one window can be returned."""
 
     def alone(self, at: int, lo: int) -> object:
-        """Return the part of window `at`, which begins at row `lo`; its windows and rows are numbered from 0."""
+        """Return the part of the result for window `at`, which begins at row `lo`.
+
+        In the part, windows and rows are numbered from 0.
+        """
 
 
 class Windows:
@@ -227,7 +230,7 @@ class Windows:
         return whole
 
     def total(self, values: Floats, skip_first: bool = False) -> Floats:
-        """Return the sum of a number per row for each window, optionally without its first row.
+        """Return for each window the sum of its rows' numbers, optionally without the first row.
 
         The numbers are never NaN.
         """

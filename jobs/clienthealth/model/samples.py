@@ -120,7 +120,7 @@ class Samples:
                 metrics[name] = value
 
     def metrics(self, subject: Subject) -> dict[str, float]:
-        """Return the mapping that collects the values of a subject."""
+        """Return the values collected so far for a client, topic, partition, thread or broker. Callers add to them."""
         client_id, kind, topic, partition, thread, node = subject
         ref = (client_id or self.process.client_id, kind)
         client = self._clients.get(ref)

@@ -90,7 +90,7 @@ def _without_faulty(packed: Packed, buckets: int, run: Run[T], mistake: Exceptio
 def _faulty(
     packed: Packed, buckets: int, homes: Sequence[Home], run: Run[T], mistake: Exception
 ) -> Iterator[tuple[Home, Exception]]:
-    """Yield the processes that cannot be processed: with the data of one of them alone, the bucket raises.
+    """Yield the processes whose data, taken alone, makes the bucket raise.
 
     Each comes with its error. `mistake`: the error of all of them together.
     """

@@ -349,7 +349,7 @@ class _Records:
 
 
 def to_read(values: Any, keys: Any, worth: np.ndarray) -> list[tuple[int, np.ndarray]]:
-    """Choose the log records to decode, each with the positions of all similar ones for which it stands (and its own).
+    """Choose the log records to decode. Each comes with the positions of all records that it stands for.
 
     Lines of one process that differ only in digits are similar. The Kafka key names the process as
     `service|instance|…`. Lines without a key must be equal except for times, because digits distinguish hosts. So the

@@ -97,7 +97,7 @@ class Losses:
                         self._metrics.lost.labels(where[0]).inc(earliest - begin)
                         self._seen[where] = earliest
                 if not self._metrics.batches:
-                    # Count each topic's unread records here until a batch has ended. Then Spark reports them.
+                    # Until a first batch has ended, Spark does not report unread records, so count them here.
                     waiting = Counter[str]()
                     for where, end in self._offsets(here, self._spec.latest()).items():
                         waiting[where[0]] += max(0, end - here[where])

@@ -344,7 +344,7 @@ class Reader:
             yield self._record("logs", first, LogLine(ts_ms=ts_ms, dumps=[dump]), ts_ms, writer)
 
     def _local(self, last_ms: int) -> None:
-        """Note that times have no zone, and the zone that the file's date shows. `last_ms`: the last of these times."""
+        """Note that times have no zone, and guess it from the file's date. `last_ms`: the last of these times."""
         if last_ms:
             self.input.local = True
             dated = self._undated == "file"

@@ -35,7 +35,7 @@ GONE_SECONDS = 15.0
 
 
 def watch_settings(settings: Settings, agent: Agent | None) -> Settings:
-    """Return the settings with the intervals of a watch, and the password of the agent that it attached."""
+    """Return the settings with a watch's intervals and with the password of the attached agent."""
     changes: dict[str, Any] = {"interval_seconds": INTERVAL_SECONDS, "dump_min_seconds": DUMP_SECONDS}
     changes |= {"dumps_per_minute": DUMPS_PER_MINUTE, "thread_dumps": True}
     if agent is not None and agent.user:

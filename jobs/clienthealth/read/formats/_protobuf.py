@@ -81,7 +81,7 @@ def body(data: bytes) -> str | None:
 
 
 def signal(data: bytes | memoryview) -> Stream | None:
-    """Return whether the bytes look like OTLP metrics or OTLP logs; None for neither, or without data point or record.
+    """Return whether the bytes look like OTLP metrics or OTLP logs; None if they are neither, or hold no data.
 
     A request has only field 1 (resources). Field 2 of a resource has scopes, and field 2 of a scope has metrics or log
     records. A metric begins with its name; a log record has times of eight bytes. The first metric or log record
