@@ -237,7 +237,7 @@ def _connector(fetcher: Thread) -> str:
 def _modern(window: ClientWindow, w: Windows, limits: Thresholds) -> Verdict:
     symptom = _prefetched(window, w, limits) or _one_queue(window, w, limits) or _slow_poll(window, w, limits)
     if symptom is None:
-        return conclude(ID, [], {}, GATE.reason(w, limits), _in_turn(window, w, limits))
+        return conclude(ID, [], {}, GATE.reason(w, limits), _in_turn(window, w, limits) + _away(window, w, limits))
     text = "the client logged that its application had not called poll() in time"
     facts = [*symptom[0], *(Fact.of("log", event, text) for event in events(window, POLL_EXPIRED)[:1])]
     return conclude(ID, facts, symptom[1])
@@ -320,6 +320,24 @@ def _in_turn(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
     return [Fact.of("metric", last, text, since=first)]
 
 
+def _away(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
+    """Return the time outside poll() of a Java application that got no record of some topic."""
+    if not stays_away(w, limits)[0]:
+        return []
+    totals = [_topics(reading, "records-consumed-total") for reading in window.readings]
+    stood = [topic for topic in _with_records(window) if totals[0].get(topic) == totals[-1].get(topic, -1)]
+    if len(_with_records(window)) < 2 or not stood:
+        return []
+    text = f"the application did not call poll() for {elapsed(float(seconds_away(w)[0]))}, and nothing shows whether "
+    return [Fact.of("metric", window.readings[-1], f"{text}records of {listing(stood)} waited meanwhile")]
+
+
+def _with_records(window: ClientWindow) -> list[str]:
+    """Return the names of the topics that have, or had, records for the consumer."""
+    records = ("records-consumed-total", "records-lag")
+    return sorted({t.topic for r in window.readings for t in r.topics if any(t.metrics.get(n, 0) > 0 for n in records)})
+
+
 def _slow_poll(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
     """Judge a Java client.
 
@@ -328,10 +346,7 @@ def _slow_poll(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[li
     if not stays_away(w, limits)[0]:
         return None
     away = float(seconds_away(w)[0])
-    records = ("records-consumed-total", "records-lag")
-    topics = sorted(
-        {t.topic for r in window.readings for t in r.topics if any(t.metrics.get(n, 0) > 0 for n in records)}
-    )
+    topics = _with_records(window)
     consumed = np.fmax(0.0, w.grown("records-consumed-total")[0])
     reading = window.readings[lags(w).last_row(w.lo, w.hi)[0]]
     before, behind = (np.nan_to_num(value[0]) for value in (w.first(lags(w)), w.last(lags(w))))
