@@ -255,7 +255,7 @@ class Monitor:
 
     def __init__(self, busy: bool) -> None:
         self._metrics, self._busy = SelfMetrics(), busy
-        self._metrics.up.labels(QUERY).set(1)
+        self._metrics.gauges["query_up"].labels(QUERY).set(1)
 
     def page(self) -> str:
         metrics = self._metrics
@@ -271,8 +271,8 @@ class Monitor:
         metrics.stepped([summary], now_ms() / 1000)
         if self._busy:
             metrics.counted([counted("malformed-json")])
-            metrics.lost.labels("client-metrics").inc(5)
-            metrics.recreated.labels("client-metrics").inc()
+            metrics.counters["lost_records"].labels("client-metrics").inc(5)
+            metrics.counters["recreated_partitions"].labels("client-metrics").inc()
         metrics.counted([counted(None)])
         return generate_latest(metrics.labelled(fixed_labels(INSTALLATION))).decode()
 

@@ -172,7 +172,7 @@ def _served() -> Iterator[tuple[str, str]]:
     states = States(Settings(), clock=lambda: NOW_MS / 1000)
     states.put(*wire(deadlock()))
     metrics = SelfMetrics()
-    metrics.up.labels(QUERY).set(1)
+    metrics.gauges["query_up"].labels(QUERY).set(1)
     with (
         Server(PrometheusSettings(port=0), Exporter(Settings(), states, lambda: None), PROBES) as health,
         serve("127.0.0.1", 0, Port(metrics.registry, lambda: None)) as own,

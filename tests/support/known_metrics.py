@@ -27,11 +27,12 @@ _ALL = (*KEPT, "shard")
 def known_labels() -> Mapping[str, tuple[str, ...]]:
     """Return metric → labels, without job and instance."""
     labels = {family.name: (*_ALL, *family.labels) for family in ALL_FAMILIES}
-    for metric in vars(SelfMetrics()).values():
-        for family in metric.collect() if hasattr(metric, "_labelnames") else ():
+    own = SelfMetrics()
+    for metric in (*own.gauges.values(), *own.counters.values(), own.latency):
+        for family in metric.collect():
             for suffix, more in SUFFIXES[family.type].items():
                 labels[f"{family.name}{suffix}"] = (*_ALL, *metric._labelnames, *more)
-    (info,) = (family for family in SelfMetrics().registry.collect() if family.type == "info")
+    (info,) = (family for family in own.registry.collect() if family.type == "info")
     labels[f"{info.name}_info"] = (*_ALL, *SUFFIXES["info"]["_info"])
     labels["up"] = KEPT
     labels["ALERTS"] = (*KEPT, "alertname", "alertstate", "severity", "service", "mode")

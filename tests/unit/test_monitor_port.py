@@ -105,7 +105,7 @@ def test_metrics_and_probes_are_served_and_follow_the_batches() -> None:
     with serve("127.0.0.1", 0, answer) as server:
         with pytest.raises(urllib.error.HTTPError, match="503"):
             urllib.request.urlopen(f"{server.url}/readyz", timeout=60)
-        metrics.last_batch.labels(QUERY).set_to_current_time()
+        metrics.gauges["last_batch_timestamp_seconds"].labels(QUERY).set_to_current_time()
         with urllib.request.urlopen(f"{server.url}/readyz", timeout=60) as response:
             assert response.read() == b"ok\n"
         with urllib.request.urlopen(f"{server.url}/metrics", timeout=60) as response:

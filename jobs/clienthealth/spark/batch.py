@@ -143,7 +143,7 @@ class Batch:
         rejects = [(self.settings.topics.rejects, None, None, headers_of(text, record))]
         rows = spark.createDataFrame(rejects, "topic string, key binary, value binary, headers string")
         write(rows.withColumn("headers", F.from_json("headers", _HEADERS)), self.settings)
-        self.metrics.last_skip.set(time.time())
+        self.metrics.gauges["record_skipped_timestamp_seconds"].set(time.time())
         return Count(int(time.time()) // 60 * 60_000, record.topic, REASON, 1, 0, 0, 0)
 
     def _published(self, rows: DataFrame) -> DataFrame:

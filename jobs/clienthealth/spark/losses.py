@@ -65,9 +65,9 @@ class Losses:
         self._absent: set[str] = set()
         self._lock, self._looked = threading.Lock(), 0.0
         for topic in self._topics:
-            metrics.lost.labels(topic)
-            metrics.recreated.labels(topic)
-            metrics.read.labels(topic)
+            metrics.counters["lost_records"].labels(topic)
+            metrics.counters["recreated_partitions"].labels(topic)
+            metrics.counters["records_read"].labels(topic)
 
     def look(self, positions: Positions, after: float = 0.0) -> None:
         """Count losses, unless they were counted less than `after` seconds ago.
@@ -81,7 +81,7 @@ class Losses:
                 names = self._admin.listTopics().names().get()
                 there = {topic for topic in self._topics if topic in names}
                 for topic in self._topics:
-                    self._metrics.present.labels(topic).set(topic in there)
+                    self._metrics.gauges["input_topic_present"].labels(topic).set(topic in there)
                     if topic not in there and topic not in self._absent:
                         log.warning(ABSENT, topic)
                     elif topic in there and topic in self._absent:
@@ -94,7 +94,7 @@ class Losses:
                     begin = max(here[where], begun_at if begun_at <= earliest else 0)
                     if earliest > begin:
                         log.error("%s records of %s/%s were deleted before they were read", earliest - begin, *where)
-                        self._metrics.lost.labels(where[0]).inc(earliest - begin)
+                        self._metrics.counters["lost_records"].labels(where[0]).inc(earliest - begin)
                         self._seen[where] = earliest
                 if not self._metrics.batches:
                     # Until a first batch has ended, Spark does not report unread records, so count them here.
@@ -102,7 +102,7 @@ class Losses:
                     for where, end in self._offsets(here, self._spec.latest()).items():
                         waiting[where[0]] += max(0, end - here[where])
                     for topic, records in waiting.items():
-                        self._metrics.input_lag.labels(topic, QUERY).set(records)
+                        self._metrics.gauges["input_lag_records"].labels(topic, QUERY).set(records)
             except Py4JJavaError as error:
                 log.warning("cannot find out what Kafka has deleted: %s", str(error.java_exception))
             self._looked = time.monotonic()
@@ -159,7 +159,7 @@ class Listener(StreamingQueryListener):
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
         self._names[str(event.runId)] = event.name or ""
-        self._metrics.up.labels(event.name or "").set(1)
+        self._metrics.gauges["query_up"].labels(event.name or "").set(1)
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
         progress = json.loads(event.progress.json)
@@ -173,9 +173,9 @@ class Listener(StreamingQueryListener):
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
         name = self._names.get(str(event.runId))
         if name:
-            self._metrics.last_batch.labels(name).set(time.time())
+            self._metrics.gauges["last_batch_timestamp_seconds"].labels(name).set(time.time())
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
         name = self._names.pop(str(event.runId), None)
         if name is not None:
-            self._metrics.up.labels(name).set(0)
+            self._metrics.gauges["query_up"].labels(name).set(0)

@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
@@ -30,6 +31,7 @@ from prometheus_client import (
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from clienthealth.model.tables import table
 from clienthealth.platform.web import Request, Response, Server, probe
 from clienthealth.settings import PrometheusSettings
 
@@ -51,6 +53,15 @@ PROBES = frozenset({"/healthz", "/readyz"})
 HUNG_SECONDS = 600.0
 
 
+_TABLE = table(Path(__file__).with_suffix(".toml"))
+M = TypeVar("M", Counter, Gauge)
+
+
+def _made(kind: type[M], rows: Mapping[str, Mapping[str, Any]], registry: CollectorRegistry) -> dict[str, M]:
+    named = ((name, f"{PREFIX}_{name}", row) for name, row in rows.items())
+    return {name: kind(full, row["help"], row.get("labels", ()), registry=registry) for name, full, row in named}
+
+
 class _Labelled(Collector):
     """Collect the metrics of a registry, with further labels on every series."""
 
@@ -70,65 +81,26 @@ class SelfMetrics:
     """The metrics of the monitor itself, `kafka_client_health_*`."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-
-        def gauge(name: str, text: str, *labels: str) -> Gauge:
-            return Gauge(f"{PREFIX}_{name}", text, labels, registry=self.registry)
-
-        def counter(name: str, text: str, *labels: str) -> Counter:
-            return Counter(f"{PREFIX}_{name}", text, labels, registry=self.registry)
-
-        self.input_lag = gauge(
-            "input_lag_records", "Records of an input topic that are not read yet.", "source_topic", "query"
-        )
-        self.newest = gauge(
-            "newest_event_timestamp_seconds",
-            "Time of the newest record that was read, of clients and of consumer groups.",
-            "source_topic",
-            "of",
-        )
-        self.read = counter("records_read", "Records read.", "source_topic")
-        self.rejected = counter("records_rejected", "Records that could not be read.", "reason", "source_topic")
-        self.late = counter(
-            "late_records", "Samples and events that were left out because their windows were already closed.", "query"
-        )
-        self.duration = gauge("batch_duration_seconds", "How long the last batch took.", "query")
-        self.last_batch = gauge("last_batch_timestamp_seconds", "When the last batch ended.", "query")
-        self.state_rows = gauge("state_rows", "Clients that the query keeps as state.", "query")
-        self.skewed = gauge("skewed_clients", "Clients with a clock that is off by more than a minute.", "query")
-        self.left_out = counter(
-            "left_out",
-            "Clients, samples and events that a limit of [monitor] left out; each counts once per batch.",
-            "limit",
-        )
-        self.lost = counter("lost_records", "Records that Kafka deleted before they were read.", "source_topic")
-        self.recreated = counter(
-            "recreated_partitions", "Partitions that end before the offset up to which they were read.", "source_topic"
-        )
-        self.present = gauge("input_topic_present", "1 while an input topic exists, else 0.", "source_topic")
-        self.started = gauge("start_timestamp_seconds", "When this process began.")
-        self.last_skip = gauge(
-            "record_skipped_timestamp_seconds",
-            "Time at which a record was skipped because reading it ended the monitor.",
-        )
-        self.up = gauge("query_up", "1 while the streaming query runs.", "query")
-        self.changes = counter("incident_changes", "Changes of incidents.", "mode", "change")
+        self.registry = registry = CollectorRegistry()
+        #: By name, without the prefix that all share.
+        self.gauges = _made(Gauge, _TABLE["gauges"], registry)
+        self.counters = _made(Counter, _TABLE["counters"], registry)
         self.latency = Histogram(
             f"{PREFIX}_verdict_latency_seconds",
             "Time from the onset of a fault to its verdict.",
-            registry=self.registry,
+            registry=registry,
             buckets=LATENCY_BUCKETS,
         )
         for limit in LIMITS:
-            self.left_out.labels(limit)
-        self.late.labels(QUERY)
-        self.up.labels(QUERY)
-        self.started.set(time.time())
+            self.counters["left_out"].labels(limit)
+        self.counters["late_records"].labels(QUERY)
+        self.gauges["query_up"].labels(QUERY)
+        self.gauges["start_timestamp_seconds"].set(time.time())
         #: Pause (s) after the work of the last batch; number of batches since the start.
         self.pause = 0.0
         self.batches = 0
         self._clients: dict[int, tuple[int, int]] = {}
-        build = Info(f"{PREFIX}_build", "Version of the monitor.", registry=self.registry)
+        build = Info(f"{PREFIX}_build", "Version of the monitor.", registry=registry)
         build.info({"version": version("kafka-client-health")})
 
     def serve(self, host: str, port: int, labels: Mapping[str, str]) -> None:
@@ -147,51 +119,51 @@ class SelfMetrics:
     def counted(self, counts: Iterable[Count]) -> None:
         """Count the records of a batch, good and bad."""
         for row in counts:
-            self.read.labels(row.topic).inc(row.records)
+            self.counters["records_read"].labels(row.topic).inc(row.records)
             if row.reason is not None:
-                self.rejected.labels(row.reason, row.topic).inc(row.records)
+                self.counters["records_rejected"].labels(row.reason, row.topic).inc(row.records)
             for of, newest_ms in (("clients", row.newest_ms), ("groups", row.groups_newest_ms)):
                 if newest_ms:
-                    self.newest.labels(row.topic, of).set(newest_ms / 1000)
+                    self.gauges["newest_event_timestamp_seconds"].labels(row.topic, of).set(newest_ms / 1000)
 
     def stepped(self, summaries: Iterable[Summary], now: float) -> None:
         """Take in the results of the buckets in a batch. Buckets that are not in it keep their last values."""
         for summary in summaries:
             if summary.bucket is not None:
                 self._clients[summary.bucket] = summary.clients, summary.skewed
-            self.late.labels(QUERY).inc(summary.late)
+            self.counters["late_records"].labels(QUERY).inc(summary.late)
             for mode, change, number in summary.changes:
-                self.changes.labels(mode, change).inc(number)
+                self.counters["incident_changes"].labels(mode, change).inc(number)
             for onset_ms in summary.onsets:
                 self.latency.observe(max(0.0, now - onset_ms / 1000))
             for limit, number in summary.left_out.items():
-                self.left_out.labels(limit).inc(number)
+                self.counters["left_out"].labels(limit).inc(number)
             for topic, number in summary.failed.items():
-                self.rejected.labels(FAILED, topic).inc(number)
-        self.state_rows.labels(QUERY).set(sum(clients for clients, _ in self._clients.values()))
-        self.skewed.labels(QUERY).set(sum(skewed for _, skewed in self._clients.values()))
+                self.counters["records_rejected"].labels(FAILED, topic).inc(number)
+        self.gauges["state_rows"].labels(QUERY).set(sum(clients for clients, _ in self._clients.values()))
+        self.gauges["skewed_clients"].labels(QUERY).set(sum(skewed for _, skewed in self._clients.values()))
 
     def progressed(self, progress: Mapping[str, Any]) -> None:
         """Take in the progress of a query, as Spark reports it in JSON."""
         query = progress["name"]
         self.batches += 1
         took = progress["durationMs"].get("triggerExecution", 0) / 1000 - self.pause
-        self.duration.labels(query).set(max(0.0, took))
-        self.last_batch.labels(query).set(time.time())
+        self.gauges["batch_duration_seconds"].labels(query).set(max(0.0, took))
+        self.gauges["last_batch_timestamp_seconds"].labels(query).set(time.time())
         for source in progress.get("sources", []):
             latest, end = source.get("latestOffset") or {}, source.get("endOffset") or {}
             if isinstance(latest, dict) and isinstance(end, dict):
                 for topic, partitions in latest.items():
                     behind = sum(offset - end.get(topic, {}).get(p, 0) for p, offset in partitions.items())
-                    self.input_lag.labels(topic, query).set(max(0, behind))
+                    self.gauges["input_lag_records"].labels(topic, query).set(max(0, behind))
                 # A batch that ends before its start offset shows that the partition was created again. Records up to
                 # that end are skipped.
                 start = source.get("startOffset") or {}
                 for topic, partitions in end.items():
                     for partition, offset in partitions.items():
                         if offset < start.get(topic, {}).get(partition, 0):
-                            self.recreated.labels(topic).inc()
-                            self.lost.labels(topic).inc(offset)
+                            self.counters["recreated_partitions"].labels(topic).inc()
+                            self.counters["lost_records"].labels(topic).inc(offset)
 
 
 @dataclass

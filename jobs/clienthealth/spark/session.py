@@ -32,29 +32,11 @@ from clienthealth.settings import Settings
 _LOG4J = Path(__file__).with_name("spark-log4j2.properties")
 #: Spark options that do not depend on the settings, grouped by where they apply.
 OPTIONS: Mapping[str, Mapping[str, str]] = table(Path(__file__).with_name("spark.toml"))
-#: A small heap that returns unused memory, because most large data is in Python workers. A JVM without memory ends at
-#: once and is restarted, instead of lingering. The large stack is for a regular expression: Spark matches it against
-#: the message of a failed foreachBatch, and it recurses for each character. MetaspaceSize: Spark's classes take 190 MB,
-#: and the JVM collects the whole heap whenever they exceed its estimate. Tier4…: the thorough compiler takes only code
-#: that runs ten times as often as usual. By default it costs half of a start and most of an idle monitor's CPU. With it
-#: off, a backlog takes a tenth longer. (If the quick compiler runs alone, it gets a cache of 48 MB. Spark overflows it,
-#: and then nothing more is compiled.)
-_JVM = (
-    "-XX:+UseSerialGC -Xms64m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=25 -XX:+ExitOnOutOfMemoryError -Xss16m "
-    "-XX:MetaspaceSize=192m "
-    "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=150000 "
-    "-XX:Tier4BackEdgeThreshold=400000 -XX:ReservedCodeCacheSize=240m"
-)
+_JVM = OPTIONS["jvm"]
 #: Memory beside the heap: threads, code and RocksDB of the JVM, and Python. A request to a cluster must include it;
 #: otherwise the cluster kills the process.
 _BESIDE_HEAP = {"driver": "640m", "executor": "1g"}
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
-#: Java code that writes the archive of classes to the file `%s`, because a JRE has no `jcmd`.
-_DUMP = (
-    "try { java.lang.management.ManagementFactory.getPlatformMBeanServer().invoke(new javax.management.ObjectName("
-    '"com.sun.management:type=DiagnosticCommand"), "vmCds", new Object[] {new String[] {"dynamic_dump", "%s"}}, '
-    'new String[] {"[Ljava.lang.String;"}); } catch (Exception error) { throw new RuntimeException(error); }'
-)
 
 
 def session(name: str, settings: Settings) -> SparkSession:
@@ -101,7 +83,7 @@ def session(name: str, settings: Settings) -> SparkSession:
 
 def archive_classes(spark: SparkSession, draft: Path) -> None:
     """Write the classes that the JVM has loaded to the archive. `draft`: unfinished file on the same disk."""
-    cast(Any, spark._jvm).org.codehaus.janino.ScriptEvaluator(_DUMP % draft).evaluate(None)
+    cast(Any, spark._jvm).org.codehaus.janino.ScriptEvaluator(_JVM["archive"] % draft).evaluate(None)
     jars.keep_archive(draft, spark.conf.get("spark.driver.extraClassPath", "") or "")
 
 
@@ -124,7 +106,7 @@ def submitted() -> bool:
 
 
 def _jvm(settings: Settings) -> str:
-    return _JVM + jvm_flags(settings.kafka.options)
+    return " ".join(_JVM["flags"].split()) + jvm_flags(settings.kafka.options)
 
 
 def driver_options(settings: Settings) -> Mapping[str, str]:
