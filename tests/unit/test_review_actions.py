@@ -70,13 +70,16 @@ def test_no_file_is_no_action(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[[action]]\ntitle = 'x'\nowner = 'y'", "action 1: due is missing"),
-        ("[[action]]\ntitle = 'x'\nowner = ''\ndue = 2026-01-01", "action 1: owner is missing"),
-        ("[[action]]\ntitle = 'x'\nowner = 'y'\ndue = '2026-01-01'", "action 1: due = '2026-01-01' is not a date"),
-        ("[[action]]\ntitel = 'x'", "action 1: unknown key 'titel'; known are title, owner"),
-        ("[[actions]]\n", "unknown 'actions'; each action is a table [[action]]"),
-        ("[[action]]\ntitle='x'\nowner='y'\ndue=2026-01-01\nstate='won'", "state 'won' is none of open, done, dropped"),
-        ("[[action]]\ntitle='x'\nowner='y'\ndue=2026-01-01\nlink='javascript:alert(1)'", "not an http"),
+        ("[[action]]\ntitle = 'x'\nowner = 'y'", "action[0]: Object missing required field `due`"),
+        ("[[action]]\ntitle = 'x'\nowner = ''\ndue = 2026-01-01", "action[0].owner: Expected `str` of length >= 1"),
+        ("[[action]]\ntitle = 'x'\nowner = 'y'\ndue = 'soon'", "action[0].due: Invalid"),
+        ("[[action]]\ntitel = 'x'", "action[0]: Object contains unknown field `titel`"),
+        ("[[actions]]\n", "Object contains unknown field `actions`"),
+        ("[[action]]\ntitle='x'\nowner='y'\ndue=2026-01-01\nstate='won'", "action[0].state: Invalid enum value 'won'"),
+        (
+            "[[action]]\ntitle='x'\nowner='y'\ndue=2026-01-01\nlink='javascript:alert(1)'",
+            "action[0].link: Expected `str` matching regex",
+        ),
         ("[[action]", "not valid TOML"),
     ],
 )

@@ -13,39 +13,35 @@ done  = 2026-11-18        # the day it was done; optional
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
 from datetime import date
 from pathlib import Path
-from urllib.parse import urlsplit
+from typing import Annotated, Literal
 
-from clienthealth.model.errors import InputError
+from msgspec import Meta, Struct
+from msgspec.structs import replace
+
+from clienthealth.model.errors import CatalogueError, InputError
+from clienthealth.model.tables import converted
 
 FILE = "actions.toml"
-STATES = ("open", "done", "dropped")
+_Filled = Annotated[str, Meta(min_length=1)]
 
 
-@dataclass(frozen=True)
-class Action:
+class Action(Struct, frozen=True, forbid_unknown_fields=True):
     """One action. `overdue_days`: days since its due date at the end of the review, 0 if it is not overdue."""
 
-    title: str
-    owner: str
+    title: _Filled
+    owner: _Filled
     due: date
-    state: str = "open"
-    link: str = ""
+    state: Literal["open", "done", "dropped"] = "open"
+    link: Annotated[str, Meta(pattern="^(?i:https?://|$)")] = ""
     mode: str = ""
     done: date | None = None
     overdue_days: int = 0
 
 
-#: The keys of an action in the file, with their types.
-KINDS: Mapping[str, type] = {
-    field.name: date if str(field.type).startswith("date") else str
-    for field in fields(Action)
-    if field.name != "overdue_days"
-}
-REQUIRED = ("title", "owner", "due")
+class _File(Struct, forbid_unknown_fields=True):
+    action: list[Action] = []
 
 
 def carried_over(file: Path, review_end: date, review_start: date) -> list[Action]:
@@ -57,29 +53,11 @@ def carried_over(file: Path, review_end: date, review_start: date) -> list[Actio
     if not file.is_file():
         return []
     try:
-        tables = tomllib.loads(file.read_text(encoding="utf-8"))
+        actions = converted(tomllib.loads(file.read_text(encoding="utf-8")), _File, str(file)).action
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{file}: not valid TOML: {error}") from error
-    if unknown := set(tables) - {"action"}:
-        raise InputError(f"{file}: unknown '{sorted(unknown)[0]}'; each action is a table [[action]]")
-    kept = []
-    for number, table in enumerate(tables.get("action", []), start=1):
-        where = f"{file}: action {number}"
-        for key, value in table.items():
-            kind = KINDS.get(key)
-            if kind is None:
-                raise InputError(f"{where}: unknown key '{key}'; known are {', '.join(KINDS)}")
-            if type(value) is not kind:
-                raise InputError(f"{where}: {key} = {value!r} is not a {'date' if kind is date else 'string'}")
-        if missing := [key for key in REQUIRED if not table.get(key)]:
-            raise InputError(f"{where}: {missing[0]} is missing")
-        action = Action(**table)
-        if action.state not in STATES:
-            raise InputError(f"{where}: state '{action.state}' is none of {', '.join(STATES)}")
-        if action.link and urlsplit(action.link).scheme not in ("http", "https"):
-            raise InputError(f"{where}: link '{action.link}' is not an http or https address")
-        if action.state == "open":
-            kept.append(replace(action, overdue_days=max((review_end - action.due).days, 0)))
-        elif action.state == "done" and action.done and action.done >= review_start:
-            kept.append(action)
+    except CatalogueError as error:
+        raise InputError(str(error)) from error
+    kept = [replace(a, overdue_days=max((review_end - a.due).days, 0)) for a in actions if a.state == "open"]
+    kept += [one for one in actions if one.state == "done" and one.done and one.done >= review_start]
     return sorted(kept, key=lambda a: (a.state != "open", not a.overdue_days, a.due, a.owner, a.title))

@@ -184,11 +184,6 @@ class ServiceSlo:
         return "freeze" if state == "overspent" else "no data" if state == "no data" else "ship"
 
     @property
-    def well_but_for_losses(self) -> bool:
-        """True if every observed minute was healthy, but records were lost or may have been lost."""
-        return self.minutes.sli == 1 and not self.lost.none
-
-    @property
     def trend(self) -> list[float | None]:
         """The SLI of each period, oldest first."""
         return [minutes.sli for minutes in self.periods]
