@@ -71,9 +71,8 @@ def contexts(bucket: Bucket, clients: Iterable[Client], inputs: Sequence[Input])
 def _until(bucket: Bucket, process: tuple[str, str], inputs: Iterable[Input]) -> int:
     """Return the newest time (epoch ms) in any data of a process."""
     ends = [attached.end_ms or 0 for attached in inputs if attached.process == process and attached.clocked]
-    return max(
-        [*ends, *(int(bucket.state.clients.last[number]) for number in bucket.numbers.get(process, ()))], default=0
-    )
+    ends += [int(bucket.state.clients.last[number]) for number in bucket.numbers.get(process, ())]
+    return max(ends, default=0)
 
 
 def _reach(bucket: Bucket, number: int, times: Sequence[int], until_ms: int) -> bool:

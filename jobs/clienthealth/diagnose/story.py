@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from clienthealth.diagnose.attachments.opening import CUT, Input
@@ -15,6 +15,7 @@ from clienthealth.diagnose.frames import Frames, frames_of, threads_of
 from clienthealth.diagnose.outcome import Diagnosis
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import Source
+from clienthealth.model.tables import table
 from clienthealth.model.verdicts import STATUS_ORDER, Evidence, Seen, Status, Verdict
 from clienthealth.model.wording import UNTIMED, clock, duration, moment_of
 from clienthealth.modes import Explanation, Mode, modes
@@ -22,22 +23,8 @@ from clienthealth.modes.advisories import advised
 from clienthealth.monitor.adjust import BY_NAME
 from clienthealth.read.logs.also_seen import BY_ID, Trouble
 
-_TWICE = "twice, ten seconds apart, into one file"
-#: How to take thread dumps, by words in the library's name. librdkafka is written in C and runs in programs of many
-#: languages. The Go libraries have the names of their projects.
-_DUMPS = (
-    (("java", "scala"), f"jcmd PID Thread.print, {_TWICE}"),
-    (("python", "aiokafka"), f"py-spy dump --pid PID, {_TWICE}"),
-    (
-        ("rdkafka", "confluent"),
-        f"all threads of the program (py-spy dump --pid PID, gdb -p PID, kill -QUIT PID of Go), {_TWICE}",
-    ),
-    (
-        ("sarama", "franz", "kafka-go", "kgo"),
-        "all goroutines (curl …/debug/pprof/goroutine?debug=2, or kill -QUIT PID, which ends the program)",
-    ),
-)
-ANY_DUMPS = f"all threads of the process (jcmd PID Thread.print of Java, py-spy dump --pid PID of Python), {_TWICE}"
+#: How to take thread dumps: words in a library's name and the command for it, and the command if no word fits.
+_DUMPS = table(Path(__file__).with_suffix(".toml"))
 MORE_THAN_DUMPS = "the client's log at INFO and its metrics over five minutes: the thread dumps are there"
 
 
@@ -45,7 +32,9 @@ def next_command(library: str, dumps: int) -> str:
     """Return a command whose output would make the verdict certain. `dumps`: number of thread dumps at hand."""
     if dumps > 1:
         return MORE_THAN_DUMPS
-    return next((dump for words, dump in _DUMPS if any(word in library.lower() for word in words)), ANY_DUMPS)
+    of_library = (one["dump"] for one in _DUMPS["library"] if any(word in library.lower() for word in one["words"]))
+    command: str = next(of_library, _DUMPS["any"])
+    return command
 
 
 #: Number of facts shown per verdict.
@@ -331,4 +320,4 @@ def nothing_judged(inputs: Sequence[Input]) -> tuple[str, str]:
     if not used and any(attached.names_client for attached in inputs):
         why = SILENT
     why = f"{why}; {', '.join(unread[:3])} could not be read" if unread else why
-    return why, ANY_DUMPS
+    return why, _DUMPS["any"]

@@ -148,11 +148,6 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def limit_of(size: int) -> int:
-    """Return the maximum unpacked size of a packed file of this size."""
-    return BASE_BYTES + MAX_RATIO * size
-
-
 def extract(raw: Readable, packing: Packing, folder: Path, limit: int) -> Iterator[tuple[str, str, bool]]:
     """Unpack a zip or tar into an empty folder.
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Literal
 
 from clienthealth.diagnose.attachments import archives
-from clienthealth.diagnose.attachments.archives import CHUNK, Readable, Unpacked, UnreadableError, extract, limit_of
+from clienthealth.diagnose.attachments.archives import CHUNK, Readable, Unpacked, UnreadableError, extract
 from clienthealth.diagnose.attachments.text import Read
 from clienthealth.model.errors import InputError
 from clienthealth.read.recordings import second_process
@@ -280,7 +280,7 @@ class Opener(ExitStack):
             self._input(shown, parent, "an archive", f"packed more than {MAX_DEPTH} times")
             return
         # A file of unknown size gets the limit of a large attachment.
-        limit = limit_of(size if size is not None else 1 << 24)
+        limit = archives.BASE_BYTES + archives.MAX_RATIO * (1 << 24 if size is None else size)
         within = replace(parent, depth=parent.depth + 1)
         try:
             if packing in ("zip", "tar"):

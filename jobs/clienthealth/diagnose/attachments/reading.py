@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any, Literal
 
 from clienthealth.diagnose.attachments import exports, metrics
@@ -21,7 +22,6 @@ from clienthealth.diagnose.attachments.text import (
     Layout,
     Stripped,
     blocks,
-    chained,
     encoding_of,
     plain,
     unwrapper,
@@ -107,9 +107,9 @@ class Reader:
             self.input.what, text = unwrap[0], unwrap[1](text)
         begin, small = self._begin(self._noting_clients(text))
         if small:
-            yield from self._whole(plain(begin))
+            yield from self._whole(plain(b"".join(begin)))
         else:
-            yield from self._large(begin, self._noting_clients(text))
+            yield from self._large(b"".join(begin[:3]), chain(begin, self._noting_clients(text)))
         if self._cut:
             self.input.cannot_read(CUT)
 
@@ -130,7 +130,7 @@ class Reader:
             self.input.names_client = self.input.names_client or any(mark in block for mark in _MARKS)
             yield block
 
-    def _begin(self, text: Iterator[bytes]) -> tuple[bytes, bool]:
+    def _begin(self, text: Iterator[bytes]) -> tuple[list[bytes], bool]:
         """Return the first blocks, and True if these are the whole text."""
         read_blocks, size = [], 0
         for block in text:
@@ -138,7 +138,7 @@ class Reader:
             size += len(block)
             if size > WHOLE:
                 break
-        return b"".join(read_blocks), size <= WHOLE
+        return read_blocks, size <= WHOLE
 
     def _protobuf(self, head: bytes) -> Iterator[Recorded]:
         """Yield the single record of a file of OTLP protobuf."""
@@ -148,7 +148,7 @@ class Reader:
             return
         self._what("OTLP protobuf")
         self.input.read = 1
-        yield self._document(0, content)
+        yield self._document(0, b"".join(content))
 
     # Texts of moderate size.
 
@@ -360,11 +360,12 @@ class Reader:
     # Large texts, and the log parts of small ones.
 
     def _large(self, begin: bytes, text: Iterator[bytes]) -> Iterator[Recorded]:
+        """Yield the records of a text that begins with `begin`."""
         sample = plain(begin[: begin.find(b"\n", _SAMPLE) + 1]).split(b"\n")[:-1]
         filled = [line for line in sample if line.strip()][:50]
 
         def all_lines() -> Iterator[bytes]:
-            for block in chained(begin, text):
+            for block in text:
                 self._cut = not block.endswith(b"\n")
                 yield from plain(block).removesuffix(b"\n").split(b"\n")
 
@@ -379,7 +380,7 @@ class Reader:
         if kind in ("Prometheus exposition", "JmxTool (CSV)"):
             yield from self._metrics(kind, map(layout.text, all_lines()))
             return
-        yield from self._log(chained(begin, text), layout)
+        yield from self._log(text, layout)
 
     def _learned(self, lines: list[bytes]) -> Layout:
         layout = Layout.learned(lines, self._file_ms)

@@ -77,17 +77,6 @@ def blocks(read: Read, head: bytes, size: int = BLOCK) -> Iterator[bytes]:
         yield rest
 
 
-def chained(begin: bytes, rest: Iterator[bytes], size: int = 1 << 18) -> Iterator[bytes]:
-    """Yield a text that was partly read, `begin` and then `rest`, in blocks of whole lines."""
-    at = 0
-    while at < len(begin):
-        end = begin.rfind(b"\n", at, at + size) + 1
-        end = end or begin.find(b"\n", at + size) + 1 or len(begin)
-        yield begin[at:end]
-        at = end
-    yield from rest
-
-
 def utf8(line: bytes) -> bytes:
     """Return the line as UTF-8; invalid UTF-8 is taken as Latin-1."""
     try:
@@ -331,13 +320,8 @@ def _count(pattern: re.Pattern[bytes], matches: Sequence[re.Match[bytes]]) -> in
     return sum(pattern.match(_rest(match)) is not None for match in matches)
 
 
-def _is_timestamps(matches: Sequence[re.Match[bytes]]) -> bool:
-    """True if a tool wrote the time before each line; an application writes it only before each entry."""
-    return _count(_GOES_ON, matches) > 0 or 2 * _count(_TIMED_REST, matches) > len(matches)
-
-
 def _is_syslog(matches: Sequence[re.Match[bytes]]) -> bool:
-    """True if a tool wrote the times, or if the prefixes name few programs."""
+    """True if a tool wrote the time before each line, or if the prefixes name few programs."""
     few = len({match["key"] for match in matches}) <= max(3, len(matches) // 20)
     timed = 2 * _count(_TIMED_OR_LEVELLED, matches) > len(matches)
     return few or timed or bool(re.match(rb"[A-Z<]", matches[0].string)) or _count(_GOES_ON, matches) > 0
@@ -363,7 +347,8 @@ def _is_stern(matches: Sequence[re.Match[bytes]]) -> bool:
 #: Prefixes that an application may also write itself. The function returns True if the lines show that a tool wrote
 #: them.
 _DOUBTFUL: Mapping[str, Callable[[Sequence[re.Match[bytes]]], bool]] = {
-    "timestamps": _is_timestamps,
+    # The application writes a time before each entry, a tool before each line.
+    "timestamps": lambda found: _count(_GOES_ON, found) > 0 or 2 * _count(_TIMED_REST, found) > len(found),
     "syslog": _is_syslog,
     "compose": _is_compose,
     "stern": _is_stern,
