@@ -92,7 +92,8 @@ def lines(record: HealthRecord, cluster: str, begin: str = "") -> Lines:
     for name in ("", *known):
         for position, family in _BY_INDICATOR.get(name, ()):
             if samples := family.read(record):
-                ends[position] = _ends(family.extra, samples)
+                one = f"}} {_value(samples[0][1])}\n"
+                ends[position] = _several(family.extra, samples) if family.extra else one
     ref = (client.service, client.host, client.instance, client.client_id)
     group = (cluster, group_of(client), *((client.version,) if client.kind == "group" and client.version else ()))
     return Lines(
@@ -182,10 +183,6 @@ def labels_text(names: tuple[str, ...], values: tuple[str, ...]) -> str:
 
 def _head(family: Family) -> str:
     return f"# HELP {family.name} {family.help}\n# TYPE {family.name} {family.kind}\n"
-
-
-def _ends(names: tuple[str, ...], samples: tuple[Sample, ...]) -> str:
-    return _several(names, samples) if names else f"}} {_value(samples[0][1])}\n"
 
 
 @functools.lru_cache(maxsize=20_000)

@@ -112,18 +112,15 @@ def _watched_consumer(base: Any) -> type:
 def timed_future(base: Any, timed: Callable[[Callable[[Any], object]], Callable[[Any], object]]) -> type:
     """Return a class of futures that time the callbacks added before the future is done."""
 
-    class Timed(base):  # type: ignore[misc]
-        __slots__ = ()
-
-        def add_callback(self, f: Callable[..., object], *args: Any, **kwargs: Any) -> Any:
+    def timing(add: Callable[[Any, Callable[..., object]], Any]) -> Callable[..., Any]:
+        def added(self: Any, f: Callable[..., object], *args: Any, **kwargs: Any) -> Any:
             bound = functools.partial(f, *args, **kwargs) if args or kwargs else f
-            return base.add_callback(self, bound if self.is_done else timed(bound))
+            return add(self, bound if self.is_done else timed(bound))
 
-        def add_errback(self, f: Callable[..., object], *args: Any, **kwargs: Any) -> Any:
-            bound = functools.partial(f, *args, **kwargs) if args or kwargs else f
-            return base.add_errback(self, bound if self.is_done else timed(bound))
+        return added
 
-    return named_like(Timed, base)
+    methods = {name: timing(getattr(base, name)) for name in ("add_callback", "add_errback")}
+    return named_like(type("Timed", (base,), {"__slots__": (), **methods}), base)
 
 
 def library_metrics(client: Any, kind: str) -> dict[str, float]:

@@ -57,8 +57,11 @@ class Subscription:
     def ours(cls, seconds: float = INTERVAL_SECONDS) -> tuple[Subscription, Subscription]:
         """Return the subscriptions to all metrics that are read: one for Java clients, one for librdkafka."""
         every = round(seconds * 1000)
+        # The shortest prefixes of the names that are read: a prefix covers all names that begin with it.
+        names = sorted({kip714(group, name) for group, of in JAVA.items() for name in of} | {*spellings(kip714)})
+        prefixes = [name for name in names if not any(name != other and name.startswith(other) for other in names)]
         return (
-            cls(_beginnings(), every, MATCH),
+            cls(tuple(prefixes), every, MATCH),
             cls(OF_LIBRDKAFKA, every, MATCH_LIBRDKAFKA, NAME_LIBRDKAFKA),
         )
 
@@ -125,9 +128,3 @@ def _subscription(name: str, config: Mapping[str, Mapping[str, str]]) -> Subscri
     values = {key: value["value"] for key, value in config.items()}
     names = tuple(filter(None, (values.get("metrics") or "").split(",")))
     return Subscription(names, int(values.get("interval.ms") or 300_000), values.get("match") or "", name)
-
-
-def _beginnings() -> tuple[str, ...]:
-    """Return the shortest prefixes that cover the names of all metrics that are read."""
-    names = sorted({kip714(group, name) for group, names in JAVA.items() for name in names} | set(spellings(kip714)))
-    return tuple(name for name in names if not any(name != other and name.startswith(other) for other in names))

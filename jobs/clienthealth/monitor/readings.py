@@ -71,10 +71,13 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings)
     readings, parts, rows = [state.readings], [state.parts], len(state.readings)
     for chunk, new, numbered in entering:
         of_topics = chunk.topic_parts
-        # The last element is for position -1, which means no name.
+        # The last element is for position -1, which means no name or no configuration.
         name_at = np.array([*map(names.__getitem__, chunk.names), -1])
         new.client, new.topic = numbered[new.client], name_at[new.topic]
-        new.config = _configured(state, chunk.configs)[new.config]
+        for config in chunk.configs:
+            if config not in state.configs:
+                state.configs.append(config)
+        new.config = np.array([*map(state.configs.index, chunk.configs), -1])[new.config]
         known = np.flatnonzero(new.client < len(horizon))
         client, slide = new.client[known], grid.slide[new.client[known]]
         still_open = np.ones(len(new), bool)
@@ -133,14 +136,6 @@ def _numbered(state: BucketState, all_clients: Sequence[Client], numbers: dict[t
         columns = (np.full(new, value) for value in (EVER_MS, 0, 0, 10_000, 0, -1, 0, 0))
         state.clients = Clients.joined([state.clients, Clients(np.full((new, len(UNDELIVERED)), np.nan), *columns)])
     return numbered
-
-
-def _configured(state: BucketState, configs: Sequence[dict[str, str]]) -> Ints:
-    """Return each configuration's position in the state. The last element is -1, for no configuration."""
-    for config in configs:
-        if config not in state.configs:
-            state.configs.append(config)
-    return np.array([*map(state.configs.index, configs), -1])
 
 
 def keys(readings: Readings) -> Ints:

@@ -318,18 +318,15 @@ def _content(record: Record, fmt: Format | None) -> list[Any]:
     if fmt is None or content is None:
         raise PayloadError(_unreadable(record) or ("wrong-types" if fmt else "unknown-format"))
     if not content:
-        raise PayloadError(_no_metrics(record) if fmt.stream == "metrics" else "empty")
+        # The Kafka metrics of OpenTelemetry's agent may be off: then the reason tells how to turn them on.
+        value = record.text.encode() if record.data is None else bytes(record.data)
+        hint = f": {_SWITCH}" if _OTEL_AGENT in value else ""
+        raise PayloadError(f"no-metrics{hint}" if fmt.stream == "metrics" else "empty")
     return content
 
 
 def _wrong(mistake: Exception) -> str:
     return f"wrong-types: {type(mistake).__name__}: {mistake}"
-
-
-def _no_metrics(record: Record) -> str:
-    """Return the reason `no-metrics`. If an agent's Kafka metrics are known to be off, add how to turn them on."""
-    value = record.text.encode() if record.data is None else bytes(record.data)
-    return f"no-metrics: {_SWITCH}" if _OTEL_AGENT in value else "no-metrics"
 
 
 def _unreadable(record: Record) -> str | None:

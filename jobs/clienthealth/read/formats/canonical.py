@@ -17,6 +17,7 @@ from clienthealth.read.formats import Format, Record, has
 INTERVAL_MS = 10_000
 
 #: All client metrics that any kind of client can have.
+_MEMBER = Member.__struct_fields__
 METRIC_NAMES: tuple[str, ...] = tuple(dict.fromkeys(name for names in CLIENT_METRICS.values() for name in names))
 
 
@@ -55,19 +56,14 @@ def _topic(document: Any) -> TopicMetrics | None:
     topic = text(one.get("topic"))
     if topic is None:
         return None
+    member = one.get("member")
     return TopicMetrics(
         topic=topic,
         partition=integer(one.get("partition")),
         thread=text(one.get("thread")),
-        member=_member(one.get("member")),
+        member=Member(**{name: text(member.get(name)) for name in _MEMBER}) if type(member) is dict else None,
         metrics=measured(one.get("metrics"), TOPIC_METRICS),
     )
-
-
-def _member(document: Any) -> Member | None:
-    if type(document) is not dict:
-        return None
-    return Member(**{name: text(document.get(name)) for name in Member.__struct_fields__})
 
 
 FORMAT = Format(

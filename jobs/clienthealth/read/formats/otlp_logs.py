@@ -20,15 +20,12 @@ from clienthealth.settings import IdentitySettings
 _TIMES = ("timeUnixNano", "observedTimeUnixNano")
 
 
-def _either(value: Mapping[str, Any], *kinds: str) -> str | None:
-    return next((text for kind in kinds if (text := as_text(value.get(kind))) is not None), None)
-
-
 def _line(entry: Mapping[str, Any], process: Identity, logger: str | None, identity: IdentitySettings) -> LogLine:
+    texts = (as_text(mapping(entry.get("body")).get(kind)) for kind in ("stringValue", "kvlistValue"))
     return log_line(
         next((ns for name in _TIMES if (ns := number(as_text(entry.get(name))))), None),
         (as_text(entry.get("severityText")), number(as_text(entry.get("severityNumber")))),
-        _either(mapping(entry.get("body")), "stringValue", "kvlistValue"),
+        next((text for text in texts if text is not None), None),
         attributes_of(entry.get("attributes")),
         process,
         logger,

@@ -38,19 +38,15 @@ def _decode(record: Record) -> list[Snapshot] | None:
         if type(scopes) is not list:
             broken += 1
             continue
-        readable = [scope["metrics"] for scope in scopes if _is_readable(scope)]
+        # The metrics of a scope are a list of objects; some programs write null for an empty list.
+        listed = [mapping(scope).get("metrics") for scope in scopes]
+        readable = [one for one in listed if type(one) is list and _METRICS.issuperset(map(type, one))]
         broken += len(readable) < len(scopes)
         attributes = attributes_of(mapping(mapping(resource).get("resource")).get("attributes"))
         points = Points(_resource(tuple(attributes.items()), record.identity))
         _take(readable, points, record.identity.otlp_client_id)
         snapshots += points.snapshots()
     return snapshots + unusable(broken)
-
-
-def _is_readable(scope: Any) -> bool:
-    """True if the scope has a list of metrics that are all objects; some programs write null for an empty list."""
-    metrics = mapping(scope).get("metrics")
-    return type(metrics) is list and _METRICS.issuperset(map(type, metrics))
 
 
 @lru_cache(maxsize=REMEMBERED)
