@@ -6,7 +6,8 @@ a part escaped by `\`. For pushes through our broker plugin the headers identify
 the broker's time counts. A push may be empty: since Kafka 4.0 admin clients push, too, and they have no metrics of a
 producer or consumer.
 
-Compression (gzip, zstd), the frame of a schema registry, and the envelope of Kafka Connect are removed first. Nothing
+Compression (gzip, zstd), the frame of a schema registry, and the envelope of Kafka Connect are removed first
+(`formats/_payload.py`). Nothing
 here raises for any record, except ServiceError if the schema registry is away. `fast` reads faultless canonical
 snapshots, nearly all traffic, at a fraction of the cost; `decode_metrics` returns the same for them.
 
@@ -33,7 +34,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
 from typing import Any
@@ -46,12 +46,9 @@ from clienthealth.model.metrics import CLIENT_METRICS
 from clienthealth.model.telemetry import Identity, LogLine, RawRecord, Snapshot, Stream
 from clienthealth.model.values import EARLIEST_MS, MAX_NAME, interval, present
 from clienthealth.model.wording import listing
-from clienthealth.platform.schema_registry import UnknownSchemaError, schema
 from clienthealth.read.formats import Format, Record, _pushed, formats
-from clienthealth.read.formats._json_layouts import parsed
 from clienthealth.read.formats._log_lines import named, opened
-from clienthealth.read.formats._payload import PayloadError, framed, unpacked, without_message_path
-from clienthealth.read.formats._protobuf import signal
+from clienthealth.read.formats._payload import PayloadError, fill
 from clienthealth.read.formats._typed import fast as fast
 from clienthealth.read.logs.times import zone_between
 from clienthealth.settings import Settings, TopicSettings
@@ -68,13 +65,8 @@ _SWITCH = (
     "-Dotel.instrumentation.kafka-clients-metrics.enabled=true"
 )
 
-#: Characters allowed before a record: white space and a byte order mark.
-BLANKS = " \t\r\n\ufeff"
-
 STREAMS: tuple[Stream, ...] = ("metrics", "logs")
 
-_CONNECT = frozenset({"schema", "payload"})
-_DEBEZIUM = frozenset({"before", "after", "op", "source"})
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f]")
 _ESCAPED = re.compile(r"\\.", re.DOTALL)
 _QUOTED = re.compile(r'"[^"]*"')
@@ -164,8 +156,7 @@ def _readable(raw: RawRecord, settings: Settings) -> Record:
     value = raw.value
     if value is None or len(value) == 0:
         raise PayloadError("empty")
-    most = settings.monitor.max_record_bytes
-    if len(value) > most:
+    if len(value) > settings.monitor.max_record_bytes:
         raise PayloadError("oversized")
     headers = _header_values(raw.headers) if raw.headers else {}
     record = Record(
@@ -175,86 +166,8 @@ def _readable(raw: RawRecord, settings: Settings) -> Record:
         ts_ms=raw.ts_ms,
         identity=settings.identity,
     )
-    data = unpacked(value, most)
-    if frame := framed(data):
-        _fill_from_frame(record, *frame, settings)
-    else:
-        _fill(record, data)
+    fill(record, value, settings)
     return record
-
-
-def _fill(record: Record, data: bytes | memoryview) -> None:
-    """Set the record's payload. Raises PayloadError if it is unusable."""
-    record.signal = signal(data)
-    if record.signal or record.headers.get("format") in _binary_formats():
-        record.data = data
-        return
-    try:
-        record.text = str(data, "utf-8").lstrip(BLANKS)
-    except UnicodeDecodeError:
-        raise PayloadError("binary") from None
-    if not record.text:
-        raise PayloadError("empty")
-    if record.text[0] in "{[":
-        record.document = parsed(record.text)
-    _unwrap(record)
-
-
-def _fill_from_frame(record: Record, number: int, data: memoryview, settings: Settings) -> None:
-    """Set a payload framed by the schema with this number.
-
-    JSON needs no schema. Raises PayloadError if it is unusable.
-    """
-    if data[0] in b"{[":
-        with suppress(PayloadError):
-            _fill(record, data)
-            if record.document is not None:
-                return
-    if not settings.registry.url:
-        raise PayloadError(f"binary: framed with schema {number}, and no registry is set ([registry] url)")
-    try:
-        by = schema(settings.registry, number)
-        document = by.read(data) if by.kind == "AVRO" else None
-    except UnknownSchemaError:
-        raise PayloadError(f"unknown-schema: {number}") from None
-    except ValueError as error:
-        raise PayloadError(f"binary: not of schema {number}: {error}") from None
-    if by.kind == "AVRO":
-        _fill_decoded(record, document)
-    else:
-        _fill(record, without_message_path(data) if by.kind == "PROTOBUF" else data)
-
-
-def _fill_decoded(record: Record, document: Any) -> None:
-    """Set a payload that is already decoded to JSON's types. Raises PayloadError if it is unusable."""
-    try:
-        record.text = document if isinstance(document, str) else msgspec.json.encode(document).decode()
-    except (TypeError, ValueError) as error:
-        raise PayloadError(f"binary: {error}") from None
-    if not record.text:
-        raise PayloadError("empty")
-    record.document = None if isinstance(document, str) else document
-    _unwrap(record)
-
-
-def _unwrap(record: Record) -> None:
-    """Remove the envelopes that Kafka Connect's JSON converter and Debezium put around a value."""
-    document = record.document
-    if type(document) is not dict:
-        return
-    if document.keys() == _CONNECT:
-        inner = document["payload"]
-    elif document.keys() >= _DEBEZIUM:
-        inner = document["after"]
-    else:
-        return
-    if inner is None:
-        raise PayloadError("empty")
-    if isinstance(inner, str):
-        record.document = None
-        _fill(record, inner.encode("utf-8", "replace"))
-    else:
-        _fill_decoded(record, inner)
 
 
 def _key_text(key: bytes | None) -> str | None:
@@ -279,11 +192,6 @@ def _header_values(headers: Mapping[str, bytes]) -> dict[str, str]:
 @cache
 def _by_name(streams: tuple[Stream, ...]) -> Mapping[str, Format]:
     return {fmt.name: fmt for stream in streams for fmt in formats(stream)}
-
-
-@cache
-def _binary_formats() -> frozenset[str]:
-    return frozenset(name for name, fmt in _by_name(STREAMS).items() if fmt.binary)
 
 
 def _format(record: Record, streams: tuple[Stream, ...]) -> Format | None:
@@ -379,12 +287,12 @@ def _complete_snapshot(snapshot: Snapshot, record: Record, latest: int) -> str |
 
 def _complete_line(line: LogLine, record: Record, latest: int) -> str | None:
     """Fill in missing fields of a line from its record. Return why the line cannot be used, or None."""
+    line.client = client = _identified(line.client, record)
     if line.ts_ms is None:
         line.ts_ms = record.ts_ms
     elif line.dumps and record.ts_ms:
         # The time in a dump has no zone, so infer the zone from the record's time.
         line.ts_ms += zone_between(line.ts_ms, record.ts_ms) or 0
-    line.client = client = _identified(line.client, record)
     if line.error is not None or client.is_too_long:
         return line.error or "oversized: a name"
     stated = client.service or client.host or client.instance or client.client_id

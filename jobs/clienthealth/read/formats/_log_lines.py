@@ -17,7 +17,7 @@ from clienthealth.model.telemetry import Dump, Identity, LogLine
 from clienthealth.model.values import present
 from clienthealth.read.formats._json_layouts import ANY_LAYOUT, as_text, line_of, parsed
 from clienthealth.read.logs import lines
-from clienthealth.read.logs.dump_formats import dumps_in, may_hold_dumps
+from clienthealth.read.logs.dump_formats import dumps_in
 from clienthealth.read.logs.fields import level_name, named_client
 from clienthealth.read.logs.times import has_zone, time_ms
 
@@ -71,7 +71,7 @@ def opened(line: LogLine) -> LogLine:
     message = line.message
     if message is None or line.dumps:
         return named(line)
-    if may_hold_dumps(message) and (dumps := dumps_in(message, alone=False)):
+    if dumps := dumps_in(message, alone=False):
         return _with_dumps(line, message, dumps)
     if line.level is not None or line.logger is not None or line.error is not None:
         return named(line)

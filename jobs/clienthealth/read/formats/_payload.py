@@ -1,4 +1,4 @@
-"""Unpack a payload: compression, and the frame of a schema registry.
+"""Unpack a payload: compression, the frame of a schema registry, and the envelopes of Kafka Connect and Debezium.
 
 Compressed payloads are recognised by their first bytes: gzip (RFC 1952) and zstd (RFC 8878). Clients and collectors use
 these if they cannot configure Kafka's own compression. A schema registry's serializers put a zero and the schema's
@@ -8,16 +8,117 @@ number before the data (Confluent's wire format). For protobuf they also put the
 from __future__ import annotations
 
 import zlib
-from typing import Any
+from contextlib import suppress
+from functools import cache
+from typing import Any, get_args
 
-from clienthealth.read.formats._protobuf import NotAMessageError, varint
+import msgspec
+
+from clienthealth.model.telemetry import Stream
+from clienthealth.platform.schema_registry import UnknownSchemaError, schema
+from clienthealth.read.formats import Record, formats
+from clienthealth.read.formats._json_layouts import parsed
+from clienthealth.read.formats._protobuf import NotAMessageError, signal, varint
+from clienthealth.settings import Settings
 
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _FRAME = 5
+#: Characters allowed before a record: white space and a byte order mark.
+BLANKS = " \t\r\n\ufeff"
+_CONNECT = frozenset({"schema", "payload"})
+_DEBEZIUM = frozenset({"before", "after", "op", "source"})
 
 
 class PayloadError(ValueError):
     """A payload cannot be unpacked. The message is the reason for the reject."""
+
+
+def fill(record: Record, value: bytes | memoryview, settings: Settings) -> None:
+    """Set the record's payload from its value as it arrived. Raises PayloadError if it is unusable."""
+    data = unpacked(value, settings.monitor.max_record_bytes)
+    if frame := framed(data):
+        _fill_from_frame(record, *frame, settings)
+    else:
+        _fill(record, data)
+
+
+@cache
+def _binary_formats() -> frozenset[str]:
+    return frozenset(fmt.name for stream in get_args(Stream) for fmt in formats(stream) if fmt.binary)
+
+
+def _fill(record: Record, data: bytes | memoryview) -> None:
+    """Set the record's payload. Raises PayloadError if it is unusable."""
+    record.signal = signal(data)
+    if record.signal or record.headers.get("format") in _binary_formats():
+        record.data = data
+        return
+    try:
+        record.text = str(data, "utf-8").lstrip(BLANKS)
+    except UnicodeDecodeError:
+        raise PayloadError("binary") from None
+    if not record.text:
+        raise PayloadError("empty")
+    if record.text[0] in "{[":
+        record.document = parsed(record.text)
+    _unwrap(record)
+
+
+def _fill_from_frame(record: Record, number: int, data: memoryview, settings: Settings) -> None:
+    """Set a payload framed by the schema with this number.
+
+    JSON needs no schema. Raises PayloadError if it is unusable.
+    """
+    if data[0] in b"{[":
+        with suppress(PayloadError):
+            _fill(record, data)
+            if record.document is not None:
+                return
+    if not settings.registry.url:
+        raise PayloadError(f"binary: framed with schema {number}, and no registry is set ([registry] url)")
+    try:
+        by = schema(settings.registry, number)
+        document = by.read(data) if by.kind == "AVRO" else None
+    except UnknownSchemaError:
+        raise PayloadError(f"unknown-schema: {number}") from None
+    except ValueError as error:
+        raise PayloadError(f"binary: not of schema {number}: {error}") from None
+    if by.kind == "AVRO":
+        _fill_decoded(record, document)
+    else:
+        _fill(record, without_message_path(data) if by.kind == "PROTOBUF" else data)
+
+
+def _fill_decoded(record: Record, document: Any) -> None:
+    """Set a payload that is already decoded to JSON's types. Raises PayloadError if it is unusable."""
+    try:
+        record.text = document if isinstance(document, str) else msgspec.json.encode(document).decode()
+    except (TypeError, ValueError) as error:
+        raise PayloadError(f"binary: {error}") from None
+    if not record.text:
+        raise PayloadError("empty")
+    record.document = None if isinstance(document, str) else document
+    _unwrap(record)
+
+
+def _unwrap(record: Record) -> None:
+    """Remove the envelopes that Kafka Connect's JSON converter and Debezium put around a value."""
+    document = record.document
+    if type(document) is not dict:
+        return
+    if document.keys() == _CONNECT:
+        inner = document["payload"]
+    elif document.keys() >= _DEBEZIUM:
+        inner = document["after"]
+    else:
+        return
+    if inner is None:
+        raise PayloadError("empty")
+    if isinstance(inner, str):
+        record.document = None
+        _fill(record, inner.encode("utf-8", "replace"))
+    else:
+        _fill_decoded(record, inner)
 
 
 def unpacked(data: bytes | memoryview, most: int) -> bytes | memoryview:

@@ -32,13 +32,6 @@ def may_begin_dump(text: str) -> bool:
     return "\n" in text and any(literal in text for literal in LITERALS)
 
 
-def may_hold_dumps(text: str) -> bool:
-    """True if the text may contain dumps. This check is cheap: a few searches for literals."""
-    if "\n" in text and any(hint in text for hint in HINTS):
-        return True
-    return text[:1] in ("{", "[") and is_dump_document(text)
-
-
 def dumps_in(text: str, alone: bool = True) -> list[Dump]:
     """Return all thread dumps in a text, in order.
 
@@ -50,5 +43,6 @@ def dumps_in(text: str, alone: bool = True) -> list[Dump]:
         dumps = dumps_of_document(parsed(text.lstrip("\ufeff")), text.count("\n") + 1)
         if dumps:
             return dumps
-    dumps = scan(text) if any(hint in text for hint in HINTS) else []
+    # A line of a log is no dump. Most lines are told apart by these few searches for literals.
+    dumps = scan(text) if (alone or "\n" in text) and any(hint in text for hint in HINTS) else []
     return dumps or (bare_stacks(text) if alone else [])
