@@ -135,28 +135,24 @@ class Exporter:
 
         Until the whole topic is read, it has only the exporter's own metrics.
         """
-        trouble, lacking = self.trouble(), dict[str, int]()
+        trouble = self.trouble()
         self._complete = self._complete or trouble is None
-        clients = self._clients(lacking) if self._complete else ()
-        return (text.encode("utf-8", "replace") for text in itertools.chain(clients, self._own(trouble, lacking)))
+        return (text.encode("utf-8", "replace") for text in self._page(trouble, whole=self._complete))
 
     def prepare(self) -> None:
         """Make the lines of all clients before the exporter is ready. 20,000 clients take 4 s of CPU."""
         self.states.shown(self.states.live(), self.settings.prometheus.max_series_per_metric, {})
 
-    def _clients(self, lacking: dict[str, int]) -> Iterator[str]:
-        """Yield the part of the page on clients, groups and services.
-
-        `lacking` gets the number of missing series by metric.
-        """
-        states, cap = self.states.live(), self.settings.prometheus.max_series_per_metric
-        yield from exposition.page(self.states.shown(states, cap, lacking), cap, lacking)
-        yield from self._rendered(services.samples(states))
-        cluster = self.settings.prometheus.cluster_name
-        yield from self._rendered(services.owners_of(states, self._owners.current(), cluster))
-
-    def _own(self, trouble: str | None, lacking: Mapping[str, int]) -> Iterator[str]:
-        """Yield the metrics of the exporter itself, once `lacking` is complete."""
+    def _page(self, trouble: str | None, whole: bool) -> Iterator[str]:
+        """Yield the metrics of clients, groups and services if the page is `whole`, then those of the exporter."""
+        lacking = dict[str, int]()
+        if whole:
+            states, cap = self.states.live(), self.settings.prometheus.max_series_per_metric
+            yield from exposition.page(self.states.shown(states, cap, lacking), cap, lacking)
+            yield from self._rendered(services.samples(states))
+            cluster = self.settings.prometheus.cluster_name
+            yield from self._rendered(services.owners_of(states, self._owners.current(), cluster))
+        # The number of missing series by metric is complete only now.
         self._dropped.update(lacking)
         left_out = Counter({EVERYBODY: self.states.left_out}) if self.states.left_out else Counter[str]()
         dropped: list[Sample] = [((name,), count) for name, count in sorted((self._dropped + left_out).items())]

@@ -147,7 +147,10 @@ class Samples:
         version = self.version or max(self._versions.values(), default=None)
         result = []
         for ref, client in self._clients.items():
-            parts = _without_doubles(client.parts)
+            parts = client.parts
+            # Java consumers since 4.1 report a topic `a.b` also as `a_b`, its old name (KIP-1109): drop that copy.
+            if older := {part[0].replace(".", "_") for part, values in parts.items() if values and "." in part[0]}:
+                parts = {part: values for part, values in parts.items() if part[0] not in older}
             metrics = _of_clients(client.own)
             if client.nodes:
                 metrics = _of_nodes(client.nodes, whole) | metrics
@@ -246,9 +249,3 @@ def _derived(by_part: Iterable[Mapping[str, float]]) -> dict[str, float]:
                 if part in metrics:
                     derived[name] = max(derived.get(name, 0.0), metrics[part])
     return derived
-
-
-def _without_doubles(parts: dict[Part, dict[str, float]]) -> dict[Part, dict[str, float]]:
-    """Drop the second copy of a topic: Java consumers since 4.1 report `a.b` also as `a_b`, its old name (KIP-1109)."""
-    older = {topic.replace(".", "_") for (topic, _, _), metrics in parts.items() if metrics and "." in topic}
-    return {part: metrics for part, metrics in parts.items() if part[0] not in older} if older else parts

@@ -67,7 +67,7 @@ class Checkpoint(Files):
         Spark counts the seconds since the source started. It fails if it has already counted beyond `now_ms`, which
         happens after a clock was set back or on another machine.
         """
-        newest = self._newest("offsets")
+        newest = self.newest
         begun = self.read(f"sources/{TICKS}/0")
         if newest is None or begun is None:
             return
@@ -77,7 +77,7 @@ class Checkpoint(Files):
 
     def pending(self) -> Pending | None:
         """Return the batch that Spark will repeat; None if the newest planned batch was committed."""
-        batch = self._newest("offsets")
+        batch = self.newest
         if batch is None or batch == self._newest("commits"):
             return None
         (_, about), ends = self._offsets(batch)
@@ -86,14 +86,9 @@ class Checkpoint(Files):
 
     def positions(self) -> dict[tuple[str, int], int]:
         """Return the next offset to read, by topic and partition."""
-        pending, newest = self.pending(), self._newest("offsets")
+        pending, newest = self.pending(), self.newest
         parts = pending.begin if pending else {} if newest is None else _parts(self._offsets(newest)[1])
         return {(topic, partition): offset for (_, topic, partition), offset in parts.items()}
-
-    @property
-    def begun(self) -> bool:
-        """True if a batch was ever planned."""
-        return self.newest is not None
 
     @property
     def newest(self) -> int | None:
@@ -108,7 +103,7 @@ class Checkpoint(Files):
 
     def partitions(self) -> int | None:
         """The number of shuffle partitions over which the state is spread; None before the first batch."""
-        newest = self._newest("offsets")
+        newest = self.newest
         return None if newest is None else int(json.loads(self._offsets(newest)[0][1])["conf"][PARTITIONS])
 
     def end_at(self, pending: Pending, end: Mapping[Part, int]) -> None:

@@ -99,7 +99,7 @@ class Restored:
         self._held: defaultdict[tuple[int, str], Counter[str]] = defaultdict(Counter)
         state, now = compared(spark, self._root, checkpoint), datetime.now(UTC)
         if (text := sentence(state, settings, now)) is not None:
-            log.log(logging.WARNING if checkpoint.begun else logging.INFO, "%s", text)
+            log.log(logging.INFO if checkpoint.newest is None else logging.WARNING, "%s", text)
         if state.ahead and state.ends is not None:
             again = ReplayGuard(int(state.ends.timestamp() * 1000), state.newest_commit_ms)
             checkpoint.write(AGAIN, msgspec.json.encode(again).decode())

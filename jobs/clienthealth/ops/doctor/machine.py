@@ -159,7 +159,7 @@ def _apart(spark: Any, settings: Settings, about: str) -> str | None:
 
     checkpoint = Checkpoint(spark, checkpoint_of(settings))
     try:
-        if about == HISTORY and checkpoint.begun:
+        if about == HISTORY and checkpoint.newest is not None:
             return sentence(compared(spark, settings.monitor.history, checkpoint), settings, datetime.now(UTC))
         positions = checkpoint.positions() if about == CHECKPOINT else {}
     except StateError as error:
