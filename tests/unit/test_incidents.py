@@ -10,8 +10,10 @@ import pytest
 from clienthealth.model.clients import Client
 from clienthealth.model.verdicts import Count, Evidence, Status, Verdict
 from clienthealth.monitor.incidents import Departure, Incidents, OpenIncident
-from clienthealth.monitor.recovery import without_explained
+from clienthealth.monitor.recovery import GONE_MS, expired, without_explained
+from clienthealth.monitor.state import BucketState
 from clienthealth.monitor.window_verdicts import merged
+from clienthealth.settings import Settings
 
 CLIENT = Client("orders", "web-7", "web-7:31337", "order-producer", "producer")
 MODE = "producer-callback-deadlock"
@@ -73,16 +75,12 @@ def test_what_a_client_suffered_from_is_over_when_it_has_gone() -> None:
 
 
 def test_what_is_over_is_closed_by_the_clock_of_its_client() -> None:
-    book = Incidents()
-    book.judged(CLIENT, [verdict("confirmed", 40_000)], end_ms=60_000, offset_ms=7_200_000)
-    book.sign_of_life(CLIENT.key, 290_000, offset_ms=7_200_000)
-
-    def ended(incident: OpenIncident) -> int:
-        return incident.heard_ms
-
-    assert book.expired(lambda incident: incident.seen_ms < 60_000, ended) == []
-    closed = book.expired(lambda incident: incident.seen_ms == 60_000, ended)
-    assert [(c.change, c.ts_ms) for c in closed] == [("closed", 290_000)]
+    state = BucketState(time_ms=7_200_000 + 290_000 + GONE_MS)
+    state.incidents.judged(CLIENT, [verdict("confirmed", 40_000)], end_ms=60_000, offset_ms=7_200_000)
+    state.incidents.sign_of_life(CLIENT.key, 290_000, offset_ms=7_200_000)
+    assert expired(state, Settings(), set()) == []
+    state.time_ms += 1
+    assert [(c.change, c.ts_ms) for c in expired(state, Settings(), set())] == [("closed", 290_000)]
 
 
 @pytest.mark.parametrize(("status", "change"), [("suspected", "withdrawn"), ("confirmed", "closed")])

@@ -203,16 +203,6 @@ class Incidents:
             offset_ms, forgiven_ms = i.offset_ms + silent_ms, i.forgiven_ms + silent_ms
             self.reopen([dataclasses.replace(i, offset_ms=offset_ms, forgiven_ms=forgiven_ms)])
 
-    def expired(
-        self, is_over: Callable[[OpenIncident], bool], ended_ms: Callable[[OpenIncident], int]
-    ) -> list[Transition]:
-        """Close the incidents for which `is_over` returns True.
-
-        `ended_ms`: returns when they ended, by the client's own clock.
-        """
-        old = [incident for incident in self.all if is_over(incident)]
-        return [self.close(incident, "closed", ended_ms(incident)) for incident in old]
-
     def close(self, incident: OpenIncident, change: Change, ts_ms: int) -> Transition:
         """Close an open incident, and return this change."""
         key = incident.client.key

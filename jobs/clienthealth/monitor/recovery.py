@@ -13,7 +13,7 @@ from clienthealth.measure.client_window import ClientWindow
 from clienthealth.model.verdicts import Status, Verdict
 from clienthealth.modes import LiveMode, Mode, modes
 from clienthealth.monitor.adjust import explains
-from clienthealth.monitor.incidents import Change, Incidents, OpenIncident, Transition
+from clienthealth.monitor.incidents import Change, Incidents, Transition
 from clienthealth.monitor.state import BucketState
 from clienthealth.settings import Settings
 
@@ -72,35 +72,25 @@ def without_explained(incidents: Incidents, key: str, end_ms: int) -> list[Trans
     return [incidents.close(one, changes[one.verdict.status], end_ms) for one in explained]
 
 
-def gone(state: BucketState, settings: Settings, ended: Set[str]) -> Callable[[OpenIncident], bool]:
-    """Return a function that is True if an open incident is over because its client is gone.
+def expired(state: BucketState, settings: Settings, ended: Set[str]) -> list[Transition]:
+    """Close the open incidents that are over because their client is gone.
 
-    `ended`: keys of clients with a proved end.
+    They end at the last data of their process. An incident that only missing data shows ends now. `ended`: keys of
+    clients with a proved end.
     """
     shown_ms = 1000 * settings.absence.shown_seconds
     living = {(ref.service, ref.instance, ref.client_id) for ref in state.all_clients}
-
-    def over(incident: OpenIncident) -> bool:
+    changes: list[Transition] = []
+    for incident in [*state.incidents.all]:
         client, mode = incident.client, modes()[incident.verdict.mode]
-        if mode.absence:
-            return state.time_ms - incident.seen_ms - incident.offset_ms > shown_ms
-        if (client.service, client.instance, client.client_id) in living:
-            return False
-        silent_ms = state.time_ms - (incident.heard_ms or incident.seen_ms) - incident.offset_ms
-        reported = incident.departed_ms and not mode.logs_on
-        return client.key in ended or silent_ms > (shown_ms if reported else GONE_MS)
-
-    return over
-
-
-def ended_ms(state: BucketState) -> Callable[[OpenIncident], int]:
-    """Return a function that returns when a closed incident ended: at the last data of its process.
-
-    An incident that only missing data shows ends now.
-    """
-
-    def ended(incident: OpenIncident) -> int:
         now_ms = state.time_ms - incident.offset_ms
-        return now_ms if modes()[incident.verdict.mode].absence else incident.heard_ms or now_ms
-
-    return ended
+        if mode.absence:
+            is_gone, end_ms = now_ms - incident.seen_ms > shown_ms, now_ms
+        else:
+            heard_ms, reported = incident.heard_ms or incident.seen_ms, incident.departed_ms and not mode.logs_on
+            silent = client.key in ended or now_ms - heard_ms > (shown_ms if reported else GONE_MS)
+            is_gone = silent and (client.service, client.instance, client.client_id) not in living
+            end_ms = incident.heard_ms or now_ms
+        if is_gone:
+            changes.append(state.incidents.close(incident, "closed", end_ms))
+    return changes

@@ -78,8 +78,7 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
     gone = departures.departed(bucket)
     for number in gone:
         published.add(departures.judge(bucket, number))
-    ended_keys = departures.keep(bucket)
-    expired = state.incidents.expired(recovery.gone(state, settings, ended_keys), recovery.ended_ms(state))
+    expired = recovery.expired(state, settings, departures.keep(bucket))
     published.add(([(change.client.key, None) for change in expired], expired))
     for number in departures.due_in_outage(bucket, idle_ms):
         published.add(departures.judge(bucket, number, all_silent=True))
