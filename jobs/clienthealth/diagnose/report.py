@@ -7,7 +7,7 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple, TextIO, TypeVar
 
@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from clienthealth.diagnose.attachments.opening import Input
 from clienthealth.diagnose.outcome import Diagnosis
-from clienthealth.diagnose.story import Also, Finding, ShownFact, Story, input_line, nothing_judged, stories, together
+from clienthealth.diagnose.story import Finding, ShownFact, Story, input_line, nothing_judged, stories, together
 from clienthealth.model.values import grouped
 from clienthealth.platform.html_page import foreign, rendered, templates
 
@@ -130,33 +130,24 @@ class _Report:
         facts = finding.facts
         return self._chosen(facts, facts if len(facts) <= FACTS else [facts[0], *facts[1 - FACTS :]])
 
-    def _known_issues(self, story: Story) -> Sequence[Also]:
-        """Return the known issues. Beside a finding, harmless ones are left out."""
-        return self._chosen(story.also, [also for also in story.also if not (also.known.hint and story.findings)])
-
-    def _version(self, story: Story) -> Iterable[str]:
-        """Return the known bugs of the client's version. A short report shows only bugs that concern a finding."""
-        shown = self._chosen(story.version, [bug for bug in story.version if bug[1]])
-        return (text for text, _ in shown)
-
     def _client(self, story: Story) -> str:
+        word = story.headline.upper()
+        title = self._wrap(f"{word}  {story.name}  ({story.about})", 0, 4)[len(word) :]
+        # A short report leaves out harmless issues beside a finding, and known bugs that concern no finding.
+        issues = [also for also in story.also if not (also.known.hint and story.findings)]
         return self._template.render(
             story=story,
             verbose=self.verbose,
             FRAMES=FRAMES,
-            headline=self._headline,
+            headline=self._paint(story.status, word) + title,
             facts=self._facts,
-            known_issues=self._known_issues,
-            version=self._version,
+            known_issues=self._chosen(story.also, issues),
+            version=self._chosen(story.version, [bug for bug in story.version if bug[1]]),
             labelled=self._labelled,
             frame=lambda text, hang: self._wrap(text, _LABEL + INDENT + 2, hang),
             quoted=lambda text: text if self.verbose else textwrap.shorten(text, QUOTED, placeholder=" …"),
             in_brackets=lambda where: f" ({where})" if where else "",
         ).rstrip("\n")
-
-    def _headline(self, story: Story) -> str:
-        word = story.headline.upper()
-        return self._paint(story.status, word) + self._wrap(f"{word}  {story.name}  ({story.about})", 0, 4)[len(word) :]
 
     def _labelled(self, label: str, text: str) -> str:
         pad = " " * INDENT + label.ljust(_LABEL)
