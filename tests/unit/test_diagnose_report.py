@@ -70,13 +70,13 @@ VERSION = """\
   Version     java 3.9.1: known bugs cause a failure or look like one
               (KAFKA-10790, KAFKA-19012, KAFKA-19747); upgrade to 4.1.2 or
               newer.
-              KAFKA-10790: flush() in a callback waits for the thread that it
-              runs in; newer versions refuse the call instead. (causes
+              KAFKA-10790: flush() in a callback waits for its own thread; newer
+              versions refuse the call instead. (causes
               producer-callback-deadlock)
               https://issues.apache.org/jira/browse/KAFKA-10790
               KAFKA-19012: Memory of a batch that expires while it is sent is
-              used again too early: records can end in another topic. (looks
-              like delivery-stalled)
+              reused too early, so records can end in another topic. (looks like
+              delivery-stalled)
               https://issues.apache.org/jira/browse/KAFKA-19012
               KAFKA-19747: A client stops pushing its metrics for good when its
               connection breaks during a push. (looks like producer-not-closed,
