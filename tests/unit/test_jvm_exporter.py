@@ -166,7 +166,7 @@ def test_user_and_password_are_sent() -> None:
     [
         (403, b"", "HTTP 403"),
         (200, b"<html>", "not JSON"),
-        (200, b"{}", "bulk request"),
+        (200, b"{}", "not come from a Jolokia agent"),
         (200, b'[{"status": 500, "request": {"mbean": "x"}, "error": "broken"}]', "status 500: broken"),
     ],
 )
