@@ -15,9 +15,10 @@ from clienthealth.model.health_record import verdict_from_json, verdict_json
 from clienthealth.model.readings import Reading, Source
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.model.verdicts import Evidence, Verdict
-from clienthealth.modes import FEW
+from clienthealth.modes import FEW, modes
 from clienthealth.monitor.adjust import ALL_SILENT
-from clienthealth.monitor.window_verdicts import evidence_of, judge_windows, merged
+from clienthealth.monitor.window_verdicts import evidence_of, judge_windows, merged, verdict
+from tests.scenarios._making import line, mine, window
 from tests.support.stepped import START, Stepped, snapshot
 
 MODE = "producer-callback-deadlock"
@@ -127,3 +128,11 @@ def test_a_healthy_producer_is_never_suspected_because_its_selector_rests(health
     # The sample of "caught sending" is taken just before the select that sends its only record of half a minute.
     doubts = [str(reason) for _, reason in seen - {("ok", None), ("unknown", FEW), ("unknown", ALL_SILENT)}]
     assert all(doubt.endswith(" in the last 20 s, although work waits") for doubt in doubts)
+
+
+def test_a_partition_that_a_python_client_names_is_named_as_kafkas_tools_name_it() -> None:
+    expired = line(
+        40, "records-expired", partition="TopicPartition(topic='a-b', partition=2)", records="3", waitMs="30000"
+    )
+    stalled = verdict(modes()["delivery-stalled"], window(logs=[mine(expired)]))
+    assert (stalled.detail["topic"], stalled.detail["partition"]) == ("a-b", "a-b-2")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -49,6 +50,8 @@ REFUSED_PER_SECOND = 0.2
 REPLICAS = ("notenoughreplicas", "notenoughinsyncreplicas", "fewerinsyncreplicas")
 
 
+#: The name of a partition in lines of kafka-python and aiokafka.
+_IN_PYTHON = re.compile(r"TopicPartition\(topic='(.+)', partition=(\d+)\)")
 #: Default of the producers' option `retries` since Kafka 2.1.
 ENDLESS = 2**31 - 1
 
@@ -327,7 +330,7 @@ def _detail(window: ClientWindow, w: Windows, lost: int | None) -> dict[str, obj
     timeout = option(window, "delivery.timeout.ms")
     left = None if timeout is None or not waits or lost else max(0.0, timeout / 1000 - waits)
     named = [event.captures["partition"] for event in events(window, EXPIRED, REFUSED) if "partition" in event.captures]
-    partition = named[-1] if named else None
+    partition = _IN_PYTHON.sub(r"\1-\2", named[-1]) if named else None
     return {
         **_cause(window, w, since),
         "partition": partition,
