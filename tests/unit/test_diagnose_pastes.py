@@ -165,6 +165,7 @@ SHOWN = (
     # An English text that explains would have one of the words for it.
     f"# Storm\n\nThe spout takes records very slowly, and there is a trace in the log of each of its four workers:"
     f"\n```\n{TIMEOUT}\n```\n",
+    f'I got some errors such as " send failed: write error: {TIMEOUT.split(": ")[1]}" when I upgraded the client.\n',
     # The author's words go on behind a quotation.
     f"# Défaut 2\n\nBroker arrêté, la réponse portait un autre code (« {TIMEOUT} »). Mes trois captures ne "
     f"visaient que les exceptions du futur.\n",
@@ -216,6 +217,10 @@ INNOCENT = (
     # No known word explains, but none reports either: in a language without many known words that is no report.
     f"# Notas\n\nDos brokers sirven cada tema, y todos los temas tienen doce particiones en tres racks del centro de "
     f"datos.\n\n```\n{TIMEOUT}\n```\n",
+    # A stack in a manual, and a comment in Python.
+    f"### 消费超时\n**原因：** 主题不存在。\n**解决方案：** 创建主题。\n```\n{TIMEOUT}\n"
+    f"\tat org.apache.kafka.clients.producer.KafkaProducer.send(KafkaProducer.java:784)\n```\n",
+    f"def run():\n    try:\n        send()\n    except KafkaError as error:\n        # {TIMEOUT}\n        pass\n",
     f"### Fallo 3\n```\n{TIMEOUT}\n```\n```bash\nkafka-topics.sh --bootstrap-server b:9092 --list\ndocker ps\n```\n",
     "KafkaProducer.flush() within a callback waits for ever: see ProduceRequestResult.await and waitOnMetadata.\n",
     'throw new TimeoutException(String.format("Topic %s not present in metadata after %d ms.", topic, maxWaitMs));\n',

@@ -441,7 +441,7 @@ class Reader:
         found, logged = self._context(entry.line), entry.stamp or _LOGGED.search(text)
         owned = line.logger or line.thread or named_client(line.message, None)
         bare = not logged and (not owned or "..." in text or "…" in text)
-        line.explained = found == "explained" and not logged
+        line.explained = found == "explained" and not entry.stamp
         if line.explained:
             self.input.leave_out("quoted in an explanation")
         line.quoted = found == "explained" or (found == "quoted" and bare)

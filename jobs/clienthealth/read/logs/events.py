@@ -65,8 +65,8 @@ _AFTER_LAYOUT = re.compile(
     r"\b(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL):?|\A\{.*\"\w{1,40}\" ?: ?\")\s*\Z"
 )
 
-#: A program's own words before the error that it quotes.
-_AFTER_WORDS = re.compile(r"\A[\w ]{1,60}:\s\Z")
+#: A program's own words before the error that it quotes: `send failed: `, `send failed: produce error: '`.
+_AFTER_WORDS = re.compile(r"\A(?:[\w ]{1,60}:\s){1,3}(?:\w{1,40} (?=\())?['(\[]?\Z")
 
 #: Text that shows that a person quotes a library's line: a list, a diff, a comment, source code, or a sentence.
 _NO_LINE = re.compile(
