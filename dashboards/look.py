@@ -17,7 +17,7 @@ from clienthealth.modes import modes
 #: Names of Grafana's colours, which adapt to its theme, and the fixed colours for which they stand.
 GOOD, WARNING, CRITICAL = "blue", "yellow", "dark-red"
 PALETTE: Mapping[str, str] = {GOOD: "#5794F2", WARNING: "#FADE2A", CRITICAL: "#C4162A"}
-#: Colours of an unknown value, which is neither good nor bad.
+#: Colours of an unknown value, which is neither good nor bad: NEUTRAL for a text, CLEAR for no colour at all.
 NEUTRAL, CLEAR = "text", "transparent"
 #: Background colour of a text for an unknown value.
 UNKNOWN = "#50565e"

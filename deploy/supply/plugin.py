@@ -23,7 +23,8 @@ from deploy.demo import jars
 from deploy.helm.build import project
 
 SOURCES = "deploy/broker-plugin"
-#: Java version of the oldest brokers (3.7 to 3.9); jars with the plugin interfaces of 3.7 and of 4.2.
+#: RELEASE: the Java version for which the plugin is compiled, because the oldest brokers (3.7 to 3.9) run on it.
+#: COMPILED_WITH: the jars (`deploy.demo.jars`) with the plugin interfaces of both Kafka 3.7 and Kafka 4.2.
 RELEASE, COMPILED_WITH = "11", "clients-4.4"
 #: The time of all files in the jar (a zip file). It is fixed, so that the same sources give the same bytes.
 EPOCH = (1980, 1, 1, 0, 0, 0)

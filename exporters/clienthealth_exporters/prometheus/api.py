@@ -28,7 +28,7 @@ from clienthealth_exporters.prometheus.filters import FIELDS, Filters
 from clienthealth_exporters.prometheus.states import State, States
 
 PREFIX = "/api/v1/"
-#: Default number of clients per page, maximum number of clients per page, maximum number of changes of incidents.
+#: Number of entries in an answer, clients or incidents: PAGE by default, at most MAX_PAGE.
 PAGE, MAX_PAGE = 60, 500
 
 

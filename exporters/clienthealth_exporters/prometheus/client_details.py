@@ -19,7 +19,7 @@ from clienthealth_exporters.prometheus.client_card import View
 from clienthealth_exporters.prometheus.history import HOUR_SECONDS, PLOTTED, Track
 from clienthealth_exporters.prometheus.states import State
 
-#: Height of the plot, and of the times below it, in pixels.
+#: Height in pixels: _HEIGHT of the plot, _AXIS of the row of times below the plot.
 _HEIGHT, _AXIS = 56, 18
 _QUARTER_SECONDS = 900
 #: Samples further apart than this (s) are not joined by a line, because the measurement is unknown in between.

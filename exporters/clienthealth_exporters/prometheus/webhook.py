@@ -1,8 +1,8 @@
 """Incidents for automation: each change of a client's failure is sent to a webhook as a CloudEvent.
 
-A separate thread sends the events in order, and sends an event again if the receiver did not take it. The reader of the
-topic never waits for that thread. Changes from before the exporter had read the whole topic are not sent. Several
-exporters send the same change with the same id.
+A separate thread sends the events in order, and sends an event again if the receiver did not take it. The thread that
+reads the health topic never waits for it. Until the exporter has read the whole health topic once, it sends no changes.
+If several exporters send the same change, their events have the same id.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ from clienthealth_exporters.prometheus.states import State
 
 log = logging.getLogger(__name__)
 
-#: Maximum number of waiting events (if there are more, the oldest is dropped), of facts in an event, and of characters
-#: in a fact.
+#: MAX_WAITING: maximum number of waiting events; if there are more, the oldest is dropped. MAX_FACTS: maximum number of
+#: facts in an event. MAX_TEXT: maximum number of characters in a fact.
 MAX_WAITING, MAX_FACTS, MAX_TEXT = 1_000, 5, 500
-#: Pauses (s) after failed attempts, the last of which repeats; then the age (s) at which an event is dropped.
+#: PAUSES: pauses (s) after failed attempts; the last pause repeats. GIVE_UP_SECONDS: the age (s) at which an event is
+#: dropped.
 PAUSES, GIVE_UP_SECONDS = (1.0, 2.0, 5.0, 15.0, 60.0), 3_600.0
 ANSWER_SECONDS = 10.0
 #: HTTP statuses below 500 after which a retry can succeed. All others mean that the receiver refuses the event.

@@ -60,7 +60,7 @@ log = logging.getLogger(__name__)
 
 #: The module here that handles a library, by the package of a client's class.
 _LIBRARIES = {"kafka": "kafka_python", "aiokafka": "aio", "cimpl": "confluent", "confluent_kafka": "confluent"}
-#: Environment variables for service (the first one that is set counts) and instance.
+#: Environment variables for the service (SERVICE: the first one that is set counts) and for the instance (INSTANCE).
 SERVICE, INSTANCE = ("KAFKA_HEALTH_SERVICE", "OTEL_SERVICE_NAME"), "KAFKA_HEALTH_INSTANCE"
 #: Maximum number of waiting log lines. If there are more, the oldest are dropped.
 MAX_LINES = 1000

@@ -169,7 +169,7 @@ def _to_utc(inputs: Sequence[Input], chunks: Sequence[Chunk]) -> None:
 
 
 def _shifted(logged: _Logged, shifts: Mapping[str, int]) -> _Logged:
-    """Return a log event or dump, with its time shifted like its input. `shifts`: ms, by topic."""
+    """Return a log event or dump with the shift of its topic (`shifts`, in ms) added to its time."""
     shift = shifts.get(logged.source.topic, 0) if logged is not None and logged.source is not None else 0
     return dataclasses.replace(logged, ts_ms=logged.ts_ms + shift) if logged is not None and shift else logged
 

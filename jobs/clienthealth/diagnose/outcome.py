@@ -28,9 +28,12 @@ EXIT_CODES = (
 class Diagnosis:
     """The result of reading and judging: verdicts by client, and the data behind them.
 
-    inputs: the attachments, one by one; dumps: the threads of the dumps in each record; also_seen: known issues by
-    client, also of clients that are not in `clients`; recognised: number of records of each format; rejected: the
-    reject reasons of the other records
+    clients     each judged client with its verdicts
+    inputs      one entry per attached file, part of an archive, or standard input
+    dumps       for each record with thread dumps, the threads of these dumps
+    also_seen   known issues by client; includes clients that were not judged
+    recognised  number of readable records by format
+    rejected    number of unreadable records by reason
     """
 
     clients: Sequence[tuple[Client, Sequence[Verdict]]] = ()

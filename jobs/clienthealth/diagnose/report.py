@@ -21,8 +21,8 @@ from clienthealth.platform.html_page import foreign, rendered, templates
 
 WIDTH, LEAST, MOST = 80, 40, 120
 INDENT = 2
-#: Number of facts per verdict, and of frames per thread, on one screen. SEVERAL: number of inputs of one kind that
-#: share a line, and of names that are shown in full.
+#: FACTS: maximum number of facts shown per verdict. FRAMES: maximum number of frames shown per thread. SEVERAL: from
+#: this number on, inputs of one kind share a line, which shows at most this number of names.
 FACTS, FRAMES, SEVERAL = 3, 4, 3
 #: Maximum characters of a quoted line.
 QUOTED = 160

@@ -44,7 +44,8 @@ MOST_TITLES = 3
 #: Keys of `detail` that are not shown separately, because the sentence on the cause usually contains them.
 _IN_CAUSE = ("cause", "culprit", "victims", "topic", "bootstrap", "partition", "broker", "note")
 _NUMBER, _DURATION = re.compile(r"\d[\d.,]*"), re.compile(r" for (\d{1,9}(?:\.\d)?) s\b")
-#: The number at a fact's beginning with its words: "at least 2 sends", "1 send".
+#: _AT_FIRST: the number at a fact's beginning: "at least 2 ", "1 ". _ONE_OR_MORE: a 0 there, with the counted noun:
+#: "0 sends ".
 _AT_FIRST, _ONE_OR_MORE = re.compile(r"(?:at least )?(\d[\d,]{0,12}) "), re.compile(r"^(?:at least )?0 ([a-z]+?)s? ")
 NOTHING = "nothing here is about a Kafka client"
 SILENT = "a Kafka client is named here, but nothing shows a failure mode or rules one out"

@@ -32,7 +32,8 @@ from clienthealth.model.readings import LogEvent, Source, ThreadDump
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.read.logs.bursts import is_new, of_each_process
 
-#: Number of neighbouring records in a block; limit (ms) for the distance of a credible time from the block's time.
+#: NEIGHBOURS: number of neighbouring records in a block. SKEW_MS: a record's time is credible if it differs from the
+#: block's time by at most this (ms).
 NEIGHBOURS, SKEW_MS = 64, 60_000
 
 

@@ -28,7 +28,7 @@ class Queues:
     Elements are in order of windows, and within a window in the order of the sample's topics.
 
     window   the window's position
-    topic    index into the names of the windows' parts
+    topic    the topic's name, as an index into `Windows.names`
     share    used share of the limit; more than 1 if the limit is exceeded
     records  queued records, NaN if not reported
     lag      the greatest `records-lag` of the topic's partitions, NaN if not reported

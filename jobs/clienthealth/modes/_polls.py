@@ -24,9 +24,9 @@ CLOSES = "terminating"
 #: From this version on, a Java client pushes again after its connection broke during a push. Older clients never push
 #: again (KAFKA-19747; measured with 3.9.2 and 4.1.2).
 PUSHES_ON_SINCE = (4, 1, 2)
-#: The application did not poll between two samples if both values stay within these limits. First: the share of time
-#: spent waiting in the selector. It is 36 to 100 % with polls, at most 0.02 % without. Second: selects per second. They
-#: are 10 to 11 without polls, and more if an application polls without waiting.
+#: The application did not poll between two samples if both values stay within these limits. WAITING_SHARE: the share
+#: of time spent waiting in the selector, which is 36 to 100 % with polls and at most 0.02 % without. MOST_SELECTS:
+#: selects per second, which are 10 to 11 without polls and more if an application polls without waiting.
 WAITING_SHARE, MOST_SELECTS = 0.02, 20.0
 #: A client that knows its coordinator sends a heartbeat within this time (s): its interval is 3 to 5 s.
 HEARTBEAT_SECONDS = 8.0

@@ -32,7 +32,8 @@ _CALLS = (".KafkaConsumer.", ".KafkaShareConsumer.", ".KafkaProducer.", ".Future
 STANDS_MS = 10_000
 
 
-#: Samples are evenly spaced if there are so many, and their longest interval is at most so many times the shortest.
+#: Samples are evenly spaced if there are at least READINGS of them, and their longest interval is at most UNEVEN times
+#: their shortest one.
 READINGS, UNEVEN = 4, 3
 
 

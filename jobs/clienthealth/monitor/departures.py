@@ -38,7 +38,8 @@ LOST = ("lost_records", "lost_bytes")
 SHARED_MS = 60_000
 
 
-#: While all data is missing, a client is reported as gone after this number of its intervals plus this time (ms).
+#: While all data is missing, a client is reported as gone after OUTAGE_INTERVALS of its reporting intervals plus
+#: OUTAGE_MS (ms).
 OUTAGE_INTERVALS, OUTAGE_MS = 2, 30_000
 #: A running monitor makes steps without input at most this far apart (ms). A longer gap means that the machine slept.
 AWAKE_MS = 20_000

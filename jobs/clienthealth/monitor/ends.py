@@ -124,8 +124,8 @@ def has_ended(bucket: Bucket, client: Client, departed_ms: int, alone: bool) -> 
     """True if a client without data is known to have ended.
 
     A log line on its close proves this. So does a log line on the kill of its process, and so does a client of the same
-    name that appeared on its host after its last sample. `alone`: True if no other client of that name was on the host
-    then.
+    name that appeared on its host after its last sample. `departed_ms`: the time of its last sample. `alone`: True if
+    at that time no other client of its name was on its host.
     """
     others = [life for life in bucket.lives[client.process] if life.client.instance != client.instance]
     foreign = {life.client.instance for life in others}

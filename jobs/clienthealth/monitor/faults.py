@@ -38,10 +38,11 @@ Run = Callable[[BucketState, list[Chunk]], T]
 
 @dataclass(frozen=True)
 class Fault:
-    """A process that was left out.
+    """A process without which a bucket was stepped, because the process's data raised an error.
 
-    client  the only client of the process; if it has several clients, one without an id
-    source  its newest input record
+    client  the client with the newest data of the process; its id is empty if the process has several clients
+    reason  the error, for the reject
+    source  the newest input record of the process; None if unknown
     """
 
     client: Client

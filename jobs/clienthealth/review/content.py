@@ -32,8 +32,8 @@ RANKINGS = (
     ("queue", "Fullest queues", "Peak"),
     ("lag", "Furthest behind", "Records"),
 )
-#: Maximum rows of each list on the page and in the text; the JSON has all of them. `services`: maximum number of
-#: services without an unhealthy minute or a loss.
+#: Maximum rows of each list on the page and in the text; the JSON has all rows. The limit `services`
+#: applies only to healthy services without a loss; the page shows all other services.
 SHOWN = {"services": 10, "paged": 20, "also": 20, "capacity": 12, "gaps": 20, "clocks": 10, "bugs": 20}
 #: A buffer is safe if it will be full only after this number of periods or more.
 FAR = 104

@@ -60,8 +60,8 @@ def incidents(verdicts: DataFrame, until: datetime) -> DataFrame:
         F.when(F.col("stop").isNotNull(), F.greatest(F.col("stop") - F.col("found"), F.lit(0))).alias("clear"),
         _detail("cause").alias("cause"),
         F.coalesce(_detail("culprit"), _detail("topic")).alias("topic"),
-        #: Bounds of the loss: lower (0) and upper (1). A lower bound of null means not counted, an upper bound of null
-        #: unknown.
+        #: The columns `lost_*_0` are lower bounds of the loss, null if the loss was not counted. The columns `lost_*_1`
+        #: are upper bounds, null if no upper bound is known.
         *(lost.get((what, n), _detail(f"lost_{what}[{n}]").cast("long")).alias(f"lost_{what}_{n}") for what, n in LOST),
         F.coalesce(F.col("start") - before < FLAP_SECONDS, F.lit(False)).alias("flaps"),
     )

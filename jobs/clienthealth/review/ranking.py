@@ -74,7 +74,10 @@ def _entry(what: str, topic: str | None = None, seconds: str | None = None) -> C
 
 
 def _first(rows: DataFrame, kind: str, highest: str, most: int, *ties: str) -> list[Row]:
-    """Return the rows with the highest values of each kind, in order."""
+    """Return for each value of the column `kind` the `most` rows with the highest `highest`, highest first.
+
+    `ties`: the columns that order rows with equal values.
+    """
     order = Window.partitionBy(kind).orderBy(F.desc(highest), *ties)
     return (
         rows.withColumn("rank", F.row_number().over(order))

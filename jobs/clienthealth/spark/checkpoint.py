@@ -20,7 +20,8 @@ Offsets = dict[str, dict[str, int]]
 Part = tuple[int, str, int]
 #: Spark's options that are stored with each batch; Spark compares them with the options of a new start.
 PARTITIONS = "spark.sql.shuffle.partitions"
-#: File name of the note on the state's form; number of the query's sources; position of the tick source among them.
+#: FORM: file name of the note on the state's form. SOURCES: number of the query's sources. TICKS: position of the tick
+#: source among the sources.
 FORM, SOURCES, TICKS = "form", 3, 2
 
 
@@ -174,8 +175,8 @@ def _parts(offsets: Sequence[Offsets]) -> dict[Part, int]:
     }
 
 
-#: File name of the note on the partition count for which the bucket numbers were chosen; seed of Spark's hash of these
-#: numbers.
+#: SPREAD: file name of the note on the partition count for which the bucket numbers were chosen. SEED: the seed of
+#: Spark's hash of the bucket numbers.
 SPREAD, SEED = "spread", 42
 _WORD = 0xFFFFFFFF
 

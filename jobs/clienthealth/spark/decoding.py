@@ -34,7 +34,8 @@ REJECTS = -2
 RECORDS_PER_CHUNK = 50_000
 MINUTE_MS = 60_000
 
-#: Bursts are searched in batches with at least this number of lines; number of similar lines of a burst that are read.
+#: BURST: bursts are searched in batches with at least this number of lines. READ: number of similar lines of a burst
+#: that are read.
 BURST, READ = 500, 50
 _DIGITS = "[0-9]+"
 #: Times in log lines (ISO 8601, its variants, epoch ms and longer), and an offset in the file as shippers add it.

@@ -43,7 +43,8 @@ from clienthealth.spark.stepping import Quality
 
 log = logging.getLogger(__name__)
 STOP_SECONDS = 60
-#: Time limit (s) for the end of a JVM that does not respond; the JVM's exit code if memory runs out.
+#: JVM_SECONDS: time limit (s) for the end of a JVM that does not respond. OUT_OF_MEMORY: the JVM's exit code if memory
+#: runs out.
 JVM_SECONDS, OUT_OF_MEMORY = 10, 3
 #: While no batch ends, the query's positions are compared with Kafka's offsets at this interval (s).
 LOOK_SECONDS = 10

@@ -25,8 +25,8 @@ from clienthealth.spark.stepping import Quality, by_bucket
 
 log = logging.getLogger(__name__)
 
-#: File names of two notes beside the checkpoint. The first describes rows that may come again. The second names the
-#: newest batch in `quality`.
+#: File names of two notes beside the checkpoint. AGAIN describes rows that may come again. WRITTEN names the newest
+#: batch in the table `quality`.
 AGAIN, WRITTEN = "again.json", "written"
 #: File name of the note that all open incidents are in the state.
 OPENED = "opened"

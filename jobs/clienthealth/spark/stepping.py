@@ -36,8 +36,8 @@ STATE = "data binary"
 HEALTH, REJECT, MINUTE, CHANGE = "health", "reject", "minute", "change"
 QUALITY, COUNT, SUMMARY = DRIVER = ("quality", "count", "summary")
 
-#: Maximum length of the reason of a rejected record (characters). Bytes that a Kafka batch adds to a single record. A
-#: producer's limit on a record (bytes, `topics.SENDING`).
+#: MAX_REASON: maximum number of characters in the reason of a rejected record. AROUND: bytes that a Kafka batch adds
+#: to a single record. SENT_BYTES: a producer's limit on a record (bytes, `topics.SENDING`).
 MAX_REASON, AROUND, SENT_BYTES = 1_000, 1_000, 32 << 20
 #: Level 6, the default, needs twice the CPU time for a health record and saves only a seventh of its size.
 GZIP_LEVEL = 1

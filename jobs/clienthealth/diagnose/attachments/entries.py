@@ -22,11 +22,11 @@ from clienthealth.read.logs.bursts import SAMPLING_MS
 from clienthealth.read.logs.dump_formats import LITERALS as DUMP_LITERALS
 from clienthealth.read.logs.times import Stamp, Times
 
-#: Number of bytes before and after a Kafka text that are parsed as lines.
+#: Number of bytes before (BACK) and after (AHEAD) a Kafka text that are parsed as lines.
 BACK, AHEAD = 1 << 14, 1 << 16
-#: Maximum bytes of an entry. A longer one is cut.
+#: Maximum bytes of an entry. A longer entry is cut.
 MAX_PART = 1 << 22
-#: Maximum number of unindented lines in an entry, and of bytes in a thread dump.
+#: MAX_ENTRY_LINES: maximum number of unindented lines in an entry. MAX_DUMP: maximum bytes of a thread dump.
 MAX_ENTRY_LINES, MAX_DUMP = 500, 1 << 26
 #: Time zones differ by quarters of an hour, at most by 14 hours (56 quarters). The clocks of a shipper and an
 #: application differ by less than ZONE_EXACT_MS.

@@ -62,7 +62,8 @@ _BEFORE_TIME = re.compile(
 _ANYWHERE = re.compile(r"(?:\[\s*)?\{\s*\"")
 _AT_LINE = re.compile(rf"^[ \t\ufeff]*(?={_ANYWHERE.pattern})", re.MULTILINE)
 _PARTED = re.compile(r"[\s,]*")
-#: Maximum number of attempts to parse a text. Locating an error costs as much as parsing everything before it.
+#: Parsing a text may cost at most _ATTEMPTS times its length, counted in characters. Locating an error at a position
+#: costs that position divided by _COUNTED, because the parser counts the lines before the error.
 _ATTEMPTS, _COUNTED = 4, 50
 _NOT_NUMBER = re.compile(r"(?<=[\s:(\[,])-?(?:inf|nan)\b")
 

@@ -27,10 +27,12 @@ Context = Literal["logged", "quoted", "explained"]
 MOST = 1 << 22
 #: Maximum size of an excerpt (bytes). Only in an excerpt each pair of lines is examined together.
 _EXCERPT = 1 << 16
-#: Number of frames with one prefix from which it is no coincidence; number of frames from which a line is a stack.
+#: _ALIKE: a prefix is removed if at least this number of frames begin with it, which is no coincidence. _ON_ONE_LINE: a
+#: line with at least this number of frames is a stack that lost its line ends.
 _ALIKE, _ON_ONE_LINE = 3, 3
 _MAX_JOINED = 3
-#: Maximum width of wrapped text, and the share of its lines that must have had no room for the next word.
+#: _WIDEST: maximum width of a text that a tool wrapped. _SHARE: minimum share of its lines that had no room for the
+#: first word of the next line.
 _WIDEST, _SHARE = 200, 0.8
 #: Lines that share this many first characters were written as separate lines; no tool wrapped them.
 _SAME = 12
@@ -45,14 +47,14 @@ _WEIGHTS = {"": 1, "-strongly": 3}
 #: is not enough); number of lines before and after a line that belong to its context.
 _PAGE = 1 << 18
 _EXPLAINS, _BEFORE, _AFTER = 2, 30, 20
-#: Minimum size (bytes) of the author's words, as a label or a title shows nothing; maximum distance (lines) of a
-#: program's output from a line, and its weight.
+#: _PROSE: minimum size (bytes) of the author's words; a label or a title alone shows nothing. _BESIDE: maximum distance
+#: (lines) between a quoted line and a program's output. _OUTPUT: the weight of such output.
 _PROSE, _BESIDE, _OUTPUT = 80, 3, 2
 _STATEMENTS = 3
 _ESCAPES = {"n": "\n", "r": "", "t": "\t", '"': '"'}
 _FRAME = r"at [\w$.<>@/+-]{3,600}\("
-#: Number of entries on one line that shows that a log lost its line ends; maximum length of a shipper's prefix with a
-#: time.
+#: _ENTRIES: a line with at least this number of entries is a log that lost its line ends. _SHIPPED: number of first
+#: characters of the line that do not count, because a shipper's prefix with a time may be there.
 _ENTRIES, _SHIPPED = 2, 45
 #: Minimum length of a line that may be an unfinished sentence.
 _LONG = 40

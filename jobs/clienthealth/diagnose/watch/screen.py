@@ -26,8 +26,8 @@ FACTS = 3
 #: The format of a row: 80 columns are enough for the longest verdict.
 ROW = "{:<32.32} {:<8.8} {}"
 HANGING = " " * 12
-#: Number of threads with stacks per process, and of frames per thread, unless all are requested; number of threads in
-#: the live table.
+#: THREADS: number of threads shown with a stack per process. FRAMES: number of frames per stack. `--verbose`
+#: lifts both limits. IN_TABLE: number of threads in the live table.
 THREADS, FRAMES, IN_TABLE = 4, 4, 2
 
 

@@ -303,7 +303,8 @@ def _attempts(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
 
 # -- conditions on metrics, for many windows at once ------------------------------------------------------------------
 
-#: Metrics show of the metadata: NEVER received, RENEWED in vain, client DISCONNECTED; 0: nothing of these.
+#: What metrics show. NEVER: the client never received metadata. RENEWED: metadata was renewed before every
+#: sample. DISCONNECTED: every sample shows no connection to a broker. 0: metrics show none of these.
 NEVER, RENEWED, DISCONNECTED = 1, 2, 3
 
 

@@ -12,7 +12,7 @@ from clienthealth.platform import secrecy
 
 #: Time (s) between two similar log lines. A Kafka client that cannot connect logs its failure four times a second.
 REPEAT_SECONDS = 60.0
-#: Time (s) until a progress bar appears, and between its updates.
+#: FIRST_SECONDS: time until a progress bar appears. EVERY_SECONDS: time between two updates of the bar.
 FIRST_SECONDS, EVERY_SECONDS = 1.0, 0.2
 _ERASE = "\r\x1b[K"
 

@@ -1,4 +1,4 @@
-"""`kafka-health review` writes the reliability review; `kafka-health maintain` maintains the history below it."""
+"""`kafka-health review` writes the reliability review; `kafka-health maintain` cleans up the history."""
 
 from __future__ import annotations
 
