@@ -55,7 +55,7 @@ def by_mode() -> Query:
 def failing(status: str, by: str = "", mode: Mode | None = None) -> str:
     """Return a query that counts chosen clients with this status.
 
-    A client may have both statuses, in different modes, even after it has gone.
+    A client may have several statuses, in different modes, even after it has gone.
     """
     return f'count{by} (max by ({BY_CLIENT}) ({_MODE}{{status="{status}", {_of(mode)}}}))'
 

@@ -35,7 +35,10 @@ class LegacyBroker:
         return f"127.0.0.1:{self._zookeeper_port}"
 
     def start(self) -> Self:
-        """Start both and wait until they answer. Raises ServiceError with the end of a log, or DependencyError."""
+        """Start ZooKeeper and the broker, and wait until both answer.
+
+        Raises ServiceError with the end of a log, or DependencyError.
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
         zookeeper = self._write(
             "zookeeper.properties",

@@ -32,7 +32,7 @@ class Jar:
 
     @property
     def purl(self) -> str:
-        """Its package URL."""
+        """The jar's package URL."""
         return f"pkg:maven/{self.group}/{self.name}@{self.version}" if self.group else f"pkg:generic/{self.path.name}"
 
 

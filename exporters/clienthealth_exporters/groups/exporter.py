@@ -53,7 +53,7 @@ class Cluster(NamedTuple):
     settings: Settings
 
     def reader(self) -> GroupReader:
-        """Return a reader of its groups."""
+        """Return a reader of the cluster's groups."""
         return GroupReader(connection(self.settings), self.settings.groups)
 
     def snapshots(self) -> Snapshots:

@@ -360,9 +360,11 @@ def _assigned(group: Any) -> Iterator[tuple[Member, list[TopicPartition]]]:
 
 @dataclass(slots=True)
 class _Seen:
-    """A group at its last reading. `at`: time of the reading; `since`: time since which it is unchanged.
+    """A group at its last reading.
 
-    `committed`: a hash of its offsets.
+    committed  a hash of the group's committed offsets
+    since      time since which the group is unchanged
+    at         time of the reading
     """
 
     state: str

@@ -38,14 +38,16 @@ class Family(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
     """A metric. Its labels are those of its scope and the extra ones of its samples.
 
     indicator  the path of its number in a record, with a dot before each level below the first
-    stats      names of several numbers there, each of which is a sample
-    nonzero    True if it is nearly always 0 for nearly all clients: it is served only while it is not 0
+    stats      names of several numbers below `indicator`, each of which is a sample
+    nonzero    True if the metric is nearly always 0 for nearly all clients: it is served only while it is not 0
     lag        the number of each partition in the list of indicators `lag`
-    reads      the function of READS that returns its samples
-    onset      a mode: while it fails, the time since its onset, if that is longer than the indicator's window can show
-    detail     "mode.name": a number in the detail of that failure; for an interval the upper end
-    evidence   True if it decides a failure mode: served only for unhealthy clients and their peers (`PEERS`)
-    largest    for services: it is the maximum of this metric over all clients; `at`: only with these extra labels
+    reads      the function of READS that returns the metric's samples
+    onset      a failure mode: while the client has it, the sample is the time since the mode's onset, if that is longer
+               than the indicator's window can show
+    detail     "mode.name": the number `name` in the detail of the failure `mode`; of an interval the upper end
+    evidence   True if the metric decides a failure mode: served only for unhealthy clients and their peers (`PEERS`)
+    largest    for a metric of services: the metric of clients of which it is the maximum over all clients of a service
+    at         the values of the extra labels to which `largest` is limited; None: no limit
     """
 
     name: str
@@ -65,7 +67,7 @@ class Family(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
 
     @property
     def kind(self) -> str:
-        """Its type in Prometheus."""
+        """The metric's type in Prometheus."""
         return "counter" if self.name.endswith("_total") else "gauge"
 
     @property

@@ -103,8 +103,10 @@ class _Stretches(NamedTuple):
 
 
 class Busy(NamedTuple):
-    """Per window: the share of time (0 to 1) that the I/O thread is outside the selector, and its seconds there per
-    record.
+    """How busy the I/O thread is, per window.
+
+    ratio       share of time (0 to 1) that the thread spends outside the selector
+    per_record  seconds that the thread spends outside the selector per sent record
     """
 
     ratio: Floats

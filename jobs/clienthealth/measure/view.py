@@ -53,8 +53,9 @@ class Runs:
     A window can have several runs, in order of time. Samples without the metric may lie within a run and do not count.
 
     window   the window's position
-    first    the run's first row; last: its last one (inclusive)
-    seconds  from the first to the last: the metric was unchanged for at least this long
+    first    the run's first row
+    last     the run's last row (inclusive)
+    seconds  time from the first row to the last: the metric was unchanged for at least this long
     """
 
     window: Ints
@@ -80,7 +81,8 @@ class Rows(NamedTuple):
 
     ts      epoch ms
     values  in the order of CLIENT_METRICS[kind], NaN if unknown, finite and ≥ 0 otherwise; totals are cumulative
-    parts   the samples' values per topic, in the order of their rows; `names`: the names of topics and threads
+    parts   the samples' values per topic, in the order of the samples' rows
+    names   the names of topics and threads, to which `parts` refers by position
     """
 
     ts: Ints

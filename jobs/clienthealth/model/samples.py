@@ -76,9 +76,9 @@ class Subject(NamedTuple):
 class Samples:
     """The metric values of one process at one moment.
 
-    process    the clients' common identity; `client_id`: for subjects without one; `library` and `version`: those of
-               all clients (for the Scala consumer `library` is always `scala`)
-    ts_ms, interval_ms, delta  apply to all its snapshots, see Snapshot
+    process    the common identity of the process's clients. Its `client_id` is for subjects without a client id; its
+               `library` and `version` hold for all clients (for the Scala consumer `library` is always `scala`)
+    ts_ms, interval_ms, delta  the fields of Snapshot with these names, for the snapshots of all clients
     """
 
     def __init__(self, ts_ms: int | None, process: Identity, interval_ms: int | None = None) -> None:

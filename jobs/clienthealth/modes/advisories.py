@@ -31,14 +31,14 @@ Release = Annotated[str, msgspec.Meta(pattern=r"^\d+(\.\d+){2,3}$")]
 class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A known bug of some versions of a library.
 
-    bug      its number in the library's tracker, or a name if it has none
-    kinds    the kinds of client that have it; empty: all
-    since    the first version that is known to have it
+    bug      the bug's number in the library's tracker, or a name if it has no number
+    kinds    the kinds of client that have the bug; empty: all kinds
+    since    the first version that is known to have the bug
     fixed    the first fixed version of each minor version, in order; all versions after the last of them are fixed
     says     one sentence on the bug
-    causes   ids of the modes that it causes
-    mimics   ids of the modes that it looks like
-    source   address of a description; '' for the tracker's
+    causes   ids of the modes that the bug causes
+    mimics   ids of the modes that the bug looks like
+    source   address of a description of the bug; '' for its page in the tracker
     """
 
     bug: str

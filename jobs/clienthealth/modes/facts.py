@@ -107,7 +107,7 @@ class Confusion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def what(self) -> str:
-        """The explanation without its difference from the failure, for use within a sentence."""
+        """The innocent explanation alone, without how it differs from the failure, for use within a sentence."""
         name = self.looks_like.partition(":")[0]
         return name[0].lower() + name[1:]
 

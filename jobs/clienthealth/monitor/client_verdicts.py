@@ -143,11 +143,11 @@ class Touched:
 class Reporter(NamedTuple):
     """A client with new data in its windows.
 
-    number      its position in the state
-    begin, end  its windows [begin, end) in `Gated.touched`
-    newest      its newest window with enough samples
-    seen        its last time by its own clock (epoch ms)
-    suspected   True if any of its windows must be judged
+    number      the client's position in the state
+    begin, end  the client's windows are [begin, end) in `Gated.touched`
+    newest      the client's newest window with enough samples
+    seen        time of the client's newest sample, by its own clock (epoch ms)
+    suspected   True if any of the client's windows must be judged
     """
 
     number: int

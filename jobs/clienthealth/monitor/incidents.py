@@ -27,12 +27,12 @@ Change = Literal["opened", "escalated", "closed", "withdrawn", "moved"]
 class OpenIncident:
     """An open incident. All times are in epoch ms by the client's own clock.
 
-    seen_ms      end of the last window that showed it
+    seen_ms      end of the last window that showed the fault
     offset_ms    watermark minus the client's own clock
-    heard_ms     for a client without metrics: time of the last data of it or its process; 0 if unknown
+    heard_ms     for a client without metrics: time of the last data of the client or of its process; 0 if unknown
     forgiven_ms  time since `seen_ms` without data of any client, which therefore could not show the fault
     departed_ms  time of the last sample if the client stopped reporting, else 0
-    alone        True if no other client of its name was on its host at that time
+    alone        True if at `departed_ms` no other client of the client's name was on its host
     """
 
     client: Client

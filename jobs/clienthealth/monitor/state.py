@@ -201,10 +201,11 @@ class Kept(msgspec.Struct, kw_only=True):
     """The parts of a state that have the same form in memory and on disk.
 
     time_ms   the watermark, which measures missing data
-    idle_ms   time without any input, by this monitor's steps; `stepped_ms`: time of the last step
+    idle_ms   time without any input, by this monitor's steps
+    stepped_ms  time of this monitor's last step
     all_clients  the clients that report
-    waiting   log entries that wait for their process's metrics; `waited_ms`: how long the oldest has waited, by
-              this monitor's steps
+    waiting   log entries that wait for their process's metrics
+    waited_ms  how long the oldest entry in `waiting` has waited, by this monitor's steps
 
     The memories (`Memory`), by process, by `Client.names`, or by the hash `mark`:
 
@@ -244,7 +245,8 @@ class BucketState(Kept, kw_only=True):
 
     clients   the table of `all_clients`
     incidents the open incidents
-    readings  the samples, by client (its position in `all_clients`) and time; `parts`: their values per topic
+    readings  the samples, in order of client (position in `all_clients`) and time
+    parts     the values of the samples per topic
     configs   configurations of clients; samples and clients refer to them by position
     names     names of topics and threads; samples refer to them by position
     log_entries  log events and thread dumps of processes, in order of time

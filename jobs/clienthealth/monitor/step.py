@@ -37,8 +37,9 @@ class Published:
     """The result of a step: records of `client-health`, changes of incidents, final minutes.
 
     late      number of samples and events that came after their windows were closed
-    left_out  number left out, by limit
-    clients   number of clients and groups in the state; `skewed`: number of clients with a wrong clock
+    left_out  number of clients, samples and events that were left out, by limit
+    clients   number of clients and groups in the state
+    skewed    number of clients with a wrong clock
     """
 
     records: list[Record] = field(default_factory=list)

@@ -37,7 +37,7 @@ def live_modes(kind: str | None, overrides: Overrides) -> list[LiveMode[Any]]:
 
 
 def gate(mode: LiveMode[T], w: Windows) -> tuple[Bools, list[str]]:
-    """Return which windows must be judged, and for the others why they are `unknown`, '' if they are `ok`.
+    """Return which windows must be judged, and for each other window why it is `unknown`, '' if it is `ok`.
 
     The mode must apply to the clients of all windows.
     """

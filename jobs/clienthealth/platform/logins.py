@@ -49,7 +49,8 @@ PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 class Login:
     """How a SASL mechanism logs in.
 
-    module    the login module in sasl.jaas.config; `needs`: its required options
+    module    the login module in sasl.jaas.config
+    needs     the options that the login module requires
     defaults  options that the Java client needs, if the settings lack them
     package   the Python package that kafka-python needs for it
     """

@@ -58,8 +58,9 @@ class MBean(NamedTuple):
 class _Layout(NamedTuple):
     """The meaning of an MBean's attribute names.
 
-    attributes  the attributes that are read; `names`: our names for them
-    lags        attributes with the lag of one partition; each with topic and partition
+    attributes  the attributes that are read
+    names       our names for `attributes`, in the same order
+    lags        attributes with the lag of one partition: attribute, topic, partition
     """
 
     attributes: Sequence[str]

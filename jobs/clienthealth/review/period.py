@@ -26,7 +26,7 @@ class Period:
 
     @property
     def minutes(self) -> int:
-        """Its length in minutes."""
+        """The length of the period in minutes."""
         return (self.end - self.start) // MINUTE
 
     @property
@@ -36,7 +36,7 @@ class Period:
 
     @property
     def unit(self) -> str:
-        """The word for its length: week or period."""
+        """The word for the period: week or period."""
         return "week" if self.is_week else "period"
 
     @property

@@ -196,7 +196,7 @@ class ServiceSlo:
         return None if before is None or now is None else now - before
 
     def as_json(self) -> dict[str, Any]:
-        """Return all its numbers; `at_most` is null if unknown."""
+        """Return all numbers of the objective; `at_most` is null if unknown."""
         return {
             "service": self.service,
             "owner": None if self.owner is None else dict(zip(OWNER_LABELS, self.owner.labels, strict=True)),

@@ -109,7 +109,7 @@ class Key(Setting, frozen=True, dict=True, kw_only=True):
 
     @property
     def number(self) -> type | None:
-        """The type of its numbers (int or float), also inside a list or table; None if it has no numbers."""
+        """The type of the setting's numbers (int or float), also inside a list or table; None if it has no numbers."""
         return self._inner if self._inner in (int, float) else None
 
     @property

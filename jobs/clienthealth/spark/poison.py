@@ -58,9 +58,10 @@ class Run(msgspec.Struct):
     """The notes that a process keeps beside the checkpoint, for the process that starts after it.
 
     running  True until the process ends normally
-    batch    the batch that was pending at its start; `reading`: True once the process has begun to read this batch
+    batch    the batch that was pending at the process's start
+    reading  True once the process has begun to read this batch
     deaths   number of processes in a row that ended in this batch with a sign of a record's fault
-    kills    the same for processes that ended without such a sign
+    kills    number of processes in a row that ended in this batch without such a sign
     fault    True if a record's fault ended the query
     limit    maximum number of records of each topic per batch; 0: as in the settings
     skipped  the record that is left out, as (source, topic, partition, offset)

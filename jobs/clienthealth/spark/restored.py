@@ -1,7 +1,8 @@
 """Handle a history and a checkpoint of different age, after one of them was restored from a backup or created anew.
 
 If the history is ahead, the query reads records again, and rows that the history already has are not added again. If
-the history is behind, it lacks the verdicts between the two, and a message says how to get them.
+the history is behind, it lacks the verdicts between its own end and the checkpoint, and a
+message says how to get them.
 """
 
 from __future__ import annotations

@@ -61,10 +61,12 @@ class Summary(msgspec.Struct):
     """The work of a bucket in a batch: number of rows of each kind, and values for the monitor's own metrics.
 
     bucket    the bucket's number; None for counts and rejects, or if the step had no result
-    changes   number of changes of incidents, by mode and change; `onsets`: of those that opened (epoch ms)
-    clients   number in the state, `skewed` of them with a wrong clock
+    changes   numbers of changes of incidents: mode, change, number
+    onsets    the onset (epoch ms) of each incident that opened
+    clients   number of clients and groups in the state
+    skewed    number of clients with a wrong clock
     late      number of samples and events that came too late
-    left_out  number left out, by limit
+    left_out  number of clients, samples and events that were left out, by limit
     failed    number of clients for which the step failed, by the topic of their newest record
     """
 

@@ -72,12 +72,14 @@ def _scanner() -> Scanner:
 class Entry:
     """A record found in a log.
 
-    line     number of its first line, from 0; `numbers`: the numbers of all its lines
-    ts_ms    its time, or that of an earlier line; None if there is neither. `stamp`: its own time
-    value    its text, without the prefix that a shipper puts before each line
+    line     number of the entry's first line, from 0
+    ts_ms    the entry's own time, else the time of an earlier line; None if both are missing
+    value    the entry's text, without the prefix that a shipper puts before each line
+    stamp    the entry's own time
     key      the writer of the entry, '' if all lines have the same writer
-    dump     True if it may contain a thread dump
-    repeats  number of repeated entries that this one stands for
+    dump     True if the entry may contain a thread dump
+    repeats  number of repeated entries for which this one stands
+    numbers  the numbers of all lines of the entry
     """
 
     line: int

@@ -149,7 +149,7 @@ class _Table:
 
 
 class _Pile:
-    """Collects the values of one moment, until one of them occurs again or a time follows."""
+    """Collects the values of one moment, until a metric occurs again or a time follows."""
 
     def __init__(self, jvm: ClientProcess, file_ms: int) -> None:
         self.jvm, self.file_ms = jvm, file_ms

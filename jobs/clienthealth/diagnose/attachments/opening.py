@@ -72,7 +72,7 @@ class Input:
 
     @property
     def clocked(self) -> bool:
-        """True if its times come from its items."""
+        """True if the input's times come from its items."""
         return self.timed and self.dated and (self.start_ms is not None or not self.used)
 
     @property
@@ -81,12 +81,12 @@ class Input:
         return None if self.start_ms is None or self.end_ms is None else (self.start_ms, self.end_ms)
 
     def span(self, *times: int | None) -> None:
-        """Extend its time range to these times, epoch ms."""
+        """Extend the input's time range to these times, epoch ms."""
         if known := [time for time in (self.start_ms, self.end_ms, *times) if time is not None]:
             self.start_ms, self.end_ms = min(known), max(known)
 
     def shift(self, ms: int) -> None:
-        """Shift its time range by `ms`."""
+        """Shift the input's time range by `ms`."""
         if self.span_ms is not None:
             self.start_ms, self.end_ms = (time + ms for time in self.span_ms)
 

@@ -67,7 +67,7 @@ class Watched:
 
     @property
     def instance(self) -> str:
-        """The instance in its clients' records; '' if it was never read."""
+        """The instance in the records of the process's clients; '' if the process was never read."""
         return self.reader.process.instance if self.reader.process is not None else ""
 
     def read(self) -> None:

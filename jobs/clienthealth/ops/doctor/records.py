@@ -93,7 +93,8 @@ class FormatCounts:
     """Counts of the records of one format.
 
     records  records that could be read completely
-    lines    log lines, about Kafka or not; `events`: log events of Kafka clients among them
+    lines    log lines, about Kafka or not
+    events   log events of Kafka clients in these lines
     """
 
     records: int = 0
@@ -109,7 +110,8 @@ class Reject:
     """Records that are rejected for one reason.
 
     detail     the detail of the first record
-    partition  that of the first record, None for a file; `offset`: its offset
+    partition  the partition of the first record, None for a file
+    offset     the offset of the first record
     """
 
     reason: str

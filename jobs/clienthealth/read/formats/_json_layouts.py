@@ -76,7 +76,9 @@ class JsonFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     about    one line, for the documentation
     order    as in `Format`
-    all      fields that a record must have; `any`: it must have one of these; `none`: it must have none of these
+    all      fields that a record must have
+    any      fields of which a record must have at least one
+    none     fields that a record must not have
     beside   a field that is allowed only if one of some other fields is present
     carries  True if the message is a whole log line of another program, which is then parsed as such a line
     """

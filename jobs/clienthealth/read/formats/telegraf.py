@@ -33,9 +33,11 @@ _VALUES = frozenset({"gauge", "counter", "value", "untyped"})
 class _Layout(NamedTuple):
     """The meaning of a measurement's name and fields.
 
-    series  the fields that are Prometheus series, with their names; if there are any, other fields are ignored
-    kind    kind of the client, None if it is not a Kafka client's measurement
-    fields  the fields that are read if there are no series; `names`: maps them to our names
+    series  the fields that are Prometheus series, each with the name of its series; if there are any, other fields are
+            ignored
+    kind    kind of the client, None if the measurement is not a Kafka client's
+    fields  the fields that are read if there are no series
+    names   our names for `fields`, in the same order
     """
 
     series: Sequence[tuple[str, str]]

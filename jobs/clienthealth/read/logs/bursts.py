@@ -36,7 +36,7 @@ class Entry(Protocol):
 
     @property
     def signature(self) -> str:
-        """The id of its log pattern, '' for a dump."""
+        """The id of the log pattern that the event matches, '' for a dump."""
 
     @property
     def sample(self) -> Hashable:

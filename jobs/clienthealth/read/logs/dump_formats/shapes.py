@@ -24,8 +24,10 @@ class Shape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     frames    names of FRAMES: the lines that are frames
     state     a line with the thread's state, or its CPU time: groups `state`, `cpu`
     other     other lines of a dump
-    above     lines above the first thread; time: the one with the time (group 1, ms in group 2)
-    title     the first line of a dump; end: its last line, if the shape has one
+    above     lines above the first thread
+    time      the line above the first thread that has the dump's time (group 1, ms in group 2)
+    title     the first line of a dump
+    end       the last line of a dump; '' if the shape has no such line
     python    True if the frames are Python's
     """
 
