@@ -55,7 +55,8 @@ def keeping(text: str, settings: Settings) -> str:
     return text
 
 
-#: Matchers for series of clients, of groups and of topics; then labels that identify a client, or a sum over a service.
+#: OF_…: matchers for series of an installation, of clients, topics, groups or services. BY_…: the labels that identify
+#: a client, or a sum over a service.
 OF_KEPT = matchers(KEPT)
 OF_CLIENT = f"{OF_KEPT}, {matchers(CLIENT)}"
 OF_TOPIC = f'{OF_KEPT}, topic=~"$topic"'
@@ -63,7 +64,8 @@ OF_GROUP = f'{OF_KEPT}, group=~"$group"'
 OF_GROUP_TOPIC = f'{OF_GROUP}, topic=~"$topic"'
 OF_SERVICE = f'{OF_KEPT}, service=~"$service"'
 BY_CLIENT = listed((*KEPT, *CLIENT))
-#: Labels in the name of a series: its subject and its installation. The latter separates staging from production.
+#: Labels in the name of a series. NAMED_KEPT: its installation, which separates staging from production. LEGEND: its
+#: client and its installation.
 NAMED_KEPT = named(KEPT)
 LEGEND = f"{{{{instance}}}} · {{{{client_id}}}} {NAMED_KEPT}"
 BY_SHARD = listed((*KEPT, "shard", "service"))

@@ -80,7 +80,7 @@ def main() -> int:
 def built(folder: Path) -> Stage:
     """Run all steps of the Dockerfile and return its last stage."""
     base = folder / "base"
-    # Run in a separate mount namespace. Then a killed build leaves no mount below a folder that is removed.
+    # Run in a separate mount namespace, so that a killed build leaves no mount below a folder that is removed.
     _run(["unshare", "--mount", "mmdebstrap", "--variant=minbase", f"--include={PACKAGES}", "bookworm", str(base)])
     (base / "usr/local/bin/python").symlink_to("/usr/bin/python3")
     stages: dict[str, Stage] = {}

@@ -183,6 +183,6 @@ METRICS: Mapping[str, Family] = {
 ALL_FAMILIES = tuple(METRICS.values())
 #: All series of clients and groups, in the order of the page.
 FAMILIES = tuple(METRICS[name] for scope in ("client", "group", "partition") for name in _TABLE[scope])
-#: The metric that every client and group has. A client without room for its series counts once, as a missing series of
-#: it.
+#: The metric that every client and group has. A client without room for its series counts once, as one missing series
+#: of this metric.
 EVERYBODY = FAMILIES[0].name

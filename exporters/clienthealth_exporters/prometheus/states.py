@@ -36,12 +36,13 @@ CLIENTS, GROUPS = "clients", "groups"
 #: States of a consumer group that need attention, the most urgent last.
 LAG_ALARMS = STATE_ORDER[STATE_ORDER.index("WARN") :]
 #: A client's state becomes unknown if the monitor has published nothing about it for this long (s), not even its
-#: departure. Then there is no input, or the monitor has stopped. Longer windows add their length.
+#: departure. In that case there is no input, or the monitor has stopped. For a client with a longer window, the
+#: window's length is added.
 SILENT_SECONDS = 180
 #: Minimum time (s) between two log lines about unreadable records. All of them are counted.
 COMPLAINT_SECONDS = 60
-#: While the memory is full: minimum time (s) between two searches for clients to evict; maximum share of all clients
-#: that one search evicts.
+#: While the memory is full: ROOM_SECONDS is the minimum time between two searches for clients to evict, _ROOM_SHARE the
+#: maximum share of all clients that one search evicts.
 ROOM_SECONDS = 5.0
 _ROOM_SHARE = 0.1
 

@@ -32,7 +32,8 @@ from clienthealth_exporters.prometheus.states import State
 __all__ = ["View", "client", "fleet", "missing", "overview"]
 
 REFRESH_SECONDS = 15
-#: Number of unhealthy clients with a full card (the others get one line each); number of rows on causes and services.
+#: FULL_CARDS: number of unhealthy clients with a full card; the other unhealthy clients get one line each. MAX_CAUSES:
+#: number of rows on causes. MAX_OWNED: number of rows on services.
 FULL_CARDS = 10
 MAX_CAUSES = 12
 MAX_OWNED = 8

@@ -58,7 +58,7 @@ from clienthealth_exporters.python_client.probes import Sender, Watched
 
 log = logging.getLogger(__name__)
 
-#: The module here that handles a library, by the package of a client's class.
+#: The module of this package that handles a library, by the package of a client's class.
 _LIBRARIES = {"kafka": "kafka_python", "aiokafka": "aio", "cimpl": "confluent", "confluent_kafka": "confluent"}
 #: Environment variables for the service (SERVICE: the first one that is set counts) and for the instance (INSTANCE).
 SERVICE, INSTANCE = ("KAFKA_HEALTH_SERVICE", "OTEL_SERVICE_NAME"), "KAFKA_HEALTH_INSTANCE"
@@ -229,8 +229,8 @@ class Reporter:
             _TAKEN.discard((self.process.instance, watched.client_id))
 
     def _at_exit(self) -> None:
-        # kafka-python closes its producers after this function has run. Only then the number of undelivered records is
-        # known.
+        # kafka-python closes its producers after this function has run. Only after that the number of undelivered
+        # records is known.
         for watched in list(self._watched):
             if watched.probe.kind == "consumer" or watched.library != "kafka-python":
                 self._finish(watched)

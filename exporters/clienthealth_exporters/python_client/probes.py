@@ -182,7 +182,7 @@ class ProducerProbe:
         self._other_topics = _Topic(self._lock)
         self._latencies, self._callbacks = Durations(), Durations()
         self._next_sample = 0.0
-        #: False if the library reports only failures. Then the number of remaining records is unknown.
+        #: False if the library reports only failures. In that case the number of remaining records is unknown.
         self.all_reported = True
         self._callback_began: float | None = None
         #: The class that times callbacks, by the class of futures that it replaces (kafka-python).

@@ -104,5 +104,6 @@ def listed(labels: Sequence[str]) -> str:
     return ", ".join(labels)
 
 
-#: The installation's default labels, as in rules, routes and panels. There the labels in force replace them.
+#: The installation's default labels, as in rules, routes and panels. When rules, routes and panels are made, the labels
+#: in force replace the default labels.
 KEPT = kept_labels(Settings())

@@ -127,7 +127,7 @@ def interval(reported_ms: float | None, usual: int) -> int:
     return int(reported_ms) if reported_ms is not None and MIN_INTERVAL_MS <= reported_ms <= MAX_INTERVAL_MS else usual
 
 
-#: Patterns for a URL's host, unless it is a loopback address; and for its port.
+#: _URL_HOST matches a URL's host, unless the host is a loopback address. _URL_PORT matches a URL's port.
 _URL_HOST = re.compile(r"^(?:[a-z]+://)?+(?:[^/@]*@)?+(?!localhost\b|127\.|0\.0\.0\.0|\[::1\])(\[[^\]]*\]|[^/:?\[]+)")
 _URL_PORT = re.compile(r"^(?:[a-z]+://)?[^/]*?:(\d+)(?:[/?]|$)")
 

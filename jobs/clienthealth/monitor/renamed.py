@@ -1,8 +1,8 @@
 """Merge two names of one client: after an agent was redeployed, or if log and metrics use different names.
 
 A client may stop reporting while another one with the same name and place begins. If the second client's counters
-continue where the first client's ended, both are one client, because a new process counts from zero. Then the first
-client has not ended, and failures of both are one failure.
+continue where the first client's ended, both are one client, because a new process counts from zero. So the
+first client has not ended, and the failures under both names are one failure.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ def _named(state: BucketState) -> list[tuple[OpenIncident, Client]]:
     }
     open_ = [incident for incident in state.incidents.all if not incident.client.client_id]
     for incident in state.incidents.all if spoken_of else ():
-        # Move an incident only if all its evidence is lines and dumps. Do not move one about a client's end, because
-        # the other client has not ended.
+        # Move an incident only if all its evidence is lines and dumps. Do not move an incident about a client's end,
+        # because the client with the other name has not ended.
         by_log = {evidence.kind for evidence in incident.verdict.evidence} <= {"log", "thread-dump"}
         about_end = incident.departed_ms or modes()[incident.verdict.mode].absence
         if (incident.client.key, incident.client.kind) in spoken_of and by_log and not about_end:

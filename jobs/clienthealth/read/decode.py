@@ -57,8 +57,8 @@ from clienthealth.settings import Settings, TopicSettings
 HEADERS = ("format", "service", "host", "instance", "client_id", "kind", "version", "library")
 _READ = (*HEADERS, *_pushed.HEADERS)
 
-#: Marker of OpenTelemetry's Java agent (`telemetry.distro.name`), and the option that turns its Kafka metrics on since
-#: its change 18828.
+#: _OTEL_AGENT: the marker of OpenTelemetry's Java agent (`telemetry.distro.name`). _SWITCH: the option that turns the
+#: agent's Kafka metrics on since its change 18828.
 _OTEL_AGENT = b"opentelemetry-java-instrumentation"
 _SWITCH = (
     "OpenTelemetry's Java agent 3 and newer reports Kafka clients only with "
@@ -70,7 +70,7 @@ STREAMS: tuple[Stream, ...] = ("metrics", "logs")
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f]")
 _ESCAPED = re.compile(r"\\.", re.DOTALL)
 _QUOTED = re.compile(r'"[^"]*"')
-#: The parts of an identity that a record's headers may contain; then those that its key may contain, in order.
+#: Parts of an identity: _STATED may be in a record's headers, _IN_KEY may be in the record's key, in this order.
 _STATED = ("service", "host", "instance", "client_id", "library", "version")
 _IN_KEY = ("service", "instance", "client_id")
 
@@ -226,7 +226,7 @@ def _content(record: Record, fmt: Format | None) -> list[Any]:
     if fmt is None or content is None:
         raise PayloadError(_unreadable(record) or ("wrong-types" if fmt else "unknown-format"))
     if not content:
-        # The Kafka metrics of OpenTelemetry's agent may be off: then the reason tells how to turn them on.
+        # If the Kafka metrics of OpenTelemetry's agent are off, the reason explains how to turn them on.
         value = record.text.encode() if record.data is None else bytes(record.data)
         hint = f": {_SWITCH}" if _OTEL_AGENT in value else ""
         raise PayloadError(f"no-metrics{hint}" if fmt.stream == "metrics" else "empty")

@@ -16,7 +16,7 @@ from clienthealth.review.period import Period
 from clienthealth.review.render import title, write, write_files
 from clienthealth.review.slo import ServiceSlo, together
 
-#: The parts of a cluster's review in the common JSON. The cluster's own file has the others.
+#: The parts of a cluster's review that the common JSON contains. The other parts are in the cluster's own file.
 FIELDS = ("cluster", "headline", "overall", "themes", "quality")
 
 

@@ -25,7 +25,7 @@ BADGES = {
     **{"ship": "ok", "freeze": "bad"},
     **{"critical": "bad", "warning": "warn", "suspected": "warn"},
 }
-#: For each ranking of clients: its criterion, its heading, and the heading of the number.
+#: For each ranking of clients: the criterion, the heading of the list, and the heading of the column with the number.
 RANKINGS = (
     ("unhealthy", "Unhealthy longest", "Minutes"),
     ("buffer", "Fullest buffers", "Peak"),

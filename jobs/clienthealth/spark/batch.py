@@ -103,7 +103,7 @@ class Batch:
             summaries = [summary_of(value) for value in by_kind[SUMMARY]]
             counts = [count for value in by_kind[COUNT] for count in counts_of(value)]
             quality = [row for value in by_kind[QUALITY] for row in quality_of(value)]
-            # Here all results are computed and none is written yet.
+            # At this point all results are computed and none is written yet.
             if not self.guard.owns():
                 raise StateError(ANOTHER.format(checkpoint=self.settings.monitor.checkpoint))
             skipped = self.guard.writes(batch_id)

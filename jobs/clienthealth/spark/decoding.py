@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 DECODED = "bucket int, data binary"
 
 #: Columns of a raw record in a worker. Headers are JSON, because an array of structs would cost 15 µs per record, even
-#: if empty. `size` is set only for records that are too large to decode; their value is null.
+#: if empty. `size` is set only for records that are too large to decode; the value of such a record is null.
 RAW = ("value", "size", "key", "headers", "topic", "partition", "offset", "ts_ms")
 
-#: Two buckets without processes: one for counts of the input, one for rejects. The step passes both on to the sink.
+#: Two buckets without processes: COUNTS for counts of the input, REJECTS for rejects. The step passes the content of
+#: both buckets on to the sink.
 COUNTS = -1
 REJECTS = -2
 

@@ -345,8 +345,8 @@ def _utc(epoch_ms: int) -> datetime:
 
 # -- maintenance: deletes days past retention, joins small files, removes files no longer in use. Each step does nothing
 # if there is nothing to do, so it may run at any time and be repeated after a crash. It does not conflict with appends
-# of a running monitor, except on S3. There only one program may write a table, unless Delta has a log store that
-# coordinates several programs (`LOG_STORE`).
+# of a running monitor, except on S3. On S3 only one program may write a table, unless Delta has a log store
+# that coordinates several programs (`LOG_STORE`).
 
 #: Spark's option for the log store on S3. Delta's default coordinates only writers in the same program.
 LOG_STORE = "spark.delta.logStore.s3a.impl"

@@ -96,7 +96,7 @@ class SelfMetrics:
         self.counters["late_records"].labels(QUERY)
         self.gauges["query_up"].labels(QUERY)
         self.gauges["start_timestamp_seconds"].set(time.time())
-        #: Pause (s) after the work of the last batch; number of batches since the start.
+        #: `pause`: pause (s) after the work of the last batch. `batches`: number of batches since the start.
         self.pause = 0.0
         self.batches = 0
         self._clients: dict[int, tuple[int, int]] = {}

@@ -61,7 +61,7 @@ def session(name: str, settings: Settings) -> SparkSession:
         conf = SparkConf().setAll([("spark.app.name", name), *options.items()])
 
         def start() -> None:
-            # Ignore an error here. The next call starts the context again and raises it.
+            # Ignore an error. The next call starts the context again and raises the same error.
             with suppress(PySparkRuntimeError):
                 SparkContext._ensure_initialized(conf=conf)
 

@@ -35,7 +35,8 @@ QUARTER_MS, MOST_QUARTERS, ZONE_EXACT_MS = 900_000, 56, 60_000
 _REMEMBERED = 20_000
 
 _STAMP_ONLY = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\s*")
-#: Lines that belong to the entry above in any layout; after these, lines of thread dumps.
+#: _CONTINUED: lines that belong to the entry above them in any layout. _IN_DUMP: lines that belong to the thread dump
+#: above them.
 _CONTINUED = re.compile(
     rb"(?! {1,4}(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\b)(?:[\s})\]]|$|Caused by: |Suppressed: |"
     rb"\.\.\. |at |[\w.$]{1,300}(?:Exception|Error|Throwable)\b|Traceback |\"|Locked )"
@@ -145,7 +146,7 @@ class Splitter:
         for begin, end in _spans(block, hits, self._hot):
             if begin <= done:
                 if done == 0 and not self._hot:
-                    # An entry that continues here may begin in a line further up.
+                    # An entry that continues in this block may begin in a line of the previous block.
                     yield from self._apart(self._tail, 0, len(self._tail), (), self.lines - self._tail.count(b"\n"))
                 begin = done
             else:

@@ -18,7 +18,7 @@ from clienthealth.read.logs.times import Times
 
 MAX_DEPTH, MAX_ROWS = 12, 2_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-#: Possible names of the field with the application's line; then of the field with the time.
+#: Possible names of the field with the application's line (_MESSAGES) and of the field with the time (_TIMES).
 _MESSAGES = ("_raw", "message", "@message", "textPayload", "line", "msg", "log", "content", "body", "text", "MESSAGE")
 _TIMES = ("@timestamp", "timestamp", "_time", "time", "ts", "date", "datetime", "eventTime", "receiveTimestamp", "tsNs")
 _COLUMNS = {name.lower() for name in _MESSAGES} | {"jsonpayload.message", "event.original", "log.message", "logline"}
@@ -34,7 +34,7 @@ class Row(NamedTuple):
     text: str
 
 
-#: The kinds of downloads.
+#: The kinds of downloads, in words for people.
 DOCUMENT, LINES, TABLE = "out of a JSON export", "out of JSON lines", "out of a table"
 
 

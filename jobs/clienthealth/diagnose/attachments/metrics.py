@@ -58,7 +58,8 @@ _BEFORE_TIME = re.compile(
     r"(?:Every [\d.,]+s: .{0,300}?(?=(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) ))?[\s#=*$>-]*"
     r"(?:[Dd]ate|[Tt]ime(?:stamp)?|[Ss]craped?(?: at)?)?\s*[:=]?\s*"
 )
-#: The beginning of JSON objects and lists, anywhere or at the beginning of a line; then what separates them.
+#: The beginning of a JSON object or list: _ANYWHERE, or _AT_LINE (at the beginning of a line). _PARTED: the text
+#: between two of them.
 _ANYWHERE = re.compile(r"(?:\[\s*)?\{\s*\"")
 _AT_LINE = re.compile(rf"^[ \t\ufeff]*(?={_ANYWHERE.pattern})", re.MULTILINE)
 _PARTED = re.compile(r"[\s,]*")

@@ -43,8 +43,8 @@ _SIGNS = {
     for name, pattern in table(Path(__file__).with_name("explanations.toml")).items()
 }
 _WEIGHTS = {"": 1, "-strongly": 3}
-#: Maximum size (bytes) of a text that a person wrote; minimum weight of words that make a line an explanation (one word
-#: is not enough); number of lines before and after a line that belong to its context.
+#: _PAGE: maximum size (bytes) of a text that a person wrote. _EXPLAINS: minimum weight of the words that make a line an
+#: explanation (one word is not enough). _BEFORE, _AFTER: number of lines before and after a line that are its context.
 _PAGE = 1 << 18
 _EXPLAINS, _BEFORE, _AFTER = 2, 30, 20
 #: _PROSE: minimum size (bytes) of the author's words; a label or a title alone shows nothing. _BESIDE: maximum distance
@@ -116,7 +116,7 @@ def context(content: bytes) -> Callable[[int], Context]:
             explained, reported, size, english = map(sum, zip(*map(weights, near), strict=True))
             beside = (at for at in near if abs(at - number) <= _BESIDE and fences[at] == fences[number])
             reported += _OUTPUT * any(_RE["output"].match(lines[at]) for at in beside)
-            # The words by which an English text explains are known: without them it reports.
+            # The words by which an English text explains are known. An English text without these words reports.
             explains = max(reported, english > 0) <= explained and (size >= _PROSE or explained >= _EXPLAINS)
             if explains or _RE["row"].match(lines[number]):
                 return "explained"

@@ -321,7 +321,7 @@ class Reader:
             taken.update(at for dump in dumps for at in dump.taken)
             self._local(max((dump.ts_ms or 0 for dump in dumps), default=0))
         if taken:
-            # If the last line belongs to a dump, the log itself was not cut there.
+            # If the last line belongs to a dump, the log itself was not cut.
             self._cut = self._cut and len(lines) - 1 not in taken
         return taken
 

@@ -453,7 +453,8 @@ SILENT = (
 )
 
 
-#: A dump is worth its cost from this used share of the buffer on: with select-total, and without it (before 1.0).
+#: Used share of the buffer from which a dump is worth its cost: FULL_RATIO for clients with select-total,
+#: HALF_FULL_RATIO for clients without it (before 1.0).
 FULL_RATIO, HALF_FULL_RATIO = 0.8, 0.5
 
 

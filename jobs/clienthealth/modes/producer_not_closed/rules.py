@@ -30,7 +30,7 @@ TERMINATING = FILE.reads("terminating")
 UNCLOSED = FILE.reads("unclosed")
 DIED = FILE.reads("died")
 
-#: Libraries that close producers at exit without a log line, because their logger no longer prints then.
+#: Libraries that close producers at exit without a log line, because their logger no longer prints at exit.
 CLOSES_UNLOGGED = ("kafka-python",)
 #: From this version on, log lines of the Java client begin with the client id.
 NAMED_SINCE = (1,)

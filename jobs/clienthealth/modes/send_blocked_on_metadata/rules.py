@@ -95,7 +95,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
         "longest_block_seconds": longest,
         "failed_sends": number_of(sends_logged, sends_counted),
     }
-    # A dump is enough if it shows the client at work and no waiting caller. Metrics are then not needed.
+    # A dump that shows the client at work and no waiting caller is enough, even without metrics.
     otherwise = None if facts or any(network_threads(window)) else GATE.reason(w, thresholds)
     return with_counts(
         conclude(ID, facts, detail, otherwise, _doubts(window, thresholds, sends, topics)),

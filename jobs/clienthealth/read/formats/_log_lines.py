@@ -83,7 +83,8 @@ def opened(line: LogLine) -> LogLine:
     if inside is not None and (inside.message is not None or inside.stack is not None):
         return named(_over(inside, line, line.ts_ms if inside.ts_ms is None else inside.ts_ms))
     entry = lines.entry(text)
-    # The entry's own time wins over the shipper's time. But it loses if it has no zone and the two are too far apart.
+    # The entry's own time wins over the shipper's time, unless the own time has no zone and the two times are too far
+    # apart.
     written, shipped = time_ms(entry.time), line.ts_ms
     near = written is None or shipped is None or abs(written - shipped) <= BELIEVED_MS
     agreed = written if near or has_zone(entry.time or "") else shipped

@@ -109,8 +109,9 @@ WAIT_FRAME = "KafkaProducer.waitOnMetadata"
 _FRAMES: Mapping[Kind, list[str]] = TABLES["client_frames"]
 #: Frames of frameworks with threads that poll a consumer and call the application's handler between two polls.
 _CONTAINERS: list[str] = TABLES["containers"]["frames"]
-#: For frameworks with threads that Kafka names: a thread's name; names of consumers that show which thread polls them;
-#: the default name of the consumer that this thread polls. Kafka Streams always names its consumers itself.
+#: One row per framework with threads that Kafka names: a thread's name; the names of consumers that show which thread
+#: polls them; the default name of the consumer that such a thread polls. Kafka Streams always names its consumers
+#: itself.
 _POLLERS = (
     (re.compile(r"(.+-StreamThread-\d+)"), re.compile(r".+"), "{}-consumer"),
     (re.compile(r"task-thread-(.+)"), re.compile(r"connector-consumer-.+"), "connector-consumer-{}"),

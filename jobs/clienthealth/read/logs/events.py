@@ -83,8 +83,8 @@ _SOURCE = re.compile(
 #: A string in source code that goes on in the next line.
 _CONTINUED = re.compile(r"\s*[bfru]{0,2}([\"'])[^\n]*(?:[, ]\1|\1,(?:\s*[\])}]+;?)?)\s*\Z")
 _ASKED = re.compile(r"[^\s.?]{0,40}\?")
-#: A line of a block comment; then two patterns of text before a quotation that a sentence or a list introduces. They
-#: exclude assignments, keys and blocks.
+#: _IN_COMMENT: a line of a block comment. _REPORTED_…: the text before a quotation (in backticks or quotation marks)
+#: that a sentence or a list introduces. These two patterns exclude assignments, keys and blocks.
 _IN_COMMENT = re.compile(r"(?:\t+|(?:  )*) \*\s")
 _REPORTED_IN_TICKS = re.compile(r"(?!\s*[a-z_$][\w.$-]{0,99} ?: ?\Z).*(?<![=({\[])\s?\Z", re.ASCII)
 _REPORTED_IN_QUOTES = re.compile(
@@ -92,7 +92,7 @@ _REPORTED_IN_QUOTES = re.compile(
     # Chinese, Japanese and Korean sentences have few blanks.
     r"|[^=;{}\"]*[\u3040-\u9fff\uac00-\ud7af]{2}[^=;{}\"]*\Z"
 )
-#: Text after a quotation: the end of a statement in source code; the end of a question.
+#: Text up to the end of a statement in source code (_STATEMENT) or of a question (_QUESTION), after a quotation.
 _STATEMENT = re.compile(r"[^\"`]*[\"`]\s*[;)]")
 _QUESTION = re.compile(r"[^\"`]*[\"`][^.!?\n]*\?")
 #: A line is cut to MAX_SHOWN characters. If the match would be cut off, the text begins MAX_LEFT characters before the

@@ -66,7 +66,7 @@ class _Scan:
         self.closed: list[_Open] = []
         self.dump: _Open | None = None
         self.block: Block | None = None
-        #: True after a line among the frames that is no frame. Then no more frames follow a blank line.
+        #: True after a line among the frames that is no frame. After such a line, no frames follow a blank line.
         self.foreign = False
         #: Threads in a deadlock report that comes before the threads of its dump.
         self.announced: list[str] = []

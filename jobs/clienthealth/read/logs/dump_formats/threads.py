@@ -58,7 +58,8 @@ _BY_FRAME = (
     ("clients.producer.internals.Sender.run", NETWORK_THREAD),
     ("kafka.consumer.ConsumerFetcherThread.", FETCHER_THREAD + "unnamed"),
 )
-#: Frames of a wait with a time limit, then of a wait without one, for dumps without thread states.
+#: Frames of a wait with a time limit (_LIMITED) and of a wait without one (_UNLIMITED), for dumps without thread
+#: states.
 _LIMITED = (".LockSupport.parkNanos", ".LockSupport.parkUntil", "java.lang.Thread.sleep")
 _UNLIMITED = ".LockSupport.park"
 _PYTHON_NETWORK = re.compile(r"(?P<client>.{1,250}?)(?:-network-thread)\Z")
