@@ -76,7 +76,9 @@ def start(
     interval: str = INTERVAL,
     group_wait: str | None = GROUP_WAIT,
 ) -> Alerting:
-    """Start both servers. `scrape`: host:port by job. Raises ServiceError if one does not come up.
+    """Start Prometheus and Alertmanager.
+
+    `scrape`: host:port by job. Raises ServiceError if one of them does not come up.
 
     Call it only if `missing()` is empty. `interval` is Prometheus' scrape interval; `group_wait`: see
     `alertmanager_config`.

@@ -33,10 +33,11 @@ JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", f"-Dlog4j.
 class Broker:
     """A broker with its own data `folder`. It can be started again on the same port and data.
 
-    `properties` override its configuration. `options` are the settings that a client then needs (security), with the
-    names of the settings file. Nodes of a cluster get `controller_port` and a common `cluster_id`. `telemetry_to` names
-    the brokers to which our plugin forwards pushed client metrics ('' for this broker, None for no plugin). `jar_set`
-    selects the jars of the next start. Use it as a context manager, or call `start` and `stop`. `log` is its log file.
+    `properties` override its configuration. `options` are the security settings that a client of this broker needs,
+    with the names of the settings file. Nodes of a cluster get `controller_port` and a common `cluster_id`.
+    `telemetry_to` names the brokers to which our plugin forwards pushed client metrics ('' for this broker, None for no
+    plugin). `jar_set` selects the jars of the next start. Use it as a context manager, or call `start` and `stop`.
+    `log` is its log file.
     """
 
     def __init__(

@@ -82,12 +82,13 @@ class Context(Protocol):
 class Outage:
     """A fault of the client's own broker: it begins after `after` seconds and lasts for `seconds`.
 
-    `after` counts from the start or the onset. The outage begins only after the client got its first acknowledgement.
+    `after` counts from the program's start, or from the onset if `from_onset` is True. The outage begins only after the
+    client got its first acknowledgement.
 
     `how`: pause, kill or stop the broker; shut its gateway, or let the gateway swallow data; in a cluster, kill the
     node with the only replica of the first topic; freeze the client's own process. `fails`: True if the outage itself
-    is the failure; the onset is then the start of the outage. `every`: seconds from the end of the outage to the next
-    one; None for a single outage.
+    is the failure; the onset is then the start of the outage. `every`: seconds from the end of an outage to the next
+    outage; None for a single outage.
     """
 
     after: float
@@ -102,10 +103,10 @@ class Outage:
 class DemoClient:
     """A program with options, and the faults that it meets.
 
-    `mode`: the failure mode that it shows, None for a control. `kinds`: the number of kinds of evidence that its
-    verdict needs. `measurements`: measurements that its load drives past their limits, so that a ticket is right and a
-    page is wrong. `default`: True if it belongs to the default choice, which fits a laptop. `classpath`: the set of
-    jars, or the Python library.
+    `mode`: the failure mode that the program shows, None for a control. `kinds`: the number of kinds of evidence that
+    its verdict needs. `measurements`: measurements that its load drives past their limits, so that a ticket is right
+    and a page is wrong. `default`: True if it belongs to the default choice, which fits a laptop. `classpath`: the set
+    of jars, or the Python library.
 
     `broker`: the demo's broker, a separate broker for the client, an address without a broker, version 0.8.2.1, a
     broker behind a gateway, or a cluster. The cluster's three brokers are upgraded, then restarted, killed and frozen

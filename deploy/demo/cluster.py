@@ -97,7 +97,7 @@ class Cluster:
         return self
 
     def kill(self) -> None:
-        """Kill all nodes at once. The last one could not shut down normally without the others."""
+        """Kill all nodes at once. After the other nodes have ended, the last node could not shut down normally."""
         self._over.set()
         for node in self.nodes:
             node.kill()
@@ -105,8 +105,9 @@ class Cluster:
     def roll(self, note: Callable[[str], None] = lambda _: None, rest_seconds: float = 0.0) -> None:
         """Take one node away, bring it back, and return when every partition is in sync.
 
-        Old nodes are upgraded first, and with the last of them the metadata version. Later calls restart one node, kill
-        it, or freeze it. They alternate between the next node in turn and the active controller.
+        Calls upgrade one old node each; the call that upgrades the last old node also raises the metadata version.
+        Later calls restart, kill or freeze one node. These calls alternate between the next node in turn and the active
+        controller.
 
         Does nothing while another thread rolls, or within `rest_seconds` after the last roll. `note` gets a text at
         begin and end. Raises KafkaError, and ServiceError if the node does not come back or partitions stay out of

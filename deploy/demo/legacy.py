@@ -15,7 +15,7 @@ _NO_LOG4J_MBEANS = "-Dzookeeper.jmx.log4j.disable=true"
 
 
 class LegacyBroker:
-    """One ZooKeeper and one broker with data in `folder`. They log to `zookeeper.log` and `broker.log` there."""
+    """One ZooKeeper and one broker with data in `folder`. Their logs in `folder`: `zookeeper.log`, `broker.log`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

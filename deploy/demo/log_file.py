@@ -40,8 +40,9 @@ class LogEvent:
 class LogFile:
     """Follows one log file, and after rotation the file that replaces it.
 
-    At most `limit` events per logger, level and second of the log's clock are yielded; the others are only counted. So
-    a client that writes 100,000 lines a second does not drown the others. `behind`: True if more can be read at once.
+    At most `limit` events per logger, level and second of the log's clock are yielded; further events are only counted.
+    So a client that writes 100,000 lines a second does not drown the other clients. `behind`: True if more can be read
+    at once.
     """
 
     def __init__(self, path: Path, limit: int) -> None:

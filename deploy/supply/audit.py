@@ -35,7 +35,7 @@ def main() -> int:
 
 
 def has_news(present: Sequence[Jar], url: str = osv.URL) -> bool:
-    """Print OSV's advisories on jars that are not in the committed list. Return True if there are any."""
+    """Print OSV's advisories on jars that are not in the committed list. Return True if such advisories exist."""
     try:
         news = osv.unlisted(osv.advisories(present, url), vulnerabilities())
     except OSError as error:

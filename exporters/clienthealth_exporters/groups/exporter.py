@@ -1,6 +1,7 @@
 """`kafka-health export groups`: publish committed offsets of all groups, and the extents of their partitions.
 
-Each reading publishes one snapshot per group to the topic of client metrics. The monitor computes the lag from these.
+Each reading publishes one snapshot per group to the topic of client metrics. The monitor computes the lag from these
+snapshots.
 If a group cannot be read, nothing is published about it, and the log names it once at the start of the failure.
 `--once` reads the groups once and prints them; with `--json` it prints the snapshots that it would publish.
 
@@ -223,7 +224,7 @@ class GroupExporter:
             self._publisher.close()
 
     def _note(self, failing: Mapping[str, str]) -> None:
-        """Count the failures. Log which of them are new and which have ended."""
+        """Count the failures. Log which failures are new and which have ended. `failing`: the reason by group."""
         self.failures_total += len(failing)
         for what in failing.keys() - self._failing.keys():
             log.warning("cluster %s: %s cannot be read: %s", self._cluster, what, failing[what])

@@ -3,9 +3,9 @@
 A reading lists all groups of all types, and reads those that are due (see `Pace`). A share group commits no offset.
 Instead the start of each of its share partitions is used: every record before it is acknowledged or given up.
 
-Committed offsets are read first, end offsets after them. So records that are produced in between make the lag look
-larger, never negative. Each broker is queried separately. A failed request is split in halves and repeated, so that a
-group, topic or broker that fails does not affect the others.
+Committed offsets are read first, end offsets after them. So records that are produced between the two reads make the
+lag look larger, never negative. Each broker is queried separately. A failed request is split in halves and repeated, so
+that a group, topic or broker that fails does not affect the others.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Listed(NamedTuple):
     """A group as its broker lists it.
 
     `type`: classic, consumer, streams or share. Groups that never commit offsets, such as groups of Connect, have their
-    protocol here.
+    protocol as `type`.
     """
 
     broker: int

@@ -6,8 +6,8 @@ does not answer is logged and read less and less often. It does not delay the ot
 
 A target is `[SERVICE=]URL`, followed by options of its clients that JMX does not show:
 `orders=http://10.0.0.7:8778/jolokia/ max.block.ms=10000 group.id=billing`. With `metrics=pushed` its clients push their
-metrics through the broker plugin. Then the exporter publishes no metrics, and only looks for reasons to take thread
-dumps.
+metrics through the broker plugin. For such a target the exporter publishes no metrics, and only looks for reasons to
+take thread dumps.
 """
 
 from __future__ import annotations

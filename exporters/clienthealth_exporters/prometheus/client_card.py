@@ -101,8 +101,8 @@ def onset(view: View, record: HealthRecord) -> str:
 def facts_of(verdict: Verdict) -> tuple[list[Evidence], list[Evidence]]:
     """Return the deciding facts in order of time, and the other facts.
 
-    First the newest fact of each kind decides, then the newest other facts, because facts of different kinds weigh more
-    than repetitions.
+    The newest fact of each kind is deciding, because facts of different kinds weigh more than repetitions. The newest
+    other facts fill up the deciding facts to DECIDING.
     """
     facts = verdict.evidence
     of_each_kind = {fact.kind: fact for fact in facts}.values()
@@ -183,8 +183,8 @@ def partition_rows(record: HealthRecord) -> list[tuple[str, str, str, str, str]]
 class Measurement:
     """A measurement of a client, in words.
 
-    `value`: None if unknown, or if this kind of client does not have it (then `applies` is False). `ratio`: the used
-    share of the limit, None if there is no limit.
+    `value`: None if unknown, or if this kind of client does not have the measurement (`applies` is False). `ratio`: the
+    used share of the limit, None if there is no limit.
     """
 
     name: str

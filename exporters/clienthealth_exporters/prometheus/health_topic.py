@@ -38,8 +38,8 @@ class HealthTopic:
 
     It uses no consumer group: each exporter reads everything, so that several can run in parallel. Every few seconds it
     requests the end of the topic from the brokers, because polls do not show the loss of a broker. While a partition
-    has no leader, it reads the others. When the whole topic is read, it first calls `prepare` and then reports this, so
-    that the first answers are ready.
+    has no leader, it reads the other partitions. When the whole topic is read, it calls `prepare` before it reports
+    that the topic is read, so that the first answers are ready.
     """
 
     settings: Settings

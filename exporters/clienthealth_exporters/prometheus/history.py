@@ -89,7 +89,10 @@ class Track:
 
 
 class History:
-    """The last hours of all clients. Thread-safe. `begun`: the earliest moment that is kept, None if there is none."""
+    """The last hours of all clients.
+
+    Thread-safe. `begun`: the earliest moment that is kept, None if nothing is kept.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -42,7 +42,7 @@ LIMITS = Limits()
 
 @dataclass(frozen=True)
 class Burn:
-    """A pair of windows. An alert fires if the error budget burns faster than `factor` in both.
+    """A pair of windows. An alert fires if the error budget burns faster than `factor` in both windows.
 
     `pages`: True if the alert may page, False if it only opens a ticket.
     """

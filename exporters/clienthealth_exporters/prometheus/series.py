@@ -1,6 +1,6 @@
 """The series of clients in Prometheus, from series.toml: names, labels, help and sources of the values.
 
-Rules, dashboards and the documentation take the names from there. An unknown value has no line.
+Rules, dashboards and the documentation take the names from series.toml. An unknown value has no line.
 """
 
 from __future__ import annotations

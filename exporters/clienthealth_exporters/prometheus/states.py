@@ -129,8 +129,8 @@ class States:
     The settings limit the number of clients (`left_out` counts records without room). So client names that change at
     every start neither fill the memory nor slow the scrapes.
 
-    If several exporters share a fleet, each keeps the clients of its own shard. Of the others it keeps two things. One
-    is the names of groups with records, because a group's own record gives its lag on any shard. The other is the
+    If several exporters share a fleet, each keeps the clients of its own shard. Of the other shards it keeps two
+    things: the names of groups with records, because a group's own record gives the group's lag on any shard; and the
     records of unhealthy clients (`recalled`), so that a link works on any exporter. Raises SettingsError.
     """
 
@@ -371,7 +371,10 @@ def _compared(states: Sequence[State]) -> set[str]:
 
 
 def _beyond(record: HealthRecord, most: Sequence[float | None]) -> bool:
-    """True if a measurement exceeds the limit of an alert. The alert then needs the client's own series."""
+    """True if a measurement exceeds the limit of an alert.
+
+    For such a client, the alert needs the client's own series.
+    """
     if "clock" in record.indicators:
         return True
     if record.client.kind == "group":

@@ -162,7 +162,7 @@ def fleet(view: View, states: list[State], history: History) -> str:
 
 
 def missing(view: View, name: str, shard: str) -> str:
-    """Return the page for a client that is unknown or forgotten. `shard`: the other shard that would serve it."""
+    """Return the page for a client that is unknown or forgotten. `shard`: another shard that would serve the client."""
     return page("missing.html.j2", view=view, refresh=None, name=name, shard=shard)
 
 

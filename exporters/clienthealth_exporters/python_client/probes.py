@@ -47,7 +47,7 @@ def named_like(made: type, base: type) -> type:
 
 
 def closing(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method that runs this one and then informs the client's probe that the client is closed."""
+    """Return a method that runs `method` and afterwards informs the client's probe that the client is closed."""
 
     @functools.wraps(method)
     def close(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -199,7 +199,7 @@ class ProducerProbe:
         return counts
 
     def sampled(self, began: float) -> float | None:
-        """Return `began` if the time from then to the record's acknowledgement should be measured, else None."""
+        """Return `began` if the time from `began` to the record's acknowledgement should be measured, else None."""
         if began < self._next_sample:
             return None
         self._next_sample = began + SAMPLING_SECONDS

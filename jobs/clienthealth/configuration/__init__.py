@@ -1,8 +1,8 @@
 """The settings in force, from a TOML file and the environment, and their display without secrets.
 
-The file is `--config` or $KAFKA_HEALTH_CONFIG. The environment (`KAFKA_HEALTH_<SECTION>_<KEY>`) overrides it. An
-unknown key is an error in both. No error repeats a value, because it may be a secret. Locations of state and reviews
-may be relative to the current folder. After loading they are absolute.
+The file is `--config` or $KAFKA_HEALTH_CONFIG. The environment (`KAFKA_HEALTH_<SECTION>_<KEY>`) overrides the file. An
+unknown key is an error in the file and in the environment. No error repeats a value, because it may be a secret.
+Locations of state and reviews may be relative to the current folder. After loading they are absolute.
 """
 
 from __future__ import annotations

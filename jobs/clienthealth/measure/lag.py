@@ -53,7 +53,7 @@ def produced_at(history: Sequence[Point], offset: int) -> tuple[float, Quality] 
     """Return when the record at `offset` was produced, by the history of the end offset, which never falls.
 
     While the end offset stayed at `offset`, the record did not exist yet, so the newest such point counts. Returns None
-    if the end offset never moved, because then the rate of production is unknown.
+    if the end offset never moved, because the rate of production is unknown without a move.
     """
     if not history or history[0].offset == history[-1].offset:
         return None

@@ -105,8 +105,8 @@ def queue_entries(w: Windows) -> list[list[dict[str, Any]]]:
 def topic_rate_entries(w: Windows) -> list[list[dict[str, Any]]]:
     """Return one list per window, for consumers of several topics: topic and consumed_rate (records per second).
 
-    Rates are from the first to the last sample. A topic without a value in one of them has no rate. A topic that is no
-    longer fetched has the rate 0 if other topics are fetched.
+    Rates are from the first to the last sample. A topic without a value in one of these samples has no rate. A topic
+    that is no longer fetched has the rate 0 if other topics are fetched.
     """
     entries: list[list[dict[str, Any]]] = [[] for _ in range(len(w))]
     if w.kind == "producer" or not len(w.ts):

@@ -147,8 +147,8 @@ _encode = msgspec.json.Encoder().encode
 class HealthRecord:
     """A record that was read: the newest state of a client. Times in epoch milliseconds. Unknown indicators are absent.
 
-    `seen_ms`: time of the client's newest data. The window may still be open and end in the future; then the record's
-    own time is used. `stale`: True if the record is so old that only its failures still hold (`aged`).
+    `seen_ms`: time of the client's newest data. If the window is still open and ends in the future, this
+    is the record's own time. `stale`: True if the record is so old that only its failures still hold (`aged`).
     """
 
     client: Client

@@ -92,7 +92,7 @@ def longest_between(readings: Sequence[Reading]) -> float:
 def has_polled(window: ClientWindow, since_ms: int) -> bool:
     """True if the application polled after this time.
 
-    A thread that is still outside poll() then polls another consumer.
+    If so, a thread that is still outside poll() polls another consumer.
     """
     after = [reading for reading in window.readings if reading.ts_ms > since_ms]
     # The metric has whole seconds, so the poll may be up to 1 s earlier.

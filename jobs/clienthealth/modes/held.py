@@ -11,7 +11,7 @@ from clienthealth.model.wording import elapsed
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A stay of one thread at one place. `seen`: the consecutive dumps that show it there, each with the thread."""
+    """A stay of one thread at one place. `seen`: consecutive dumps that show the stay, each with the thread."""
 
     seen: tuple[tuple[ThreadDump, Thread], ...]
 

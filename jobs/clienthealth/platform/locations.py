@@ -27,10 +27,10 @@ def is_url(location: str) -> bool:
 
 
 def absolute(location: str, folder: str = "") -> str:
-    """Return the absolute location, which Delta needs. A relative one is in `folder` (default: current folder).
+    """Return the absolute location, which Delta needs. A relative location is in `folder` (default: current folder).
 
-    A URL stays as it is. As a path it would lose a slash, and then its password would no longer be recognised and
-    hidden.
+    A URL stays as it is. Treated as a path it would lose a slash, so that its password would no longer be recognised
+    and hidden.
     """
     if is_url(location) or "://" in location:
         return location

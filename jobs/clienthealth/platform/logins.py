@@ -1,8 +1,8 @@
 """Security options of [kafka], for Spark's Java client and for kafka-python.
 
 The options have the names of Kafka's Java clients (`security.protocol`), so that one section of the settings serves
-both. Most of kafka-python's names are the same with `_` in place of `.`. This module translates options with another
-meaning there, logins and key stores. No error contains a value, because it may be a secret.
+both. Most of kafka-python's names are the same with `_` in place of `.`. This module translates logins, key stores, and
+options that have another meaning in kafka-python. No error contains a value, because it may be a secret.
 """
 
 from __future__ import annotations

@@ -59,7 +59,9 @@ class Files:
 
 
 def fetched(spark: SparkSession, location: str, scratch: Path, *names: str) -> Path:
-    """Return the local folder `location`. If it is a URL, copy the named files to `scratch` and return that folder.
+    """Return the local folder `location`.
+
+    If `location` is a URL, copy the files `names` to `scratch` and return `scratch`.
 
     A file that is missing at the URL is copied from the folder above it. A file that is missing there too is left out.
     """

@@ -119,7 +119,7 @@ class Losses:
         return +gone
 
     def waiting(self, positions: Positions) -> bool:
-        """True if there are unread records after these positions; False if the brokers do not answer."""
+        """True if records after these positions are unread; False if all are read, or if the brokers do not answer."""
         try:
             with self._lock:
                 ends = self._offsets(positions, self._spec.latest())

@@ -76,6 +76,6 @@ SENDING = {
 
 
 def write(records: DataFrame, settings: Settings) -> None:
-    """Write rows of topic, key, value and headers. A record may be written twice, but then with the same key."""
+    """Write rows of topic, key, value and headers. A record may be written twice, both times with the same key."""
     options = {**SENDING, **connection(settings)}
     records.write.format("kafka").options(**options).option("includeHeaders", "true").save()

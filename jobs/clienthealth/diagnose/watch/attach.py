@@ -104,11 +104,11 @@ def agent_jar(given: Path | None) -> Path:
 
 @contextmanager
 def attached(pid: int, jar: Path, with_password: bool = False) -> Iterator[Agent]:
-    """Yield an agent in the JVM, and remove it at the end. An agent that is already there is used and stays.
+    """Yield an agent in the JVM, and remove it at the end. An agent that the JVM already has is used and stays.
 
-    The agent of a killed watch is removed first. The agent of a running watch is used with its password. `pid`: of a
-    JVM; `with_password`: True if the settings have a password for agents. Raises InputError if the process cannot be
-    attached, or its agent needs a password, and ServiceError if the agent does not start.
+    The agent of a killed watch is removed first. The agent of a running watch is used with its password. `pid`: process
+    id of the JVM; `with_password`: True if the settings have a password for agents. Raises InputError if no agent can
+    be attached to the process, or if the process's agent needs a password; ServiceError if the agent does not start.
     """
     with tempfile.TemporaryDirectory(prefix=_FOLDER) as folder:
         policy, config, password = (Path(folder, name) for name in ("policy.xml", "agent.properties", "password"))
@@ -146,7 +146,7 @@ def _of_a_watch(agent: Agent, pid: int, jar: Path, with_password: bool) -> Path 
     """Return the password file that a watch made for an agent.
 
     Returns None if the agent needs no password, or accepts the password in the settings. Raises InputError if the
-    agent's password is not known here.
+    agent's password is unknown.
     """
     if _NO_PASSWORD not in _refusal(agent.url):
         return None

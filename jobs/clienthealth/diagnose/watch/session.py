@@ -79,7 +79,8 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Stand(NamedTuple):
-    """A thread's place in its process's newest dump. `since_ms`: since when it is known to be there (epoch ms).
+    """A thread's place in its process's newest dump. `since_ms`: time since which it is known to be at that place
+    (epoch ms).
 
     dumps   number of consecutive dumps that show the thread at these frames
     cpu_ms  CPU time that the thread used since the first of these dumps, None if a dump lacks it
@@ -180,7 +181,8 @@ class Session:
     def standing(self, instance: str) -> list[Stand]:
         """Return the threads of a process.
 
-        Threads that called poll() come first. Within both parts, threads that stand longest come first.
+        Threads that called poll() come before the other threads. In each of these two parts, threads that stand longest
+        come first.
         """
         stands = self.stands.get(instance, {}).values()
         return sorted(stands, key=lambda s: (not s.polled, s.since_ms, s.cpu_ms or 0.0, s.thread.name))

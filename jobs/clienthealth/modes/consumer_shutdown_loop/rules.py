@@ -332,9 +332,9 @@ CONSUMER_THREADS = ("kafka-coordinator-heartbeat-thread", "consumer_background_t
 
 
 class Closing(NamedTuple):
-    """A thread that dumps show inside close(). `last_ms`: the last time (epoch ms) at which it was certainly there.
+    """A thread that dumps show inside close(). `last_ms`: the last time (epoch ms) at which it was certainly inside.
 
-    This is the time of the last dump, or of a later sample, because the metrics end with close().
+    `last_ms` is the time of the last dump, or of a later sample, because the metrics end with close().
     """
 
     stay: Held

@@ -58,8 +58,8 @@ THREAD_DIED = FILE.reads("thread-died")
 
 #: The end of a polling thread explains why polls stopped if it is at most this long (ms) before or after the last poll.
 SAME_END_MS = 5000
-#: The name of the consumer with which Kafka Streams restores a state. Streams polls it only then. At other times it
-#: holds no partitions and its lag does not change.
+#: The name of the consumer with which Kafka Streams restores a state. Streams polls this consumer only
+#: for that. At other times the consumer holds no partitions and its lag does not change.
 _RESTORES = "-restore-consumer"
 #: A client that does not report polls is inside poll() if it waited in its selector within this time (s).
 WAITED_SECONDS = 10.0
@@ -126,7 +126,7 @@ def idle(w: Windows, limits: Thresholds) -> Bools:
 
 
 def takes(w: Windows) -> Bools:
-    """True if an application on librdkafka takes records, or no records wait for it."""
+    """True if an application on librdkafka takes records, or if no records wait for the application."""
     positions = w.once_for_rows("consumer: positions", lambda: Column(w.summed("position")))
     taken: Bools = w.reported(positions) & (w.rose(positions) | (w.last(lags(w)) == 0))
     return taken
