@@ -23,6 +23,11 @@ from tests.scenarios._making import (
     window,
 )
 
+#: A close() that waits for 45 s in vain.
+GAVE_UP = [
+    mine(line(5, "producer-closing", timeout="45000")),
+    mine(line(50, "producer-force-close", timeout="45000")),
+]
 SCENARIOS: tuple[Scenario, ...] = (
     unknown(
         "a-close-that-was-still-delivering",
@@ -90,6 +95,18 @@ SCENARIOS: tuple[Scenario, ...] = (
                 mine(line(10, "producer-force-close", timeout="5000")),
             ],
             departed=10,
+        ),
+    ),
+    suspects(
+        "close-gave-up-after-45-s-and-the-io-thread-showed-no-life",
+        window(readings=last_reading(16_384), logs=GAVE_UP, departed=50),
+    ),
+    fires(
+        "close-gave-up-after-45-s-although-the-io-thread-worked",
+        window(
+            readings=last_reading(16_384),
+            logs=[*GAVE_UP, mine(line(30, "connection-failed", node="1"))],
+            departed=50,
         ),
     ),
     fires(

@@ -85,8 +85,7 @@ class Owners:
         return list(dict.fromkeys(row.owner for row in self.rows if row.owner))
 
     def _first(self, kind: str, name: str) -> Owner | None:
-        fits = (row.owner for row in self.rows if any(fnmatchcase(name, glob) for glob in getattr(row, kind)))
-        return next(fits, None)
+        return next((row.owner for row in self.rows if any(fnmatchcase(name, g) for g in getattr(row, kind))), None)
 
 
 def read_owners(files: Sequence[str]) -> Owners:

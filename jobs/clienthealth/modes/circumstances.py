@@ -16,7 +16,7 @@ from clienthealth.model.readings import LogEvent, Reading, Thread
 from clienthealth.model.wording import elapsed, quoted
 from clienthealth.modes import catalogue
 from clienthealth.modes._evidence import Circumstance
-from clienthealth.modes._io_thread import in_foreign_code
+from clienthealth.modes._io_thread import in_foreign_code, on_io_thread
 from clienthealth.modes._looks import TwoReadings
 from clienthealth.modes._polls import HEARTBEAT_SECONDS, reports_in_poll
 
@@ -84,6 +84,21 @@ def process_runs(window: ClientWindow, at_ms: int) -> Circumstance:
     return Circumstance(True, f"its samples came every {elapsed(max(gaps) / 1000)}", "process-runs")
 
 
+def io_thread_works(window: ClientWindow, at_ms: int) -> Circumstance:
+    """Check that a producer's I/O thread worked in the SETTLES_MS before a moment: it logged, or counted selects.
+
+    A callback that holds up this thread keeps records pending that brokers may have stored.
+    """
+    name, since_ms = "io-thread-works", at_ms - SETTLES_MS
+    logs = (*window.earlier_logs, *window.logs)
+    if any(since_ms < event.ts_ms <= at_ms and (_unserved(event) or on_io_thread(event)) for event in logs):
+        return Circumstance(True, "its I/O thread logged", name)
+    for before, now in itertools.pairwise((*window.earlier_readings, *window.readings)):
+        if now.ts_ms > since_ms and (TwoReadings(before, now, {}).risen("select-total") or 0) > 0:
+            return Circumstance(True, "its I/O thread went on to select", name)
+    return Circumstance(None, "nothing shows that its I/O thread worked", name)
+
+
 def answered_at(window: ClientWindow, at_ms: int) -> Circumstance:
     """Like `coordinator_answers`, but only for moments inside the window; earlier windows have judged earlier moments.
 
@@ -128,10 +143,13 @@ INSIDE = "the thread is inside the Kafka client, and no data shows that brokers 
 
 def _logged(window: ClientWindow) -> Iterator[_Sign]:
     """Yield signs of failing service: the client's own log lines on brokers or a coordinator."""
-    by_id = catalogue().by_id
     for event in (*window.earlier_logs, *window.logs):
-        if event.signature in by_id and by_id[event.signature].unserved:
+        if _unserved(event):
             yield _Sign(event.ts_ms, event.ts_ms, False, f"its brokers do not serve the client: {quoted(event.text)}")
+
+
+def _unserved(event: LogEvent) -> bool:
+    return bool((meaning := catalogue().by_id.get(event.signature)) and meaning.unserved)
 
 
 def _measured(readings: tuple[Reading, ...]) -> Iterator[_Sign]:
@@ -163,5 +181,6 @@ def _measured(readings: tuple[Reading, ...]) -> Iterator[_Sign]:
 #: Functions that check a circumstance, by its name in `mode.toml`. The arguments are a window and a moment (epoch ms).
 CIRCUMSTANCES: Mapping[str, Callable[[ClientWindow, int], Circumstance]] = {
     "brokers-answer": coordinator_answers,
+    "io-thread-works": io_thread_works,
     "process-runs": process_runs,
 }

@@ -102,7 +102,7 @@ class Confusion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     looks_like: str
     settled_by: str
     refuted_by: tuple[EvidenceKind, ...] = ()
-    unless: Literal["", "brokers-answer", "process-runs"] = ""
+    unless: Literal["", "brokers-answer", "io-thread-works", "process-runs"] = ""
     causes: tuple[str, ...] = ()
 
     @property

@@ -202,7 +202,9 @@ def _parked(window: ClientWindow, several_topics: bool, measured: bool, limits: 
         stays=lambda stay: not stay.cpu_ms,
     )
     for dump in window.dumps:
-        fetchers = _own([t for t in dump.threads if t.name.startswith(FETCHER_THREAD)], window)
+        every = [t for t in dump.threads if t.name.startswith(FETCHER_THREAD)]
+        # The consumer id in a fetcher's name begins with its client id.
+        fetchers = [t for t in every if t.name.startswith(f"{FETCHER_THREAD}{window.client.client_id}_")] or every
         parked = [stay for stay in in_put if stay.dump is dump and stay.thread in fetchers]
         waiting = [t for t in dump.threads if has_frame(t, NEXT) and t.state.endswith("WAITING")]
         others = {_connector(t) for t in fetchers} - {_connector(stay.thread) for stay in parked}
@@ -216,15 +218,6 @@ def _parked(window: ClientWindow, several_topics: bool, measured: bool, limits: 
             text += f"; it used no CPU for {elapsed(stay.seconds)}"
         facts.append(Fact.of("thread-dump", dump, text, still and not others, since=stay.since_ms))
     return facts
-
-
-def _own(fetchers: list[Thread], window: ClientWindow) -> list[Thread]:
-    """Return the fetchers of this client: their consumer id begins with its client id.
-
-    If there are none, return all.
-    """
-    own = [t for t in fetchers if t.name.startswith(f"{FETCHER_THREAD}{window.client.client_id}_")]
-    return own or fetchers
 
 
 def _connector(fetcher: Thread) -> str:
@@ -322,11 +315,9 @@ def _in_turn(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
 
 def _away(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
     """Return the time outside poll() of a Java application that got no record of some topic."""
-    if not stays_away(w, limits)[0]:
-        return []
     totals = [_topics(reading, "records-consumed-total") for reading in window.readings]
     stood = [topic for topic in _with_records(window) if totals[0].get(topic) == totals[-1].get(topic, -1)]
-    if len(_with_records(window)) < 2 or not stood:
+    if not stays_away(w, limits)[0] or len(_with_records(window)) < 2 or not stood:
         return []
     text = f"the application did not call poll() for {elapsed(float(seconds_away(w)[0]))}, and nothing shows whether "
     return [Fact.of("metric", window.readings[-1], f"{text}records of {listing(stood)} waited meanwhile")]

@@ -11,9 +11,10 @@ from clienthealth.model.readings import LogEvent, Reading
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import count_of, elapsed, percent, quoted, size
 from clienthealth.modes import AbsenceMode, Limits, mode_file
-from clienthealth.modes._evidence import Fact, conclude, events, number_or_none, used_bytes, version
+from clienthealth.modes._evidence import Circumstance, Fact, conclude, events, number_or_none, used_bytes, version
 from clienthealth.modes._looks import Look
 from clienthealth.modes._polls import CLOSES, pushes, pushes_on, reports_only_in_poll
+from clienthealth.modes.circumstances import io_thread_works
 
 FILE = mode_file(__file__)
 ID = FILE.id
@@ -107,7 +108,8 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     waited = forced is not None and (forced in ABORTED or _waited(window))
     inside = events(window, CLOSED_INSIDE)
     if forced and (waited or (inside and not pending.none_left)):
-        fact = Fact.of("log", forced, f"the client logged {quoted(forced.text)}", waited)
+        given = AT_ONCE if inside else _io_works(window, forced, pending, thresholds)
+        fact = Fact.of("log", forced, f"the client logged {quoted(forced.text)}", waited, given=given)
         return conclude(ID, [fact, *pending.facts()], {"cause": "forced-close", **pending.loss()})
     if events(window, CLOSING, CLOSED) and not forced:
         return _begun(window, pending, thresholds)
@@ -187,7 +189,7 @@ def _missed(
         return Verdict(ID, "unknown", reason=reason, detail=pending.loss())
     facts = [*pending.facts(), *unclosed]
     if forced:
-        facts.append(Fact.of("log", forced, "the producer's close() waited 0 s"))
+        facts.append(Fact.of("log", forced, "the producer's close() waited 0 s", given=AT_ONCE))
     elif died:
         facts.append(Fact.of("log", died[-1], quoted(died[-1].text)))
     elif is_logged and window.client.library not in CLOSES_UNLOGGED and not may_live and large:
@@ -233,12 +235,22 @@ def _terminated(event: LogEvent) -> Verdict:
     return conclude(ID, [Fact.of("log", event, text, True)], lost)
 
 
+def _io_works(window: ClientWindow, forced: LogEvent, pending: _Pending, limits: Thresholds) -> Circumstance | None:
+    """Return whether the I/O thread worked while a long close() waited; None if this does not matter.
+
+    A callback that holds up this thread keeps the records of one batch pending, which brokers may have stored.
+    """
+    short = any(0 <= forced.ts_ms - event.ts_ms < 1000 * limits.closing_seconds for event in events(window, CLOSING))
+    return None if forced in ABORTED or short or pending.large(limits) else io_thread_works(window, forced.ts_ms)
+
+
 def _waited(window: ClientWindow) -> bool:
     """True if a forced close waited before it gave up. The client also logs a forced close that had no time to wait."""
     limits = [e.captures.get("timeout") for e in events(window, FORCED, CLOSING)]
     return any(limit is not None and float(limit.rstrip(".") or 0) > 0 for limit in limits)
 
 
+AT_ONCE = Circumstance(True, "close() did not wait", "io-thread-works")
 LOGS_ON = "the producer no longer reports, but its process still logs: nothing shows that the producer has ended"
 BESIDE = (
     "the producer no longer reports, but other clients of its process do: the application may have stopped calling "

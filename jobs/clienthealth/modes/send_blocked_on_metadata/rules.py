@@ -204,8 +204,7 @@ def _doubts(window: ClientWindow, limits: Thresholds, sends: bool, topics: dict[
     """
     waiting = [(dump, thread) for dump in window.dumps for thread in dump.threads if _is_waiting(thread)]
     for dump, thread in reversed(waiting):
-        several = sum(map(is_network_thread, dump.threads)) > 1
-        others = several and not _is_marked(window, window.table)
+        others = sum(map(is_network_thread, dump.threads)) > 1 and not _is_marked(window, window.table)
         starts = not sends and _is_starting(window, dump.ts_ms, limits.min_unsent_seconds)
         if others or starts:
             return [Fact.of("thread-dump", dump, f"'{thread.name}' waits in send(), {ANY if others else FIRST}")]
