@@ -89,10 +89,11 @@ class Also:
 class Story:
     """A client's part of the report: findings, healthy modes, modes that cannot be judged, and what to send next.
 
-    status    that of the worst finding; without findings `ok` only if every mode of its kind was judged
+    status    the status of the worst finding; without findings `ok` only if every mode of the client's kind was judged
     headline  the status in a word or two, and the number of judged modes if not all were judged
     adjusted  modes with a verdict that an adjustment changed, each with these adjustments and their reasons
-    version   the known bugs of its version: first a summary, then one each, and True if it concerns a finding
+    version   lines on the known bugs of the client's version: a summary, then one line per bug; each with True if the
+              line concerns a finding
     """
 
     status: Status

@@ -35,9 +35,9 @@ class About(NamedTuple):
     """Facts about a client that its samples do not contain.
 
     config  the client's options
-    group   its consumer group; if it has none, its client id
-    has_log_data  True if a log line or a thread dump of its process was ever read
-    whole   True if its totals count from its start, False if they are sums of deltas
+    group   the client's consumer group; without a group, the client id
+    has_log_data  True if a log line or a thread dump of the client's process was ever read
+    whole   True if the client's totals count from its start, False if they are sums of deltas
     """
 
     config: Mapping[str, str]

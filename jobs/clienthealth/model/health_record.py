@@ -116,10 +116,10 @@ class Written(msgspec.Struct, kw_only=True, omit_defaults=True, tag_field="schem
     client, verdicts  as `encoded` and `verdicts_json` return them
     window_*          the window that was judged; for a group the window of its lag
     samples           number of samples in the window
-    worst             see `worst`; for a group ok while its lag is fine, else unknown
+    worst             the worst status (`worst`); for a group `ok` while its lag is fine, else unknown
     last_seen         time of the client's newest data
-    departed          since when the client is gone
-    config            the client's options: reported ones, and all that it logged at its start
+    departed          time since which the client is gone
+    config            the client's options: the reported options, and all options that it logged at its start
     also_seen         the client's known issues, as `seen_json` returns them
     """
 

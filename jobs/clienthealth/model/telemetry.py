@@ -75,7 +75,7 @@ class Snapshot(msgspec.Struct):
     ts_ms        epoch milliseconds; None if the record has none
     metrics      by names of CLIENT_METRICS, known values only: finite, ≥ 0, and ≤ metrics.MOST once they are decoded
     config       options of the client
-    interval_ms  its reporting interval, if the record contains it
+    interval_ms  the client's reporting interval, if the record contains it
     delta        True if totals count since the previous snapshot instead of since the client's start
     error        why this client's part of the record is unusable; the other fields may then be empty
     """
@@ -119,9 +119,9 @@ class Frame(NamedTuple):
 class DumpedThread(msgspec.Struct):
     """A thread in a dump, its innermost frame first.
 
-    state   '' if the dump has none
-    cpu_ms  since the thread began; since JVM 11 only
-    line    the number of its first line, from 0, in the text that holds the dump
+    state   the thread's state; '' if the dump has none
+    cpu_ms  CPU time since the thread began; only from JVM 11 on
+    line    the number of the thread's first line, from 0, in the text that contains the dump
     """
 
     name: str
@@ -156,8 +156,8 @@ class LogLine(msgspec.Struct):
     message            the line's text without the fields that the log layout puts before it
     stack              the exception below the line, its lines joined by newline
     file, file_offset  position of the line, to join parts that were split over several records
-    numbers            for each line (message, then stack) its number in the file, from 0; () in a topic
-    dumps              the thread dumps in the entry; if there is nothing else in it, `message` is None
+    numbers            the numbers of the entry's lines (message, then stack) in the file, from 0; () in a topic
+    dumps              the thread dumps in the entry; if the entry contains nothing else, `message` is None
     quoted             True if a text quotes the line, without its time and the program that logged it
     explained          True if a text explains the line and reports no failure: it may show known issues but no mode
     error              why the entry is unusable

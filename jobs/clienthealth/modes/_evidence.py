@@ -42,7 +42,7 @@ class Circumstance:
     """A condition that excludes an innocent explanation.
 
     holds  None if data does not decide the condition
-    text   why it holds, why it does not, or what is unknown
+    text   why the condition holds, why it does not hold, or what is unknown
     name   the value of `unless` in `mode.toml`
     """
 

@@ -29,10 +29,10 @@ FRESH_MS = 60_000
 class Look:
     """All data of a client in a post-mortem.
 
-    window    its samples and log events, and the dumps of its process
-    measured  True if it has enough samples, and the samples continue until close() or until the end of all data
-    untimed   True if the time between its dumps is unknown
-    vanished  True if the process still served metrics, but no longer this client's
+    window    the client's samples and log events, and the dumps of its process
+    measured  True if the client has enough samples, and they continue until close() or until the end of all data
+    untimed   True if the time between the dumps is unknown
+    vanished  True if the process still served metrics, but no longer the metrics of this client
     until_ms  the newest time in any data of the process
     """
 

@@ -48,13 +48,13 @@ class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sentence  why the failure happens; names in braces are filled from the verdict's detail
     vague     replaces `sentence` if the detail lacks these names
     id        `detail.cause`; '' if the mode has only one cause
-    title     replaces the mode's title if that is wrong for this cause
-    summary   replaces the mode's summary if that is wrong for this cause
+    title     replaces the mode's title if the mode's title is wrong for this cause
+    summary   replaces the mode's summary if the mode's summary is wrong for this cause
     advice    replaces the mode's action; names in braces are filled from the detail, or stay in capitals
-    lasts     True if the remedy takes time: then the mode's `until_then` is added to the advice
-    assumed   True if it is named only because evidence is missing; a cause found in another window replaces it
+    lasts     True if the remedy takes time, so that the mode's `until_then` is added to the advice
+    assumed   True if the cause is named only because evidence is missing; a cause found in another window replaces it
     again     the cause that replaces this one if `Verdict.counts` show several failures, in windows however far apart
-    timeless  True if lines without a time prove it, even if the mode has `needs_times`
+    timeless  True if lines without a time prove the cause, even if the mode has `needs_times`
 
     advice_by_library: other advice for some libraries, by a part of the library's name.
     """
@@ -96,7 +96,7 @@ class Confusion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     unless      the circumstance (`circumstances.py`) that refutes it, '' for none; if the circumstance is known to be
                 false, the innocent explanation is true
     settled_by  the data that would decide
-    causes      the causes (`detail.cause`) to which it applies; empty: all
+    causes      the causes (`detail.cause`) to which the explanation applies; empty: all causes
     """
 
     looks_like: str
@@ -128,27 +128,28 @@ class Facts:
 
     title          a few words, for headings
     summary        one sentence: what is wrong with the client (the alert's summary)
-    effect         what such clients do, as a gerund; it follows their number in an alert's title
+    effect         what clients with the failure do, as a gerund that follows their number in an alert's title
     impact         one sentence: what the failure costs
     first          one sentence: what to do before the action, because the action would undo it; '' for nothing
     action         one sentence: what to do now
     caution        what to do instead while the failure is only suspected, if the action is irreversible
-    kinds          the kinds of client that can have the failure; others are not judged
+    kinds          the kinds of client that can have the failure; other kinds are not judged
     evidence       the kinds of evidence that can show the failure
     confusions     the innocent explanations of the failure
     background     mechanism, proof, and known gaps of the rules: for `explain`
     causes         the possible causes, as in `detail.cause`
     until_then     what to do until a lasting remedy works, by a part of a library's name
-    loses          True if the failure implies lost records even if no counter shows them. `detail.lost_records` and
-                   `lost_bytes` then are minimum and maximum, if known
+    loses          True if the failure implies lost records even if no counter shows them. For such a failure,
+                   `detail.lost_records` and `lost_bytes` are minimum and maximum, if known
     sums           names in `detail` that are summed over the whole incident (`Verdict.counts`), as lower bounds
     peaks          names in `detail` of which the incident shows the maximum
     momentary      names in `detail` that are shown only while the newest window has them
     needs_times    why lines without a time cannot prove the failure, '' if they can
-    explains       modes with symptoms that this failure causes, too: they are not reported at the same time
+    explains       modes with symptoms that this failure also causes: these modes are not reported at the same time
     logs_on        True if the process logs as long as the failure lasts, so that a process without lines has ended
-    confirmed      the alert once confirmed; it has no further hold, because the monitor has weighed the evidence
-    suspected      the alert while suspected; indirect evidence often disappears within a minute or two
+    confirmed      the alert once the failure is confirmed; without a further hold, because the monitor has weighed the
+                   evidence
+    suspected      the alert while the failure is suspected; indirect evidence often disappears within a minute or two
     panels         further panels of the mode's dashboard: names of functions of dashboards/panels/measurements
     """
 

@@ -44,12 +44,12 @@ class Attached:
     """What a post-mortem knows about a client and about the inputs.
 
     look     the client's log events, and the thread dumps of its process
-    samples  number of its samples
-    last_ms  time of its newest sample; 0 if it has none
+    samples  number of the client's samples
+    last_ms  time of the client's newest sample; 0 without samples
     unread   why evidence that may be about the client could not be read; '' if all was read
     untimed  names of inputs with lines without any time
     undated  names of inputs with lines without a time of their own
-    pasted   names of inputs from which a person copied a part, so that their end is no end of the log
+    pasted   names of inputs from which a person copied a part, so that the input ends before the log
     """
 
     look: Look
@@ -71,7 +71,7 @@ class Context:
     reporting     how the client reports; None if it does not report, or too rarely to wait for its next sample
     incidents     verdicts of the client's open incidents, by mode
     all_silent    True if no client at all reports
-    attached      only for `diagnose` and `watch`
+    attached      what a post-mortem knows; only for `diagnose` and `watch`
     verdicts      all verdicts of this moment; `adjust` sets it
     """
 

@@ -108,7 +108,8 @@ class _Open:
 class Splitter:
     """Takes the blocks of one file, and yields its entries about Kafka.
 
-    lines    number of lines so far; first_ms, last_ms: their time range
+    lines    number of lines read so far
+    first_ms, last_ms  time range of these lines
     telling  number of parsed lines with a Kafka text
     glued    number of these lines that look like entries of their own, but were added to the entry above
 

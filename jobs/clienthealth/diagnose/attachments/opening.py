@@ -35,21 +35,21 @@ class Input:
 
     name       the name that the user knows: `support.zip/logs/app.log`, `-`
     what       the kind of content, for people: `log`, `thread dump (jcmd)`, `metrics`, `no evidence`
-    read       number of its lines (for metrics: records)
+    read       number of lines in the input (for metrics: records)
     used       number of lines that can support a verdict
     start_ms   time of the first used item, epoch ms; None without times
     end_ms     time of the last used item
-    dated      False if its items have a time of day but no date
-    named      kind of the time in its name, if its items get their time from there; else ''
-    local      True if its times name no zone, so that they are read as UTC
-    zone_ms    what to add to its times to get UTC; None if unknown
+    dated      False if the items have a time of day but no date
+    named      kind of the time in the input's name, if the items get their time from the name; else ''
+    local      True if the items' times name no zone, so that these times are read as UTC
+    zone_ms    what to add to the items' times to get UTC; None if unknown
     emptied    number of last records in which a process answers but names no client, unlike in earlier records
     timed      False if times are made up: the order is known, but durations are not
     left_out   number of left-out lines by reason, without lines that are not about Kafka
     unread     number of unreadable lines of evidence by reason
-    process    its process: service and place of its clients; None if unknown
-    topics     the names under which evidence refers to it (`Source.topic`)
-    names_client  True if any of its lines names a Kafka client, or a class of its library
+    process    the process that wrote the input: service and place of its clients; None if unknown
+    topics     the names under which evidence refers to the input (`Source.topic`)
+    names_client  True if any line names a Kafka client, or a class of a client's library
     """
 
     name: str

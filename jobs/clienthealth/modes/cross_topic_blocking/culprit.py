@@ -22,7 +22,7 @@ def slow_topic(readings: Sequence[Reading], least_seconds: float, most_variation
     """Return the topic with record counts proportional to the times between polls; None if no topic stands out.
 
     least_seconds   shorter times between polls do not count
-    most_variation  maximum variation of the topic's time per record, as a share of it
+    most_variation  maximum variation of the topic's time per record, as a share of the shortest such time
     """
     *over, (_, newest) = [*_stretches(readings)] or [(0.0, {})]
     # Leave out the newest time between polls, because it has not ended yet.
