@@ -133,14 +133,14 @@ def logged_options(state: BucketState, client: Client, alone: bool) -> dict[str,
 class ProcessLog:
     """The log entries of a process in order of time, and the clients of the process.
 
-    reporting  its clients that report metrics
-    former     its clients that stopped reporting and have an open incident
-    lives      the lifetimes of its clients: those that report, and those that recently stopped
-    named      names of its clients, by kind, in all its lines and dumps; also of those that do not report
-    topics     by topic: the names of the clients in lines about it
+    reporting  the clients of the process that report metrics
+    former     the clients that stopped reporting and have an open incident
+    lives      the lifetimes of the clients that report, and of the clients that recently stopped
+    named      names of clients, by kind, in all lines and dumps of the process; also of clients that do not report
+    topics     by topic: the names of the clients in lines about the topic
     earlier    the newest EARLIER_DUMPS dumps before the window of `entries`
-    lead       its events of the LEAD_MS before that window
-    instances  all instances that its lines and dumps name
+    lead       the log events of the LEAD_MS before that window
+    instances  all instances that the lines and dumps of the process name
     """
 
     process: ProcessKey

@@ -163,7 +163,7 @@ class Gated:
     """Results of the gates for the windows of one kind of client.
 
     windows    the samples of the windows, as the gates examine them
-    gates      per mode: whether a judge must see each window, and why it is unknown
+    gates      per mode: for each window whether a judge must see it, and why the mode is unknown
     reasons    per window: why each mode is unknown
     """
 

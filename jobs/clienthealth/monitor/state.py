@@ -58,12 +58,12 @@ def mark(names: Iterable[str]) -> tuple[int]:
 class Clients(Table):
     """The clients that report, one row each. `values`: the newest known values of UNDELIVERED.
 
-    first, last  time of its first and newest sample (its own clock, epoch ms)
-    last_seen    time of its last data, by the watermark (`step.clock`)
-    every        its reporting interval, ms
-    minute       the first minute that is not in the history yet (epoch ms)
-    config       position of its configuration in `configs`
-    published_ms time of its newest published sample (its own clock, epoch ms)
+    first, last  time of the client's first and newest sample (its own clock, epoch ms)
+    last_seen    time of the client's last data, by the watermark (`step.clock`)
+    every        the client's reporting interval, ms
+    minute       the first minute of the client that is not in the history yet (epoch ms)
+    config       position of the client's configuration in `configs`
+    published_ms time of the client's newest published sample (its own clock, epoch ms)
     published    checksum of the content that was published last (see `client_verdicts`); 0 to publish it again
     """
 

@@ -31,9 +31,9 @@ class Record:
     signal    the kind of OTLP data in a binary value without a schema, see `_protobuf.signal`
     document  the value if it is JSON (NaN and Infinity allowed), or was decoded by a schema; else None
     key       the Kafka key as text, None if it is missing or is not text
-    headers   those that `decode.HEADERS` lists, as text
+    headers   the headers that `decode.HEADERS` lists, as text
     ts_ms     the Kafka record's own time, epoch milliseconds
-    identity  the attributes that name a client, where they can be configured
+    identity  the attributes that name a client, for formats with configurable attributes
     """
 
     text: str
@@ -50,16 +50,16 @@ class Record:
 class Format:
     """One wire format.
 
-    order        formats are tried in rising order, and the first that recognises a record decodes it
+    order        formats are tried in rising order, and the first format that recognises a record decodes it
     recognise    True if the record has this format; never raises
-    decode       its snapshots (stream metrics) or log lines (stream logs). None if essential parts of the record have
-                 the wrong type, an empty list if it contains no client (or line). Identity that the record lacks stays
-                 None: `decode.py` fills it from headers and key. Never raises.
-    interval_ms  reporting interval of such a client if the record does not contain it
-    groups       True if it can contain consumer groups
-    binary       True if it is bytes: only records with `data` are offered to it, otherwise only those without
+    decode       returns the snapshots (stream metrics) or log lines (stream logs) of a record. None if essential
+                 parts of the record have the wrong type, an empty list if the record contains no client (or line).
+                 Identity that the record lacks stays None: `decode.py` fills it from headers and key. Never raises.
+    interval_ms  reporting interval of a client if the record does not contain it
+    groups       True if the format can contain consumer groups
+    binary       True if the format is bytes: it gets only records with `data`, all other formats only records without
     text         True for a text format of metrics; all other formats of metrics are JSON and get only JSON
-    about        a description in one line, if its file has none
+    about        a description in one line, if the format's file has none
     """
 
     name: str

@@ -90,11 +90,11 @@ class Fast(msgspec.Struct, gc=False):
 
     ts_ms        epoch milliseconds
     client       the reporting client; its `identity` is complete and its kind checked
-    values       the metrics of its kind in the order of CLIENT_METRICS[kind]; UNKNOWN (NaN) if absent or null. Never
-                 infinite, but negative if the record has a negative value, which also means unknown.
-    topics       its values for topics, partitions and threads
+    values       the metrics of the client's kind in the order of CLIENT_METRICS[kind]; UNKNOWN (NaN) if absent or null.
+                 Never infinite, but negative if the record has a negative value, which also means unknown.
+    topics       the values for topics, partitions and threads
     config       options of the client, the same object for the same bytes
-    interval_ms  its reporting interval
+    interval_ms  the client's reporting interval
     """
 
     ts_ms: int
@@ -134,8 +134,8 @@ def fast(
 ) -> Fast | None:
     """Return the snapshot of a faultless canonical record, None for any other. Never raises.
 
-    headers_present  True if the record has a header in `decode.HEADERS`, which can change its meaning
-    latest_ms        a later time is in the future
+    headers_present  True if the record has a header in `decode.HEADERS`, which can change the record's meaning
+    latest_ms        the latest possible time; a later time is in the future
     largest          `monitor.max_record_bytes`
     """
     if headers_present or value is None or len(value) > largest:

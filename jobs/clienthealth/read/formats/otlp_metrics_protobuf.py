@@ -53,9 +53,9 @@ Parts = tuple[Any, ...]
 class _Point(NamedTuple):
     """A data point.
 
-    name        our name of the metric, None if it is not read or the point has no value
-    start, end  nanoseconds, 0 if unknown
-    value       an integer if it was written as one
+    name        our name of the metric, None if the metric is not read or the point has no value
+    start, end  times of the point in nanoseconds, 0 if unknown
+    value       an integer if the value was written as an integer
     """
 
     subject: Subject
@@ -78,7 +78,7 @@ class _Metric(NamedTuple):
 class _Meaning(NamedTuple):
     """What a scope's numbers mean, without the numbers.
 
-    values   for each subject: positions of its values in Parts, with our names
+    values   for each subject: the positions of the subject's values in Parts, with our names
     deltas   positions in Parts of the times at which deltas start
     """
 

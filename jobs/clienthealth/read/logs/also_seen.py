@@ -25,9 +25,9 @@ MEASURED = "measured."
 class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"one_of": "is"}):
     """A condition on one option of a client: the option equals one of some texts, or is below or above a number.
 
-    option  its name; names that begin with `measured.` are the client's own measurements
+    option  the option's name; names that begin with `measured.` are the client's own measurements
     like    regular expression that must match the whole text of the option
-    of      name of another option: `below` and `above` are then multiples of its value
+    of      name of another option, if `below` and `above` are multiples of that option's value
     """
 
     option: str
@@ -52,7 +52,7 @@ class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
 class Trouble(Meaning, frozen=True, eq=False, kw_only=True, forbid_unknown_fields=True):
     """A known issue, reported beside the verdicts. `says` is its title.
 
-    id             hyphenated, the name of its table: in records, in the history and in JSON
+    id             the name of the issue's table, hyphenated: in records, in the history and in JSON
     sentence       one sentence: what the issue is
     action         what to do
     least          minimum number of lines in one run; fewer lines are normal and not reported

@@ -36,12 +36,12 @@ class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True)
     """A log pattern. `LogEvent.signature` is its id, also in state on disk.
 
     id        hyphenated, unique
-    source   by library, the place in its source, and since or until which version
+    source    by library, the place in the library's source, and since or until which version
     literal   a text that every match contains: a cheap test before the pattern (case matters)
-    pattern   found in the message, or in the exception below it; its named groups become `LogEvent.captures`
+    pattern   found in the message, or in the exception below the message; named groups become `LogEvent.captures`
     logger    prefix of the logger's name; tested only if the record's logger can be a Java class
     also      for a mode's pattern, the issue of `also_seen.toml` for which its lines also count
-    examples  lines that it must match
+    examples  lines that the pattern must match
     """
 
     id: str
@@ -56,18 +56,18 @@ class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True)
 class Meaning(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True, dict=True):
     """A log event, in any library's words.
 
-    says      what it is, in a few words
-    wordings  its log patterns
-    no_pattern    by libraries ("sarama, kafkajs"): why they must have no pattern here, even if a line looks suitable
-    kind      the kind of client that logs it; None if several kinds do
-    relief    True if it shows a fault's end
-    process   True if it is about the whole process, and so about all its clients
-    life      its meaning for a client's life: the client begins, begins to close, has closed, ends with work undone,
-              or its process is killed
+    says      what the event is, in a few words
+    wordings  the event's log patterns
+    no_pattern    by libraries ("sarama, kafkajs"): why they must have no pattern, even if a line looks suitable
+    kind      the kind of client that logs the event; None if several kinds log it
+    relief    True if the event shows a fault's end
+    process   True if the event is about the whole process, and so about all clients of the process
+    life      the event's meaning for a client's life: the client begins, begins to close, has closed, ends with work
+              undone, or its process is killed
     counted   a counter of the Java client that must have risen at this event ("": none)
     halted    a counter of the Java client that does not rise after this event ("": none)
-    away      True if it can occur only after max.poll.interval.ms without a poll()
-    unserved  True if it shows that the brokers or the group's coordinator do not serve the client
+    away      True if the event can occur only after max.poll.interval.ms without a poll()
+    unserved  True if the event shows that the brokers or the group's coordinator do not serve the client
     """
 
     says: str
