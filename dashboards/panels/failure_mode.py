@@ -71,7 +71,10 @@ def _measured(mode: Mode, name: str) -> Panel:
     needed = [p.name for p in parameters.values() if p.default is p.empty]
     if needed or "among" not in parameters:
         lack = f"needs {listed(needed)}" if needed else "takes no `among`"
-        raise CatalogueError(f"mode.toml of {mode.id}: the panel {name} {lack}, so a list of panels cannot name it")
+        raise CatalogueError(
+            f"mode.toml of {mode.id}: the panel {name} {lack}, so a list of panels cannot name it; change its function "
+            "so that it needs no argument and takes `among`, as buffer_used does"
+        )
     return with_no_data_text(made(among=failing_or_chosen(mode.id)), "none fail")
 
 

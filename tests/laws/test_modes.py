@@ -203,6 +203,11 @@ def test_its_declaration_reads_well(mode: Mode) -> None:
         assert sentence[0].isupper() or re.match(r"\w+\(\)", sentence), sentence
         assert sentence.endswith("."), sentence
     assert not mode.title.endswith(".")
+    first_words = mode.effect.split()[:2]
+    assert any(word.endswith("ing") for word in first_words), (
+        "effect follows a number, as in `3 producers sending nothing`"
+    )
+    assert mode.suspected.severity != "critical", "a suspicion never pages: its severity is warning or info"
     assert len(mode.confusions) >= 3, "mode.toml needs three confusions at least"
 
 

@@ -102,6 +102,11 @@ def test_what_happened_is_found(folder: Path) -> None:
     )
 
 
+def test_each_mode_is_recorded() -> None:
+    recorded = {truth(folder)["expected_mode"] for folder in folders()}
+    assert modes().keys() <= recorded, "record a client that fails so: step 9 of jobs/clienthealth/modes/README.md"
+
+
 @pytest.mark.parametrize("folder", folders(), ids=lambda path: path.name)
 def test_nothing_else_is_confirmed(folder: Path) -> None:
     expected = truth(folder)["expected_mode"]

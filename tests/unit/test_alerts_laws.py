@@ -248,9 +248,11 @@ def test_every_alert_is_tested_firing_and_silent() -> None:
                     assert firing["exp_annotations"].keys() >= ANNOTATIONS
                     labels = firing["exp_labels"]
                     fires[check["alertname"], labels["severity"], labels.get("long", "")] += 1
+    case = "add a case to a file of alerts/tests"
     for rule in ALERTS:
-        assert fires[rule.name, rule.labels["severity"], rule.labels.get("long", "")], f"{rule} is never tested firing"
-        assert silent[rule.name] or rule.expr == "vector(1)", f"{rule} is never tested silent"
+        fired = fires[rule.name, rule.labels["severity"], rule.labels.get("long", "")]
+        assert fired, f"{rule} is never tested firing: {case}, or correct the severity in its case"
+        assert silent[rule.name] or rule.expr == "vector(1)", f"{rule} is never tested silent: {case}"
     assert {name for name, _, _ in fires} == {rule.name for rule in ALERTS}
 
 

@@ -258,7 +258,8 @@ def test_the_dashboard_of_a_mode_begins_with_what_decides(mode: str) -> None:
     assert (first["type"], first["title"]) == ("row", "What decides")
     decide = list(itertools.takewhile(lambda panel: panel["type"] != "row", others))
     text = json.dumps([target["expr"] for panel in decide for target in panel["targets"]])
-    assert {series for series in PROOF[mode] if series not in text} == set()
+    assert mode in PROOF, f"name the series of the first panels (`panels` of mode.toml) in PROOF, above: {text}"
+    assert {series for series in PROOF[mode] if series not in text} == set(), "the first panels lack series of PROOF"
 
 
 @pytest.mark.parametrize("mode", modes())

@@ -27,7 +27,7 @@ def test_every_program_exists_and_is_used() -> None:
 
 def test_every_mode_has_a_client_and_the_default_has_a_control() -> None:
     assert {client.mode for client in CLIENTS.values()} == {*modes(), None}, (
-        "each mode needs a client in demo/clients.py"
+        "each mode needs a client in `_FAILING` of deploy/demo/clients.py"
     )
     assert any(client.mode is None for client in CLIENTS.values() if client.default)
 

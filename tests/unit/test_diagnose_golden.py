@@ -34,6 +34,7 @@ def reviewed() -> dict[tuple[str, str], dict[str, str]]:
         folder, _, rest = line.partition(" ")
         if folder in FOLDERS and " every 10 s " not in line:
             client, *statuses = rest.split()
+            assert len(statuses) == len(modes()), "a mode lacks its column: python -m tests.support.matrix --write"
             by_mode = dict(zip(modes(), statuses, strict=True))
             by_client[folder.rpartition("/")[2], client] = {m: s for m, s in by_mode.items() if s != "-"}
     return by_client

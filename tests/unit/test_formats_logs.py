@@ -24,6 +24,7 @@ from clienthealth.read.logs.events import events_and_dumps
 from clienthealth.read.logs.fields import named_client
 from clienthealth.settings import Settings
 from tests.support.golden_logs import GOLDEN, SAMPLES
+from tests.support.golden_metrics import GOLDEN as METRICS
 
 #: Arrival time: hours after the samples, so that no sample lies in the future.
 SETTINGS = Settings()
@@ -76,6 +77,20 @@ def rows(record: RawRecord) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("name", GOLDEN)
 def test_each_sample_gives_the_expected_result(name: str) -> None:
     assert [row for record in sample(name) for row in rows(record)] == GOLDEN[name]
+
+
+#: Formats of which other tests have records.
+WITHOUT_SAMPLE = {"canonical", "json_log", "librdkafka_log", "plain_text", "thread_dump"}
+
+
+def test_each_format_has_a_sample_and_each_sample_its_expectation() -> None:
+    expected = {**METRICS, **GOLDEN}
+    assert {path.name for path in SAMPLES.iterdir()} == expected.keys(), (
+        "write what each sample must become into GOLDEN of tests/support/golden_logs.py or golden_metrics.py"
+    )
+    shown = {row.get("format") for rows in expected.values() for row in rows}
+    lacking = {fmt.name for stream in ("metrics", "logs") for fmt in formats(stream)} - shown
+    assert lacking == WITHOUT_SAMPLE, "add a sample of each format to tests/formats"
 
 
 LINES: dict[str, tuple[str, dict[str, Any]]] = {

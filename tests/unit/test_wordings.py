@@ -113,7 +113,7 @@ def _faults(wording: Wording, meaning: Meaning) -> Iterator[str]:
         elif captured != example.captures:
             yield f"its pattern captures {captured} of {example.line!r}: correct the pattern, or the `captures`"
     for library in wording.source.keys() & set(no_pattern(meaning)):
-        yield f"{library} has a pattern now: take {library} out of `no_pattern` of this meaning"
+        yield f"{library} has a pattern now: take {library} out of `no_pattern` of this log event"
 
 
 def no_pattern(meaning: Meaning) -> list[str]:
@@ -213,8 +213,8 @@ def test_every_library_has_a_wording_for_what_modes_rest_on_or_a_reason_why_not(
         source = {library for wording in entry.meaning.wordings for library in wording.source}
         missing = [library for library in LIBRARIES if library not in source and source & {*LIBRARIES}]
         assert sorted(no_pattern(entry.meaning)) == sorted(missing), (
-            f"{entry.file}, {entry.key}: `no_pattern` of this line must name each library without a wording, with the "
-            f"reason; these are {', '.join(missing)}"
+            f"{entry.file}, {entry.key}: `no_pattern` of this log event must name each library without a pattern, with "
+            f"the reason; these are {', '.join(missing)}"
         )
 
 

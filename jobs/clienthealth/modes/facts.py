@@ -147,9 +147,10 @@ class Facts:
     needs_times    why lines without a time cannot prove the failure, '' if they can
     explains       modes with symptoms that this failure also causes: these modes are not reported at the same time
     logs_on        True if the process logs as long as the failure lasts, so that a process without lines has ended
-    confirmed      the alert once the failure is confirmed; without a further hold, because the monitor has weighed the
-                   evidence
-    suspected      the alert while the failure is suspected; indirect evidence often disappears within a minute or two
+    confirmed      the alert once the failure is confirmed; without a hold by default, because the monitor has weighed
+                   the evidence
+    suspected      the alert while the failure is suspected, never critical; indirect evidence often disappears within a
+                   minute or two
     panels         further panels of the mode's dashboard: names of functions of dashboards/panels/measurements
     """
 
