@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clienthealth.diagnose.outcome import HEALTHY, Diagnosis, exit_code
@@ -29,6 +29,7 @@ def mode_verdicts(each: list[Status]) -> list[Verdict]:
     return [Verdict(mode, status) for mode, status in zip(modes(), each, strict=False)]
 
 
+@settings(deadline=None)
 @given(statuses)
 def test_what_is_published_is_ok_only_where_all_is(each: list[Status]) -> None:
     judged = mode_verdicts(each)
@@ -49,6 +50,7 @@ def test_what_is_published_is_ok_only_where_all_is(each: list[Status]) -> None:
     assert (standing(record) == "partial") == (not unhealthy and {"ok", "unknown"} <= set(each))
 
 
+@settings(deadline=None)
 @given(statuses)
 def test_what_older_releases_published_is_read_so(each: list[Status]) -> None:
     was = max(each, key=STATUS_ORDER.index, default="unknown")
@@ -58,6 +60,7 @@ def test_what_older_releases_published_is_read_so(each: list[Status]) -> None:
     assert (record.worst == "ok") == (set(each) == {"ok"})
 
 
+@settings(deadline=None)
 @given(statuses)
 def test_the_post_mortem_reports_it(each: list[Status]) -> None:
     clients = [(CLIENT, mode_verdicts(each))]
