@@ -382,9 +382,9 @@ def _refuted(event: LogEvent, known: Known, config: Mapping[str, str]) -> bool:
     after = values[np.searchsorted(times, ts_ms + CLOSE_MS, "right") :]
     if meaning.halted:
         return len(after) > 1 and bool(after[-1] > after[0])
+    before = values[: np.searchsorted(times, ts_ms - LOGGED_MS, "right")]
     # The counters of a Java client begin at 0.
-    before = [0.0, *values[: np.searchsorted(times, ts_ms - LOGGED_MS, "right")]]
-    return bool(len(after)) and bool(after[0] == before[-1])
+    return bool(len(after)) and bool(after[0] == (before[-1] if len(before) else 0.0))
 
 
 def _polled(ts_ms: int, known: Known, config: Mapping[str, str]) -> bool:

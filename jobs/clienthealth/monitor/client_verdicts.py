@@ -189,14 +189,16 @@ def overdue(bucket: Bucket, before_ms: int) -> list[LogEntry]:
     The adjustment `await-samples` defines how long they wait. A client that exits because of a failure logs it and
     reports nothing more, so its windows are judged once more. `before_ms`: the watermark of the previous step.
     """
-    clients, now_ms, entries = bucket.state.clients, bucket.state.time_ms, list[LogEntry]()
-    for process, log in bucket.logs.items():
-        for number in bucket.numbers.get(process, ()):
-            last, every = int(clients.last[number]), int(clients.every[number])
-            wait_ms = LONGEST_MS + int(clients.last_seen[number]) - last
-            begin = bisect_left(log.entries, max(last - every - CLOSE_MS, before_ms - wait_ms), key=_time)
-            entries += log.entries[begin : bisect_left(log.entries, now_ms - wait_ms, key=_time)]
-    return entries
+    clients, now_ms, entries = bucket.state.clients, bucket.state.time_ms, dict[int, LogEntry]()
+    # Before these times (own clock) no line waits that a sample could still confirm or contradict.
+    earliest = clients.last - clients.every - CLOSE_MS
+    wait_ms = LONGEST_MS + clients.last_seen - clients.last
+    for number in np.flatnonzero(earliest < now_ms - wait_ms).tolist() if before_ms else ():
+        if log := bucket.logs.get(bucket.state.all_clients[number].process):
+            begin, end = max(earliest[number], before_ms - wait_ms[number]), now_ms - wait_ms[number]
+            over = slice(*(bisect_left(log.entries, at, key=_time) for at in (begin, end)))
+            entries |= {id(entry): entry for entry in log.entries[over]}
+    return [*entries.values()]
 
 
 _time = attrgetter("ts_ms")

@@ -91,7 +91,7 @@ def _without_faulty(packed: Packed, buckets: int, run: Run[T], mistake: Exceptio
 def _faulty(
     packed: Packed, buckets: int, homes: Sequence[Home], run: Run[T], mistake: Exception
 ) -> Iterator[tuple[Home, Exception]]:
-    """Yield the processes whose data, taken alone, makes the bucket raise.
+    """Yield each process with data that alone makes the bucket raise.
 
     Each comes with its error. `mistake`: the error of all of them together.
     """
