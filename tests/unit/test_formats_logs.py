@@ -20,6 +20,7 @@ from clienthealth.model.telemetry import RawRecord
 from clienthealth.modes import catalogue
 from clienthealth.read.decode import Decoded, decode_logs
 from clienthealth.read.formats import formats
+from clienthealth.read.formats._json_layouts import Layout, line_of
 from clienthealth.read.logs.events import events_and_dumps
 from clienthealth.read.logs.fields import named_client
 from clienthealth.settings import Settings
@@ -480,3 +481,9 @@ def test_hostile_lines_are_read_in_no_time(name: str) -> None:
 )
 def test_a_client_id_with_brackets_or_commas_is_one_client(prefix: str, client: str) -> None:
     assert named_client(prefix, None) == client
+
+
+def test_only_a_unit_of_systemd_loses_its_ending() -> None:
+    named, unit = Layout(service=("s",)), Layout(unit=("s",))
+    services = [line_of({"s": "billing.service"}, layout).client.service for layout in (named, unit)]
+    assert services == ["billing.service", "billing"]

@@ -33,9 +33,9 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """The fields of a log record: paths in the order in which they are tried. The first path that is present wins.
 
-    `pod` identifies the process's place more exactly than `host`, which may be the machine below the pod. `pid` and a
-    host make an instance if there is no `instance`. `nanos` is added to a `time` in whole seconds. A name in backticks
-    may contain dots.
+    `pod` identifies the process's place more exactly than `host`, which may be the machine below the pod. `unit` is
+    systemd's name of a service, with or without `.service`. `pid` and a host make an instance if there is no
+    `instance`. `nanos` is added to a `time` in whole seconds. A name in backticks may contain dots.
     """
 
     time: Paths = ()
@@ -48,6 +48,7 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
     service: Paths = ()
     host: Paths = ()
     pod: Paths = ()
+    unit: Paths = ()
     instance: Paths = ()
     pid: Paths = ()
     client_id: Paths = ()
@@ -165,8 +166,8 @@ def line_of(document: Mapping[str, Any], layout: Layout) -> LogLine:
         instance = f"{host}:{pid}"
     if service is None and pod is not None:
         service = service_of_pod(pod)
-    if service is not None:
-        service = service.removesuffix(".service")  # systemd's name of a unit
+    if service is None and (unit := value_of("unit")) is not None:
+        service = unit.removesuffix(".service")
     nanos = number(value_of("nanos"))
     seconds = number(time) if nanos is not None else None
     exact = epoch(seconds + nanos / 1e9) if seconds is not None and nanos is not None else None
