@@ -33,8 +33,7 @@ def next_command(library: str, dumps: int) -> str:
     if dumps > 1:
         return MORE_THAN_DUMPS
     of_library = (one["dump"] for one in _DUMPS["library"] if any(word in library.lower() for word in one["words"]))
-    command: str = next(of_library, _DUMPS["any"])
-    return command
+    return str(next(of_library, _DUMPS["any"]))
 
 
 #: Number of facts shown per verdict.

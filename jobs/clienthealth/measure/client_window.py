@@ -61,6 +61,16 @@ class ClientWindow:
         object.__setattr__(self, "_rows", rows)
 
     @property
+    def known_readings(self) -> tuple[Reading, ...]:
+        """The samples of the window and before it."""
+        return (*self.earlier_readings, *self.readings)
+
+    @property
+    def known_logs(self) -> tuple[LogEvent, ...]:
+        """The events of the window and before it."""
+        return (*self.earlier_logs, *self.logs)
+
+    @property
     def newest_ms(self) -> int:
         """The time (epoch ms) of the window's newest sample, event or dump; 0 if it is empty."""
         return max((one.ts_ms for all_ in (self.readings, self.logs, self.dumps) for one in all_[-1:]), default=0)

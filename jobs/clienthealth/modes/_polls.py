@@ -123,7 +123,7 @@ def outside(window: ClientWindow) -> Spell | None:
     Heartbeats must continue, because otherwise a broker that does not answer may explain the missing fetches. Returns
     None if the application may be inside poll(), or if its pace is unknown because it has handled no records yet.
     """
-    w, readings = window.table, (*window.earlier_readings, *window.readings)
+    w, readings = window.table, window.known_readings
     polled = polled_ms(readings[-1]) if window.readings else None
     if polled is None or not w.last("last-heartbeat-seconds-ago")[0] < HEARTBEAT_SECONDS:
         return None

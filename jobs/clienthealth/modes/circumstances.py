@@ -55,7 +55,7 @@ def coordinator_answers(window: ClientWindow, at_ms: int) -> Circumstance:
     The check succeeds if they answered after the moment, or at most FRESH_MS before it. No sample may show an outage in
     the SETTLES_MS before it, and the samples must reach back that far.
     """
-    samples = (*window.earlier_readings, *window.readings)
+    samples = window.known_readings
     signs = [*_measured(samples), *_logged(window)]
     name = "brokers-answer"
     away = [s for s in signs if not s.served and s.since_ms <= at_ms + ANSWER_MS and s.ts_ms >= at_ms - SETTLES_MS]
@@ -77,7 +77,7 @@ def process_runs(window: ClientWindow, at_ms: int) -> Circumstance:
     """
     if any(abs(dump.ts_ms - at_ms) <= SETTLES_MS for dump in window.dumps):
         return Circumstance(True, "a thread dump was taken of it", "process-runs")
-    times = [reading.ts_ms for reading in (*window.earlier_readings, *window.readings) if reading.ts_ms <= at_ms]
+    times = [reading.ts_ms for reading in window.known_readings if reading.ts_ms <= at_ms]
     gaps = [after - before for before, after in itertools.pairwise(times[-READINGS:])]
     if len(gaps) < READINGS - 1 or max(gaps) > UNEVEN * min(gaps):
         return Circumstance(None, "its samples do not come evenly", "process-runs")
@@ -90,10 +90,9 @@ def io_thread_works(window: ClientWindow, at_ms: int) -> Circumstance:
     A callback that holds up this thread keeps records pending that brokers may have stored.
     """
     name, since_ms = "io-thread-works", at_ms - SETTLES_MS
-    logs = (*window.earlier_logs, *window.logs)
-    if any(since_ms < event.ts_ms <= at_ms and (_unserved(event) or on_io_thread(event)) for event in logs):
+    if any(since_ms < one.ts_ms <= at_ms and (_unserved(one) or on_io_thread(one)) for one in window.known_logs):
         return Circumstance(True, "its I/O thread logged", name)
-    for before, now in itertools.pairwise((*window.earlier_readings, *window.readings)):
+    for before, now in itertools.pairwise(window.known_readings):
         if now.ts_ms > since_ms and (TwoReadings(before, now, {}).risen("select-total") or 0) > 0:
             return Circumstance(True, "its I/O thread went on to select", name)
     return Circumstance(None, "nothing shows that its I/O thread worked", name)
@@ -105,7 +104,7 @@ def answered_at(window: ClientWindow, at_ms: int) -> Circumstance:
     Without a sample from before the moment, the circumstance does not hold. If dumps show that no thread is inside a
     call of the client, the circumstance is unknown instead, so that a suspicion remains.
     """
-    known = (*window.earlier_readings, *window.readings)
+    known = window.known_readings
     if at_ms >= window.start_ms and at_ms > known[0].ts_ms:
         return coordinator_answers(window, at_ms)
     return Circumstance(None) if _stays_outside(window) else Circumstance(False, BEFORE)
@@ -143,7 +142,7 @@ INSIDE = "the thread is inside the Kafka client, and no data shows that brokers 
 
 def _logged(window: ClientWindow) -> Iterator[_Sign]:
     """Yield signs of failing service: the client's own log lines on brokers or a coordinator."""
-    for event in (*window.earlier_logs, *window.logs):
+    for event in window.known_logs:
         if _unserved(event):
             yield _Sign(event.ts_ms, event.ts_ms, False, f"its brokers do not serve the client: {quoted(event.text)}")
 

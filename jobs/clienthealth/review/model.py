@@ -361,7 +361,7 @@ class Review:
 
 
 def of_row(kind: type[T], row: Mapping[str, Any], **values: Any) -> T:
-    """Make a part of a review from a query's row, whose columns have the names of its fields. `values`: other fields.
+    """Make a part of a review from a query's row. A column has the name of its field. `values`: other fields.
 
     A null name becomes an empty one, and epoch seconds become a time. Bounds of a loss are two columns, `_0` and `_1`.
     """

@@ -227,8 +227,8 @@ def objectives(
 ) -> tuple[ServiceSlo, list[ServiceSlo]]:
     """Return the objective of all services together, and that of each service, the worst first.
 
-    `rows`: service, period, slot, status, count. `target`: for all services together, and for each service whose owner
-    has set no target. `lost`: records lost in the last period, by service; `lost_target`: the loss that each service
+    `rows`: service, period, slot, status, count. `target`: for all services together, and for each service without a
+    target of its own. `lost`: records lost in the last period, by service; `lost_target`: the loss that each service
     may have.
     """
     periods: dict[str, list[Minutes]] = defaultdict(lambda: [Minutes()] * PERIODS)

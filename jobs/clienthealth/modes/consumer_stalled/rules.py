@@ -229,7 +229,7 @@ def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
     else:
         text = f"the application called poll() again only after {elapsed(seconds)}"
         since = round(last.ts_ms - 1000 * seconds)
-        known = (*window.earlier_readings, *window.readings)
+        known = window.known_readings
         away = [r.ts_ms for r in window.readings if (r.get("last-poll-seconds-ago") or 0) >= most]
         back = [r.ts_ms for r in known if (r.get("time-between-poll-max") or 0) >= 1000 * most]
         at_ms = next(ms for ms in (*back[:1], *away[-1:], last.ts_ms) if ms >= window.start_ms or not away)

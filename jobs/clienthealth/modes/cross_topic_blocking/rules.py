@@ -315,9 +315,10 @@ def _in_turn(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
 
 def _away(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
     """Return the time outside poll() of a Java application that got no record of some topic."""
-    totals = [_topics(reading, "records-consumed-total") for reading in window.readings]
-    stood = [topic for topic in _with_records(window) if totals[0].get(topic) == totals[-1].get(topic, -1)]
-    if not stays_away(w, limits)[0] or len(_with_records(window)) < 2 or not stood:
+    topics = _with_records(window) if stays_away(w, limits)[0] else []
+    first, last = (_topics(window.readings[at], "records-consumed-total") if topics else {} for at in (0, -1))
+    stood = [topic for topic in topics if topic in last and last[topic] == first.get(topic)]
+    if len(topics) < 2 or not stood:
         return []
     text = f"the application did not call poll() for {elapsed(float(seconds_away(w)[0]))}, and nothing shows whether "
     return [Fact.of("metric", window.readings[-1], f"{text}records of {listing(stood)} waited meanwhile")]

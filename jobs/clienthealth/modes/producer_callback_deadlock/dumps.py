@@ -197,7 +197,7 @@ def _meanwhile(window: ClientWindow, stay: Held, limits: Thresholds) -> str | No
 
 def _reports_no_more(window: ClientWindow, stay: Held) -> bool:
     """True if the client's samples ended before the stay, and two more were due before its last dump."""
-    times = [reading.ts_ms for reading in (*window.earlier_readings, *window.readings)]
+    times = [reading.ts_ms for reading in window.known_readings]
     due_ms = 2 * max((after - before for before, after in itertools.pairwise(times)), default=math.inf)
     return bool(times) and times[-1] < stay.since_ms and stay.dump.ts_ms - times[-1] >= due_ms
 

@@ -172,15 +172,14 @@ def _idle(window: ClientWindow, w: Windows, ts_ms: int, limits: Thresholds, alon
     """
     if w.rose("record-error-total")[0]:
         return True
-    readings = (*window.earlier_readings, *window.readings)
-    sent_totals = reported(readings, "record-send-total")
+    sent_totals = reported(window.known_readings, "record-send-total")
     if not sent_totals:
         return not _is_starting(window, ts_ms, limits.min_unsent_seconds)
     sent = next((v for ts, v in reversed(sent_totals) if ts <= ts_ms), sent_totals[0][1])
     same = [ts for ts, v in sent_totals if v == sent]
     seconds = (max(ts_ms, same[-1]) - min(ts_ms, same[0])) / 1000
     idle = sent_totals[-1][1] == sent and seconds >= limits.min_unsent_seconds
-    return idle and (alone or (ts_ms <= same[-1] and _may_wait(readings[-1], limits)))
+    return idle and (alone or (ts_ms <= same[-1] and _may_wait(window.known_readings[-1], limits)))
 
 
 def _may_wait(reading: Reading, limits: Thresholds) -> bool:
@@ -192,8 +191,7 @@ def _may_wait(reading: Reading, limits: Thresholds) -> bool:
 
 def _is_starting(window: ClientWindow, ts_ms: int, seconds: float) -> bool:
     """True if the client logged its options less than `seconds` before: the first send() always waits for metadata."""
-    logs = (*window.earlier_logs, *window.logs)
-    return any(0 <= ts_ms - event.ts_ms < 1000 * seconds for event in logs if event in PRODUCER_CONFIG)
+    return any(event in PRODUCER_CONFIG and 0 <= ts_ms - event.ts_ms < 1000 * seconds for event in window.known_logs)
 
 
 def _doubts(window: ClientWindow, limits: Thresholds, sends: bool, topics: dict[str, list[LogEvent]]) -> list[Fact]:

@@ -58,7 +58,7 @@ def is_line(text: str) -> bool:
     """True if a log record of one line may be part of a dump that was sent line by line.
 
     Only lines that matter count: title and time, headers of all threads (they separate threads), states, the end, and
-    frames that judges use. Stack traces of exceptions also contain such frames and cannot be told apart.
+    frames that judges use. Stack traces of exceptions also contain such frames and look the same.
     """
     line = text.lstrip(" \t")
     if line.startswith("at "):
