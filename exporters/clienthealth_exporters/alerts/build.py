@@ -133,8 +133,7 @@ def _values(settings: Settings) -> dict[str, Any]:
     kept, links, quiet = kept_labels(settings), settings.links, settings.prometheus.ticket_only
     # With several shards, each of them can redirect to the shard that serves the client, or answer for all.
     status_page = filled(
-        links.status_page.rstrip("/"),
-        lambda name: "1" if name == "shard" else f"{{{{ $labels.{name} | urlquery }}}}",
+        links.status_page.rstrip("/"), lambda name: "1" if name == "shard" else f"{{{{ $labels.{name} | urlquery }}}}"
     )
     topics = settings.topics.logs if settings.topics.logs != Settings().topics.logs else ()
     # Labels that every monitor and every exporter must have.

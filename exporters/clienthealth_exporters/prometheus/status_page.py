@@ -51,12 +51,7 @@ _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
 _NAME = re.compile(r"[a-z0-9-]+")
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _ILL = ("confirmed", "suspected", "lagging")
-_TITLES = {
-    "unknown": "Cannot be judged",
-    "partial": "Nothing found, not all judged",
-    "gone": "Gone",
-    "ok": "Healthy",
-}
+_TITLES = {"unknown": "Cannot be judged", "partial": "Nothing found, not all judged", "gone": "Gone", "ok": "Healthy"}
 _WORDS = (*_ILL, *_TITLES)
 
 

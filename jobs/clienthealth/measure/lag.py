@@ -19,16 +19,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
-from clienthealth.measure.lag_state import (
-    COMMITS,
-    STATE_ORDER,
-    Commit,
-    Known,
-    State,
-    gaps,
-    median_gap,
-    state,
-)
+from clienthealth.measure.lag_state import COMMITS, STATE_ORDER, Commit, Known, State, gaps, median_gap, state
 from clienthealth.settings import LagSettings
 
 Quality = Literal["exact", "interpolated", "extrapolated", "unknown"]

@@ -111,14 +111,7 @@ class Windows:
     about   the client of each window
     """
 
-    def __init__(
-        self,
-        kind: Kind | None,
-        table: Rows,
-        lo: Ints,
-        hi: Ints,
-        about: Callable[[int], About],
-    ) -> None:
+    def __init__(self, kind: Kind | None, table: Rows, lo: Ints, hi: Ints, about: Callable[[int], About]) -> None:
         self.kind, self.table, self.lo, self.hi = kind, table, lo, hi
         self.ts, self.values, self.parts, self.names = table
         self._about = about

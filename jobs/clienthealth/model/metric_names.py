@@ -85,10 +85,7 @@ def mbeans() -> dict[str, str]:
 
 def kinds() -> dict[str, str]:
     """Return a map of MBean types to kinds of client."""
-    return {
-        **{group: _kind(group) for group in JAVA},
-        **{key.split("/")[0]: "legacy-consumer" for key in SCALA},
-    }
+    return {**{group: _kind(group) for group in JAVA}, **{key.split("/")[0]: "legacy-consumer" for key in SCALA}}
 
 
 def telling() -> dict[str, str]:

@@ -60,10 +60,7 @@ class Subscription:
         # The shortest prefixes of the names that are read: a prefix covers all names that begin with it.
         names = sorted({kip714(group, name) for group, of in JAVA.items() for name in of} | {*spellings(kip714)})
         prefixes = [name for name in names if not any(name != other and name.startswith(other) for other in names)]
-        return (
-            cls(tuple(prefixes), every, MATCH),
-            cls(OF_LIBRDKAFKA, every, MATCH_LIBRDKAFKA, NAME_LIBRDKAFKA),
-        )
+        return (cls(tuple(prefixes), every, MATCH), cls(OF_LIBRDKAFKA, every, MATCH_LIBRDKAFKA, NAME_LIBRDKAFKA))
 
     def covers(self, other: Subscription) -> bool:
         """True if this subscription makes its clients push all metrics of `other`. `*` and an empty name mean all."""

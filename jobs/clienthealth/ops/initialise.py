@@ -11,12 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kafka import KafkaAdminClient
-from kafka.errors import (
-    AuthorizationError,
-    InvalidReplicationFactorError,
-    KafkaError,
-    TopicAuthorizationFailedError,
-)
+from kafka.errors import AuthorizationError, InvalidReplicationFactorError, KafkaError, TopicAuthorizationFailedError
 
 from clienthealth.configuration import placed, toml
 from clienthealth.model.errors import ServiceError, SettingsError

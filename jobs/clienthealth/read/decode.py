@@ -90,53 +90,58 @@ class Decoded(msgspec.Struct):
     errors: list[str] = []
 
 
+class _Parsed(msgspec.Struct):
+    """A record whose format was found: its snapshots or lines, not yet completed, and the reasons of rejects so far."""
+
+    result: Decoded
+    record: Record = Record(text="")
+    content: list[Any] = []
+
+
 def decode_metrics(record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
     """Return the snapshots in a record of metrics. `now_ms`: reference for future timestamps, epoch ms."""
-    return _decode(record, ("metrics",), settings, now_ms)
+    parsed = _parsed(record, ("metrics",), settings)
+    return _snapshots(parsed, record.source.topic, settings, now_ms)
 
 
 def decode_logs(record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
     """Return the log lines in a record of logs. A line without a time gets the time of its Kafka record."""
-    return _decode(record, ("logs",), settings, now_ms)
+    parsed = _opened(_parsed(record, ("logs",), settings))
+    return _lines(parsed, record.source.topic, settings, now_ms)
 
 
 def decode_any(record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
     """Decode as metrics if a format of metrics recognises the record; otherwise as logs."""
-    return _decode(record, STREAMS, settings, now_ms)
-
-
-def _decode(raw: RawRecord, streams: tuple[Stream, ...], settings: Settings, now_ms: int) -> Decoded:
-    result = Decoded()
-    try:
-        record = _readable(raw, settings)
-        fmt = _format(record, streams)
-        result.format = fmt.name if fmt else None
-        content = _content(record, fmt)
-    except PayloadError as error:
-        if str(error) in ("empty", "no-metrics") and _pushed.INSTANCE in raw.headers:
-            result.format = _text_of(raw.headers.get("format", b""))
-        else:
-            result.errors.append(str(error))
-        return result
-    for one in content:
-        try:
-            item = opened(one) if isinstance(one, LogLine) else one
-        except Exception as mistake:  # noqa: BLE001 - a mistake in reading a line costs the line, not the job
-            result.errors.append(_wrong(mistake))
-            continue
-        _take(item, record, raw.source.topic, settings, latest_ms(settings, now_ms), result)
-    return result
+    parsed = _parsed(record, STREAMS, settings)
+    if any(isinstance(one, LogLine) for one in parsed.content):
+        return _lines(_opened(parsed), record.source.topic, settings, now_ms)
+    return _snapshots(parsed, record.source.topic, settings, now_ms)
 
 
 def decode_parsed(content: LogLine | Snapshot, record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
     """Complete a line or snapshot that was parsed while reading a file. The record identifies the process."""
     headers = _header_values(record.headers)
-    headers_of = Record(text="", key=_key_text(record.key), headers=headers, ts_ms=record.ts_ms)
-    if isinstance(content, LogLine):
-        content = named(content)
-    result = Decoded("canonical" if isinstance(content, Snapshot) else "thread_dump" if content.dumps else "plain_text")
-    _take(content, headers_of, record.source.topic, settings, latest_ms(settings, now_ms), result)
-    return result
+    parsed = _Parsed(Decoded(), Record(text="", key=_key_text(record.key), headers=headers, ts_ms=record.ts_ms))
+    if isinstance(content, Snapshot):
+        parsed.result.format, parsed.content = "canonical", [content]
+        return _snapshots(parsed, record.source.topic, settings, now_ms)
+    parsed.result.format, parsed.content = "thread_dump" if content.dumps else "plain_text", [named(content)]
+    return _lines(parsed, record.source.topic, settings, now_ms)
+
+
+def _parsed(raw: RawRecord, streams: tuple[Stream, ...], settings: Settings) -> _Parsed:
+    parsed = _Parsed(Decoded())
+    try:
+        parsed.record = _readable(raw, settings)
+        fmt = _format(parsed.record, streams)
+        parsed.result.format = fmt.name if fmt else None
+        parsed.content = _content(parsed.record, fmt)
+    except PayloadError as error:
+        if str(error) in ("empty", "no-metrics") and _pushed.INSTANCE in raw.headers:
+            parsed.result.format = _text_of(raw.headers.get("format", b""))
+        else:
+            parsed.result.errors.append(str(error))
+    return parsed
 
 
 @lru_cache(maxsize=65_536)
@@ -249,25 +254,49 @@ def _unreadable(record: Record) -> str | None:
     return "truncated-json" if '"' in outside or unclosed else "malformed-json"
 
 
-def _take(
-    content: LogLine | Snapshot, record: Record, topic: str, settings: Settings, latest: int, result: Decoded
-) -> None:
-    """Complete a line or snapshot and add it to the result. If it cannot be used, add the reason."""
-    if isinstance(content, LogLine):
-        error = _complete_line(content, record, latest)
-    elif (error := content.error or _complete_snapshot(content, record, latest)) is None:
-        content.interval_ms = interval(content.interval_ms, _by_name(STREAMS)[result.format or ""].interval_ms)
-        if impossible := content.drop_impossible():
+def _snapshots(parsed: _Parsed, topic: str, settings: Settings, now_ms: int) -> Decoded:
+    """Complete the snapshots and add them to the result. For a snapshot that cannot be used, add the reason."""
+    result = parsed.result
+    for snapshot in parsed.content:
+        error = snapshot.error or _complete_snapshot(snapshot, parsed.record, latest_ms(settings, now_ms))
+        if error := error or _foreign(snapshot.client, topic, settings):
+            result.errors.append(error)
+            continue
+        snapshot.interval_ms = interval(snapshot.interval_ms, _by_name(STREAMS)[result.format or ""].interval_ms)
+        if impossible := snapshot.drop_impossible():
             result.errors.append(f"impossible-value: {listing(impossible)}")
-    service = content.client.service or ""
-    if error is None and settings.topics.services and not may_carry(settings.topics, topic, service):
-        error = f"foreign-service: {service!r} on {topic}"
-    if error is not None:
-        result.errors.append(error)
-    elif isinstance(content, LogLine):
-        result.lines.append(content)
-    else:
-        result.snapshots.append(content)
+        result.snapshots.append(snapshot)
+    return result
+
+
+def _opened(parsed: _Parsed) -> _Parsed:
+    """Read each line of the record completely. A mistake in reading a line costs the line, not the job."""
+    lines: list[LogLine] = []
+    for line in parsed.content:
+        try:
+            lines.append(opened(line))
+        except Exception as mistake:  # noqa: BLE001 - see above
+            parsed.result.errors.append(_wrong(mistake))
+    parsed.content = lines
+    return parsed
+
+
+def _lines(parsed: _Parsed, topic: str, settings: Settings, now_ms: int) -> Decoded:
+    """Complete the lines and add them to the result. For a line that cannot be used, add the reason."""
+    result = parsed.result
+    for line in parsed.content:
+        error = _complete_line(line, parsed.record, latest_ms(settings, now_ms))
+        if error := error or _foreign(line.client, topic, settings):
+            result.errors.append(error)
+        else:
+            result.lines.append(line)
+    return result
+
+
+def _foreign(client: Identity, topic: str, settings: Settings) -> str | None:
+    if settings.topics.services and not may_carry(settings.topics, topic, client.service or ""):
+        return f"foreign-service: {client.service or ''!r} on {topic}"
+    return None
 
 
 def _complete_snapshot(snapshot: Snapshot, record: Record, latest: int) -> str | None:

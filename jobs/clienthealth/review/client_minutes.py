@@ -113,10 +113,7 @@ def clients(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
             F.max("queue_used_ratio_max").alias("queue"),
         )
         .groupBy(*key)
-        .agg(
-            *(F.max(name).alias(name) for name in (*named, *highest)),
-            *(F.sum(name).alias(name) for name in counts),
-        )
+        .agg(*(F.max(name).alias(name) for name in (*named, *highest)), *(F.sum(name).alias(name) for name in counts))
     )
 
 

@@ -16,14 +16,7 @@ from clienthealth.configuration.installation import fixed_labels
 from clienthealth.configuration.owners import read_owners
 from clienthealth.modes import modes
 from clienthealth.read.logs.also_seen import TROUBLES
-from clienthealth.review import (
-    capacity,
-    client_minutes,
-    incident_rows,
-    incidents,
-    ranking,
-    slo,
-)
+from clienthealth.review import capacity, client_minutes, incident_rows, incidents, ranking, slo
 from clienthealth.review.actions import carried_over
 from clienthealth.review.content import headline
 from clienthealth.review.model import Alert, AlsoSeen, Fleet, ModeChange, Quality, Review, of_row

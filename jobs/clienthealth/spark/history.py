@@ -27,13 +27,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    DoubleType,
-    LongType,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql.types import ArrayType, DoubleType, LongType, StructType, TimestampType
 from pyspark.sql.window import Window
 
 from clienthealth.model import tables

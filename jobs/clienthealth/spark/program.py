@@ -32,13 +32,7 @@ from clienthealth.spark.losses import Listener, Losses
 from clienthealth.spark.poison import Guard
 from clienthealth.spark.restored import Opened, Restored
 from clienthealth.spark.self_monitoring import SelfMetrics
-from clienthealth.spark.session import (
-    archive_classes,
-    class_path,
-    missing_driver_options,
-    session,
-    submitted,
-)
+from clienthealth.spark.session import archive_classes, class_path, missing_driver_options, session, submitted
 from clienthealth.spark.stepping import Quality
 
 log = logging.getLogger(__name__)

@@ -51,13 +51,7 @@ def rows(
     return (
         decoded.unionByName(passing)
         .groupBy("bucket")
-        .applyInPandasWithState(
-            stepper(settings, opened, numbers),
-            ROWS,
-            STATE,
-            "update",
-            GroupStateTimeout.NoTimeout,
-        )
+        .applyInPandasWithState(stepper(settings, opened, numbers), ROWS, STATE, "update", GroupStateTimeout.NoTimeout)
     )
 
 

@@ -110,11 +110,7 @@ def stepper(settings: Settings, opened: Mapping[int, bytes], numbers: Sequence[i
 
 
 def stepped(
-    bucket: int,
-    frames: Iterable[pd.DataFrame],
-    state: GroupState,
-    settings: Settings,
-    opened: Mapping[int, bytes],
+    bucket: int, frames: Iterable[pd.DataFrame], state: GroupState, settings: Settings, opened: Mapping[int, bytes]
 ) -> Iterator[pd.DataFrame]:
     """Step one bucket in one batch, and yield the rows to publish."""
     import pandas as pd
@@ -146,12 +142,7 @@ def _judged(
 
 
 def advance(
-    bucket: int,
-    packed: Sequence[bytes],
-    kept: GroupState,
-    settings: Settings,
-    opened: Mapping[int, bytes],
-    now_ms: int,
+    bucket: int, packed: Sequence[bytes], kept: GroupState, settings: Settings, opened: Mapping[int, bytes], now_ms: int
 ) -> tuple[tuple[Published, list[Row], Summary] | None, list[Fault]]:
     """Step a bucket and keep its new state. Time passes in it even without input.
 

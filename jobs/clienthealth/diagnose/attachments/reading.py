@@ -18,15 +18,7 @@ from clienthealth.diagnose.attachments.archives import UnreadableError
 from clienthealth.diagnose.attachments.entries import METRICS, Entry, Splitter
 from clienthealth.diagnose.attachments.opening import CUT, Input, Stream, named
 from clienthealth.diagnose.attachments.pastes import Context, context, restored
-from clienthealth.diagnose.attachments.text import (
-    Layout,
-    Stripped,
-    blocks,
-    encoding_of,
-    plain,
-    unwrapper,
-    utf8,
-)
+from clienthealth.diagnose.attachments.text import Layout, Stripped, blocks, encoding_of, plain, unwrapper, utf8
 from clienthealth.model.clients import ClientProcess
 from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import Dump, LogLine, RawRecord, Snapshot

@@ -144,11 +144,7 @@ def ended_instances(processes: Sequence[Watched]) -> Mapping[str, int]:
 
 
 def watch_group(
-    group: str,
-    settings: Settings,
-    stop: threading.Event,
-    seconds: float | None,
-    show: Callable[[HealthRecord], None],
+    group: str, settings: Settings, stop: threading.Event, seconds: float | None, show: Callable[[HealthRecord], None]
 ) -> HealthRecord:
     """Run until `stop` is set or `seconds` are over; return the newest state. `show` is called after each reading.
 

@@ -388,10 +388,5 @@ def worth_a_dump(readings: TwoReadings, thresholds: Thresholds) -> Iterator[str]
 
 
 MODE = LiveMode(
-    **FILE.facts(),
-    thresholds=Thresholds(),
-    judge=judge,
-    gate=GATE,
-    recovered=recovered,
-    worth_a_dump=worth_a_dump,
+    **FILE.facts(), thresholds=Thresholds(), judge=judge, gate=GATE, recovered=recovered, worth_a_dump=worth_a_dump
 )

@@ -26,12 +26,7 @@ from clienthealth.modes._evidence import (
     used_bytes,
     values,
 )
-from clienthealth.modes._io_thread import (
-    at_work,
-    in_callback,
-    network_threads,
-    on_io_thread,
-)
+from clienthealth.modes._io_thread import at_work, in_callback, network_threads, on_io_thread
 from clienthealth.modes._looks import Look, TwoReadings, io_thread
 from clienthealth.modes._polls import (
     CLOSED,

@@ -71,7 +71,7 @@ _AFTER_WORDS = re.compile(r"\A(?:[\w ]{1,60}:\s){1,3}(?:\w{1,40} (?=\())?['(\[]?
 #: Text that shows that a person quotes a library's line: a list, a diff, a comment, source code, or a sentence.
 _NO_LINE = re.compile(
     r"\s*(?:[-+*#]|//)(?:\s|[-+*#/]|[A-Za-z])|\s*(?:\d{1,3}(?:\.\d{1,3}){0,3}[.)]? )?(?:[A-Za-z'’]{1,20}[,:]? ){4}"
-    r"|.*?(?:\b(?:throw new|raise|assert\w{0,20}|return) ?|[\w)]\.\w{1,40})\b[^\s:]{0,80}\(\"",
+    r"|.*?(?:\b(?:throw new|raise|assert\w{0,20}|return) ?|[\w)]\.\w{1,40})\b[^\s:]{0,80}\(\""
 )
 #: Text that shows source code around a message: a comment (except a shell's) on a line of its own, in an indented
 #: block, or after a statement; also an `if` and the advice that follows it.
@@ -101,16 +101,7 @@ MAX_LEFT, MAX_SHOWN = 40, 160
 
 #: Texts in whole dumps and in single lines of dumps (a tab may be written as `\t`). All are ASCII, and a JSON encoder
 #: would escape none of their characters except that tab.
-_OF_DUMPS = (
-    *SHIPPED,
-    "\tat ",
-    "\\tat ",
-    " tid=0x",
-    "Mounted virtual thread",
-    "JNI global",
-    DEADLOCK,
-    HOLDER,
-)
+_OF_DUMPS = (*SHIPPED, "\tat ", "\\tat ", " tid=0x", "Mounted virtual thread", "JNI global", DEADLOCK, HOLDER)
 
 
 def literals(catalogue: Catalogue) -> tuple[str, ...]:
