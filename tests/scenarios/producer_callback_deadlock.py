@@ -332,6 +332,34 @@ SCENARIOS: tuple[Scenario, ...] = (
         ),
     ),
     unknown("no-selector-counted", window(readings=every(10, {"record-send-rate": still(5)}))),
+    unknown(
+        "select-rate-falls-while-records-wait",
+        window(
+            readings=producer(
+                lambda s: None,
+                still(MIB),
+                MIB,
+                step=30,
+                until=90,
+                select_rate=lambda s: 19.7 if s < 60 else 2.4,
+                io_wait_ratio=lambda s: 0.57 if s < 60 else 0.07,
+                waiting_threads=still(),
+            )
+        ),
+    ),
+    near_miss(
+        "select-rate-falls-while-nothing-waits",
+        window(
+            readings=producer(
+                lambda s: None,
+                step=30,
+                until=90,
+                select_rate=lambda s: 19.7 if s < 60 else 2.4,
+                io_wait_ratio=still(0.97),
+                waiting_threads=still(),
+            )
+        ),
+    ),
     unknown("no-buffer-reported", window(readings=every(10, {"select-total": rising()}))),
     unknown("two-readings", window(readings=producer(rising(), until=15))),
     fires(

@@ -248,13 +248,16 @@ def _at_end(w: Windows, limits: Thresholds) -> Runs:
 
 BLIND_SELECTOR = "the client's metrics count no selects of its I/O thread (neither select-total nor select-rate)"
 BLIND_BUFFER = "the client does not report how full its buffer is"
+BLIND_RATE = "records wait and select-rate falls: an average over the past does not show that the I/O thread still runs"
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
     """Return why metrics cannot decide, '' if they can. They cannot without selects or without the buffer."""
     selector = w.reported("select-total") | w.reported("select-rate") | w.reported("reply-queue")
     load = w.reported(used_ratios(w)) | w.reported("waiting-threads")
-    return first_reason(len(w), (BLIND_SELECTOR, ~selector), (BLIND_BUFFER, ~load))
+    fades = ~w.reported("select-total") & (w.last("select-rate") < w.max("select-rate") / 2)
+    fades &= (w.last(used_ratios(w)) > 0) | (w.last("waiting-threads") > 0)
+    return first_reason(len(w), (BLIND_SELECTOR, ~selector), (BLIND_BUFFER, ~load), (BLIND_RATE, fades))
 
 
 GATE = Gate(blind, suspects)
