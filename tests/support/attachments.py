@@ -12,8 +12,10 @@ import tarfile
 import zipfile
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from email.message import EmailMessage
 from functools import cache
 from pathlib import Path
+from xml.sax.saxutils import escape, quoteattr
 
 from clienthealth.diagnose.attachments.opening import Input
 from clienthealth.diagnose.examine import examine
@@ -79,12 +81,15 @@ def each_line(wrap: Callable[[str, datetime], str]) -> Callable[[str], str]:
     return whole
 
 
-def entries(layout: Callable[[datetime, str, str, str, str], str]) -> Callable[[str], str]:
-    """Turn a layout of one entry (time, level, thread, logger, message) into a function that converts a text."""
+def entries(layout: Callable[[datetime, str, str, str, str], str], whole_stacks: bool = False) -> Callable[[str], str]:
+    """Turn a layout of one entry (time, level, thread, logger, message) into a function that converts a text.
+
+    `whole_stacks`: the message contains the further lines of its entry.
+    """
 
     def whole(text: str) -> str:
         lines = []
-        for line in text.splitlines():
+        for line in re.split(r"\n(?=\d{4}-)", text.rstrip()) if whole_stacks else text.splitlines():
             match = _ENTRY.fullmatch(line)
             if match is None:
                 lines.append(line)
@@ -140,6 +145,9 @@ AROUND_LINES: dict[str, Callable[[str], str]] = {
     "docker json-file": each_line(
         lambda line, at: json.dumps({"log": line + "\n", "stream": "stdout", "time": _iso(at)})
     ),
+    "cat -n": lambda text: "".join(f"{n:6}\t{line}\n" for n, line in enumerate(text.splitlines(), 1)),
+    "grep -n": lambda text: "".join(f"{n}:{line}\n" for n, line in enumerate(text.splitlines(), 1)),
+    "grep -Hn": lambda text: "".join(f"logs/app.log:{n}:{line}\n" for n, line in enumerate(text.splitlines(), 1)),
     "coloured": each_line(lambda line, at: f"\x1b[31m{line}\x1b[0m"),
     "CRLF": lambda text: text.replace("\n", "\r\n"),
 }
@@ -170,6 +178,38 @@ LAYOUTS: dict[str, Callable[[str], str]] = {
             {"@timestamp": _iso(at), "level": lv, "thread_name": th, "logger_name": lg, "message": m}
         )
     ),
+    "Serilog": entries(
+        lambda at, lv, th, lg, m: json.dumps({"@t": _iso(at), "@l": lv, "@m": m, "SourceContext": lg, "ThreadName": th})
+    ),
+    ".NET": entries(
+        lambda at, lv, th, lg, m: json.dumps({"Timestamp": _iso(at), "LogLevel": lv, "Category": lg, "Message": m})
+    ),
+    "XML of log4j": entries(
+        lambda at, lv, th, lg, m: (
+            f'<log4j:event logger="{lg}" timestamp="{at.timestamp() * 1000:.0f}" level="{lv}" thread={quoteattr(th)}>\n'
+            f"<log4j:message><![CDATA[{m}]]></log4j:message>\n</log4j:event>\n"
+        ),
+        whole_stacks=True,
+    ),
+    "XML of log4j 2": entries(
+        lambda at, lv, th, lg, m: (
+            f'<Event thread={quoteattr(th)} level="{lv}" loggerName="{lg}" endOfBatch="false"><Instant '
+            f'epochSecond="{at.timestamp():.0f}" nanoOfSecond="0"/><Message>{escape(m)}</Message></Event>\n'
+        ),
+        whole_stacks=True,
+    ),
+    "XML of java.util.logging": lambda text: (
+        '<?xml version="1.0" encoding="UTF-8" standalone="no"?>\n<!DOCTYPE log SYSTEM "logger.dtd">\n<log>\n'
+        + entries(
+            lambda at, lv, th, lg, m: (
+                f"<record>\n  <date>{_iso(at)}</date>\n  <millis>{at.timestamp() * 1000:.0f}</millis>\n"
+                f"  <logger>{lg}</logger>\n  <level>{lv}</level>\n  <thread>1</thread>\n"
+                f"  <message>{escape(m)}</message>\n</record>"
+            ),
+            whole_stacks=True,
+        )(text)
+        + "</log>\n"
+    ),
 }
 
 
@@ -198,6 +238,16 @@ def _nested(folder: Path) -> bytes:
 
 
 #: File ending → function that packs a folder into an archive of that type.
+def _mail(folder: Path) -> bytes:
+    mail = EmailMessage()
+    mail["From"], mail["Subject"] = "ops@example.org", "the producer hangs"
+    mail.set_content("Please look at these files.\n")
+    mail.add_alternative("<p>Please look at these files.</p>", subtype="html")
+    for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+        mail.add_attachment(file.read_bytes(), maintype="application", subtype="octet-stream", filename=file.name)
+    return mail.as_bytes()
+
+
 ARCHIVES: dict[str, Callable[[Path], bytes]] = {
     "zip": _zip,
     "tar": _tar,
@@ -206,4 +256,5 @@ ARCHIVES: dict[str, Callable[[Path], bytes]] = {
     "tar.bz2": lambda folder: bz2.compress(_tar(folder)),
     "tar.xz": lambda folder: lzma.compress(_tar(folder)),
     "nested.zip": _nested,
+    "eml": _mail,
 }

@@ -16,6 +16,7 @@ from clienthealth.diagnose.examine import examine
 from clienthealth.settings import Settings
 from tests.support.attachments import log, statuses, worst
 from tests.support.recorded import RECORDINGS
+from tests.support.rows import long_after
 
 CALLBACK = "producer-callback-deadlock"
 _NAME = re.compile(r"(?P<group>[\w-]+-metrics)/(?P<name>[^{}]+)\{(?P<tags>.*)\}")
@@ -132,10 +133,67 @@ def jolokia_printed(readings: list[Row]) -> str:
     return f"$ curl -s localhost:8778/jolokia/?ifModifiedSince=0\n{jolokia(readings, 2)}$\n"
 
 
-SHAPES = (timestamped, dated, jmxtool, printed, jmxterm, kafka_python, jolokia, jolokia_printed)
+def _series(readings: list[Row]) -> dict[str, list[tuple[int, float]]]:
+    """Return series of a Prometheus server, with their points (epoch ms, value)."""
+    by_name: dict[str, list[tuple[int, float]]] = {}
+    for ts, values in readings:
+        for line in _samples(values):
+            name, _, value = line.rpartition(" ")
+            if name.startswith("kafka_"):
+                by_name.setdefault(name.replace(",}", ',job="orders"}'), []).append((ts, float(value)))
+    return by_name
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+def _metric(series: str) -> dict[str, str]:
+    return {"__name__": series.partition("{")[0]} | dict(re.findall(r'(\w+)="([^"]*)"', series))
+
+
+def query_range(readings: list[Row]) -> str:
+    """Return the answer of Prometheus's /api/v1/query_range."""
+    result = [
+        {"metric": _metric(name), "values": [[ts / 1000, str(value)] for ts, value in points]}
+        for name, points in _series(readings).items()
+    ]
+    return json.dumps({"status": "success", "data": {"resultType": "matrix", "result": result}})
+
+
+def victoria_metrics(readings: list[Row]) -> str:
+    """Return the lines of VictoriaMetrics's /api/v1/export."""
+    return "".join(
+        json.dumps({"metric": _metric(name), "values": [v for _, v in points], "timestamps": [ts for ts, _ in points]})
+        + "\n"
+        for name, points in _series(readings).items()
+    )
+
+
+def grafana_csv(readings: list[Row]) -> str:
+    """Return the table that Grafana's panel inspector downloads."""
+    series = _series(readings)
+    head = ",".join(['"Time"', *('"' + name.replace('"', '""') + '"' for name in series)])
+    lines = [head]
+    for ts, _ in readings:
+        cells = (next((str(value) for at, value in points if at == ts), "") for points in series.values())
+        lines.append(",".join([f'"{datetime.fromtimestamp(ts / 1000, UTC):%Y-%m-%d %H:%M:%S}"', *cells]))
+    return "\n".join(lines) + "\n"
+
+
+def promtool(readings: list[Row]) -> str:
+    """Return the output of repeated `promtool query instant`."""
+    return "".join(
+        line.replace(",}", "}").replace("} ", "} => ") + f" @[{ts / 1000}]\n"
+        for ts, values in readings
+        for line in _samples(values)
+        if line.startswith("kafka_")
+    )
+
+
+SHAPES = (
+    *(timestamped, dated, jmxtool, printed, kafka_python, jolokia, query_range, grafana_csv),
+    *(jmxterm, jolokia_printed, victoria_metrics, promtool),
+)
+
+
+@pytest.mark.parametrize("shape", long_after(8, SHAPES))
 @pytest.mark.parametrize(("recording", "status"), [("deadlock-4.1", "suspected"), ("healthy-4.1", "ok")])
 def test_pasted_metrics(shape: Callable[[list[Row]], str], recording: str, status: str, tmp_path: Path) -> None:
     assert plain(recording) in (status, "confirmed")

@@ -235,6 +235,21 @@ LINES: dict[str, tuple[str, dict[str, Any]]] = {
             "client": {"service": "own", "host": "h", "instance": "h:7"},
         },
     ),
+    "Serilog": (
+        '{"@t": "2026-11-20T20:00:00.5Z", "@l": "Warning", "@m": "hi", "@x": "A.X: y", "SourceContext": "A.B"}',
+        {
+            "format": "json_log",
+            "ts_ms": 1795204800500,
+            "level": "WARNING",
+            "logger": "A.B",
+            "message": "hi",
+            "stack": "A.X: y",
+        },
+    ),
+    "JSON console of .NET": (
+        '{"Timestamp": "2026-11-20T20:00:00.5Z", "LogLevel": "Error", "Category": "A.B", "Message": "hi"}',
+        {"format": "json_log", "ts_ms": 1795204800500, "level": "ERROR", "logger": "A.B", "message": "hi"},
+    ),
     "number for a level": (
         '{"msg": "hi", "level": 50, "time": "2026-11-20T20:00:00.5+0100"}',
         {"format": "json_log", "ts_ms": 1795201200500, "level": "ERROR", "message": "hi"},

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import lzma
 import os
 import re
@@ -19,6 +20,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import suppress
+from email import message_from_bytes
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -29,9 +31,11 @@ from typing import IO, Any, Literal, Protocol, cast
 from clienthealth.model.errors import InputError
 from clienthealth.model.tables import table
 
-Packing = Literal["gz", "bz2", "xz", "zst", "zip", "tar"]
+Packing = Literal["gz", "bz2", "xz", "zst", "zip", "tar", "eml"]
 
 _TAR_MAGIC, _TAR_AT = b"ustar", 257
+#: The header fields of a saved mail (RFC 5322).
+_MAIL = re.compile(rb"(?:[\w-]{1,80}:[^\n]*\n(?:[ \t][^\n]*\n)*){2,200}\r?\n")
 #: How to recognise packed files, files without evidence on a client, and archives that cannot be opened.
 _FILES: Mapping[str, Mapping[str, str]] = table(Path(__file__).with_suffix(".toml"))
 _BY_ENDING = {ending: what for what, endings in _FILES["endings"].items() for ending in endings}
@@ -39,6 +43,8 @@ _BY_ENDING = {ending: what for what, endings in _FILES["endings"].items() for en
 
 def packing(head: bytes) -> Packing | None:
     """Return how a file is packed, by its first bytes; None if it is not packed."""
+    if (mail := _MAIL.match(head)) and b"\nmime-version:" in b"\n" + mail.group().lower():
+        return "eml"
     return "tar" if head.startswith(_TAR_MAGIC, _TAR_AT) else cast(Packing | None, _begun(head, "packed"))
 
 
@@ -149,13 +155,13 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 
 
 def extract(raw: Readable, packing: Packing, folder: Path, limit: int) -> Iterator[tuple[str, str, bool]]:
-    """Unpack a zip or tar into an empty folder.
+    """Unpack a zip, a tar or a mail into an empty folder.
 
     Yields, for each member that is left out, its name, the reason, and True if it may be evidence. Raises
     UnreadableError if the archive as a whole cannot be read; files that were unpacked before stay.
     """
     try:
-        yield from (_zip if packing == "zip" else _tar)(raw, folder, limit)
+        yield from {"zip": _zip, "eml": _mail}.get(packing, _tar)(raw, folder, limit)
     except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, lzma.LZMAError, NotImplementedError) as error:
         raise UnreadableError(f"the archive is damaged or cut ({error})") from error
 
@@ -196,6 +202,17 @@ def _tar(raw: Readable, folder: Path, limit: int) -> Iterator[tuple[str, str, bo
             content = archive.extractfile(member) if member.isfile() else None
             if content is not None:
                 left -= yield from _member(member.name, content, folder, left, float(member.mtime))
+
+
+def _mail(raw: Readable, folder: Path, limit: int) -> Iterator[tuple[str, str, bool]]:
+    left, message = limit, message_from_bytes(b"".join(iter(partial(raw.read, CHUNK), b"")))
+    parts = [part for part in message.walk() if not part.is_multipart()]
+    # A mail program writes the text twice, as text and as HTML.
+    plain = any(part.get_content_type() == "text/plain" for part in parts)
+    for number, part in enumerate(parts):
+        if (name := part.get_filename()) or not plain or part.get_content_type() != "text/html":
+            content = io.BytesIO(cast(bytes, part.get_payload(decode=True)))
+            left -= yield from _member(name or f"text-{number}", content, folder, left, None)
 
 
 def _member(

@@ -1,4 +1,4 @@
-"""Read logs downloaded from a search: Kibana, Elasticsearch, Loki, Grafana, CloudWatch, Google, Datadog or Splunk.
+"""Read logs from a search (Kibana, Elasticsearch, Loki, Grafana, CloudWatch, Google, Datadog, Splunk), or in XML.
 
 A row has a message and a time, under names that differ by tool. Rows become lines of text, oldest first, each with its
 time before it if the time is known. All later steps can then treat the download as a log.
@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
+from xml.etree.ElementTree import Element, ParseError, XMLPullParser
 
 from clienthealth.read.formats._json_layouts import ANY_LAYOUT, line_of, parsed
 from clienthealth.read.logs.times import Times
@@ -20,7 +23,13 @@ MAX_DEPTH, MAX_ROWS = 12, 2_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: Possible names of the field with the application's line (_MESSAGES) and of the field with the time (_TIMES).
 _MESSAGES = ("_raw", "message", "@message", "textPayload", "line", "msg", "log", "content", "body", "text", "MESSAGE")
-_TIMES = ("@timestamp", "timestamp", "_time", "time", "ts", "date", "datetime", "eventTime", "receiveTimestamp", "tsNs")
+_TIMES = (
+    *("@timestamp", "timestamp", "_time", "time", "ts", "timeMillis", "millis", "epochSecond", "date", "datetime"),
+    *("eventTime", "receiveTimestamp", "tsNs"),
+)
+#: Elements that log4j, log4j 2 and java.util.logging write for a log event.
+_EVENTS = ("event", "Event", "record")
+_PROLOGUE = re.compile(rb"<\?[^>]*\?>|<!DOCTYPE[^>]*>|</?log>")
 _COLUMNS = {name.lower() for name in _MESSAGES} | {"jsonpayload.message", "event.original", "log.message", "logline"}
 _TIME_COLUMNS = {name.lower() for name in _TIMES} | {"date (utc)", "timestamp (utc)", "ingestiontime"}
 # A cell may hold a whole thread dump; Python's own limit is 128 KiB.
@@ -28,14 +37,15 @@ csv.field_size_limit(1 << 30)
 
 
 class Row(NamedTuple):
-    """A row of a search result. `ts_ms`: None if unknown."""
+    """A row of a search result, or a sample in Prometheus's text format. `ts_ms`: None if unknown."""
 
     ts_ms: int | None
     text: str
+    is_sample: bool = False
 
 
 #: The kinds of downloads, in words for people.
-DOCUMENT, LINES, TABLE = "out of a JSON export", "out of JSON lines", "out of a table"
+DOCUMENT, LINES, TABLE, XML = "out of a JSON export", "out of JSON lines", "out of a table", "in XML"
 
 
 def exported(content: bytes, lines: Sequence[bytes], is_record: Callable[[bytes], bool]) -> tuple[bytes, str]:
@@ -49,6 +59,8 @@ def exported(content: bytes, lines: Sequence[bytes], is_record: Callable[[bytes]
     first = parsed(lines[0]) if lines[0].startswith(b"{") else None
     if isinstance(first, dict) and not is_record(lines[0]) and of_documents([first]):
         return _lines(of_documents(map(parsed, lines))), LINES
+    if lines[0].startswith(b"<") and (events := of_documents(_events(content))):
+        return _lines(events), XML
     return _lines(of_table(content.decode("utf-8", "replace")) or []), TABLE
 
 
@@ -60,6 +72,10 @@ def of_table(text: str) -> list[Row] | None:
         names = [name.strip().lower() for name in next(csv.reader([head], delimiter=delimiter), [])]
         message = next((n for n, name in enumerate(names) if name in _COLUMNS), None)
         time = next((n for n, name in enumerate(names) if name in _TIME_COLUMNS), None)
+        if time is not None and len(names) > 1 and all("{" in name for n, name in enumerate(names) if n != time):
+            named, *table = csv.reader(io.StringIO(text), delimiter=delimiter)
+            pairs = ((cells[time], zip(named, cells, strict=False)) for cells in table if len(cells) > time)
+            return [Row(_time_ms(at), f"{n} {cell}", True) for at, row in pairs for n, cell in row if "{" in n and cell]
         if len(names) > 1 and message is not None and time is not None:
             named, *table = csv.reader(io.StringIO(text), delimiter=delimiter)
             whole = (cells for cells in table if len(cells) > max(message, time))
@@ -68,6 +84,21 @@ def of_table(text: str) -> list[Row] | None:
             )
             return [Row(_time_ms(at), _text({n: cell for n, cell in row.items() if cell}) or "") for at, row in rows]
     return None
+
+
+def _events(content: bytes) -> Iterator[Mapping[str, str]]:
+    """Yield the fields of each log event in XML, up to the first error."""
+    parser: XMLPullParser[Any] = XMLPullParser(["end"])
+    with suppress(ParseError):
+        # The events need not have a root, nor declare their prefix.
+        parser.feed(b"<log xmlns:log4j='log4j'>" + _PROLOGUE.sub(b"", content))
+        for _, element in cast(Iterable[tuple[str, Element]], parser.read_events()):
+            if element.tag.rpartition("}")[2] in _EVENTS:
+                fields = dict(element.attrib)
+                for part in element:
+                    name, text = part.tag.rpartition("}")[2].lower(), "".join(part.itertext()).strip()
+                    fields = {**part.attrib, **fields, "stack" if name in ("throwable", "thrown") else name: text}
+                yield fields
 
 
 def of_documents(documents: Iterable[Any]) -> list[Row]:
@@ -93,6 +124,8 @@ def _lines(rows: Sequence[Row]) -> bytes:
 
 
 def _line(row: Row) -> str:
+    if row.is_sample:
+        return f"{row.text} {row.ts_ms}\n"
     at = "" if row.ts_ms is None else f"{_EPOCH + timedelta(milliseconds=row.ts_ms):%Y-%m-%dT%H:%M:%S.%f}"[:-3] + "Z "
     return f"{at}{row.text.rstrip()}\n"
 
@@ -112,10 +145,15 @@ def _rows(value: Any, above: int | None, depth: int) -> Iterator[Row]:
             yield from _rows(item, above, depth + 1)
     if not isinstance(value, dict):
         return
-    if isinstance(value.get("values"), list) and ("stream" in value or "metric" in value):
-        for pair in value["values"]:
-            if isinstance(pair, list) and len(pair) > 1 and isinstance(pair[1], str):
-                yield Row(_time_ms(str(pair[0])), pair[1])
+    labels, values = value.get("metric", value.get("stream")), value.get("values", [value.get("value")])
+    if isinstance(labels, dict) and isinstance(values, list):
+        # VictoriaMetrics gives times and values apart.
+        points = zip(value["timestamps"], values, strict=False) if isinstance(value.get("timestamps"), list) else values
+        name = labels.pop("__name__", None)
+        series = f"{name}{{{','.join(f'{key}={json.dumps(label)}' for key, label in labels.items())}}} "
+        for pair in points:
+            if isinstance(pair, list | tuple) and len(pair) > 1 and (name or isinstance(pair[1], str)):
+                yield Row(_time_ms(str(pair[0])), f"{series if name else ''}{pair[1]}", bool(name))
         return
     # Elasticsearch gives each field as a list of its values.
     fields = {

@@ -30,8 +30,8 @@ MAX_TEXT = 1 << 22
 _BRACES = 40
 
 _SAMPLE = re.compile(
-    r"(?P<name>[a-zA-Z_:][\w:]{0,300})(?:\{(?P<labels>[^\n]{0,4000}?)\})?[ \t]+"
-    r"(?P<value>[-+]?(?:\d[\d.eE+-]{0,40}|Inf|NaN))(?:[ \t]+(?P<ts>-?\d{10,16}(?:\.\d{1,9})?))?[ \t]*\Z",
+    r"(?P<name>[a-zA-Z_:][\w:]{0,300})(?:\{(?P<labels>[^\n]{0,4000}?)\})?[ \t]+(?:=>[ ])?"
+    r"(?P<value>[-+]?(?:\d[\d.eE+-]{0,40}|Inf|NaN))(?:[ \t]+(?:@\[)?(?P<ts>-?\d{10,16}(?:\.\d{1,9})?)\]?)?[ \t]*\Z",
     re.ASCII,
 )
 _LABEL = re.compile(r'([a-zA-Z_]\w*)\s*=\s*"((?:[^"\\]|\\.)*)"', re.ASCII)

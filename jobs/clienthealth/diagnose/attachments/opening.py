@@ -283,7 +283,7 @@ class Opener(ExitStack):
         limit = archives.BASE_BYTES + archives.MAX_RATIO * (1 << 24 if size is None else size)
         within = replace(parent, depth=parent.depth + 1)
         try:
-            if packing in ("zip", "tar"):
+            if packing in ("zip", "tar", "eml"):
                 yield from self._archive(head, raw, shown, within, packing, limit)
             else:
                 unpacked = Unpacked(_Joined(head, raw), packing, limit)

@@ -252,16 +252,11 @@ def _reflowed(text: str) -> str:
     """Restore lines that were all cut or wrapped at the same width."""
     lines = text.split("\n")
     width = max(map(len, lines), default=0)
-    pairs = [
-        (one, two)
-        for one, two in pairwise(lines)
-        if one.strip() and two.strip() and one[:_SAME] != two[:_SAME] and not _RE["begins"].match(two)
-    ]
-    if width > _WIDEST or not pairs:
-        return text
+    follow = [(a, b) for a, b in pairwise(lines) if a.strip() and b.strip() and not _RE["begins"].match(b)]
+    pairs = [(one, two) for one, two in follow if one[:_SAME] != two[:_SAME]]
     cut = sum(len(one) == width for one, _ in pairs)
     wrapped = sum(len(one) + 1 + len(two.split(" ", 1)[0]) > width for one, two in pairs)
-    if wrapped < _SHARE * len(pairs):
+    if width > _WIDEST or not pairs or wrapped < _SHARE * len(follow):
         return text
     gap = "" if len(pairs) > 1 and cut >= _SHARE * len(pairs) else " "
     reflowed: list[str] = []

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -344,6 +344,12 @@ def _is_stern(matches: Sequence[re.Match[bytes]]) -> bool:
     return few and 2 * _count(_BEGINS_OR_GOES_ON, matches) > len(matches)
 
 
+def _is_counting(matches: Sequence[re.Match[bytes]]) -> bool:
+    """True if the prefixes end with numbers that rise from line to line."""
+    numbers = [int(re.findall(rb"\d+", match.group())[-1]) for match in matches]
+    return len(numbers) > 1 and all(low < high for low, high in pairwise(numbers))
+
+
 #: Prefixes that an application may also write itself. The function returns True if the lines show that a tool wrote
 #: them.
 _DOUBTFUL: Mapping[str, Callable[[Sequence[re.Match[bytes]]], bool]] = {
@@ -352,4 +358,6 @@ _DOUBTFUL: Mapping[str, Callable[[Sequence[re.Match[bytes]]], bool]] = {
     "syslog": _is_syslog,
     "compose": _is_compose,
     "stern": _is_stern,
+    "grep": lambda found: _is_counting([match for match in found if match["key"] == found[0]["key"]]),
+    "line numbers": lambda found: _is_counting(found),
 }

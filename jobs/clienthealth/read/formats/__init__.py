@@ -74,10 +74,9 @@ class Format:
     about: str = ""
 
 
-def has(record: Record, *keys: str) -> bool:
-    """True if the record is a JSON object with all these fields."""
-    document = record.document
-    return type(document) is dict and all(key in document for key in keys)
+def having(*keys: str) -> Callable[[Record], bool]:
+    """Return a function that is true for a record that is a JSON object with all these fields."""
+    return lambda record: type(record.document) is dict and all(map(record.document.__contains__, keys))
 
 
 @cache

@@ -12,7 +12,7 @@ from typing import Any
 from clienthealth.model.metrics import CLIENT_METRICS, CONFIG_OPTIONS, TOPIC_METRICS
 from clienthealth.model.telemetry import Identity, Member, Snapshot, TopicMetrics
 from clienthealth.model.values import integer, interval, mapping, measured, measurement, millis, present, text
-from clienthealth.read.formats import Format, Record, has
+from clienthealth.read.formats import Format, Record, having
 
 INTERVAL_MS = 10_000
 
@@ -66,12 +66,4 @@ def _topic(document: Any) -> TopicMetrics | None:
     )
 
 
-FORMAT = Format(
-    name="canonical",
-    stream="metrics",
-    order=0,
-    recognise=lambda record: has(record, "client", "metrics"),
-    decode=_decode,
-    interval_ms=INTERVAL_MS,
-    groups=True,
-)
+FORMAT = Format("canonical", "metrics", 0, having("client", "metrics"), _decode, interval_ms=INTERVAL_MS, groups=True)

@@ -14,7 +14,7 @@ from clienthealth.model import metric_names
 from clienthealth.model.samples import Samples, Subject
 from clienthealth.model.telemetry import Identity, Snapshot
 from clienthealth.model.values import epoch, integer, mapping, number, present, text
-from clienthealth.read.formats import Format, Record, has
+from clienthealth.read.formats import Format, Record, having
 
 #: Groups of the pattern: 1 host and port, 2 kind of client, 3 rest of the MBean's name, 4 MBean type, 5 attribute.
 KEYSPACE = re.compile(
@@ -62,6 +62,4 @@ def _decode(record: Record) -> list[Snapshot] | None:
     return samples.snapshots()
 
 
-FORMAT = Format(
-    "jmxtrans", "metrics", 70, lambda record: has(record, "keyspace", "value", "timestamp"), _decode, interval_ms=60_000
-)
+FORMAT = Format("jmxtrans", "metrics", 70, having("keyspace", "value", "timestamp"), _decode, interval_ms=60_000)

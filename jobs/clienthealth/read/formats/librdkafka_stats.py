@@ -17,7 +17,7 @@ from clienthealth.model.metric_names import LIBRDKAFKA
 from clienthealth.model.samples import node, slowest_node
 from clienthealth.model.telemetry import Identity, Snapshot, TopicMetrics
 from clienthealth.model.values import integer, mapping, measurement, millis, present, text
-from clienthealth.read.formats import Format, Record, has
+from clienthealth.read.formats import Format, Record, having
 
 Object = Mapping[str, Any]
 
@@ -156,10 +156,5 @@ def _sum(partition: Object, one: str, other: str) -> float | None:
 
 
 FORMAT = Format(
-    "librdkafka_stats",
-    "metrics",
-    15,
-    lambda record: has(record, "brokers", "topics", "type", "ts"),
-    _decode,
-    interval_ms=30_000,
+    "librdkafka_stats", "metrics", 15, having("brokers", "topics", "type", "ts"), _decode, interval_ms=30_000
 )

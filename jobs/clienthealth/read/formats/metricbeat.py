@@ -14,7 +14,7 @@ from clienthealth.model.metric_names import METRICBEAT
 from clienthealth.model.samples import Samples
 from clienthealth.model.telemetry import Identity, Snapshot
 from clienthealth.model.values import host_and_instance, mapping, measurement, number, text
-from clienthealth.read.formats import Format, Record, has
+from clienthealth.read.formats import Format, Record, having
 from clienthealth.read.logs.times import time_ms
 from clienthealth.read.mbeans import add, parts
 
@@ -44,4 +44,4 @@ def _read(samples: Samples, fields: Mapping[str, Any]) -> None:
         add(samples, mbean, METRICBEAT.get(field) or mbean.names.get(field.replace("_", "-")), number(value))
 
 
-FORMAT = Format("metricbeat", "metrics", 50, lambda record: has(record, "metricset", "@timestamp"), _decode)
+FORMAT = Format("metricbeat", "metrics", 50, having("metricset", "@timestamp"), _decode)

@@ -11,7 +11,7 @@ from typing import Any
 
 from clienthealth.model.telemetry import Identity, LogLine
 from clienthealth.model.values import mapping
-from clienthealth.read.formats import Format, Record, has
+from clienthealth.read.formats import Format, Record, having
 from clienthealth.read.formats._json_layouts import as_text
 from clienthealth.read.formats._otlp import attributes_of, log_line, process_of
 from clienthealth.read.logs.times import number
@@ -51,4 +51,4 @@ def _decode(record: Record) -> list[LogLine] | None:
     return lines
 
 
-FORMAT = Format("otlp_logs", "logs", 5, lambda record: has(record, "resourceLogs"), _decode)
+FORMAT = Format("otlp_logs", "logs", 5, having("resourceLogs"), _decode)

@@ -13,7 +13,7 @@ from typing import Any
 from clienthealth.model.samples import Subject, unusable
 from clienthealth.model.telemetry import Identity, Snapshot
 from clienthealth.model.values import mapping, measurement, millis, number
-from clienthealth.read.formats import Format, Record, has
+from clienthealth.read.formats import Format, Record, having
 from clienthealth.read.formats._otlp import AGENT_INTERVAL_MS, Points, attributes_of, metric, resource_of, subject_of
 from clienthealth.settings import IdentitySettings
 
@@ -118,6 +118,4 @@ def _moment(nanos: Any) -> int | None:
     return millis(since_1970 / 1e6) if since_1970 is not None else None
 
 
-FORMAT = Format(
-    "otlp_metrics", "metrics", 5, lambda record: has(record, "resourceMetrics"), _decode, interval_ms=AGENT_INTERVAL_MS
-)
+FORMAT = Format("otlp_metrics", "metrics", 5, having("resourceMetrics"), _decode, interval_ms=AGENT_INTERVAL_MS)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from clienthealth.model.samples import Samples
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.model.values import number, text
-from clienthealth.read.formats import Format, Record, has
+from clienthealth.read.formats import Format, Record, having
 from clienthealth.read.formats._prometheus import label, labels_of, series
 from clienthealth.read.logs.times import time_ms
 
@@ -32,10 +32,5 @@ def _decode(record: Record) -> list[Snapshot] | None:
 
 
 FORMAT = Format(
-    "prometheus_adapter",
-    "metrics",
-    60,
-    lambda record: has(record, "name", "value", "timestamp", "labels"),
-    _decode,
-    interval_ms=60_000,
+    "prometheus_adapter", "metrics", 60, having("name", "value", "timestamp", "labels"), _decode, interval_ms=60_000
 )
