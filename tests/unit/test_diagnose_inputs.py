@@ -206,6 +206,14 @@ def test_a_dump_within_a_log(tmp_path: Path) -> None:
     assert worst(statuses(file)[0], CALLBACK) == "confirmed"
 
 
+def test_dumps_as_json_each_on_its_line(tmp_path: Path) -> None:
+    dump = (Path(__file__).parents[1] / "dump_shapes" / "py-spy.json").read_text()
+    file = tmp_path / "dumps.jsonl"
+    file.write_text(f"{json.dumps(json.loads(dump))}\n" * 2)
+    (given,) = examine([file], Settings()).inputs
+    assert (given.what, given.used) == ("py-spy dump (JSON)", 2)
+
+
 def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
     folder = unpacked("healthy-4.1", tmp_path)
     assert worst(statuses(folder)[0], CALLBACK) == "ok"

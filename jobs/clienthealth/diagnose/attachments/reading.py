@@ -166,6 +166,7 @@ class Reader:
         if point is not None and self._decoded(point).format == "influx":
             yield from self._record_lines("line protocol", lines)
             return
+        by_line = by_line and not is_dump_document(utf8(filled[0]).decode())
         taken = set() if by_line else (yield from self._documents(content.decode("utf-8", "replace")))
         rest = [b"" if number in taken else line for number, line in enumerate(lines)]
         if not taken:
