@@ -35,6 +35,7 @@ DEAD_SECONDS = 60.0
 #: Callbacks of our programs that return take less than this time, and so do requests by default.
 LONG_SECONDS = 40.0
 _BUSY = ("callback-retry", "callback-sleep", "callback-spin", "callback-latch", "callback-socket")
+_BUSY_HANDLERS = ("handler-retry", "handler-sleep", "handler-spin")
 #: This many expired records, or equal samples, are no coincidence.
 MANY = 3
 #: Java client versions from which consumers report their last poll, producers count selects, and the log reports an
@@ -148,6 +149,9 @@ def labels(recorded: Recorded) -> Mapping[str, Label] | None:
         ceilings[BLOCKED] = "confirmed"
     if recorded.most("expired") and mechanism.world:
         ceilings[STALLED] = "confirmed"
+    if mechanism.name == "handler-slow" and recorded.still_seconds("polls") >= LONG_SECONDS:
+        # One batch took far longer than all batches before.
+        ceilings[CONSUMER] = "suspected"
     judged = {mode: Label(at_most=most) for mode, most in ceilings.items()}
     if mechanism.mode is not None:
         if not _came(recorded):
@@ -223,6 +227,9 @@ def _blocked(recorded: Recorded) -> Label:
         return Label(
             "suspected" if logged_failure else "nothing", "confirmed" if waited else "suspected", logged_failure
         )
+    if max((one["sending_ms"] for one in recorded.truth), default=0) <= 500 and not recorded.most("unknown"):
+        # The library refuses the record at once, as kafka-python does if the partition does not exist.
+        return Label(at_most="suspected")
     waits = recorded.most("unknown", recorded.log_until_ms) if recorded.log_seconds else 0
     if waits >= 2:
         return Label("confirmed", "confirmed", True)
@@ -277,7 +284,8 @@ def _consumer(recorded: Recorded) -> Label:
         return Label()
     if overdue and name != "handler-too-slow" and (dumps >= APART_SECONDS or metrics >= STILL_SECONDS):
         return Label("confirmed", "confirmed", True)
-    if overdue or dumps >= APART_SECONDS or (metrics >= STILL_SECONDS and len(recorded.moments["metrics"]) >= 3):
+    apart = LONG_SECONDS if name in _BUSY_HANDLERS else APART_SECONDS
+    if overdue or dumps >= apart or (metrics >= LONG_SECONDS and len(recorded.moments["metrics"]) >= 3):
         return Label("suspected", "confirmed", True)
     return Label("nothing", "confirmed", still > 20)
 
