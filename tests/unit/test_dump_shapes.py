@@ -339,6 +339,13 @@ def test_the_stream_reads_a_dump_of_any_shape_as_one_record_whatever_ships_it(sh
         ]
 
 
+def test_relocated_packages_are_the_clients_own() -> None:
+    text = DEADLOCKS["ThreadInfo"].replace("org.apache.kafka.", "com.example.shaded.org.apache.kafka.")
+    assert text != DEADLOCKS["ThreadInfo"]
+    (dump,), (original,) = dumps_in(text), dumps_in(DEADLOCKS["ThreadInfo"])
+    assert [frame.method for frame in dump.threads[0].frames] == [frame.method for frame in original.threads[0].frames]
+
+
 def test_a_line_that_holds_a_dump_is_a_line_all_the_same() -> None:
     text = (
         "2026-11-20 18:40:45,000 ERROR [watch] shop.Watch - [Producer clientId=p] Got error produce response with corr"

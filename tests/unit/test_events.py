@@ -124,6 +124,7 @@ NETWORK_THREAD = "kafka-producer-network-thread | p"
         ("main", "c.a.Orders", f"send failed: {EXCEPTION}", True),
         ("main", "c.a.Orders", f'order "7" was not sent: {EXCEPTION}', True),
         ("main", "c.a.Orders", f'event=failed error="{EXCEPTION}"', True),
+        ("main", "c.a.Out", f'retrying {{:exception=>A::TimeoutException, :message=>"{EXCEPTION[49:]}"}}', True),
         ("main", "c.a.Orders", f'{{"order": 7, "error": "{EXCEPTION}"}}', True),
         (NETWORK_THREAD, "c.a.Orders", f'the callback got "{EXCEPTION}"', True),
         (NETWORK_THREAD, SENDER, EXPIRING, True),

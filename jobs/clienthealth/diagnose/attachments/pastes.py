@@ -94,7 +94,7 @@ def context(content: bytes) -> Callable[[int], Context]:
     for_people = _RE["for_people"].search(text) is not None
     lines = text.split("\n")
     sentences = [literal for literal in catalogue().literals if " " in literal.strip()]
-    fences = list(accumulate(line.lstrip().startswith("```") for line in lines))
+    fences = list(accumulate(line.lstrip().startswith(("```", "~~~")) for line in lines))
 
     @cache
     def weights(number: int) -> tuple[int, ...]:

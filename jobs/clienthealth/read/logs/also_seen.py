@@ -76,7 +76,9 @@ class Trouble(Meaning, frozen=True, eq=False, kw_only=True, forbid_unknown_field
 
 
 #: Where each library's source defines the classes of Kafka's protocol errors, and where it has their descriptions.
-_NAMED_BY = {"java": "common/errors; the same names in errors.py of Python and lib/kafka.rb of Ruby"}
+_NAMED_BY = {
+    "java": "common/errors; the same names in errors.py of Python, lib/kafka.rb of Ruby, protocol.js of kafka-node"
+}
 _DESCRIBED_BY = {
     "java": "common/protocol/Errors; kafkajs in protocol/error.js",
     "librdkafka": "rdkafka.c, rd_kafka_err_descs",
@@ -99,8 +101,8 @@ def _named(error: str) -> dict[str, object]:
         "id": f"error-{error}",
         "source": _NAMED_BY,
         "literal": error,
-        "pattern": rf"(?:Kafka::|pykafka\.exceptions\.){error}(?:Error)?\b|\b{error}{_THROWN}",
-        "examples": [{"line": f"org.apache.kafka.common.errors.{error}Exception"}, {"line": f"Kafka::{error}"}],
+        "pattern": rf"(?:Kafka::|pykafka\.exceptions\.|\bError: ){error}(?:Error)?\b|\b{error}{_THROWN}",
+        "examples": [{"line": f"org.apache.kafka.common.errors.{error}Exception"}, {"line": f"Error: {error}"}],
     }
 
 

@@ -40,8 +40,8 @@ _TOLD = re.compile(r"\s*(?:\{|%\d\||(?!\[\w+ (?:\w+=[^,]*, )*clientId=)\S+\s+(?!
 #: Text between quotation marks, and text after a mark without its closing mark. The marks are not escaped.
 _QUOTED = re.compile(r"([\"`])(?!\d+\[)[^\"`]*\1")
 _OPENED = re.compile(r"(?<!\\)(?:\"|`(?!\d+\[))(?:[^\"`]|`(?=\d+\[))*\Z")
-#: Text right before a quoted value: `msg=`, `"message": `, `[`.
-_KEY = re.compile(r"(?:[=\[{(,]|'' ?: ?)\Z")
+#: Text right before a quoted value: `msg=`, `:message=>`, `"message": `, `[`.
+_KEY = re.compile(r"(?:=>?|[\[{(,]|'' ?: ?)\Z")
 #: Text right before a string in source code.
 _CALL = re.compile(
     r"(?:\b[a-z]\w{0,99}|\b(?:new|raise) [\w.]{1,99}|\(\w{1,99}=\w{1,99})\((?:\Z|'[^']{0,500}\Z)", re.ASCII
@@ -51,7 +51,9 @@ MAX_BEFORE = 500
 #: The clocks of no two time zones differ by more than this (ms).
 FAR_MS = 26 * 3_600_000
 #: The name of an exception, or of librdkafka's error in Python, right before the library's words.
-_EXCEPTION = re.compile(r"(?:(?:Exception|Error|Timeout|Expired|Full)\b[:({]|KafkaError\{)[^:]*\Z")
+_EXCEPTION = re.compile(
+    r"(?:(?:Exception|Error|Timeout|Expired|Full)\b[:({]|KafkaError\{)[^:]*\Z|(?:Exception|Error), :message=>\"\Z"
+)
 #: Allowed text before a message. In a line with a known layout: a level, or what librdkafka hands to a logger.
 #: Otherwise: the end of a layout's prefix.
 _BEGINNING = re.compile(
@@ -77,7 +79,7 @@ _NO_LINE = re.compile(
 #: block, or after a statement; also an `if` and the advice that follows it.
 _SOURCE = re.compile(
     r"\s*(?://|#\s?(?:TODO|FIXME|XXX)\b|#\s+[bfru]?')|(?:\t+|(?:  )+) \*\s(?![\[\d%])"
-    r"|[^\n]*?(?:[;{}]\s?//|[,()]\s*//\s)"
+    r"|[^\n]*?(?:[;{}]\s?//|[,()]\s*//\s|\w {2,4}# \Z)"
     r"|[^\n]*?\b[Ii]f\b[^\n]*?(?:[-=]>|→)"
 )
 #: A string in source code that goes on in the next line.

@@ -49,6 +49,8 @@ def _short(file: str) -> str:
 
 
 MAX_FRAMES = 1_024
+#: The packages of the Java client below another package.
+KAFKA = ".org.apache.kafka."
 MAX_THREADS = 256
 STATES = ("NEW", "RUNNABLE", "BLOCKED", "WAITING", "TIMED_WAITING", "TERMINATED")
 #: Name of a thread that exists only after `main` has returned.
@@ -78,9 +80,9 @@ class Block:
     key: str = ""
 
     def add(self, method: str, place: str) -> None:
-        """Add a frame. The innermost frame comes first."""
+        """Add a frame. The innermost frame comes first. The client's packages may be relocated below other packages."""
         if len(self.frames) < MAX_FRAMES:
-            self.frames.append(Frame(method, place))
+            self.frames.append(Frame(method[method.find(KAFKA) + 1 :] if KAFKA in method else method, place))
 
     @property
     def telling(self) -> bool:
