@@ -32,7 +32,7 @@ class Incident:
     def annotation(self) -> dict[str, Any]:
         """Return the incident as arguments of Grafana's annotations.
 
-        A tag contains its identity, to find it again later.
+        A tag of the annotation contains the incident's identity, so that a later push finds the annotation.
         """
         still = "" if self.stop_ms is not None else " (still open)"
         return {

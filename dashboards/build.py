@@ -33,7 +33,7 @@ def pages(links: LinkSettings) -> tuple[Page, ...]:
 
 
 def boards(settings: Settings | None = None) -> Mapping[str, dict[str, Any]]:
-    """Return the dashboards as JSON values, by name; without settings, those that are committed."""
+    """Return the dashboards as JSON values, by name. Without settings they equal the committed files."""
     chosen = settings or Settings()
     return {page.name: rendered(page, chosen) for page in pages(chosen.links)}
 

@@ -110,7 +110,7 @@ def _check_ids(name: str, document: Mapping[str, Any]) -> None:
 def plain(dashboard: model.Dashboard) -> dict[str, Any]:
     """Return JSON values without the defaults that Grafana's SDK adds."""
     document: dict[str, Any] = json.loads(json.dumps(dashboard, cls=JSONEncoder))
-    # Otherwise Grafana hides links and annotations in a menu.
+    # With a placement, Grafana hides links and annotations in a menu.
     for item in [*document["links"], *document["annotations"]["list"]]:
         item.pop("placement", None)
     for item in document["templating"]["list"]:
@@ -123,7 +123,7 @@ def plain(dashboard: model.Dashboard) -> dict[str, Any]:
 
 
 def _kept(value: Any, settings: Settings) -> Any:
-    """Return a value in which every text uses the labels of the settings."""
+    """Return the value with the labels of the settings put into each of its texts."""
     if isinstance(value, dict):
         return {key: _kept(inner, settings) for key, inner in value.items()}
     if isinstance(value, list):
@@ -132,9 +132,9 @@ def _kept(value: Any, settings: Settings) -> Any:
 
 
 def _addressed(text: str, settings: Settings) -> str:
-    """Return a text that uses the labels of the settings.
+    """Return the text with the labels of the settings put in.
 
-    If there are several status pages, a link to them uses the labels of its series or row.
+    If there are several status pages, the labels of a series or row choose the page to which its link leads.
     """
     page = settings.links.status_page.rstrip("/")
     of_series = re.search(r"\$\{(__field\.labels|__data\.fields)\.", text)

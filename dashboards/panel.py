@@ -69,8 +69,8 @@ def chart(
     colours: Mapping[str, str] | None = None,
     nothing: str = NOTHING,
 ) -> Panel:
-    """Return a chart with lines over time. `above`: limits, as dashed lines; `ceiling`: the axis reaches at least to
-    it.
+    """Return a chart with lines over time. `above`: limits, drawn as dashed lines; `ceiling`: least upper end of the
+    axis.
 
     `colours`: the colour of a series, by the beginning of its name.
     """
@@ -101,7 +101,8 @@ def chart(
     if ceiling is not None:
         panel.axis_soft_max(ceiling)
     if unit == CLOCK:
-        # Without it, Grafana 11 shows NaN on an axis of a few seconds, because it takes 00:00:03 for a number.
+        # Without whole numbers, Grafana 11 shows NaN on an axis of a few seconds, because it reads 00:00:03 as a
+        # number.
         panel.decimals(0)
     if stacked:
         panel.stacking(common_build.StackingConfig().mode(common.StackingMode.NORMAL).group("A"))
@@ -219,7 +220,7 @@ def rows(
     left_out = {name: True for name in ("Time", "__name__", "job", *hidden)}
     # Without an order, Grafana sorts columns alphabetically, and the value of a single query comes first.
     places = {name: place for place, name in enumerate((*ORDER, *names))}
-    # Otherwise Grafana writes the text for an empty table into every empty label and every unknown number.
+    # Grafana would write the text for an empty table into every empty label and every unknown number.
     panel.override_by_field_type("string", [model.DynamicConfigValue("noValue", "")])
     panel.override_by_field_type("number", [model.DynamicConfigValue("noValue", UNKNOWN)])
     panel.override_by_regexp(f"/^({'|'.join(NARROW)})$/", [model.DynamicConfigValue("custom.width", 95)])

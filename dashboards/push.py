@@ -115,7 +115,7 @@ class Grafana:
     def annotate(self, incident: Incident) -> Outcome:
         """Show an incident on all dashboards, as a region from its start to its end.
 
-        An end that is known later is added.
+        If the incident's end becomes known later, a second call adds it.
         """
         with self._request("annotations"):
             there = self._api.annotations.find_annotations(tags=[TAG, quote(incident.identity, safe="")])
@@ -179,5 +179,5 @@ def _advice(error: GrafanaClientError) -> str:
     if error.status_code == 403:
         return "the token may not do this: give its service account the role Editor"
     if error.status_code == 412:
-        return f"somebody else changed it or a provisioned file owns it: {_message(error)}"
+        return f"somebody changed the dashboard, or a provisioned file owns it: {_message(error)}"
     return _message(error)

@@ -70,9 +70,9 @@ NAMED_KEPT = named(KEPT)
 LEGEND = f"{{{{instance}}}} · {{{{client_id}}}} {NAMED_KEPT}"
 BY_SHARD = listed((*KEPT, "shard", "service"))
 
-#: Lists are short and rarely change, so they are queried once, when a dashboard is opened. Services come from sums.
-#: These are few and always exist, so that no variable empties a dashboard or loads every client. An unknown service is
-#: an empty label. `.+` would leave it out, like a label that is not set.
+#: Lists are short and rarely change, so they are queried once, when a dashboard is opened. Services come from the
+#: sums per service. These series are few and always exist, so no variable empties a dashboard or loads every client. An
+#: unknown service is an empty label. A query with `.+` would leave its series out.
 _LISTS: Mapping[str, tuple[str, str]] = {
     "service": ("Service", f"label_values(kafka_client_service_clients{{{OF_KEPT}}}, service)")
 }
@@ -135,9 +135,9 @@ def worst(
     have one of these series (`ever`) are selected. `zeros`: a missing series counts as 0 while an exporter answers;
     otherwise a stacked chart would go on at the series' last value.
 
-    Operations on all series at each moment are the cost. For 10,000 clients, a sum at each moment takes Prometheus
-    twenty times as long as finding the few series to draw first. So `each` should be a plain series. Sum it up only if
-    `by` is coarser than a client.
+    Most of the cost comes from operations on all series at each moment. For 10,000 clients, a sum at each moment takes
+    Prometheus twenty times as long as finding the few series to draw first. So `each` should be a plain series. Sum it
+    up only if `by` is coarser than a client.
     """
     end = "max" if pick == "topk" else "min"
     over = f"{end}_over_time(({ranked or each})[$__range:$__interval] @ end())"

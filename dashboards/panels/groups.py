@@ -118,7 +118,8 @@ def lag_by_topic() -> Panel:
 
 
 def _busiest(offset: str, partition: str, by: str) -> str:
-    """Return a query for records per second, summed over partitions, of the series that were busiest in this time."""
+    """Return a query for records per second, summed over partitions, of the series that were busiest in the time
+    shown."""
     pace = f"max by ({partition}) (deriv({offset}[$__range:$__interval] @ end()))"
     picked = f"topk({WORST // 2}, sum by ({by}) ({pace}))"
     return f"sum by ({by}) (max by ({partition}) (deriv({offset}[$__rate_interval])\nand on ({by})\n{picked}))"

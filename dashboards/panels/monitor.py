@@ -1,4 +1,4 @@
-"""The monitor itself, because a monitor that sees nothing must not look healthy.
+"""The dashboard of the monitor itself, because a monitor without data must not look like a healthy fleet.
 
 Limits are those of alerts/rules/watchdog.yml.j2; a test compares them.
 """
@@ -27,7 +27,7 @@ def _each(
     legend: str = "",
     most: int = WORST,
 ) -> Query:
-    """Return a query for each value of a label in each installation: the highest ones in the time shown.
+    """Return a query with one line per value of a label and installation. Only the highest in the time shown are drawn.
 
     `measured`: queries by the labels to aggregate by. If the label is empty, there is one line for each installation.
     """
@@ -50,7 +50,7 @@ def _latency(by: str, share: float) -> str:
 def age_of_newest() -> str:
     """Return a query for the age of the newest record of client health.
 
-    Of several installations the oldest age counts.
+    If there are several installations, the query returns the largest age.
     """
     return f"max({_age(listed(KEPT), 'exporter_newest_record_timestamp_seconds')})"
 

@@ -1,8 +1,8 @@
 """The numbers of the weekly review, live: healthy client-minutes, the error budget, and what spent it.
 
-Definitions are those of the review: suspected or confirmed is unhealthy; unknown and gone are in neither sum.
-`alerts/rules` record the series, one sample a minute. The pace of spending is that of the alerts, which count only
-confirmed failures.
+Definitions are those of the review: suspected or confirmed clients are unhealthy; unknown or gone clients are in
+neither sum. `alerts/rules` record the series, one sample a minute. The pace of spending is that of the alerts, which
+count only confirmed failures.
 """
 
 from __future__ import annotations

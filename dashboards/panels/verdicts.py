@@ -27,7 +27,7 @@ _MODE = "kafka_client_failure_mode"
 _SINCE = "kafka_client_failure_mode_since_timestamp_seconds"
 #: Maximum number of bands of a timeline. The worst ones are kept. The table and the status page show more.
 _BANDS = 100
-#: Healthy clients have no series. While the exporter answers, this makes a missing series count as 0.
+#: Healthy clients have no series. While the exporter answers, this expression makes a missing series count as 0.
 _NONE = f"0 * max(kafka_client_health_exporter_up{{{OF_KEPT}}})"
 
 

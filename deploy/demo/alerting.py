@@ -25,7 +25,7 @@ START_SECONDS = 300.0
 
 @dataclass(frozen=True)
 class Alerting:
-    """The two running servers and their addresses."""
+    """A running Prometheus and a running Alertmanager, with their addresses."""
 
     prometheus: Process
     prometheus_url: str

@@ -70,7 +70,7 @@ _BLOCKED = DemoClient(
 _NO_PARTITION = replace(
     _BLOCKED,
     name="send-blocked-partition",
-    help="the same with a partition that the topic does not have",
+    help="request workers that send to a partition that the topic does not have",
     default=False,
     options={**_CHECKOUTS, "wrong.after": "25", "wrong.partition": "7"},
 )
@@ -249,12 +249,12 @@ _STALLED = DemoClient(
     topics=("ledger",),
     options={"topic": "ledger", "rate": "20", "p.delivery.timeout.ms": "60000", "p.request.timeout.ms": "15000"},
     outage=Outage(after=25, seconds=1e6, how="shut", fails=True),
-    not_by_pushes="the fault that cuts it off from its broker also cuts off its pushes",
+    not_by_pushes="the fault that separates the client from its broker also stops its pushes",
 )
 _SWALLOWED = replace(
     _STALLED,
     name="delivery-swallowed",
-    help="the same, but the connections stay open and nothing is answered",
+    help="a producer with connections that stay open, while no request is answered",
     kinds=1,
     outage=Outage(after=25, seconds=1e6, how="swallow", fails=True),
 )
@@ -285,7 +285,7 @@ _HANGING = replace(
         "handle.ms": "100000000",
         "c.max.poll.interval.ms": "30000",
     },
-    not_by_pushes="its handler hangs, and a consumer pushes in poll()",
+    not_by_pushes="a consumer pushes in poll(), which is not called while its handler hangs",
 )
 _CIRCLING = replace(
     _HANGING,
@@ -364,11 +364,11 @@ def _rolled_python(library: str, service: str) -> DemoClient:
 
 
 #: See KAFKA-19747.
-_FALLS_SILENT = "a connection that breaks during a push ends the pushes of a client 3.9"
+_FALLS_SILENT = "a client 3.9 stops pushing for good when its connection breaks during a push"
 _CONTROLS = (
     _STEADY,
     replace(
-        _control(_STALLED, "network-outage", "an address that is out of reach for 20 s"),
+        _control(_STALLED, "network-outage", "a producer with a broker that is out of reach for 20 s"),
         outage=Outage(after=25, seconds=20, how="shut"),
     ),
     _control(_HANGING, "idle-consumer", "a consumer of a topic without records", rate="0.0001", handle_ms="0"),
@@ -422,7 +422,7 @@ _CONTROLS = (
         _control(
             _HEALTHY,
             "restless",
-            "its only broker is restarted again and again, and a second consumer joins and leaves its group",
+            "clients of one broker that is restarted again and again; a second consumer joins and leaves the group",
             second_every="40",
         ),
         broker="own",
@@ -460,7 +460,10 @@ _CONTROLS = (
     _control(_HEALTHY, "slow-consumer", "a handler that needs 40 ms for each record", handle_ms="40"),
     replace(
         _control(
-            _CROSS_TOPIC, "connector-per-topic", "the same handler with one connector per topic", connectors="per-topic"
+            _CROSS_TOPIC,
+            "connector-per-topic",
+            "an old Scala consumer with one connector per topic; the handler of one topic goes to sleep",
+            connectors="per-topic",
         ),
         measurements=("queue",),
     ),

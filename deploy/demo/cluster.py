@@ -97,7 +97,7 @@ class Cluster:
         return self
 
     def kill(self) -> None:
-        """Kill all nodes at once. After the other nodes have ended, the last node could not shut down normally."""
+        """Kill all nodes at once, because the last node could not shut down normally without the others."""
         self._over.set()
         for node in self.nodes:
             node.kill()
@@ -136,7 +136,7 @@ class Cluster:
             self._rolling.release()
 
     def settle(self) -> None:
-        """Wait until a roll has ended, and let no other one begin."""
+        """Wait until a running roll has ended, and prevent further rolls."""
         self._rolling.acquire()
 
     def _befall(self, node: Broker, fate: str) -> None:

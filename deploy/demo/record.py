@@ -64,7 +64,7 @@ class Recording:
     dumps: int = 0
 
     def read(self, lines: Any) -> None:
-        """Append one line for each client of the process."""
+        """Read the metrics of the process, and append one line for each of its clients."""
         begin = time.perf_counter()
         try:
             mbeans = self.agent.read(dict.fromkeys(WHOLE, ()))

@@ -42,7 +42,7 @@ def has_news(present: Sequence[Jar], url: str = osv.URL) -> bool:
         print(f"jars: OSV NOT ASKED, it cannot be reached from here ({error})")
         return False
     for line in news:
-        print(f"NEW {line}. Raise it, or enter it in {CVES.name} with the reason why it stays.")
+        print(f"NEW {line}. Upgrade the jar, or give the reason why it stays in {CVES.name}.")
     unnamed = sorted({jar.path.name for jar in present if not jar.group})
     print(
         f"jars: {len(news)} advisories that only OSV has; not asked about jars of unknown group: {', '.join(unnamed)}"

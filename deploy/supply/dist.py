@@ -55,7 +55,7 @@ def build(out: Path) -> list[Path]:
 
 
 def benchmark(out: Path) -> Path:
-    """Build the package of the recordings. A link brings them into its source. Raises ServiceError."""
+    """Build the package of the recordings, which a link adds to its sources. Raises ServiceError."""
     version = project()["version"]
     with tempfile.TemporaryDirectory() as folder:
         sources = Path(folder) / "sources"

@@ -83,9 +83,9 @@ def judged(present: Iterable[Jar], cves: Iterable[Mapping[str, Any]]) -> tuple[l
             if reason := reasons.get(jar.used_by):
                 stays.append(f"{text}. It stays: {reason}.")
             else:
-                mend.append(f"{text}. Raise it, or give the reason why it stays in {CVES.name}.")
+                mend.append(f"{text}. Upgrade the jar, or give the reason why it stays in {CVES.name}.")
         mend += [
-            f"{cve['id']}: nothing of '{used_by}' has it; remove the reason."
+            f"{cve['id']}: no jar of '{used_by}' has this vulnerability; remove the entry."
             for used_by in sorted(reasons.keys() - needed)
         ]
     return mend, stays

@@ -161,7 +161,7 @@ def _replace(name: str, pattern: re.Pattern[str], by: str) -> None:
     path = checkout() / name
     text, times = pattern.subn(by, path.read_text(encoding="utf-8"))
     if times != 1:
-        raise SettingsError(f"{name} has {times} places for the version, where there is one: {pattern.pattern}")
+        raise SettingsError(f"{name} must contain the version in one place, but has {times}: {pattern.pattern}")
     path.write_text(text, encoding="utf-8")
 
 

@@ -150,7 +150,7 @@ class Watch:
 
 
 def title(way: str, body: bytes) -> str:
-    """Return what a message says first."""
+    """Return the first words of a message."""
     if way == "mail":
         return (re.search(rb"^Subject: (.*)$", body, re.MULTILINE) or re.search(rb".*", body))[0].decode()  # type: ignore[index]
     sent: dict[str, Any] = json.loads(body)
@@ -160,7 +160,7 @@ def title(way: str, body: bytes) -> str:
 
 
 def judged(watch: Watch, end: float) -> list[str]:
-    """Return what is not as it should be."""
+    """Return the expectations that the run violated."""
     triggers = {text.rpartition("[")[2] for _, way, text in watch.messages if text.startswith("trigger")}
     ends = {text.rpartition("[")[2] for _, way, text in watch.messages if text.startswith("resolve")}
     tickets = [text for _, way, text in watch.messages if way != "/pagerduty"]

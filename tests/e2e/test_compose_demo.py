@@ -1,4 +1,4 @@
-"""The compose demo without an engine: its files fit the schema, and the others read what is mounted."""
+"""Check the compose demo without a container engine: its files fit the schema, and programs can read their mounts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.long
 DEPLOY = ROOT / "deploy"
 FILES = [DEPLOY / "compose.yaml", DEPLOY / "compose.demo.yaml"]
 BASE, DEMO = (yaml.safe_load(path.read_text("utf-8"))["services"] for path in FILES)
-#: What each application must be found with.
+#: Application → the failure mode that must be found.
 EXPECTED = {
     "billing": "producer-callback-deadlock",
     "mail": "consumer-stalled",

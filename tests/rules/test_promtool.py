@@ -58,7 +58,7 @@ def test_rules_behave(name: str, alerts: Path) -> None:
     assert done.returncode == 0, (done.stdout + done.stderr)[:4000]
 
 
-#: The labels of the installations that one Prometheus sees at once, by what the settings make of them.
+#: The labels of installations in one Prometheus, by the effect of the settings on their alerts.
 ENVIRONMENTS: Mapping[str, Sequence[Mapping[str, str]]] = {
     "pages and tickets": [{"cluster": "eu", "env": "prod"}, {"cluster": "eu", "env": "staging"}, {}],
     "tickets for low tiers": [{"cluster": "eu", "env": "prod"}],
@@ -118,7 +118,7 @@ def _in(
 
 #: What a runbook's placeholders stand for, as labels of the series of its cluster.
 OURS = {**PLACEHOLDERS, "host": "HOST", "shard": "1/1"}
-#: Half an hour of each value: what is over, what is nearly nothing, what is so, what is much.
+#: Half an hour of each value: 0 (the failure is over), nearly 0, 1 (the state holds), and a large number.
 VALUES = "0x30 0.01x30 1x30 100x30"
 
 

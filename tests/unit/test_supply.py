@@ -39,7 +39,7 @@ def test_a_reason_lets_a_jar_stay_in_its_place_alone_and_must_be_needed() -> Non
     assert [line.split(" (")[1].split(")")[0] for line in (*mend, *stays)] == ["spark", "legacy"]
     assert stays[0].endswith("It stays: for the demo.")
     assert judged([jar("1.10.1", used_by="legacy")], [excused]) == (
-        ["CVE-1: nothing of 'legacy' has it; remove the reason."],
+        ["CVE-1: no jar of 'legacy' has this vulnerability; remove the entry."],
         [],
     )
 
