@@ -147,7 +147,7 @@ def history(id_: int, mode: Mode) -> Panel:
         "Verdict over time",
         f"Clients that are not ok, {_BANDS} at most: yellow is suspected, dark red confirmed, grey not judged; a gap "
         f"is ok, or gone. Bad is yellow and dark red: {mode.advice} Alert: the mode's.",
-        Query(_over_time(BY_CLIENT, STATUS_ORDER, _of(mode)), LEGEND),
+        Query(_over_time(BY_CLIENT, STATUS_ORDER, f'{_MODE}{{{{status="{{}}", {_of(mode)}}}}}'), LEGEND),
         status_words(),
         nothing="No client was unhealthy",
         links=to_client("overview"),
@@ -159,11 +159,15 @@ def failures(id_: int) -> Panel:
     return timeline(
         id_,
         "Failures over time",
-        f"Services by failure mode, with the worst of their chosen clients, {_BANDS} at most: yellow is suspected, "
-        "dark red confirmed. A gap means that none failed, or none was judged. Look what changed when a band begins: a "
+        f"Chosen services by failure mode, with the worst of all their clients, {_BANDS} at most: yellow is suspected, "
+        "dark red confirmed. A gap means that no client failed or was judged. Look what changed when a band begins: a "
         "deployment, a broker, a topic. Alert: the mode's.",
         Query(
-            _over_time(listed((*KEPT, "service", "mode")), ("suspected", "confirmed"), _of(None)),
+            _over_time(
+                listed((*KEPT, "service", "mode")),
+                ("suspected", "confirmed"),
+                f'((kafka_client_service_failure_mode_clients{{{{status="{{}}", {OF_SERVICE}}}}} > 0) * 0 + 1)',
+            ),
             f"{{{{service}}}} {NAMED_KEPT}: {{{{mode}}}}",
         ),
         status_words(),
@@ -172,7 +176,10 @@ def failures(id_: int) -> Panel:
     )
 
 
-def _over_time(by: str, shown: Sequence[str], chosen: str) -> str:
-    """Return a query for the worst status at each moment, as a number, for the series that were worst."""
-    parts = [f'{_MODE}{{status="{s}", {chosen}}} * {STATUS_ORDER.index(s)}' for s in reversed(shown) if s != "ok"]
+def _over_time(by: str, shown: Sequence[str], of_status: str) -> str:
+    """Return a query for the worst status at each moment, as a number, for the series that were worst.
+
+    `of_status`: a query with a place for the status, 1 for what has that status.
+    """
+    parts = [f"{of_status.format(s)} * {STATUS_ORDER.index(s)}" for s in reversed(shown) if s != "ok"]
     return worst("\n  " + "\n  or\n  ".join(parts) + "\n", by, _BANDS)
