@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -250,7 +251,7 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
     apart = spanned(expired) >= limits.expiries_apart_seconds
     shown = expired and (apart or stalls_by_metrics or not delivers)
     facts = [_expiries(expired, apart and not delivers)] if shown else []
-    failed = _refused(window) or _unreachable(window) or events(window, TIMED_OUT)
+    failed = sorted([*_refused(window), *_unreachable(window), *events(window, TIMED_OUT)], key=attrgetter("ts_ms"))
     # The records of the first line had already waited when it was logged.
     span = spanned(failed) + captured(failed[0], "waitMs") / 1000 if failed else 0.0
     lasting = len(failed) >= limits.min_failed_lines and span >= limits.suspect_stalled_seconds
