@@ -144,7 +144,7 @@ class Grafana:
         except GrafanaUnauthorizedError as error:
             raise ServiceError(f"Grafana at {self._url} does not accept the token (401): is it expired?") from error
         except GrafanaTimeoutError as error:
-            raise ServiceError(f"Grafana at {self._url} did not answer in time; was asked for {what}") from error
+            raise ServiceError(f"Grafana at {self._url} did not answer in time ({what})") from error
         except GrafanaBadInputError as error:
             raise ServiceError(f"Grafana refuses {what} (400): {_message(error)}") from error
         except GrafanaClientError as error:

@@ -45,7 +45,7 @@ def has_news(present: Sequence[Jar], url: str = osv.URL) -> bool:
         print(f"NEW {line}. Upgrade the jar, or give the reason why it stays in {CVES.name}.")
     unnamed = sorted({jar.path.name for jar in present if not jar.group})
     print(
-        f"jars: {len(news)} advisories that only OSV has; not asked about jars of unknown group: {', '.join(unnamed)}"
+        f"jars: {len(news)} advisories that only OSV has; not queried, because their group is unknown: {', '.join(unnamed)}"
     )
     return bool(news)
 

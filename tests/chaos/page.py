@@ -28,15 +28,16 @@ def _lines(
     again = [outcome for outcome in outcomes if outcome.again]
     if again:
         listed = ", ".join(f"{outcome.number + 1} (`{outcome.kind}`)" for outcome in again)
-        yield f"These found a difference at first, and struck again once it was mended: {listed}."
+        yield f"These faults found a difference at first, and were repeated after its cause was mended: {listed}."
     yield ""
     yield (
-        "A fleet, recordings of real clients and a consumer group report; a real producer and consumer run beside "
-        "them. Each fault strikes in the midst of six minutes of that input of its own. It has passed when the history "
-        "of these (minutes, verdicts, quality) is that of an undisturbed run of the same input, each row once; when "
-        "decoded and rejected are what was sent; when the exporter shows the newest state again, and the real clients "
-        "go on. What a fault hid must be counted, and not be reported as if it had been seen. Recovery is counted from "
-        "the end of the fault until all that was sent by then is worked off and shown."
+        "The input comes from a fleet, recordings of real clients and a consumer group; a real producer and a real "
+        "consumer run beside it. Each fault strikes in the middle of its own six minutes of input. It has passed "
+        "under three conditions. The history of these minutes (minutes, verdicts, quality) equals that of an "
+        "undisturbed run of the same input, with each row once. The numbers of decoded and rejected records equal the "
+        "numbers sent. Afterwards the exporter shows the newest state, and the real clients go on. Input that a fault "
+        "hid must be counted, and must not be reported as if the monitor had seen it. Recovery is the time from the "
+        "end of the fault until everything sent by then is processed and shown."
     )
     yield ""
     yield "| fault | what is done | number | lasted | recovery, median | longest | restarts | differences | |"

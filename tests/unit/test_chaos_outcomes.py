@@ -38,7 +38,7 @@ def test_a_campaign_resumes_with_faults_not_passed_and_lists_repeated_ones(tmp_p
     assert resumed.todo(CHOSEN) == []
     text = page.text(resumed, 4, {}, 1)
     assert "**4 of 4** passed, with seed 1." in text
-    assert f"struck again once it was mended: 2 (`{CHOSEN[1].kind.name}`)." in text
+    assert f"were repeated after its cause was mended: 2 (`{CHOSEN[1].kind.name}`)." in text
     assert "took: 90 s" in text
 
 

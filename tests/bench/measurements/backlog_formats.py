@@ -59,8 +59,8 @@ def measure(scope: Scope) -> Result:
         )
     head = ["", "bytes", "clients in a record", "records/s", "CPU µs/record", "JVM", "Python", "broker", "peak MB"]
     how = (
-        f"Healthy clients, 10 s apart, keyed, {PARTITIONS} partitions; batches of a sixth of the records, all sinks "
-        "on, warm from the first batch that ends past a third. Of a record that speaks of two clients both count as "
-        "snapshots."
+        f"Healthy clients with samples 10 s apart, keyed, {PARTITIONS} partitions. A batch has a sixth of the records; "
+        "all sinks are on. The monitor counts as warm from the first batch that ends past a third of the records. A "
+        "record about two clients counts as two snapshots."
     )
     return Result(figures, how, [Table([*head, "states", "accused", "rejects"], rows)])

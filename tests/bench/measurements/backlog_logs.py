@@ -33,9 +33,9 @@ def measure(scope: Scope) -> Result:
         rows.append(_row(what, filled, run))
     head = ["", "bytes", "lines/s", "CPU µs/line", "JVM", "Python", "broker", "peak MB", "rejects"]
     how = (
-        f"Lines of {PROCESSES} processes from {SECONDS} s, keyed by process, {PARTITIONS} partitions, no metrics "
-        f"beside them; {NOISE:,}, of the storm {STORM:,}. In it {LOUD} of 10 lines are of one "
-        "client. All sinks on, warm from the first batch that ends past a third."
+        f"Log lines of {PROCESSES} processes within {SECONDS} s, keyed by process, {PARTITIONS} partitions, without "
+        f"metrics: {NOISE:,} lines, and {STORM:,} of the burst, in which one client logs {LOUD} of 10 lines. All sinks "
+        "are on. The monitor counts as warm from the first batch that ends past a third of the lines."
     )
     return Result(figures, how, [Table(head, rows)])
 

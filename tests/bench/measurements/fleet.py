@@ -94,10 +94,10 @@ def measure(scope: Scope) -> Result:
     row = [f"{clients:,}", f"{sent_rate:,.0f}", f"{statistics.median(seen.behind):.1f}", f"{max(seen.behind):.1f}"]
     row += [f"{peak:,.0f}" for peak in peaks.values()]
     how = (
-        f"{clients:,} producers, each a snapshot of 1.5 kB every {INTERVAL_SECONDS} s, evenly, for {seconds:.0f} s; "
-        "monitor, one exporter (series of unhealthy clients, sums of all), Prometheus with all rules and Alertmanager "
-        f"on the same cores, scraped every {SCRAPE}; one in {SICK} hangs in a callback from its reading number "
-        f"{SICK_FROM + 1} on. The second half counts."
+        f"{clients:,} producers send a snapshot of 1.5 kB every {INTERVAL_SECONDS} s each, evenly, for {seconds:.0f} "
+        f"s. One in {SICK} hangs in a callback from its sample number {SICK_FROM + 1} on. The monitor, one exporter "
+        "(series of unhealthy clients, sums of all), Prometheus with all rules, and Alertmanager run on the same "
+        f"cores; Prometheus scrapes every {SCRAPE}. The second half of the time counts."
     )
     return Result(figures, how, [Table(head, [row])], [f"firing: {', '.join(sorted(seen.firing)) or 'nothing'}"])
 

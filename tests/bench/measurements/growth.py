@@ -68,9 +68,9 @@ def measure(scope: Scope) -> Result:
     ]
     head = ["clients", "unhealthy", "step of all buckets", "of a client", "driver", "collects", "when they fail"]
     how = (
-        "CPU of a batch of 10 s: one bucket of 32 is fed a reading of each of its clients through the function that "
-        f"Spark calls, {BATCHES} times; those that fail hang in a callback from the seventh on. The driver takes in "
-        "the summaries of 32 such buckets. State: compressed, of a client."
+        "CPU of a batch of 10 s. One bucket of 32 gets a sample of each of its clients through the function that Spark "
+        f"calls, {BATCHES} times. The clients that fail hang in a callback from the seventh batch on. The driver takes "
+        "in the summaries of 32 such buckets. The state is the compressed state of one client."
     )
     notes = [f"{g.clients:,} clients: {g.changes * BUCKETS:,} changes of incidents" for g in grown]
     return Result(figures, how, [Table([*head, "state"], list(map(_row, grown)))], notes)

@@ -62,9 +62,9 @@ def measure(scope: Scope) -> Result:
         Figure("the same, what processes share counted once", shared_mb, "MB"),
     ]
     how = (
-        f"{PRODUCERS} producers, {CONSUMERS} consumers and {GROUPS} groups, each a reading and a log line every "
-        f"{INTERVAL_SECONDS} s; {seconds:.0f} s, of which the second half counts. Memory: resident, what "
-        "processes share counted for each."
+        f"{PRODUCERS} producers, {CONSUMERS} consumers and {GROUPS} groups send a sample and a log line every "
+        f"{INTERVAL_SECONDS} s each, for {seconds:.0f} s. The second half counts. Memory is resident memory; memory "
+        "that processes share counts for each of them."
     )
     rows = [
         [part, f"{cost.cores(part):.3f}", f"{parts[part]:,.0f}" if part in parts else ""]

@@ -130,12 +130,11 @@ def measure(scope: Scope) -> Result:
         today = datetime.now(UTC).strftime("%Y-%m-%d %H:%M")
         rows.append([f"{clients:,}", f"{every} s", *cells, f"{len(live.onsets)} of {live.sick}", today])
     how = (
-        f"Producers, each a snapshot of 1.5 kB at its interval, evenly; with one in {SPOKEN} a line of the application "
-        f"and with one in {OF_LIBRARY} a line of its Kafka library. One in {SICK} hangs in a callback from "
-        f"{HEALTHY_SECONDS} s on; its buffer is full three samples later. The {WATCHED_SECONDS:.0f} s from then on "
-        "and one interval count. The peer, "
-        f"Kafka Streams {peer.KAFKA_STREAMS} (as for the backlog), reads the same topic at the same time. CPU of a "
-        "record without the broker's, which serves both."
+        f"Producers send a snapshot of 1.5 kB at their interval, evenly. One snapshot in {SPOKEN} comes with a line of "
+        f"the application, one in {OF_LIBRARY} with a line of its Kafka library. One producer in {SICK} hangs in a "
+        f"callback from {HEALTHY_SECONDS} s on; its buffer is full three samples later. The next "
+        f"{WATCHED_SECONDS:.0f} s and one interval count. The peer, Kafka Streams {peer.KAFKA_STREAMS} (as for the "
+        "backlog), reads the same topic at the same time. CPU of a record leaves out the broker, which serves both."
     )
     head = ["clients", "interval", "CPU µs/record", "JVM", "Python", "broker, both", "Kafka Streams", "found", "UTC"]
     return Result(figures, how, [Table(head, rows)])

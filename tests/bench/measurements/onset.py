@@ -168,9 +168,9 @@ def _result(fates: Sequence[Fate], first: Mapping[tuple[int, str], float]) -> Re
     notes.append(f"wrongly accused: {', '.join(accused) if accused else 'none'}")
     count = len(fates) - sum(fate.mode is not None for fate in fates)
     how = (
-        f"Live producers that report every {INTERVAL_SECONDS:.0f} s, each at its own moment; failures at random "
-        f"moments, {count} stay healthy. From the moment of the failure, which no reading shows yet, to the first "
-        "record on `client-health` with the mode suspected or confirmed, as a consumer sees it. The buffer of a stuck "
-        f"producer fills within {FILLS_IN[0]:.0f} to {FILLS_IN[1]:.0f} s."
+        f"Live producers report every {INTERVAL_SECONDS:.0f} s, each at its own moment. They fail at random moments; "
+        f"{count} stay healthy. The time runs from the failure, which no sample shows yet, until a consumer gets the "
+        "first record on `client-health` with the mode suspected or confirmed. The buffer of a stuck producer fills "
+        f"within {FILLS_IN[0]:.0f} to {FILLS_IN[1]:.0f} s."
     )
     return Result(figures, how, [Table(["mode", "found", "median s", "p95 s", "longest s"], rows)], notes)

@@ -98,10 +98,11 @@ def measure(scope: Scope) -> Result:
         Figure("the same on the topic", stored * pushes_per_second / 1e3, "kB/s"),
     ]
     how = (
-        f"{PRODUCERS} real producers of 4.1.2 in one JVM, each a record every {SEND_SECONDS:.0f} s, push each "
-        f"second as often as {CLIENTS:,} do every {CLIENTS_SECONDS:.0f} s, to one broker with the plugin (client "
-        f"compiler alone), one partition; {seconds:.0f} s after {warming:.0f} s. Then the same load is not asked for "
-        "pushes; what the broker uses less is what they cost."
+        f"{PRODUCERS} real producers of 4.1.2 in one JVM send a record every {SEND_SECONDS:.0f} s each. They push "
+        f"every second, so together as often as {CLIENTS:,} clients that push every {CLIENTS_SECONDS:.0f} s. They push "
+        f"to one broker with the plugin (only the client compiler), one partition; {seconds:.0f} s count after "
+        f"{warming:.0f} s. Then the broker stops asking for pushes under the same load: the difference is the cost of "
+        "the pushes."
     )
     rows = [
         ["pushes/s", f"{rate:.0f}", f"{(idle[1].pushes - idle[0].pushes) / unasked.seconds:.0f}"],

@@ -72,10 +72,11 @@ def measure(scope: Scope) -> Result:
         for live in (small, large)
     ]
     how = (
-        f"{many:,} producers, each a snapshot of 1.5 kB every {INTERVAL_SECONDS} s, evenly, for {long:.0f} s; before, "
-        f"{few:,} clients at the same rate of records for {short:.0f} s, with a clock that runs "
-        f"{rate * 10 / few:.0f} times as fast. {PARTITIONS} partitions; the second half counts. CPU of a record: the "
-        "monitor's, without the broker. What a batch read counts as worked off when the next one is due, 10 s later."
+        f"{many:,} producers send a snapshot of 1.5 kB every {INTERVAL_SECONDS} s each, evenly, for {long:.0f} s. "
+        f"Before them, {few:,} clients send at the same rate of records for {short:.0f} s, with a clock that runs "
+        f"{rate * 10 / few:.0f} times as fast. {PARTITIONS} partitions; the second half of each time counts. CPU of a "
+        "record is that of the monitor, without the broker. Records of a batch count as processed when the next batch "
+        "is due, 10 s later."
     )
     return Result(figures, how, [Table([*head, "CPU µs/record", "peak MB", "of it JVM", "states"], rows)])
 

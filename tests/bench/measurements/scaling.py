@@ -96,11 +96,11 @@ def measure(scope: Scope) -> Result:
     ]
     how = (
         f"{filled.records:,} snapshots of {filled.mean_bytes:,} bytes of {CLIENTS:,} clients on {PARTITIONS} "
-        f"partitions, batches of {BATCH:,}, {STATES} state partitions; Spark standalone, one worker for each executor "
-        f"in a control group of {CORES} core, all of these groups on one core, so that none gets faster or slower by "
-        "what the others do; driver and broker have the other core. The second half of the batches. JVMs compile "
-        "quickly and not well, so that no warming up is measured. At work: of the executors' time while stages ran, "
-        "the part that tasks took. Shuffle and commit: of the time of all tasks."
+        f"partitions, batches of {BATCH:,}, {STATES} state partitions. Spark standalone has one worker for each "
+        f"executor, in a control group of {CORES} core. All groups share one core, so that no executor gains or loses "
+        "by the others; driver and broker have the other core. The second half of the batches counts. JVMs use only "
+        "the quick compiler, so that no warm-up is measured. *At work* is the share of the executors' time that tasks "
+        "took while stages ran. *Shuffle* and *commit* are shares of the time of all tasks."
     )
     return Result(figures, how, [Table(head, rows)], [])
 

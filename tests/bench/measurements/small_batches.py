@@ -62,9 +62,10 @@ def measure(scope: Scope) -> Result:
         figures.append(Figure(f"a batch of {size:,} records", median, "s", target))
         rows.append([f"{size:,}", f"{bursts}", f"{median:.2f}", f"{max(took):.2f}", f"{cores:.2f}"])
     how = (
-        f"A burst of records {BURST_AFTER} s after each of the monitor's triggers, every {TRIGGER_SECONDS} s, each "
-        f"client in every second burst, {PARTITIONS} partitions, after {scope.seconds(90, 40):.0f} s of them. From the "
-        "plan of a batch until all of its results are where they belong, by the monitor's own metric."
+        f"A burst of records comes {BURST_AFTER} s after each of the monitor's triggers, every {TRIGGER_SECONDS} s. "
+        f"Each client reports in every second burst; {PARTITIONS} partitions. Bursts of the first "
+        f"{scope.seconds(90, 40):.0f} s do not count. The time runs from the plan of a batch until all its results are "
+        "written, by the monitor's own metric."
     )
     return Result(
         figures, how, [Table(["records", "batches", "median s", "longest s", "cores, all of the monitor"], rows)]

@@ -112,8 +112,8 @@ def measure(scope: Scope) -> Result:
     ]
     how = (
         f"{CLIENTS:,} producers of {SERVICES} services fail at once for {ill:.0f} s, heal within "
-        f"{HEALING_SECONDS:.0f} s and are watched for {after:.0f} s more; scraped every {SCRAPE}, rules and routes "
-        "with their own times. One was ill before and heals in the storm."
+        f"{HEALING_SECONDS:.0f} s and are watched for {after:.0f} s more. Prometheus scrapes every {SCRAPE}; rules and "
+        "routes have their own times. One client failed before all others, and heals during the mass failure."
     )
     groups = [[name, f"{took:.2f}", f"{every:.0f}"] for name, (took, every) in sorted(slowest.items())]
     return Result(

@@ -76,9 +76,9 @@ def measure(scope: Scope) -> Result:
         Figure("the longest pause of that JVM", longest, "ms"),
     ]
     how = (
-        f"A producer and a consumer of {RATE} records a second in a JVM without an agent, after {warming:.0f} s; "
-        f"{seconds:.0f} s alone, {seconds:.0f} s in which the agent is attached, {seconds:.0f} s more, in cores by the "
-        "threads of the JVM. Pauses: safepoints."
+        f"A producer and a consumer of {RATE} records a second run in a JVM without an agent. After {warming:.0f} s "
+        f"the JVM is measured for {seconds:.0f} s alone, {seconds:.0f} s in which the agent is attached, and "
+        f"{seconds:.0f} s more. Figures are cores, by threads of the JVM. Pauses are safepoints."
     )
     head = ["", *(f"{part}" for part in PARTS), "application", "pauses", "longest ms"]
     notes = [

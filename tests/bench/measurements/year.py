@@ -117,10 +117,10 @@ def _result(
         ),
     ]
     how = (
-        f"History of {clients:,} clients and {days} days, a row for each client and minute, generated as columns: days "
-        f"as maintenance leaves them; the newest has {newest:,} files of `minutes`, as many as a monitor leaves. "
-        "`kafka-health maintain` and `review` are the real commands with default settings; memory: of all their "
-        "processes. Measured; other programs used the machine meanwhile."
+        f"The history of {clients:,} clients and {days} days has a row for each client and minute. It is generated as "
+        f"columns. Days are as maintenance leaves them; only the newest has {newest:,} files of `minutes`, as many as "
+        "a monitor leaves. `kafka-health maintain` and `review` are the real commands with default settings. Memory is "
+        "that of all their processes. Other programs used the machine meanwhile."
     )
     notes = [f"{what}: {line}" for what, r in ran.items() for line in r.printed[:1]]
     if written is not None:
