@@ -46,7 +46,7 @@ def named(labels: Sequence[str]) -> str:
 
 
 def keeping(text: str, settings: Settings) -> str:
-    """Replace KEPT, in each of the forms above, by the labels of the settings. Raises SettingsError."""
+    """Replace KEPT in matchers, links and names by the labels of the settings. Raises SettingsError."""
     kept = kept_labels(settings)
     if kept == KEPT:
         return text

@@ -76,8 +76,9 @@ def metadata_waiting(width: int = 12, among: str = "") -> Panel:
         143,
         "Callers waiting for metadata",
         "Threads that wait for metadata in send(), by thread dump: the highest number since the failure began. Any is "
-        "bad: each call blocks its thread for up to max.block.ms and then fails. Empty if there was no dump; then the "
-        f"evidence is in the log. What to do: remove the cause that the verdict names. Alert for {SEND_BLOCKED}.",
+        "bad: each call blocks its thread for up to max.block.ms and then fails. The panel is empty if there was no "
+        "dump; the evidence is then in the log. What to do: remove the cause that the verdict names. Alert for "
+        f"{SEND_BLOCKED}.",
         [Query(worst_clients("kafka_client_producer_metadata_waiting_threads", among), LEGEND)],
         "none",
         width=width,

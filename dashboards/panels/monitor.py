@@ -99,10 +99,9 @@ def _strip() -> Sequence[Panel]:
         number(
             7,
             "In one sentence",
-            "Summary of the panels below: the worst problem. Any colour but blue is bad: then a fleet without "
-            "failures proves nothing. What to do: go to the panel or the alert that the sentence names. Alerts: those "
-            "of "
-            "KafkaClientHealth….",
+            "The worst problem that the panels below show. Any colour but blue is bad, because a fleet without "
+            "failures then proves nothing. What to do: go to the panel or the alert that the sentence names. Alerts: "
+            "those of KafkaClientHealth….",
             _state(),
             "none",
             mappings=words(_SENTENCES),
@@ -114,7 +113,7 @@ def _strip() -> Sequence[Panel]:
             "Monitor",
             "Whether Prometheus reaches the monitor. Down is bad: verdicts are not updated. What to do: read its log "
             "and restart it; it resumes where it stopped. Alerts: KafkaClientHealthMonitorDown, and "
-            "KafkaClientHealthRestarting if it ends repeatedly, KafkaClientHealthNameTaken if there are two.",
+            "KafkaClientHealthRestarting if it ends repeatedly, KafkaClientHealthNameTaken if two have the same name.",
             'min(up{job="kafka-client-health-monitor"})',
             "none",
             mappings=up_words(),
@@ -144,9 +143,8 @@ def _strip() -> Sequence[Panel]:
         number(
             4,
             "Age of the newest record",
-            "Age of the newest data behind any verdict. High is bad: verdicts may be out of date. What to do: check "
-            "whether the input below is late. Alert: "
-            "KafkaClientHealthStale.",
+            "Age of the newest data behind any verdict. High is bad: verdicts may be out of date. What to do: see "
+            "below whether the input is late. Alert: KafkaClientHealthStale.",
             age_of_newest(),
             AGE,
             above={STALE_SECONDS: CRITICAL},
@@ -155,7 +153,7 @@ def _strip() -> Sequence[Panel]:
         number(
             5,
             "Verdict latency, median",
-            "From the onset of a fault to its verdict, over the range that is shown. High is bad: faults "
+            "Time from the onset of a fault to its verdict, over the range that is shown. High is bad: faults "
             "are found late. What to do: see input lag and batch duration. No alert of its own.",
             f"histogram_quantile(0.5, sum by (le) (rate({_LATENCY}[$__range]))) >= 0",
             "s",
@@ -233,7 +231,7 @@ def _work() -> Sequence[Panel]:
             20,
             "Batch duration",
             "How long the last batch took. Longer than the trigger interval for long is bad: "
-            "the monitor falls behind. What to do: more cores, fewer clients per monitor. Alert: "
+            "the monitor falls behind. What to do: give the monitor more cores or fewer clients. Alert: "
             "KafkaClientHealthFallingBehind.",
             [_each("query", lambda by: f"max by ({by}) ({_P}_batch_duration_seconds{{{OF_KEPT}}})")],
             "s",
@@ -241,7 +239,7 @@ def _work() -> Sequence[Panel]:
         chart(
             21,
             "Time since the last batch",
-            "High is bad: the query hangs. Without input it still reports every few seconds. What to "
+            "High is bad: the query hangs. Without input, the query still reports every few seconds. What to "
             "do: take a thread dump of the driver. Alert: KafkaClientHealthQueryHung.",
             [_each("query", lambda by: _age(by, "last_batch_timestamp_seconds"))],
             CLOCK,
@@ -249,15 +247,16 @@ def _work() -> Sequence[Panel]:
         chart(
             22,
             "Clients in the state",
-            "Clients that the query keeps. Rising for days is bad: some clients get a new name at each start. What "
-            "to do: give clients stable ids; more memory. Alert beyond a limit: KafkaClientHealthLimitReached.",
+            "Clients that the query keeps. Rising for days is bad: some clients get a new name at each start. What to "
+            "do: give clients stable ids, or the monitor more memory. Alert beyond a limit: "
+            "KafkaClientHealthLimitReached.",
             [_each("query", lambda by: f"max by ({by}) ({_P}_state_rows{{{OF_KEPT}}})")],
             "short",
         ),
         chart(
             23,
             "Verdict latency",
-            "From the onset of a fault to its verdict; shown while faults are found. High is bad: a minute "
+            "Time from the onset of a fault to its verdict; shown while faults are found. High is bad: a minute "
             "is usual. What to do: see input lag and batch duration. No alert of its own.",
             [
                 _each("", lambda by: _latency(by, 0.5), "median", WORST // 2),
@@ -303,7 +302,7 @@ def _left_out() -> Sequence[Panel]:
         chart(
             32,
             "Series left out",
-            "Series that the exporter left out because their metric has too many. Any is bad: some clients "
+            "Series that the exporter left out because a metric has too many series. Any is bad: some clients "
             "are missing. What to do: raise max_series_per_metric or run an exporter per cluster. Alert: "
             "KafkaClientHealthSeriesDropped.",
             [_each("metric", lambda by: _rate(by, "series_dropped_total", "increase"))],
@@ -352,9 +351,9 @@ def _left_out() -> Sequence[Panel]:
         chart(
             36,
             "Clocks that are wrong",
-            "Difference between a client's clock and those of other clients, if more than a minute. It affects no "
-            "other client, but data from the future is left out. What to do: correct the time service of its machine. "
-            "Alert: KafkaClientClockWrong.",
+            "Difference between a client's clock and those of other clients, if more than a minute. The difference "
+            "affects no other client, but data from the future is left out. What to do: correct the time service of "
+            "its machine. Alert: KafkaClientClockWrong.",
             [Query(worst(f"max by ({BY_CLIENT}) (abs({_SKEW}))", BY_CLIENT), LEGEND)],
             CLOCK,
             nothing=NONE,

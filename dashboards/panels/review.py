@@ -86,7 +86,7 @@ def _strip() -> Sequence[Panel]:
         number(
             4,
             "Unhealthy client-minutes",
-            "Minutes that clients spent suspected or confirmed, added up. High is bad. What to do: see the "
+            "Sum of the minutes in which clients were suspected or confirmed. High is bad. What to do: see the "
             "modes below. Alert: KafkaClientErrorBudgetBurn.",
             _minutes(UNHEALTHY),
             "short",
@@ -102,8 +102,8 @@ def _services() -> Panel:
         10,
         "Services",
         "The objective of each service: observed and unhealthy (suspected or confirmed) client-minutes, and the share "
-        "of its budget that is spent. Above 1 is overspent. What to do: click a service for its clients. Alert: "
-        "KafkaClientErrorBudgetBurn.",
+        "of its budget that is spent. A share above 1 means that the budget is overspent. What to do: click a service "
+        "for its clients. Alert: KafkaClientErrorBudgetBurn.",
         {
             "healthy": (f"1 - ({_unhealthy_share(by)})", "percentunit"),
             "budget spent": (f"({_unhealthy_share(by)}) / (1 - $slo_target)", "percentunit"),
@@ -133,8 +133,8 @@ def _burn() -> Panel:
     return chart(
         20,
         "Pace at which the budget burns",
-        f"Pace at which confirmed failures spend the budget; 1 spends it exactly. Above {slow:g} is bad if it "
-        f"lasts, above {fast:g} pages within the hour. What to do: see which mode burns it. Alert: "
+        f"Pace at which confirmed failures spend the budget; at a pace of 1 it is spent exactly. Above {slow:g} is bad "
+        f"if it lasts, above {fast:g} pages within the hour. What to do: see which mode burns it. Alert: "
         "KafkaClientErrorBudgetBurn.",
         pace,
         "none",
@@ -150,7 +150,7 @@ def _by_mode() -> Panel:
         "Unhealthy clients by failure mode",
         "Clients with a suspected or confirmed failure, which spend the budget, by mode; a client with two failures "
         "counts in both. "
-        "Any is bad. What to do: the runbook of the largest. Alert: the mode's.",
+        "Any is bad. What to do: follow the runbook of the mode with most clients. Alert: the mode's.",
         [verdicts.by_mode()],
         "none",
         stacked=True,
@@ -164,8 +164,9 @@ def _healthy() -> Panel:
     return chart(
         22,
         "Observed and unhealthy clients",
-        "Judged clients; those with a suspected or confirmed failure; those with a confirmed one. A fall of judged "
-        "clients is bad, too, because the others are not monitored. Alert: KafkaClientErrorBudgetBurn.",
+        "Clients that are judged, clients with a suspected or confirmed failure, and clients with a confirmed "
+        "failure. A fall of judged clients is bad, too, because the others are not monitored. Alert: "
+        "KafkaClientErrorBudgetBurn.",
         [
             Query(
                 worst(f"sum by ({by}) ({series}{{{OF_SERVICE}}})", by, WORST // 3),

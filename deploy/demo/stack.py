@@ -69,7 +69,7 @@ class Stack:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The broker of the monitor, and of clients that need none of their own."""
+        """The broker that the monitor uses, and every client without a separate broker."""
         return self.broker.bootstrap_servers
 
     @property

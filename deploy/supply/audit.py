@@ -44,9 +44,7 @@ def has_news(present: Sequence[Jar], url: str = osv.URL) -> bool:
     for line in news:
         print(f"NEW {line}. Upgrade the jar, or give the reason why it stays in {CVES.name}.")
     unnamed = sorted({jar.path.name for jar in present if not jar.group})
-    print(
-        f"jars: {len(news)} advisories that only OSV has; not queried, because their group is unknown: {', '.join(unnamed)}"
-    )
+    print(f"jars: {len(news)} advisories that only OSV has; jars of unknown group, not queried: {', '.join(unnamed)}")
     return bool(news)
 
 
