@@ -460,10 +460,7 @@ _CONTROLS = (
     _control(_HEALTHY, "slow-consumer", "a handler that needs 40 ms for each record", handle_ms="40"),
     replace(
         _control(
-            _CROSS_TOPIC,
-            "connector-per-topic",
-            "an old Scala consumer with one connector per topic; the handler of one topic goes to sleep",
-            connectors="per-topic",
+            _CROSS_TOPIC, "connector-per-topic", "a Scala consumer with a connector per topic", connectors="per-topic"
         ),
         measurements=("queue",),
     ),
