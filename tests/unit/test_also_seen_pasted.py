@@ -48,6 +48,8 @@ PASTES = [
      "partitions: [orders-0]", 1, "no committed offset", "orders-0"),
     (f"WARN {P} Error while fetching metadata with correlation id 1 : {{orders=LEADER_NOT_AVAILABLE}}", 40, "no leader",
      "orders=LEADER"),
+    ("WARNING:kafka.coordinator:Coordinator unknown during heartbeat -- will retry", 3,
+     "coordinator lost again and again", "unknown during heartbeat"),
     (f"INFO {C} Disconnecting from node 3 due to request timeout.", 1, "requests timed out", "node 3"),
     ("%5|1763632800.123|REQTMOUT|rdkafka#producer-1| [thrd:k:9092/3]: k:9092/3: Timed out 1 in-flight, 3 retry-queued, "
      "0 out-queue, 0 partially-sent requests", 1, "requests timed out", "1 in-flight"),

@@ -179,6 +179,24 @@ def test_output_beside_a_line_or_a_past_tense_reports_it(text: str, tmp_path: Pa
     assert worst(judged(text, tmp_path), METADATA) == "suspected"
 
 
+REFUSED_0_9 = (
+    "org.apache.kafka.clients.consumer.CommitFailedException: Commit cannot be completed due to group rebalance"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        (f"{REFUSED_0_9}\n\tat shop.Worker.run(Worker.java:5)\n", "suspected"),
+        # Without a stack it is a heading, or a line that somebody made up.
+        (f"{REFUSED_0_9}\n", "unknown"),
+    ],
+)
+def test_consumers_of_0_9_report_refused_commits_with_their_stack(text: str, status: str, tmp_path: Path) -> None:
+    found = judged(text, tmp_path)
+    assert (worst(found, "consumer-stalled") if found else "unknown") == status
+
+
 def test_a_line_that_a_text_explains_still_shows_other_issues(tmp_path: Path) -> None:
     file = tmp_path / "guide.md"
     line = "org.apache.kafka.common.errors.GroupAuthorizationException: Not authorized to access group: billing"
