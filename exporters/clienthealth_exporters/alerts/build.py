@@ -88,10 +88,10 @@ def rendered(settings: Settings, severity: Callable[[str], str], limits: object 
     """Render the templates with these values, by the name of the rules file, without empty lines."""
 
     def levels(level: str) -> list[tuple[str, str]]:
-        """Return the severity of each alert of one condition, with its matcher on the recorded series.
+        """Return the alerts of a condition: for each its severity, and the matcher that selects its series.
 
-        For series with the label quiet, a page becomes a ticket. If the label is empty, the alert lacks it and its text
-        stays as it was.
+        A page has a second alert for series with the label `quiet`, which opens a ticket instead. That alert sets
+        `quiet` to an empty text, which removes the label.
         """
         if level != "critical":
             return [(severity(level), "")]

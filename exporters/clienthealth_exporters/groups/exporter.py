@@ -1,9 +1,8 @@
 """`kafka-health export groups`: publish committed offsets of all groups, and the extents of their partitions.
 
 Each reading publishes one snapshot per group to the topic of client metrics. The monitor computes the lag from these
-snapshots.
-If a group cannot be read, nothing is published about it, and the log names it once at the start of the failure.
-`--once` reads the groups once and prints them; with `--json` it prints the snapshots that it would publish.
+snapshots. If a group cannot be read, nothing is published about it, and the log names it once at the start of the
+failure. `--once` reads the groups once and prints them; with `--json` it prints the snapshots that it would publish.
 
 One process may read several clusters, each in its own thread. So a cluster that hangs does not delay the others.
 """
@@ -58,7 +57,7 @@ class Cluster(NamedTuple):
         return GroupReader(connection(self.settings), self.settings.groups)
 
     def snapshots(self) -> Snapshots:
-        """Return a maker of snapshots of its groups."""
+        """Return an object that makes snapshots of the cluster's groups."""
         return Snapshots(self.name, self.settings.groups.service)
 
 

@@ -40,7 +40,7 @@ class Family(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
     indicator  the path of its number in a record, with a dot before each level below the first
     stats      names of several numbers below `indicator`, each of which is a sample
     nonzero    True if the metric is nearly always 0 for nearly all clients: it is served only while it is not 0
-    lag        the number of each partition in the list of indicators `lag`
+    lag        the name of a number that each partition has in the list of indicators `lag`
     reads      the function of READS that returns the metric's samples
     onset      a failure mode: while the client has it, the sample is the time since the mode's onset, if that is longer
                than the indicator's window can show
@@ -82,7 +82,7 @@ class Family(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
 
     @cached_property
     def always(self) -> bool:
-        """True if every group has it, even if only clients with a failure have their own series."""
+        """True if every group has this metric, even with `client_series = unhealthy` in the settings."""
         return self.scope == "group" and self.needs == "group"
 
     @cached_property

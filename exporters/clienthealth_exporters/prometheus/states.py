@@ -121,7 +121,8 @@ class States:
     """The newest record per key. Thread-safe: the reader of the topic writes, the web server reads.
 
     A record with an older window than the known one is ignored. The record of a departure overlaps with the last
-    windows before it and replaces them. Only a window beyond their reach brings the client back.
+    windows before it and replaces them. After a departure, only a window that cannot overlap with the departure brings
+    the client back.
 
     If no more records arrive, event time stands still. So a client does not lose its series because the monitor gets no
     data, but without evidence no client is `ok` (`aged`).
@@ -281,10 +282,10 @@ class States:
         if len(self._states) < most:
             return True
         if self._clock() >= self._looked + ROOM_SECONDS:
-            # The last client in the list is evicted first.
             self._looked = self._clock()
             lesser = [state for state in self._states.values() if state.worth < (True, True)]
             lesser.sort(key=attrgetter("worth", "written"))
+            # The list is reversed, because clients are evicted from its end.
             self._spare = [state.key for state in lesser[: max(1, int(most * _ROOM_SHARE))]][::-1]
         while self._spare:
             key = self._spare[-1]
@@ -306,7 +307,7 @@ class States:
         try:
             record = _ELSEWHERE.decode(value)
         except msgspec.DecodeError:
-            # The shard that serves the client counts it.
+            # The shard that serves the client counts this unreadable record.
             return
         client = record.client
         if record.worst in ("suspected", "confirmed") or self._recall.get(client.names):

@@ -11,12 +11,12 @@ The second form is for confluent-kafka: it returns a class with reporting client
 passes its own statistics only to callbacks that exist from the beginning.
 
 The application runs as before. Every 10 s a snapshot of each client goes to the topic `client-metrics` of the same
-cluster, with a last one when the client is closed or the process ends:
+cluster. A last snapshot is sent when the client is closed or the process ends. A snapshot contains:
 
 - producers: records sent, acknowledged and failed (`record-send-total`, `record-ack-total`, `record-error-total`) and
-  not yet acknowledged (`queue-records`), by topic too; the time from `send()` to the acknowledgement
-  (`ack-latency-avg`, `-max`); how long the application's callbacks hold up the others
-  (`callback-time-avg`, `-max`, `-p99`, all in ms), with the time so far of a callback that has not returned;
+  not yet acknowledged (`queue-records`), also by topic; the time from `send()` to the acknowledgement
+  (`ack-latency-avg`, `-max`); the duration of the application's callbacks, including the time so far of a callback
+  that has not returned (`callback-time-avg`, `-max`, `-p99`); all times in ms;
 - consumers: time in `poll()` (`poll-idle-ratio-avg`), since and between polls
   (`last-poll-seconds-ago`, `time-between-poll-max`), records consumed, position and lag by partition, also of
   consumers that never commit;
@@ -67,7 +67,8 @@ MAX_LINES = 1000
 #: A topic that rejects log lines is not tried again for this long (s).
 PAUSE_SECONDS = 60.0
 
-#: Instance and client id of every reported client: no two share a name, though kafka-python gives consumers one id.
+#: Instance and client id of every reported client. Two clients never get the same name, although kafka-python gives all
+#: consumers the same default id.
 _TAKEN: set[tuple[str, str]] = set()
 _LOCK = threading.RLock()
 

@@ -35,7 +35,8 @@ _CONNECTION = (
     *("bootstrap.servers", "metadata.broker.list", "security.", "ssl.", "sasl.", "enable.ssl.", "oauth_cb"),
     *("client.dns.lookup", "broker.address.", "socket."),
 )
-#: The attribute of a producer with the callback of its configuration, which applies to every record.
+#: Name of the attribute that holds the callback in a producer's configuration, which the library calls for every record
+#: without a callback of its own.
 _ON_DELIVERY = "_kafka_health_on_delivery"
 #: The place of the callback among the arguments of `produce()` after the topic.
 _POSITION = 3
@@ -44,7 +45,8 @@ _POSITION = 3
 class Reported:
     """Collects what a client of the class reports, until the reporter's thread takes it.
 
-    on_line  is called with a line (level, text) of the library's log or of an error; without a line for new statistics
+    on_line  is called with a line (level, text) of the library's log or of an error; a call without a line means that
+             there are new statistics
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -61,7 +63,7 @@ class Reported:
             config["logger"] = _Tee(config["logger"], self)
         else:
             config["error_cb"] = self._calling(self.keep_error, config.get("error_cb"))
-        # Removed, because the library calls it only for records without a callback, and each record gets ours.
+        # Remove this callback: the library calls it only for records without a callback, and each record gets ours.
         config.pop("on_delivery", None)
         return config
 

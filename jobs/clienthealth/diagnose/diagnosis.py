@@ -143,7 +143,7 @@ def diagnose(records: Iterable[Recorded], settings: Settings, inputs: list[Input
 
 
 def _without_hosts(entries: Sequence[LogEntry], measured: Set[Place]) -> None:
-    """Assign logs to the metrics and dumps beside them that name no host, if the shipper names exactly one host.
+    """Assign log lines with a host to hostless metrics and dumps of their instance, if the shipper names a single host.
 
     `measured`: the places of metrics that name no other process.
     """
@@ -156,7 +156,7 @@ def _without_hosts(entries: Sequence[LogEntry], measured: Set[Place]) -> None:
 
 
 def _to_utc(inputs: Sequence[Input], chunks: Sequence[Chunk]) -> None:
-    """Shift times without a zone to UTC, if exactly one zone is known for their process."""
+    """Convert local times to UTC. This needs exactly one known time zone for the process."""
     zoned = {(one.process, one.zone_ms) for one in inputs if one.zone_ms is not None and one.process is not None}
     zones = grouped(zoned, lambda zone: zone[0])
     known: dict[tuple[str, str] | None, int] = {process: its[0][1] for process, its in zones.items() if len(its) == 1}
@@ -208,7 +208,7 @@ def _with_version(client: Client, log_entries: Iterable[LogEntry]) -> Client:
     return client if len(logged) != 1 else msgspec.structs.replace(client, library="java", version=logged.pop())
 
 
-#: Maximum lines of a log that counts as an excerpt: people do not paste so short a log whole.
+#: A log with at most this number of lines counts as an excerpt, because a whole log is hardly ever so short.
 EXCERPT_LINES = 60
 
 
@@ -263,7 +263,7 @@ class _Before(NamedTuple):
 NO_LINE = _Before("", "", 0)
 #: An exception without a client belongs to the client that a line at most this long (ms) before it names.
 JUST_BEFORE_MS = 1_000
-#: Service and instance of records that name neither.
+#: The process of a file, as service and instance. Records that name no other process belong to it.
 Place = tuple[str, str]
 
 

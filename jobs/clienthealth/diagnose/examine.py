@@ -83,7 +83,8 @@ def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Seque
         attached.dated = True
         attached.shift(shift)
         if attached.named and not first - NEAR_MS <= attached.span_ms[0] <= last + NEAR_MS:
-            # The clock may be in another zone. Far from all dated items, these items cannot contradict the dated ones.
+            # The time in the file's name may be in another zone. So shift these records far away from all dated ones;
+            # then they contradict no dated record.
             attached.timed, attached.start_ms, attached.end_ms = False, None, None
             shift -= APART_MS
             attached.cannot_read("the time in its name is not near any other data")

@@ -18,8 +18,8 @@ from clienthealth.monitor.attribution import ProcessLog
 from clienthealth.monitor.bucket import Bucket
 from clienthealth.monitor.ends import has_ended
 
-#: Kinds of metrics that a person copied. They end where the person stopped copying. A recorder writes until its client
-#: ends.
+#: Kinds of inputs with metrics that a person copied. Such metrics end where the person stopped copying, which shows
+#: nothing about the client's end. (The metrics of a recorder go on until the client ends.)
 PASTED = ("metrics (", "log", "JSON document")
 #: Samples are complete if they end at most this many intervals plus this time (ms) before the process's data ends.
 LATE_INTERVALS, LATE_MS = 1.5, 2_000

@@ -23,7 +23,8 @@ from clienthealth.modes.advisories import advised
 from clienthealth.monitor.adjust import BY_NAME
 from clienthealth.read.logs.also_seen import BY_ID, Trouble
 
-#: How to take thread dumps: words in a library's name and the command for it, and the command if no word fits.
+#: Commands that take thread dumps. `library`: words in a library's name, with the command for this library. `any`: the
+#: command for all other libraries.
 _DUMPS = table(Path(__file__).with_suffix(".toml"))
 MORE_THAN_DUMPS = "the client's log at INFO and its metrics over five minutes: the thread dumps are there"
 

@@ -33,7 +33,7 @@ class ClientWindow:
     `departed_ms`: the time of the last sample, if the client stopped reporting; the window then covers the last samples
     of its session and the log lines after them. `spoke_ms`: the time of a later log line that shows that the process
     still runs; None without one. `outlived`: True if other data came after the client's last sample, so that its own
-    data is missing. `alive`: the newest sign of life of each kind, if the client's data should have come by then.
+    data is missing. `alive`: the newest sign of life of each kind, from a time at which the client's data was overdue.
     `ends_ms`: the time of the last sample, if no later one can come. `rows`: returns the table from which the samples
     were made, if there is one.
     """

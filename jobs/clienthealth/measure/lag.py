@@ -145,7 +145,7 @@ def partitions_lag(
 def _lag(history: Sequence[Observation], known: Known, limits: LagSettings) -> PartitionLag:
     """Return the lag of one partition.
 
-    `known`: its facts except the lag and whether the end offset moves, which are added.
+    `known`: the partition's other facts. This function adds the lag, and whether the end offset moves.
     """
     now_ms, *offsets, commit_ts = history[-1]
     committed, end, start = (None if offset is None else int(offset) for offset in offsets)

@@ -139,8 +139,8 @@ class Chunk(msgspec.Struct, array_like=True):
     """The data that one task decoded for one bucket.
 
     `last_seen`: when each of `all_clients` last reported, by the watermark's clock (epoch ms). `clocks`: the watermark
-    at the end of the task's input, and the number of clients behind it. `left_out`: number of events that the task
-    dropped because of `[monitor] max_events_per_process`.
+    at the end of the task's input, and the number of clients from which it was computed. `left_out`: number of events
+    that the task dropped because of `[monitor] max_events_per_process`.
     """
 
     all_clients: list[Client] = []

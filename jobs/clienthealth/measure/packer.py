@@ -40,10 +40,10 @@ NEIGHBOURS, SKEW_MS = 64, 60_000
 def topic_clock(times: Ints, clients: Ints) -> tuple[Ints, Ints]:
     """Return two arrays: the time of each record's block, and the duration of this block.
 
-    `times`, `clients`: one element per record. A block is a number of neighbouring records. Its time is the median of
-    its clients' newest times, and never falls from block to block. Its duration starts when a third of its clients had
-    begun, and ends at that median. With few clients a block spans minutes, and a client that ended halfway through it
-    does not have a wrong clock.
+    `times`, `clients`: one element per record. A block is a number of neighbouring records. The block's time is the
+    median of its clients' newest times, and never falls from block to block. The block's duration is the time from the
+    moment at which a third of its clients have a record to that median. With few clients a block lasts for minutes. If
+    a client ends halfway through such a block, the client's clock is not wrong.
     """
     block = np.minimum(np.arange(len(times)) // NEIGHBOURS, max(0, len(times) // NEIGHBOURS - 1))
     order = np.lexsort((times, clients, block))

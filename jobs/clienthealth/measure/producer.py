@@ -6,14 +6,15 @@ that is closer counts. kafka-python 3 has no limit, so its buffer is never full;
 records instead.
 
 Callback latency: how long a producer's callbacks hold its I/O thread. An instrumented client reports it
-(`callback-time-*`: measured). No Java client does by itself, so otherwise it is derived. Callbacks run on the I/O
-thread, outside the selector. So over stretches in which `select-total` moved:
+(`callback-time-*`: measured). A Java client without instrumentation does not report it, so it is derived. Callbacks run
+on the I/O thread, outside the selector. A stretch is the time from one sample to the next. Over all stretches in which
+`select-total` grew:
 
 busy = 1 − (Δ io-time-ns-total + Δ io-wait-time-ns-total) / Δt
     seconds per record = busy × Δt / Δ record-send-total
 
-A select in progress is not counted yet, so single stretches are wrong in both directions. The sum over a window is not.
-Measured against a callback that sleeps 0.100 s: 0.1035 s.
+A select in progress is not counted yet, so the result of a single stretch can be too high or too low. Over a window
+these errors cancel out. For a callback that sleeps 0.100 s, the derived duration was 0.1035 s.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ HealthError
 │   ├── RecordError      a record of the topic client-health is no state of a client
 │   └── UnreadableError  a part of the input of diagnose cannot be read; the text gives the reason
 ├── CatalogueError     a file of this package that describes failure modes or log lines holds a mistake
-├── StateError         the checkpoint was written by a program with which this one does not agree
+├── StateError         this program cannot continue the checkpoint, because a program that does not fit wrote it
 ├── DependencyError    a program, jar or Python extra is missing; the text describes how to get it
 └── ServiceError       a broker, Prometheus, Grafana or mail server did not fulfil a request
     ├── HeapError      Spark's JVM ended because it ran out of memory
@@ -39,7 +39,7 @@ class CatalogueError(HealthError):
 
 
 class StateError(HealthError):
-    """The checkpoint was written by a program that does not fit the running one."""
+    """This program cannot continue the checkpoint, because a program that does not fit this one wrote it."""
 
 
 class DependencyError(HealthError):

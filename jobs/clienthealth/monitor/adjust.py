@@ -164,8 +164,8 @@ BY_EVIDENCE: Mapping[EvidenceKind, str] = {
 _CLOCKS = {"producer": "metadata-age", "consumer": "last-poll-seconds-ago"}
 #: A running client does not report identical samples for this long (s).
 _REPEATED_SECONDS = 15.0
-#: A sample closer (ms) to a log line neither supports nor contradicts it, because the line's time may be in whole
-#: seconds.
+#: A sample within this time (ms) of a log line neither supports nor contradicts the line. The line's time may be in
+#: whole seconds.
 CLOSE_MS = 1_000
 #: A log line waits at most this long (ms) for the samples after it.
 LONGEST_MS = 30_000
@@ -175,9 +175,9 @@ LONGEST_MS = 30_000
 def repeats(w: Windows) -> Bools:
     """True for windows in which even metrics that grow with time stayed the same.
 
-    A gateway or collector may keep sending the last sample of a client that is gone. In a running Java client, the I/O
-    thread counts its selects. If it does not select, a producer's metadata age or a consumer's time since its last poll
-    still grows.
+    A gateway or collector may keep sending the last sample of a client that is gone. In a running Java client at least
+    one metric changes: the I/O thread counts its calls of select(). While the thread makes no such call, a producer's
+    metadata age, or a consumer's time since its last poll, grows.
     """
     clock = _CLOCKS.get(w.kind or "")
     if clock is None:
@@ -233,7 +233,7 @@ def _alibis(verdict: Verdict, context: Context) -> Verdict:
 
 
 def _refuted(confusion: Confusion, proofs: Sequence[Proof]) -> Circumstance:
-    """Return whether facts exclude an innocent explanation. This does not check whether the explanation is true."""
+    """Return a circumstance that holds if a fact excludes an innocent explanation, else an unknown one."""
     for proof in proofs:
         needed = proof.circumstance != "" and proof.circumstance == confusion.unless
         if needed and proof.holds:
@@ -305,7 +305,7 @@ def _lasts(verdict: Verdict, context: Context) -> bool:
 
 @_adjustment("moment", "If no client reports, the collectors or the topic have stopped, not each client.")
 def _all_silent(verdict: Verdict, context: Context) -> Verdict:
-    """Runs first in its stage: while no client is known to be gone, no failure has to explain an end."""
+    """Runs first in its stage. While no client reports, none is known to be gone, so no end needs an explanation."""
     if not context.all_silent or any(fact.kind == "log" for fact in verdict.evidence):
         return verdict
     return Verdict(verdict.mode, "unknown", reason=ALL_SILENT)

@@ -58,7 +58,8 @@ def take(state: BucketState, entries: Iterable[LogEntry]) -> None:
         state.also_seen.remember(key, run, run.last_ms)
 
 
-#: In an excerpt, an issue with a `least` below this is reported even with fewer lines than `least`.
+#: `Trouble.least` is the number of lines from which an issue is reported. In an excerpt, an issue with a `least` below
+#: EVERYDAY_LINES is reported even with fewer lines.
 EVERYDAY_LINES = 8
 
 

@@ -40,11 +40,11 @@ COMPARED_MS = 7 * 86_400_000
 BEFORE_MS = 60_000
 #: An application may log an error this long (ms) after it received it.
 LOGGED_MS = 30_000
-#: Samples within this time (ms) of a line are searched for maxima. A maximum covers the last minute, or at least its
-#: newest half.
+#: Samples within this time (ms) of a line are searched for maxima. The maximum in a sample covers the 30 to 60 s before
+#: the sample.
 AROUND_MS = 35_000
-#: The application polled often enough if polls are at most half of max.poll.interval.ms apart, and always if at most
-#: this (s).
+#: The application polled often enough if the time between two polls is at most half of max.poll.interval.ms. Up to
+#: AWAY_SECONDS (s) between two polls are always often enough.
 AWAY_SECONDS = 5.0
 #: Only metrics of this library can contradict its log lines. Other libraries count differently, or log events that they
 #: do not count.
@@ -383,7 +383,7 @@ def _refuted(event: LogEvent, known: Known, config: Mapping[str, str]) -> bool:
     if meaning.halted:
         return len(after) > 1 and bool(after[-1] > after[0])
     before = values[: np.searchsorted(times, ts_ms - LOGGED_MS, "right")]
-    # The counters of a Java client begin at 0.
+    # Without an earlier sample, compare with 0: the counters of a Java client begin at 0.
     return bool(len(after)) and bool(after[0] == (before[-1] if len(before) else 0.0))
 
 

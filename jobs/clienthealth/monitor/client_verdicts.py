@@ -184,13 +184,13 @@ def judge(bucket: Bucket, new: Sequence[LogEntry], horizon: Ints, now_ms: int) -
 
 
 def overdue(bucket: Bucket, before_ms: int) -> list[LogEntry]:
-    """Return the log entries that waited for their client's next sample, and no longer do since `before_ms`.
+    """Return the log entries that stopped waiting for their client's next sample after `before_ms`.
 
     The adjustment `await-samples` defines how long they wait. A client that exits because of a failure logs it and
     reports nothing more, so its windows are judged once more. `before_ms`: the watermark of the previous step.
     """
     clients, now_ms, entries = bucket.state.clients, bucket.state.time_ms, dict[int, LogEntry]()
-    # Before these times (own clock) no line waits that a sample could still confirm or contradict.
+    # Lines before these times (by each client's own clock) were compared with samples, so they do not wait.
     earliest = clients.last - clients.every - CLOSE_MS
     wait_ms = LONGEST_MS + clients.last_seen - clients.last
     for number in np.flatnonzero(earliest < now_ms - wait_ms).tolist() if before_ms else ():

@@ -58,10 +58,11 @@ def idle(state: BucketState, arrived: bool, now_ms: int) -> int:
 
 
 def due_in_outage(bucket: Bucket, before_ms: int) -> list[int]:
-    """Return the numbers of clients to judge while no client reports, so that none is known to have ended.
+    """Return the numbers of the clients to judge now, while no client reports.
 
-    Their data is kept: once input returns, each client has its full time to report again. Only log lines on a client's
-    own end open an incident. `before_ms`: time without input at the previous step.
+    Missing data then shows the end of no client, so only log lines on a client's own end open an incident. The clients'
+    data is kept: once input returns, each client has its full time to report again. `before_ms`: time without input at
+    the previous step.
     """
     state = bucket.state
     if not state.idle_ms:

@@ -104,8 +104,8 @@ def _of_its_end(
     def counts(named: bool, event: LogEvent) -> bool:
         ts_ms, signature = event.ts_ms, event.signature
         if signature in begin:
-            # A start counts if its line names the client's instance. Without an instance it counts if the client is the
-            # only one of its name and the only close cannot be its own.
+            # A start counts if its line names the client's instance. If the line names no instance, the start counts
+            # under two conditions: no other client has this name, and the close is not in doubt (`unsure`).
             return (begun or 0) <= ts_ms <= last and (named or (alone(last) and not unsure))
         if signature in close:
             since = silent.first_ms - silent.gap_ms if begun is None else begun

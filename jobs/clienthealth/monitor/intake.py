@@ -84,7 +84,7 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings,
 def without_repeated(state: BucketState, chunks: Sequence[Chunk]) -> tuple[list[Chunk], int]:
     """Drop the data of each ended client that has no sample newer than its end.
 
-    Such data is delivered once more. Returns the chunks without it, and the number of dropped samples.
+    Such data was delivered before. Returns the chunks without this data, and the number of dropped samples.
     """
     reporting = {client.identity for client in state.all_clients} if state.ended else set()
     if not state.ended or all(client.identity in reporting for chunk in chunks for client in chunk.all_clients):

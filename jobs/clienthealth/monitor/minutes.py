@@ -103,7 +103,8 @@ def lasting(
 ) -> Mapping[str, Status]:
     """Return a client's failures that lasted in [start, end), by mode.
 
-    Failures that only missing data shows are left out. `closed`: the client's recently closed incidents.
+    Failure modes in which missing data itself is the sign are left out. `closed`: the client's recently closed
+    incidents.
     """
     statuses: dict[str, Status] = {}
     opened = state.incidents.of_client(key)

@@ -53,8 +53,8 @@ class Grid:
 def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings) -> int:
     """Take the chunks' samples into the state, sorted, at most one per time. Return the number of late ones.
 
-    A sample is late if all its windows are closed. A window closes `watermark_seconds` after its end. Its time is the
-    client's own clock, or the watermark if that is behind.
+    A sample is late if all windows that contain it are closed. A window closes `watermark_seconds` after its end, by
+    the client's own clock or by the watermark, whichever is behind.
     """
     late = 0
     numbers = {client.identity: number for number, client in enumerate(state.all_clients)}
@@ -259,9 +259,9 @@ def compact(state: BucketState) -> None:
 
 
 def _pointed_to(texts: list[T], *positions: Ints) -> tuple[list[T], Ints]:
-    """Return the texts that are still used. Return also the new position of each old position.
+    """Return the texts that are still used, and an array of the new position of each old position.
 
-    The last new position is -1, for no text.
+    The array has one more element at its end, -1: the old position -1 means no text, and stays -1.
     """
     used = np.zeros(len(texts) + 1, bool)
     for column in positions:

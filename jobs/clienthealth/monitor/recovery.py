@@ -34,7 +34,7 @@ def shows(mode: Mode, window: ClientWindow) -> bool:
 def is_over(
     incidents: Incidents, key: str, window: Callable[[], ClientWindow], in_force: Mapping[str, Mode], end_ms: int
 ) -> Callable[[str], bool]:
-    """Return a function that is True if the client's open incident of a mode is over.
+    """Return a function that takes the id of a mode, and returns True if the client's incident of this mode is over.
 
     `window`: returns the client's newest window, which ends at `end_ms`. `in_force`: the modes, with the thresholds in
     force.

@@ -25,8 +25,9 @@ from clienthealth.monitor.state import BucketState
 
 #: Only a client that has reported for less than this (ms) can be the continuation of another one.
 NEW_MS = 120_000
-#: The counters of a continuation may have grown up to FASTER times as fast as before. The first client must have
-#: reported for at least LONGER times the gap between the two.
+#: FASTER: from the first client's last sample to the second client's first sample, the counters may grow at most this
+#: number of times as fast as before. LONGER: the first client must have reported for at least this number of times that
+#: gap.
 FASTER, LONGER = 3.0, 3.0
 
 

@@ -80,9 +80,9 @@ def stale_verdicts(window: ClientWindow, overrides: Overrides) -> list[Verdict]:
 def merged(verdicts: Sequence[Verdict]) -> Verdict:
     """Merge verdicts of one mode on overlapping windows: the worst status, with the earliest onset of that fault.
 
-    If no verdict is unhealthy, the newest window with enough samples counts. An earlier `ok` does not refute what began
-    since, such as records that fail after the last delivery. Each fact of the unhealthy windows is kept once. Numbers
-    come from all of them (`detail_of`).
+    If no verdict is unhealthy, the newest window with enough samples counts. An `ok` of an earlier window does not rule
+    out a failure that began later, such as records that fail after the last delivery. Each fact of the unhealthy
+    windows is kept once. `detail_of` merges their numbers.
     """
     worst = max(verdicts, key=lambda v: STATUS_ORDER.index(v.status))
     if worst.status in ("ok", "unknown"):
@@ -91,8 +91,8 @@ def merged(verdicts: Sequence[Verdict]) -> Verdict:
     latest = [v for v in unhealthy if v.status == worst.status][-1]
     onsets = [v.since_ms for v in unhealthy if v.since_ms is not None]
     counts = united(count for v in unhealthy for count in v.counts)
-    # A line that shows a cause is as old as the wait that has just ended, so the newest window may lack it. So a cause
-    # that a line or a dump names is preferred to one that only numbers suggest.
+    # A line that shows a cause may be as old as the beginning of a long wait, so the newest window may lack the line.
+    # So a cause that a line or a dump names is preferred to a cause that only numbers suggest.
     named = [v for v in unhealthy if any(e.kind != "metric" for e in v.evidence)]
     causes = [cause for v in (*(named or unhealthy), *([] if named else [latest])) if (cause := v.detail.get("cause"))]
     mode = modes().get(latest.mode)
@@ -155,7 +155,7 @@ def united(counts: Iterable[Count]) -> tuple[Count, ...]:
 
 
 def gone_on_with(verdict: Verdict, seen_ms: int) -> tuple[Count, ...]:
-    """Return an incident's counts until `seen_ms`. An incident from the history has only sums, which become counts."""
+    """Return the counts of an incident. The history stores only sums: a sum becomes a count that ends at `seen_ms`."""
     counted = {count.name for count in verdict.counts}
     mode = modes().get(verdict.mode)
     sums = (mode.sums if mode else frozenset()) & verdict.detail.keys() - counted

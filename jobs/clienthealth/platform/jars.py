@@ -123,7 +123,7 @@ def class_archive(paths: str) -> Path | None:
 def keep_archive(draft: Path, paths: str) -> None:
     """Move a finished archive to its place.
 
-    The newest older archive stays, because another program may share the cache.
+    One older archive, the newest, is kept, because another program may share the cache. All others are deleted.
     """
     folder = cache() / "classes"
     folder.mkdir(exist_ok=True)

@@ -51,7 +51,7 @@ class Login:
 
     module    the login module in sasl.jaas.config
     needs     the options that the login module requires
-    defaults  options that the Java client needs, if the settings lack them
+    defaults  options of the Java client that are added if the settings lack them
     package   the Python package that kafka-python needs for it
     """
 

@@ -78,7 +78,8 @@ def inputs(
 def outputs(settings: TopicSettings, replicas: int = -1) -> list[Topic]:
     """Return the topics that the monitor writes.
 
-    The topic of states keeps the newest record of each client. `delete` removes clients that have been gone for long.
+    Compaction keeps the newest record of each client in the topic of states. The cleanup policy `delete` removes
+    records after a week, so that the topic forgets clients that have been gone for long.
     """
     week = {"retention.ms": str(7 * _DAY_MS), **_in_sync(replicas)}
     states = {"cleanup.policy": "compact,delete", **week, "min.cleanable.dirty.ratio": "0.1"}

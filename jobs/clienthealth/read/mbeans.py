@@ -74,7 +74,7 @@ for _spelled, _name in metric_names.mbeans().items():
     NAMES.setdefault(_spelled.rpartition("/")[0], {})[_spelled.rpartition("/")[2]] = _name
 
 #: The MBeans of a JVM that are read: maps a pattern to attributes (empty: all). Each requested attribute costs the JVM
-#: the same, used or not.
+#: time, so only attributes that are used are requested.
 PATTERNS: Mapping[str, Sequence[str]] = {
     **{f"kafka.{_KINDS[group]}:type={group},*": tuple(NAMES[group]) for group in metric_names.JAVA},
     # Old consumers have one attribute per partition, its lag. The pattern leaves out the MBeans of topics.

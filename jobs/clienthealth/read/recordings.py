@@ -2,8 +2,8 @@
 
 A folder is one process. `X-metrics.jsonl` and `X.log` in it are a second process, named X. `metrics.jsonl` has a sample
 per line. `*.log` is text in which stack traces belong to the line above. `jstack-*.txt` is a thread dump. Any other
-file has records of any known format: one per line, or a single record if it is bytes, a JSON document, a dump or a page
-of Prometheus' text.
+file has records of any known format: one per line, or a single record if the file is binary, a JSON document, a dump or
+a page of Prometheus' text.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Recorded:
 
     ts_ms    the time to use if the record itself has none, epoch ms; 0 if unknown
     timed    source of the time: the record (or a line before it), its file, or only the order
-    repeats  for a burst within a tenth of a second, of which one record is kept: the number of its records
+    repeats  number of records that this one stands for: of a burst within a tenth of a second one record is kept
     content  the record's content, if the file's reader already parsed it; `value` is then empty
     """
 

@@ -32,7 +32,10 @@ def percentile(histogram: Mapping[int, int], share: float) -> int | None:
 
 
 def buffers(rows: Iterable[Mapping[str, Any]], periods: int) -> list[Capacity]:
-    """Return buffers per service, the soonest full first. `rows`: service, period, per_mille, count."""
+    """Return each service's buffers; those that will be full soonest come first.
+
+    `rows`: service, period, per_mille, count.
+    """
     counted: dict[str, list[dict[int, int]]] = {}
     for row in rows:
         histograms = counted.setdefault(row["service"] or "", [{} for _ in range(periods)])

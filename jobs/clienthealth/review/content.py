@@ -162,7 +162,7 @@ def count_idle(pages: Sequence[Page]) -> int:
 
 
 def shown_services(review: Review) -> list[ServiceSlo]:
-    """Return the services with an unhealthy minute or a lost record first, then some of the others."""
+    """Return all services with an unhealthy minute or a lost record, then at most SHOWN["services"] of the others."""
     groups = grouped(review.services, lambda slo: bool(slo.minutes.unhealthy or not slo.lost.none))
     return groups[True] + groups[False][: SHOWN["services"]]
 

@@ -22,8 +22,8 @@ from clienthealth.spark.history import CLIENT_KEY
 INCIDENT_KEY = (*CLIENT_KEY, "mode")
 #: Columns that are equal for all incidents of a theme.
 THEME = ("mode", "cause", "topic")
-#: Names of losses in `detail`: ranges of records (if they were counted) and of bytes (if the buffer was read).
-#: `records_expired` counts only records that were given up in the data read, so it is a lower bound.
+#: The bounds of a loss, each as (unit, 0 for the lower or 1 for the upper bound). If `detail` has no `lost_records`,
+#: `records_expired` is the lower bound: it counts only the expired records in the data that was read.
 LOST = tuple((what, n) for what in ("records", "bytes") for n in (0, 1))
 #: Modes with incidents that lose records even if no number of them is known.
 LOSING = tuple(mode.id for mode in modes().values() if mode.loses)

@@ -63,7 +63,7 @@ LISTED_PER_THEME = 8
 LISTED_CLEARED = 10
 EVIDENCE = 3
 EVIDENCE_LENGTH = 300
-#: End of a suspicion that was never confirmed.
+#: SQL condition: the incident is a suspicion that ended and was never confirmed.
 CLEARED = "last = 'closed' and sure is null"
 
 

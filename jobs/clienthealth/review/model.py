@@ -114,7 +114,7 @@ class Page:
 
 @dataclass(frozen=True)
 class Alert:
-    """An alert over the period. `clear`: median time (s) for which the episodes that ended fired."""
+    """An alert over the period. `clear`: median duration (s) of the episodes that have ended."""
 
     mode: str
     severity: str

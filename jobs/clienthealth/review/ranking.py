@@ -74,7 +74,7 @@ def _entry(what: str, topic: str | None = None, seconds: str | None = None) -> C
 
 
 def _first(rows: DataFrame, kind: str, highest: str, most: int, *ties: str) -> list[Row]:
-    """Return for each value of the column `kind` the `most` rows with the highest `highest`, highest first.
+    """Return at most `most` rows for each value of the column `kind`: those with the greatest `highest`, in this order.
 
     `ties`: the columns that order rows with equal values.
     """

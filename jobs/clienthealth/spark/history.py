@@ -45,9 +45,10 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 VERSION_PROPERTY = "kafka-client-health.schema-version"
-#: Properties of our tables. Delta keeps its log for 30 days by default. But each commit lists the log's folder, which
-#: grows by four files per commit. Unused files may not be kept longer than the log. Delta keeps minimum and maximum
-#: only of the first four columns, which have the times; with the default of 32, each append generates code.
+#: Properties of our tables. Each commit adds four files to the folder of Delta's log, and lists this folder. So the log
+#: is kept for a day instead of 30 days. Unused files must not be kept longer than the log. Delta stores the minimum and
+#: maximum of the first four columns, which contain the times. For the default of 32 columns it would generate code at
+#: each append.
 KEPT = dict.fromkeys(("delta.logRetentionDuration", "delta.deletedFileRetentionDuration"), "interval 1 days")
 KEPT["delta.dataSkippingNumIndexedCols"] = "4"
 

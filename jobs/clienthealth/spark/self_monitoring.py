@@ -74,7 +74,7 @@ class SelfMetrics:
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
-        #: By name, without the prefix that all share.
+        #: The gauges and the counters by name, without their common prefix.
         self.gauges = _made(Gauge, _TABLE["gauges"], registry)
         self.counters = _made(Counter, _TABLE["counters"], registry)
         self.latency = Histogram(

@@ -182,8 +182,8 @@ def advance(
 def _taken_over(incident: OpenIncident, settings: Settings, now_ms: int) -> OpenIncident:
     """Return an incident from the history as if its client had sent data until now.
 
-    So the incident stays open for the full time until the client counts as gone. Data from before the start of a new
-    checkpoint is unknown, but a later recovery has its own time.
+    So the incident stays open for the full time until the client counts as gone. If the failure shows in samples or log
+    lines, it counts as last seen when the new checkpoint begins to read: `start_seconds_back` before now.
     """
     from clienthealth.modes import modes
 

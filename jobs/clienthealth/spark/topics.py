@@ -54,7 +54,7 @@ def ticks(spark: SparkSession) -> DataFrame:
     return rows.filter(F.unix_millis("timestamp") > F.expr(f"{_CLOCK} - {1000 * TICKS_SECONDS}"))
 
 
-#: Older ticks (s) are left out. After a night without the monitor there would be thousands.
+#: Ticks older than this (s) are left out. Otherwise thousands would come after a night without the monitor.
 TICKS_SECONDS = 30
 #: The current time in ms. Spark would write `current_timestamp()` as a number into each batch's code, and compile the
 #: code anew.
@@ -62,8 +62,8 @@ _CLOCK = "CAST(java_method('java.lang.System', 'currentTimeMillis') AS BIGINT)"
 NO_TOPIC = "(?!)"
 
 #: Number of records that the Java client returns per poll. Spark seeks before each poll, so the rest of a fetch (1 MB)
-#: is fetched and unpacked again. With 50 records per poll that is half of the time for a backlog. All these records are
-#: in memory. If large ones exhaust the heap, fewer are read at a time (`poison`).
+#: is fetched and unpacked again. With 50 records per poll, this repeated work took half of the time for a backlog. All
+#: records of a poll are in memory. If large records exhaust the heap, fewer records are read at a time (`poison`).
 POLLED = 2000
 
 #: Limits on the size of sent records. The producer checks the uncompressed size, the brokers the compressed one. The

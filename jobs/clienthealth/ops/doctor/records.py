@@ -136,7 +136,7 @@ class Survey:
 
 
 def survey(records: Iterable[RawRecord], stream: Stream | None, settings: Settings, now_ms: int) -> Survey:
-    """Survey records of metrics, of logs, or (None) of either.
+    """Survey records. `stream`: metrics or logs; None if the records may be either.
 
     Raises ServiceError if a schema registry that they need is unreachable.
     """
@@ -189,8 +189,8 @@ def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -
     """Check the newest samples of a topic: none may be in the future, and none much older than its record."""
     now = time.time()
     anytime = replace(settings, monitor=replace(settings.monitor, future_seconds=LARGEST))
-    # Seconds by client. `ahead`: the most that a sample was ahead of our clock. `behind`: the least that one was behind
-    # its record.
+    # Seconds by client. `ahead`: the maximum by which a sample is ahead of our clock. `behind`: the minimum by which a
+    # sample is older than its record.
     ahead: dict[str, float] = {}
     behind: dict[str, float] = {}
     for record in records:

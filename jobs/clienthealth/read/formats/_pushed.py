@@ -1,6 +1,6 @@
 """Identify a pushing client (KIP-714) by the headers of our broker plugin, because the payload contains no identity.
 
-`[identity] push_service` selects the service: a table of the operator's, the principal (the name in `User:name`, the CN
+`[identity] push_service` selects the service: a table in the settings, the principal (the name in `User:name`, the CN
 of a distinguished name), or the client id without a number at its end. Kafka's default ids contain no service, but
 `consumer-GROUP-1` contains its group. The process is the address with the client instance id. A client keeps that id
 from its first push to its last, so two processes with the same client id stay apart.

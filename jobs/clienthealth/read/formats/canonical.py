@@ -16,8 +16,8 @@ from clienthealth.read.formats import Format, Record, having
 
 INTERVAL_MS = 10_000
 
-#: All client metrics that any kind of client can have.
 _MEMBER = Member.__struct_fields__
+#: All client metrics that any kind of client can have.
 METRIC_NAMES: tuple[str, ...] = tuple(dict.fromkeys(name for names in CLIENT_METRICS.values() for name in names))
 
 

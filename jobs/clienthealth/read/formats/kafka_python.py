@@ -4,8 +4,8 @@ Node and topic are part of a group's name (`producer-topic-metrics.orders.v2`). 
 and its maximum is -Infinity (no valid JSON, but json.dumps writes it; other encoders write null). Such an average is
 read as unknown.
 
-Queue times are documented as milliseconds but are seconds (sender.py, all versions). As seconds a converted time would
-be hours, which no delivery timeout allows, so such a time is read as milliseconds.
+Queue times are documented as milliseconds but are seconds (sender.py, all versions). Only a time above an hour is read
+as milliseconds, because no delivery timeout lets a record wait in the queue for hours.
 
 The envelope has `client_id`, `client_type`, `host`, `service`, `instance`, `library_version`, `ts_ms`, `metrics`.
 Without it, identity comes from headers or key, and the time from the Kafka record.

@@ -32,7 +32,8 @@ from clienthealth.read.formats._protobuf import (
 )
 from clienthealth.settings import IdentitySettings
 
-#: Maximum bytes of scopes in the cache. Their parsed meaning takes a few times as much. A full cache is emptied.
+#: Maximum size (bytes) of all scopes in the cache. The parsed meaning of the scopes takes a few times as much memory. A
+#: full cache is emptied.
 REMEMBERED_BYTES = 16_000_000
 #: The name of every relevant metric contains this text.
 _OURS = b"kafka."
@@ -88,7 +89,10 @@ class _Meaning(NamedTuple):
 
 
 class _Shape:
-    """The positions of numbers in a scope. A cache has the scope's meaning by settings and by all other bytes."""
+    """The positions of the numbers in a scope.
+
+    `meanings`: caches the meaning of scopes of this shape, by the settings and by all bytes that are not numbers.
+    """
 
     def __init__(self, form: str) -> None:
         self.unpack = struct.Struct(form).unpack
