@@ -206,6 +206,15 @@ def test_a_dump_within_a_log(tmp_path: Path) -> None:
     assert worst(statuses(file)[0], CALLBACK) == "confirmed"
 
 
+def test_a_row_with_labels_and_without_values_is_a_line(tmp_path: Path) -> None:
+    text = "WARN [main] o.a.k.NetworkClient - [Producer clientId=p] Connection to node 1 could not be established."
+    rows = [{"stream": {"app": "orders"}, "time": f"2026-11-20T20:00:0{second}Z", "message": text} for second in (0, 1)]
+    file = tmp_path / "rows.json"
+    file.write_text(json.dumps({"results": rows}))
+    (given,) = examine([file], Settings()).inputs
+    assert (given.used, given.read) == (2, 2)
+
+
 def test_dumps_as_json_each_on_its_line(tmp_path: Path) -> None:
     dump = (Path(__file__).parents[1] / "dump_shapes" / "py-spy.json").read_text()
     file = tmp_path / "dumps.jsonl"

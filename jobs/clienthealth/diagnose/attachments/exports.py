@@ -146,7 +146,7 @@ def _rows(value: Any, above: int | None, depth: int) -> Iterator[Row]:
     if not isinstance(value, dict):
         return
     labels, values = value.get("metric", value.get("stream")), value.get("values", [value.get("value")])
-    if isinstance(labels, dict) and isinstance(values, list):
+    if isinstance(labels, dict) and isinstance(values, list) and values != [None]:
         # VictoriaMetrics gives times and values apart.
         points = zip(value["timestamps"], values, strict=False) if isinstance(value.get("timestamps"), list) else values
         name = labels.pop("__name__", None)
