@@ -215,6 +215,17 @@ def test_a_row_with_labels_and_without_values_is_a_line(tmp_path: Path) -> None:
     assert (given.used, given.read) == (2, 2)
 
 
+def test_an_event_that_is_no_xml_stays_among_the_others(tmp_path: Path) -> None:
+    text = "[Producer clientId=p] Connection to node 1 could not be established. Broker may not be available."
+    event = '<log4j:event logger="o.a.k.NetworkClient" timestamp="{}" level="WARN"><log4j:message>{}</log4j:message>'
+    texts = (text, f"{text} <init>", text)
+    lines = [event.format(1795204800000 + at, one) + "</log4j:event>" for at, one in enumerate(texts)]
+    file = tmp_path / "log.xml"
+    file.write_text("\n".join([*lines, event.format(1, text)]) + "\n")
+    (given,) = examine([file], Settings()).inputs
+    assert (given.what, given.used, given.read) == ("log (in XML)", 3, 3)
+
+
 def test_dumps_as_json_each_on_its_line(tmp_path: Path) -> None:
     dump = (Path(__file__).parents[1] / "dump_shapes" / "py-spy.json").read_text()
     file = tmp_path / "dumps.jsonl"

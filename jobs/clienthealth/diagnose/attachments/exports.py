@@ -11,10 +11,9 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple, cast
-from xml.etree.ElementTree import Element, ParseError, XMLPullParser
+from typing import Any, NamedTuple
+from xml.etree.ElementTree import ParseError, fromstring
 
 from clienthealth.read.formats._json_layouts import ANY_LAYOUT, line_of, parsed
 from clienthealth.read.logs.times import Times
@@ -27,9 +26,8 @@ _TIMES = (
     *("@timestamp", "timestamp", "_time", "time", "ts", "timeMillis", "millis", "epochSecond", "date", "datetime"),
     *("eventTime", "receiveTimestamp", "tsNs"),
 )
-#: Elements that log4j, log4j 2 and java.util.logging write for a log event.
-_EVENTS = ("event", "Event", "record")
-_PROLOGUE = re.compile(rb"<\?[^>]*\?>|<!DOCTYPE[^>]*>|</?log>")
+#: The beginning of a log event of log4j, log4j 2 or java.util.logging in XML.
+_EVENT = re.compile(rb"<((?:log4j:)?(?:[eE]vent|record))[\s>]")
 _COLUMNS = {name.lower() for name in _MESSAGES} | {"jsonpayload.message", "event.original", "log.message", "logline"}
 _TIME_COLUMNS = {name.lower() for name in _TIMES} | {"date (utc)", "timestamp (utc)", "ingestiontime"}
 # A cell may hold a whole thread dump; Python's own limit is 128 KiB.
@@ -87,18 +85,25 @@ def of_table(text: str) -> list[Row] | None:
 
 
 def _events(content: bytes) -> Iterator[Mapping[str, str]]:
-    """Yield the fields of each log event in XML, up to the first error."""
-    parser: XMLPullParser[Any] = XMLPullParser(["end"])
-    with suppress(ParseError):
-        # The events need not have a root, nor declare their prefix.
-        parser.feed(b"<log xmlns:log4j='log4j'>" + _PROLOGUE.sub(b"", content))
-        for _, element in cast(Iterable[tuple[str, Element]], parser.read_events()):
-            if element.tag.rpartition("}")[2] in _EVENTS:
-                fields = dict(element.attrib)
-                for part in element:
-                    name, text = part.tag.rpartition("}")[2].lower(), "".join(part.itertext()).strip()
-                    fields = {**part.attrib, **fields, "stack" if name in ("throwable", "thrown") else name: text}
-                yield fields
+    """Yield the fields of each log event in XML. An event that is no valid XML stays as it is."""
+    end = 0
+    for begin in _EVENT.finditer(content):
+        if begin.start() < end:
+            continue
+        if (end := content.find(b"</" + begin[1] + b">", begin.end())) < 0:
+            return
+        end += len(begin[1]) + 3
+        event = content[begin.start() : end]
+        try:
+            (element,) = fromstring(b"<log xmlns:log4j='log4j'>" + event + b"</log>")
+        except ParseError:
+            yield {"message": event.decode("utf-8", "replace")}
+            continue
+        fields = dict(element.attrib)
+        for part in element:
+            name, text = part.tag.rpartition("}")[2].lower(), "".join(part.itertext()).strip()
+            fields = {**part.attrib, **fields, "stack" if name in ("throwable", "thrown") else name: text}
+        yield fields
 
 
 def of_documents(documents: Iterable[Any]) -> list[Row]:

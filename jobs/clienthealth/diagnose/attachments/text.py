@@ -345,9 +345,10 @@ def _is_stern(matches: Sequence[re.Match[bytes]]) -> bool:
 
 
 def _is_counting(matches: Sequence[re.Match[bytes]]) -> bool:
-    """True if the prefixes end with numbers that rise from line to line."""
+    """True if the prefixes end with numbers of lines. Before a blank, a rising number may also be a time."""
     numbers = [int(re.findall(rb"\d+", match.group())[-1]) for match in matches]
-    return len(numbers) > 1 and all(low < high for low, high in pairwise(numbers))
+    most = 1 if matches[0].group().endswith(b" ") else 1 << 30
+    return len(numbers) > 1 and all(0 < high - low <= most for low, high in pairwise(numbers))
 
 
 #: Prefixes that an application may also write itself. The function returns True if the lines show that a tool wrote
