@@ -360,5 +360,5 @@ _DOUBTFUL: Mapping[str, Callable[[Sequence[re.Match[bytes]]], bool]] = {
     "compose": _is_compose,
     "stern": _is_stern,
     "grep": lambda found: _is_counting([match for match in found if match["key"] == found[0]["key"]]),
-    "line numbers": lambda found: _is_counting(found),
+    "line numbers": _is_counting,
 }

@@ -102,7 +102,8 @@ def _named(error: str) -> dict[str, object]:
         "source": _NAMED_BY,
         "literal": error,
         "pattern": rf"(?:Kafka::|pykafka\.exceptions\.|\bError: ){error}(?:Error)?\b|\b{error}{_THROWN}",
-        "examples": [{"line": f"org.apache.kafka.common.errors.{error}Exception"}, {"line": f"Error: {error}"}],
+        "examples": [{"line": f"{where}{error}"} for where in ("Kafka::", "Error: ")]
+        + [{"line": f"org.apache.kafka.common.errors.{error}Exception"}],
     }
 
 
