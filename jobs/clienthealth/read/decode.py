@@ -91,7 +91,7 @@ class Decoded(msgspec.Struct):
 
 
 class _Parsed(msgspec.Struct):
-    """A record whose format was found: its snapshots or lines, not yet completed, and the reasons of rejects so far."""
+    """A record in its format: its snapshots or lines, not yet completed, and the reasons of rejects so far."""
 
     result: Decoded
     record: Record = Record(text="")
