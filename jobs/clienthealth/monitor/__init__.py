@@ -1,5 +1,5 @@
 """Judge clients, in plain Python.
 
-The input is one batch of one bucket (a fixed share of all processes). The output is verdicts, incidents, and rows of
-the history, one per client and minute.
+The input is one batch for one bucket, which is a fixed set of processes (`measure/packed.py`). The output is verdicts,
+incidents, and rows of the history: one row per client and minute.
 """

@@ -1,4 +1,4 @@
-"""THE list of adjustments: everything that changes a verdict after its mode's judge has returned it, in order.
+"""THE list of adjustments: all changes of a verdict after the judge of its failure mode, in the order of application.
 
 A judge sees only one window of one client. Other knowledge may change the verdict: the client's start, its open
 incidents, other failures, unread input. Only entries of `ADJUSTMENTS` make such changes. The monitor, `watch` and
@@ -32,7 +32,9 @@ Stage = Literal["window", "moment", "shown"]
 
 @dataclass(frozen=True, slots=True)
 class Reporting:
-    """How a client reports (ms): its interval, its newest sample's time by its own clock, and that sample's age."""
+    """How a client reports: the interval of its samples (ms), the time of the newest sample by the client's own clock
+    (epoch ms), and the age of that sample by the watermark (ms).
+    """
 
     every_ms: int
     last_ms: int
@@ -67,12 +69,12 @@ class Context:
 
     mode, window  the mode and the window that were judged, with the thresholds in force
     starts        when the client was started according to its log (epoch ms)
-    contradicted  ids of log patterns with lines that the client's own samples contradict
+    contradicted  ids of log patterns; samples of the client contradict the window's lines that match these patterns
     reporting     how the client reports; None if it does not report, or too rarely to wait for its next sample
     incidents     verdicts of the client's open incidents, by mode
     all_silent    True if no client at all reports
     attached      what a post-mortem knows; only for `diagnose` and `watch`
-    verdicts      all verdicts of this moment; `adjust` sets it
+    verdicts      all verdicts of this moment; `adjust` sets this field
     """
 
     mode: FailureMode[Any] | None = None
@@ -90,7 +92,10 @@ Change = Callable[[Verdict, Context], Verdict]
 
 
 def adjust(stage: Stage, verdicts: Sequence[Verdict], context: Context) -> list[Verdict]:
-    """Apply the adjustments of a stage in order. Each one is applied to all verdicts before the next one starts."""
+    """Apply the adjustments of a stage in order. Each adjustment is applied to all verdicts before the next one starts.
+
+    In stage "shown", an open incident of a mode without a verdict first adds an `unknown` verdict of that mode.
+    """
     adjusted = list(verdicts)
     if stage == "shown":
         known = {verdict.mode for verdict in adjusted}
@@ -124,7 +129,7 @@ class Adjustment:
         return self.change.__doc__ or ""
 
     def apply(self, verdict: Verdict, context: Context) -> Verdict:
-        """Return the adjusted verdict. It names this adjustment if status, onset or reason changed."""
+        """Return the adjusted verdict. If status, onset or reason changed, `Verdict.adjusted` names this adjustment."""
         after = self.change(verdict, context)
         if (after.status, after.since_ms, after.reason) == (verdict.status, verdict.since_ms, verdict.reason):
             return after
@@ -152,7 +157,7 @@ REFUTED = (
     "of another client, or of something that is not counted"
 )
 AWAITING_METRICS = "log lines report this failure; the client's next metrics will confirm or contradict them"
-#: How evidence excludes an innocent explanation, by the kind of the evidence.
+#: By kind of evidence: the words that state by what evidence an innocent explanation is excluded.
 BY_EVIDENCE: Mapping[EvidenceKind, str] = {
     "metric": "by its metrics",
     "log": "by its log",
@@ -162,12 +167,13 @@ BY_EVIDENCE: Mapping[EvidenceKind, str] = {
 #: Metrics of Java clients that grow as time passes: the producer's metadata age, the consumer's time since its last
 #: poll.
 _CLOCKS = {"producer": "metadata-age", "consumer": "last-poll-seconds-ago"}
-#: A running client does not report identical samples for this long (s).
+#: Minimum time (s) of identical samples at which they count as re-sent: a running client does not report identical
+#: samples for so long.
 _REPEATED_SECONDS = 15.0
-#: A sample within this time (ms) of a log line neither supports nor contradicts the line. The line's time may be in
+#: A sample within this time (ms) of a log line neither supports nor contradicts the line. The line's time may be cut to
 #: whole seconds.
 CLOSE_MS = 1_000
-#: A log line waits at most this long (ms) for the samples after it.
+#: Maximum time (ms) for which a log line waits for the samples after it.
 LONGEST_MS = 30_000
 
 
@@ -195,7 +201,7 @@ def repeats(w: Windows) -> Bools:
     "window", "A collector that re-sends the last sample of a gone client would look like a client that is stuck."
 )
 def _repeated_samples(verdict: Verdict, context: Context) -> Verdict:
-    """Runs first in its stage: it judges the window again without samples, and the others adjust that verdict."""
+    """Runs first in its stage, because it judges the window again without samples; the others adjust that verdict."""
     mode, window = context.mode, context.window
     if mode is None or window is None or mode.absence or not repeats(window.table)[0]:
         return verdict
@@ -233,7 +239,9 @@ def _alibis(verdict: Verdict, context: Context) -> Verdict:
 
 
 def _refuted(confusion: Confusion, proofs: Sequence[Proof]) -> Circumstance:
-    """Return a circumstance that holds if a fact excludes an innocent explanation, else an unknown one."""
+    """Return a circumstance that holds if a fact excludes the innocent explanation, else a circumstance that is
+    unknown.
+    """
     for proof in proofs:
         needed = proof.circumstance != "" and proof.circumstance == confusion.unless
         if needed and proof.holds:
@@ -272,8 +280,8 @@ def _await_samples(verdict: Verdict, context: Context) -> Verdict:
         return verdict
     if any(fact.kind != "log" for fact in verdict.evidence):
         return verdict
-    # Wait from a fact's first line. Its newest line is no good start, because continuing lines would delay the verdict
-    # again and again.
+    # The wait begins at the first line of a fact. If the wait began at the newest line, each further line would delay
+    # the verdict.
     shown, logs = {fact.ts_ms for fact in verdict.evidence}, context.window.logs if context.window else ()
     alike = {event.signature for event in logs if event.ts_ms in shown}
     first = min([*shown, *(event.ts_ms for event in logs if event.signature in alike)])
@@ -286,7 +294,8 @@ def _await_samples(verdict: Verdict, context: Context) -> Verdict:
 # ---- Stage "moment": all verdicts on a client at one moment ----
 
 ALL_SILENT = "no client reports: perhaps the collectors or the topic have stopped"
-#: In a recording, a failure lasts until the end if it was last seen at most this long (ms) before the last sample.
+#: A failure in a recording counts as lasting until the end if it was last seen less than this time (ms) before the last
+#: sample.
 LASTING_MS = 90_000
 
 
@@ -305,7 +314,9 @@ def _lasts(verdict: Verdict, context: Context) -> bool:
 
 @_adjustment("moment", "If no client reports, the collectors or the topic have stopped, not each client.")
 def _all_silent(verdict: Verdict, context: Context) -> Verdict:
-    """Runs first in its stage. While no client reports, none is known to be gone, so no end needs an explanation."""
+    """Runs first in its stage: while no client reports, no client is known to have ended, so no end needs an
+    explanation.
+    """
     if not context.all_silent or any(fact.kind == "log" for fact in verdict.evidence):
         return verdict
     return Verdict(verdict.mode, "unknown", reason=ALL_SILENT)
@@ -333,7 +344,7 @@ def _evidence_of_end(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("moment", "One failure gets one verdict: the symptoms of a known failure are not a second failure.")
 def _explained(verdict: Verdict, context: Context) -> Verdict:
-    """Runs last in its stage, because the incidents take only the verdicts that it keeps."""
+    """Runs last in its stage, because incidents are opened only by the verdicts that this adjustment keeps."""
     if verdict.status == "unknown":
         return verdict
     present = {mode: incident.status for mode, incident in context.incidents.items()}
@@ -383,7 +394,8 @@ def _stopped_looking(verdict: Verdict, context: Context) -> Verdict:
     attached, kinds = context.attached, {fact.kind for fact in verdict.evidence}
     if attached is None or not verdict.unhealthy or not modes()[verdict.mode].absence:
         return verdict
-    # Metrics that a person copied show no end: they stop where the person stopped. A log line can show an end.
+    # Metrics that a person copied show no end of the client: they stop where the person stopped copying. A log line can
+    # show an end.
     if not kinds <= {"metric", "absence"}:
         return verdict
     topics = _topics(verdict, "metric")
@@ -417,8 +429,8 @@ def _undated_onset(verdict: Verdict, context: Context) -> Verdict:
     return replace(verdict, since_ms=min(dated)) if made_up else verdict
 
 
-#: `diagnose` dates records without a time this long (ms) before all others. So no dump with a time is compared with a
-#: dump without one.
+#: `diagnose` dates records without a time this long (ms) before all other records, so that no dump with a time is
+#: compared with a dump without a time.
 APART_MS = 10 * 86_400_000
 
 BY_NAME: Mapping[str, Adjustment] = {adjustment.name: adjustment for adjustment in ADJUSTMENTS}

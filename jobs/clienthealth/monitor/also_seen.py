@@ -1,7 +1,8 @@
-"""Known issues outside the failure modes: their log lines are counted, and published with the client.
+"""Count the log lines of known issues outside the failure modes, and publish the counts with the client.
 
-The history has them too. A `Run` counts the lines of one issue of one client: a few numbers and the first line. So
-memory depends only on the number of issues. A run is forgotten an hour after its last line.
+The history has these counts too. A `Run` counts the lines of one issue of one client, and keeps only a few numbers and
+the first line. So memory depends on the number of issues, not on the number of lines. A run is forgotten an hour after
+its last line.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED, options_logg
 def _troubles() -> Mapping[str, Trouble]:
     """Return the known issue that each log pattern shows, by the id of the pattern.
 
-    A pattern of a known issue shows that issue. A pattern of a failure mode may name an issue.
+    These are the patterns of the known issues, and patterns of failure modes that also name an issue (`also`).
     """
     ids = {wording.id: wording.also for wording in catalogue().wordings if wording.also}
     own = {name: meaning for name, meaning in catalogue().by_id.items() if isinstance(meaning, Trouble)}
@@ -36,7 +37,7 @@ def _troubles() -> Mapping[str, Trouble]:
 
 
 def take(state: BucketState, entries: Iterable[LogEntry]) -> None:
-    """Count the log lines that show known issues."""
+    """Count the log lines that show known issues, in `state.also_seen`."""
     telling: list[tuple[LogEntry, LogEvent, Trouble, Kind | Literal[""], str]] = []
     for entry in without_copies(entries):
         event = entry.event
@@ -66,7 +67,7 @@ EVERYDAY_LINES = 8
 def is_reported(run: Run, excerpt: bool = False) -> bool:
     """True if a run has enough lines to be reported.
 
-    False for an issue that an earlier release counted and this release does not know.
+    False if an earlier release counted the issue and this release does not know it.
 
     excerpt  True if a person picked the lines from a log
     """
@@ -86,15 +87,15 @@ def by_process(state: BucketState, excerpt: bool = False) -> Mapping[tuple[str, 
 def seen(state: BucketState, runs: Sequence[Run], client: Client, kinds: Mapping[str | None, int]) -> list[Seen]:
     """Return a client's known issues.
 
-    `runs`: the runs of its process. `kinds`: number of clients of each kind in the process. A line without a client
-    belongs to the only client that it can be about. If it can be about several clients, it counts for each of them.
+    `runs`: the runs of the client's process. `kinds`: number of clients of each kind in the process. A line that names
+    no client counts for every client that it can be about; with several such clients, `Seen.of_process` is True.
     """
     by_what: dict[tuple[str, bool], Seen] = {}
     for run in runs:
         if _concerns(state, run, client):
             one = _seen(run, kinds)
             if other := by_what.get((one.what, one.of_process)):
-                # The issue occurs in two runs. Merge them, and keep the earlier first line.
+                # The issue occurs in two runs. Merge the runs, and keep the earlier of the two first lines.
                 first = min(one, other, key=lambda seen: seen.first_ms)
                 one = replace(first, lines=one.lines + other.lines, last_ms=max(one.last_ms, other.last_ms))
             by_what[one.what, one.of_process] = one
@@ -104,9 +105,9 @@ def seen(state: BucketState, runs: Sequence[Run], client: Client, kinds: Mapping
 def unattributed(
     runs_of: Mapping[tuple[str, str], Sequence[Run]], state: BucketState, clients: Sequence[Client]
 ) -> list[tuple[Client, Seen]]:
-    """Return the issues that belong to none of these clients or to several of them.
+    """Return the issues that belong to none of `clients` or to several of them.
 
-    Each comes with the client or process that its lines name. `runs_of`: by process, as `by_process` returns them.
+    Each issue comes with the client or process that its lines name. `runs_of`: the result of `by_process`.
     """
     left = []
     for process, runs in runs_of.items():
@@ -120,9 +121,10 @@ def unattributed(
 
 
 def unwritten(runs: Sequence[Run], client_id: str, kind: str) -> list[dict[str, object]]:
-    """Return the line counts of a client since the last write to the history. Lines without a client have an empty id.
+    """Return, for each issue, the number of a client's lines that are not in the history yet, and mark them as written.
 
-    `runs`: those of the client's process.
+    `runs`: the runs of the client's process. Lines that name no client count for the first client for which this
+    function is called.
     """
     counts: dict[str, int] = {}
     for run in runs:

@@ -1,12 +1,13 @@
-"""Find the client of a log line or a thread dump: by the names in it, by its time, and by contradicting samples.
+"""Find the client that a log line or a thread dump is about: by names, by time, and by samples that contradict the
+line.
 
-Processes with clients of the same name follow each other on a host, or run side by side. A line may name the instance
-of its process. If reporting processes use such names, the line belongs to the named process. Otherwise its time
-decides: it belongs to the client that existed then. A line that fits several clients belongs to none of them.
+On one host, processes with clients of the same name can follow each other or run side by side. A line may name the
+instance of its process. If a client reports under that instance, the line belongs to that process. Otherwise the line
+belongs to the client that existed at the time of the line. A line that fits several clients belongs to none of them.
 
 Time and name can mislead. A shipper that reads a file again gives old lines the present time. A line without an
 instance fits every process with the client id. So the client's counters are compared with the line. If the counters
-contradict what the line says, the line is about another client (`contradicted`).
+contradict the line, the line is about another client (`contradicted`).
 """
 
 from __future__ import annotations
@@ -34,24 +35,25 @@ from clienthealth.read.logs.dumps import clients_of
 from clienthealth.read.logs.fields import KAFKA_PREFIX, PRODUCER_THREAD
 from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED, options_logged
 
-#: Dumps of a process are compared only within a week (ms). A greater distance means that a clock was wrong.
+#: Maximum distance (ms) of two dumps of a process that are compared: a week. A greater distance means that a clock was
+#: wrong.
 COMPARED_MS = 7 * 86_400_000
 #: A dump belongs to the previous process if it is older than the client's first sample by more than this (ms).
 BEFORE_MS = 60_000
-#: An application may log an error this long (ms) after it received it.
+#: Maximum time (ms) from an error of the client to the line in which the application logs that error.
 LOGGED_MS = 30_000
 #: Samples within this time (ms) of a line are searched for maxima. The maximum in a sample covers the 30 to 60 s before
 #: the sample.
 AROUND_MS = 35_000
-#: The application polled often enough if the time between two polls is at most half of max.poll.interval.ms. Up to
-#: AWAY_SECONDS (s) between two polls are always often enough.
+#: The application polls often enough if the time between two polls is below half of max.poll.interval.ms or below
+#: AWAY_SECONDS (s).
 AWAY_SECONDS = 5.0
-#: Only metrics of this library can contradict its log lines. Other libraries count differently, or log events that they
-#: do not count.
+#: The only library with metrics that can contradict its log lines. Other libraries count differently, or log events
+#: that they do not count.
 COUNTS = "java"
 
-#: Libraries that do not run in a JVM, and texts that only a JVM logs. In the log of such a library, such a text quotes
-#: another program.
+#: _NO_JVM: libraries that do not run in a JVM. _OF_JVM: texts that only a JVM logs. In the log of a process with only
+#: libraries of _NO_JVM, a text of _OF_JVM quotes another program.
 _NO_JVM = re.compile(r"rdkafka|kafka-python|aiokafka", re.ASCII)
 _OF_JVM = re.compile(
     r"(?:clients\.(?:consumer|producer)|common\.errors)\.\w{1,100}Exception\b"
@@ -87,9 +89,10 @@ def _of_processes() -> frozenset[str]:
 
 
 def owner(instance: str | None, ts_ms: int, client: Client, lives: Sequence[Life], name: str | None) -> Owner:
-    """Return the owner of a line or dump that may belong to `client`, by its instance and its time.
+    """Return the owner of a line or dump that may belong to `client`, by the instance and the time of the line.
 
-    `name`: the client id in the line, or None.
+    `name`: the client id in the line, or None. "mine": the line belongs to `client`; "anybody's": several clients of
+    this name existed at that time.
     """
     if instance and instance == client.instance:
         return "mine"
@@ -104,10 +107,10 @@ def owner(instance: str | None, ts_ms: int, client: Client, lives: Sequence[Life
 
 
 def lifecycle_lines(state: BucketState, client: Client, alone: bool) -> list[tuple[str, LogEvent]]:
-    """Return the kept lines on the start and end of clients with this name, each with the instance that it names.
+    """Return the kept lines on the start and end of clients with this name: (instance in the line, event), by time.
 
-    `alone`: True if the client is the only one of its kind in the process. Then lines without a client id belong to it.
-    Lines about the whole process belong to all its clients.
+    `alone`: True if the process has no other client of this kind, so that lines without a client id belong to this
+    client. Lines about the whole process belong to all its clients.
     """
     named = (state.lifecycle.get((*client.process, client.client_id)) if client.client_id else None) or []
     nameless = state.lifecycle.get((*client.process, "")) or []
@@ -217,9 +220,9 @@ class ProcessLog:
         return list(clients)
 
     def reports_as(self, client: Client) -> Client | None:
-        """Return the reporting client that is the same as a client in the log.
+        """Return the reporting client that the log names with the fields of `client`.
 
-        None if no client or several clients fit.
+        None if no client or several clients fit, or if the reporting client has exactly these fields.
         """
         clients = self._named_by(client.instance, client.client_id, client.kind, self.reporting)
         return clients[0] if len(clients) == 1 and clients[0].identity != client.identity else None
@@ -250,7 +253,7 @@ class ProcessLog:
         return Client(*self.process, instance, name, kind)
 
     def _concerns(self, event: LogEvent, client: Client) -> bool:
-        """True if an event names the client, or names no client but fits its kind.
+        """True if an event names the client, or names no client and fits the client's kind.
 
         If several clients do not report, a line without a name belongs to none of them, because no metrics show which
         one is meant. If clients with names are known, a line that may be a quotation belongs to no client without a
@@ -349,11 +352,11 @@ def process_logs(state: BucketState) -> dict[ProcessKey, ProcessLog]:
 
 
 def without_copies(entries: Iterable[LogEntry]) -> list[LogEntry]:
-    """Return the entries without those of loggers that copy lines of other programs.
+    """Return the entries, except those of loggers that copy lines of other programs.
 
-    A client's own line begins with the client's name. A logger copies if it ever wrote words before such a line; all
-    its entries are left out. If the log names no loggers, lines that begin with a client's name are kept, because the
-    program itself wrote them.
+    A client's own line begins with the client's name. A logger that ever wrote words before such a name copies lines,
+    so all entries of that logger are left out. If the log names no loggers, lines that begin with a client's name are
+    kept, because the program itself wrote them.
     """
     entries = list(entries)
     copying = {(entry.process, entry.event.logger) for entry in entries if entry.event and entry.event.copied}
@@ -368,7 +371,7 @@ def without_copies(entries: Iterable[LogEntry]) -> list[LogEntry]:
 def contradicted(
     client: Client, known: Known, config: Mapping[str, str], events: Iterable[LogEvent]
 ) -> tuple[LogEvent, ...]:
-    """Return the lines that the samples before and after them contradict."""
+    """Return the lines that the samples before and after the line contradict; empty for libraries other than COUNTS."""
     return tuple(event for event in events if _refuted(event, known, config)) if client.library == COUNTS else ()
 
 

@@ -1,4 +1,4 @@
-"""Arrange the samples of a bucket as windows, for gates and judges."""
+"""Arrange the samples of a bucket as windows, for the gates and judges of the failure modes (`window_verdicts.py`)."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from clienthealth.monitor.readings import SHIFT, Grid, intervals, keys, totals_a
 from clienthealth.monitor.state import BucketState, Life, ProcessKey, Run
 from clienthealth.settings import Settings
 
-#: A client has departed after this number of its reporting intervals without data, but not before `[absence]
+#: Number of reporting intervals without data after which a client has departed, but not before `[absence]
 #: min_gap_seconds`.
 INTERVALS = 3
 
 
 class Span(NamedTuple):
-    """A window [start, end) of event time (epoch ms), and the rows [lo, hi) of its client's samples in it."""
+    """A window [start, end) of event time (epoch ms), and the rows [lo, hi) of the client's samples in that window."""
 
     start: int
     end: int
@@ -42,7 +42,7 @@ class Span(NamedTuple):
 
 @dataclass
 class Bucket:
-    """The samples of a bucket, and values derived from them. Each value is computed once.
+    """The samples of a bucket, and values derived from these samples. Each value is computed once, at its first use.
 
     `whole`: True if the samples are complete and no more will come.
     """
@@ -106,7 +106,9 @@ class Bucket:
     _abouts: dict[int, About] = field(default_factory=dict)
 
     def config(self, number: int) -> Mapping[str, str]:
-        """Return a client's options: reported ones, else those that it logged at its start."""
+        """Return a client's options by name: the reported value or, if none was reported, the value logged at the
+        client's start.
+        """
         config = self._configs.get(number)
         if config is None:
             options = int(self.state.clients.config[number])
@@ -162,7 +164,7 @@ class Bucket:
     def also_seen(self, client: Client, kinds: Mapping[str | None, int] | None = None) -> list[Seen]:
         """Return a client's known issues.
 
-        `kinds`: number of clients of each kind in its process; by default only reporting clients count.
+        `kinds`: number of clients of each kind in the client's process; by default, reporting clients are counted.
         """
         if client.process not in self.runs:
             return []
@@ -170,7 +172,7 @@ class Bucket:
         return also_seen.seen(self.state, self.runs[client.process], client, in_process)
 
     def alone(self, client: Client) -> bool:
-        """True if no other client of this kind reports in the client's process."""
+        """True if no other client of the same kind reports in the client's process."""
         return self._kinds[client.process][client.kind] < 2
 
     @cached_property
@@ -203,7 +205,7 @@ class Bucket:
     _readings: dict[int, Reading] = field(default_factory=dict)
 
     def known(self, number: int, name: str) -> tuple[Ints, Floats]:
-        """Return times and values of a client's metric, for all samples that are kept."""
+        """Return (times in epoch ms, values) of a client's metric for all kept samples that have a value."""
         rows, at = self.state.rows(number), POSITION[self.state.all_clients[number].kind or ""][name]
         column = self.readings.values[rows, at]
         known = ~np.isnan(column)
@@ -219,8 +221,8 @@ class Bucket:
     ) -> ClientWindow:
         """Return a window of a client for the judges.
 
-        `number`: the client's position in the state; None if it does not report. `table`: returns its samples as a
-        table.
+        `number`: the client's position in the state; None if the client does not report. `table`: returns the client's
+        samples as a table.
         """
         start, end, lo, hi = span
         before = max(0, start - max(LEAD_MS, end - start))

@@ -39,7 +39,7 @@ from clienthealth.monitor.window_verdicts import gate, in_force, live_modes, mer
 
 #: Key and value of a record on `client-health`. A value of None makes readers forget the client.
 Record = tuple[str, bytes | None]
-#: Returns a client's window, by its position.
+#: Returns the window of a client at a position.
 WindowAt = Callable[[int], ClientWindow]
 #: Clients with their verdicts in order of time: (end of the window in epoch ms, verdicts).
 OverTime = list[tuple[Client, list[tuple[int, list[Verdict]]]]]
@@ -59,7 +59,7 @@ class Content(NamedTuple):
 
     @classmethod
     def of(cls, verdicts: Sequence[Verdict], issues: Sequence[Seen] = ()) -> Content:
-        """Return a record's content from verdicts and known issues."""
+        """Return the content of a record with these verdicts and known issues."""
         content, also_seen = verdicts_json(verdicts), list(map(seen_json, issues))
         return cls(content, worst(verdicts), also_seen, crc32(msgspec.json.encode(also_seen), crc32(content)) or 1)
 
@@ -163,7 +163,7 @@ class Gated:
     """Results of the gates for the windows of one kind of client.
 
     windows    the samples of the windows, as the gates examine them
-    gates      per mode: for each window whether a judge must see it, and why the mode is unknown
+    gates      per mode: for each window whether a judge must examine it, and why the mode is unknown ('' if it is ok)
     reasons    per window: why each mode is unknown
     """
 
@@ -184,13 +184,14 @@ def judge(bucket: Bucket, new: Sequence[LogEntry], horizon: Ints, now_ms: int) -
 
 
 def overdue(bucket: Bucket, before_ms: int) -> list[LogEntry]:
-    """Return the log entries that stopped waiting for their client's next sample after `before_ms`.
+    """Return the log entries for which the wait for the client's next sample ended since the previous step.
 
-    The adjustment `await-samples` defines how long they wait. A client that exits because of a failure logs it and
-    reports nothing more, so its windows are judged once more. `before_ms`: the watermark of the previous step.
+    The adjustment `await-samples` defines the wait. A client that exits because of a failure logs the failure and
+    reports no further sample, so windows with such entries are judged once more. `before_ms`: the watermark of the
+    previous step.
     """
     clients, now_ms, entries = bucket.state.clients, bucket.state.time_ms, dict[int, LogEntry]()
-    # Lines before these times (by each client's own clock) were compared with samples, so they do not wait.
+    # Lines before these times (by each client's own clock) were compared with samples, so these lines do not wait.
     earliest = clients.last - clients.every - CLOSE_MS
     wait_ms = LONGEST_MS + clients.last_seen - clients.last
     for number in np.flatnonzero(earliest < now_ms - wait_ms).tolist() if before_ms else ():
@@ -205,7 +206,7 @@ _time = attrgetter("ts_ms")
 
 
 def verdicts_over_time(bucket: Bucket, now_ms: int) -> OverTime:
-    """Return each client with its verdicts in order of time, including healthy ones. Incidents are not changed."""
+    """Return each client, also each healthy one, with its verdicts in order of time. Incidents are not changed."""
     collected: OverTime = []
     _Judgement(bucket, now_ms, collected).judge(bucket.state.log_entries, np.empty(0, np.int64))
     return collected
@@ -221,7 +222,10 @@ class OfWindow(NamedTuple):
 
 class _Judgement:
     def __init__(self, bucket: Bucket, now_ms: int, collected: OverTime | None = None) -> None:
-        """`collected`: if given, all data is present. Then verdicts are added to it, and incidents stay unchanged."""
+        """`collected`: a list to which the verdicts are added; incidents then stay unchanged.
+
+        A caller passes this list only if all data is present.
+        """
         self.collected = collected
         self.bucket, self.state, self.settings, self.now_ms = bucket, bucket.state, bucket.settings, now_ms
         self.incidents: Incidents = self.state.incidents
@@ -229,8 +233,8 @@ class _Judgement:
         self.changes: list[Transition] = []
         self.modes = in_force(self.settings.modes)
         self.skew = skew_seconds(self.state, now_ms).tolist()
-        #: Log patterns with lines that the client's samples contradict, by client and start of the window. These lines
-        #: do not count.
+        #: By client and start of the window: ids of the log patterns of lines that the client's samples contradict.
+        #: These lines are not judged.
         self.refuted: dict[tuple[int, int], frozenset[str]] = {}
 
     def judge(self, new: Sequence[LogEntry], horizon: Ints) -> tuple[list[Record], list[Transition]]:
@@ -269,7 +273,10 @@ class _Judgement:
         return client[still_open], start[still_open]
 
     def _window_logs(self, client: Ints, start: Ints, end: Ints) -> dict[int, WindowLog]:
-        """Return each window's log events and dumps about its client, by the window's position."""
+        """Return each window's log events and dumps about its client, by the window's position.
+
+        Contradicted lines are left out.
+        """
         logs = self.bucket.logs
         if not logs:
             return {}
@@ -337,7 +344,10 @@ class _Judgement:
             self.records.append(content[at].record(ref, span[:2], samples, client.seen, indicators, config))
 
     def _content(self, gated: Gated, ids: tuple[str, ...], reporter: Reporter) -> Content:
-        """Return the content of a client's record. Windows are judged if necessary. `ids`: the modes of its kind."""
+        """Return the content of a client's record. Windows are judged if necessary.
+
+        `ids`: the modes of the client's kind.
+        """
         client = self.state.all_clients[reporter.number]
         issues = self.bucket.also_seen(client)
         if self.collected is not None or reporter.suspected or self.incidents.of_client(client.key):
@@ -345,7 +355,7 @@ class _Judgement:
         return _unsuspected(ids, gated.reasons[reporter.newest], tuple(issues))
 
     def _judged(self, gated: Gated, client: Client, reporter: Reporter) -> list[Verdict]:
-        """Judge all windows of a client and update its incidents. Return the newest verdicts."""
+        """Judge all windows of a client, and update the client's incidents. Return the newest verdicts."""
         clients, number, touched = self.state.clients, reporter.number, gated.touched
         every, last, last_seen = int(clients.every[number]), int(clients.last[number]), int(clients.last_seen[number])
         # A log line waits for the client's next sample, unless samples come too rarely or the data is complete.
@@ -371,7 +381,7 @@ class _Judgement:
         return self._entered(client, judged, reporter.seen, last_seen - last, lambda at: window(reporter.begin + at))
 
     def _known(self, client: Client, reports: Reporting | None = None) -> Context:
-        """Return the knowledge about a client that no window contains. `reports`: how it reports samples."""
+        """Return the knowledge about a client that no window contains. `reports`: how the client reports samples."""
         starts = (s for s in self.bucket.starts.get(client.process, ()) if s.client_id == client.client_id)
         own = [start.ts_ms for start in starts if start.instance in ("", client.instance)]
         return Context(starts=own, reporting=reports, incidents=self.incidents.verdicts(client.key))
@@ -430,7 +440,7 @@ class _Judgement:
             self.records.append(Content.of(visible, also).record(client, window, 0, last, indicators))
 
     def _verdict_by_log(self, mode: Mode, window: ClientWindow, known: Context) -> Verdict:
-        """Judge by log entries alone. The last line counts as the departure of a client without metrics."""
+        """Judge a window by log entries alone. The last line counts as the departure of a client without metrics."""
         if mode.absence:
             window = replace(window, departed_ms=max((event.ts_ms for event in window.logs), default=window.end_ms))
         return verdict(mode, window, known)
@@ -442,15 +452,16 @@ def window_starts(times: Iterable[int], slide_ms: int, length_ms: int) -> set[in
 
 
 def overlapped(judged: Sequence[OfWindow]) -> Iterator[tuple[int, list[Verdict]]]:
-    """Yield (end of the window, verdicts) in order of time. Each verdict is merged with that of the previous window.
+    """Yield (end of the window, verdicts) in order of time. Each verdict is merged with the previous window's verdict.
 
-    Windows overlap, so a window is judged together with the previous window, and with no earlier one. A batch of a
-    backlog holds many windows, and a fault that was over early in the batch must not affect the newest verdict.
+    Windows overlap, so the verdicts of a window are merged with those of the previous window, but of no earlier window.
+    A batch of a backlog holds many windows, and a fault that was over early in the batch must not affect the newest
+    verdict.
     """
     for at in range(min(1, len(judged) - 1), len(judged)):
         last, by_mode = judged[at], defaultdict[str, list[Verdict]](list)
         for window in judged[max(0, at - 1) : at + 1]:
-            # Leave out a window that ended before this one began. The client may have lost contact since.
+            # Leave out a window that ended before the present window began: the client did not report between the two.
             if window.end > last.start:
                 for of_window in window.verdicts:
                     by_mode[of_window.mode].append(of_window)
@@ -458,5 +469,5 @@ def overlapped(judged: Sequence[OfWindow]) -> Iterator[tuple[int, list[Verdict]]
 
 
 def shown(verdicts: Sequence[Verdict], incidents: Incidents, key: str) -> list[Verdict]:
-    """Return a client's verdicts as people see them. Call it after its incidents are updated."""
+    """Return a client's verdicts as people see them. Call this function after the client's incidents are updated."""
     return adjust("shown", verdicts, Context(incidents=incidents.verdicts(key)))

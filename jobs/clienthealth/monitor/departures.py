@@ -2,8 +2,9 @@
 
 A client has departed after three of its reporting intervals without data, but not before `[absence] min_gap_seconds`.
 The watermark measures the time. The client is then judged by its last sample and the log lines on its end, and removed
-from the state. Its open incidents stay until data proves its end (`ends.has_ended`), or for `[absence] shown_seconds`.
-Missing data alone proves nothing: a hanging process pushes no metrics, and an agent can fail while its client runs.
+from the state. The client's open incidents stay until data proves its end (`ends.has_ended`), at most for `[absence]
+shown_seconds`. Missing data alone proves nothing: a hanging process pushes no metrics, and an agent can fail while its
+client runs.
 """
 
 from __future__ import annotations
@@ -31,22 +32,24 @@ from clienthealth.monitor.state import UNDELIVERED, BucketState
 from clienthealth.monitor.window_verdicts import judge_windows, stale_verdicts
 from clienthealth.settings import Settings
 
-#: Keys in a verdict's detail: the records that a departed client may have lost. The failure that caused the loss
-#: reports them.
+#: Keys in a verdict's detail: the records that a departed client may have lost. These numbers are added to the incident
+#: of the failure that caused the loss.
 LOST = ("lost_records", "lost_bytes")
-#: A longer gap (ms) in the data of all clients is an outage: no batch takes so long while data arrives.
+#: Gap (ms) in the data of all clients above which the gap is an outage: no batch takes so long while data arrives.
 SHARED_MS = 60_000
 
 
 #: While all data is missing, a client is reported as gone after OUTAGE_INTERVALS of its reporting intervals plus
 #: OUTAGE_MS (ms).
 OUTAGE_INTERVALS, OUTAGE_MS = 2, 30_000
-#: A running monitor makes steps without input at most this far apart (ms). A longer gap means that the machine slept.
+#: Maximum time (ms) between two steps of a running monitor without input. A longer gap means that the machine slept.
 AWAKE_MS = 20_000
 
 
 def idle(state: BucketState, arrived: bool, now_ms: int) -> int:
-    """Return for how long (ms) no input has come, by this machine's clock.
+    """Update `state.idle_ms`, the time without input by this machine's clock. Return its value before this step (ms).
+
+    If input arrived, `state.idle_ms` and the result are 0.
 
     A step adds the time since the previous step, at most AWAKE_MS, because no client can report to a sleeping machine.
     """
@@ -60,9 +63,9 @@ def idle(state: BucketState, arrived: bool, now_ms: int) -> int:
 def due_in_outage(bucket: Bucket, before_ms: int) -> list[int]:
     """Return the numbers of the clients to judge now, while no client reports.
 
-    Missing data then shows the end of no client, so only log lines on a client's own end open an incident. The clients'
-    data is kept: once input returns, each client has its full time to report again. `before_ms`: time without input at
-    the previous step.
+    While no client reports, missing data does not show that a client has ended, so only log lines on a client's own end
+    open an incident. The clients' data is kept: when input returns, each client has its full time to report again.
+    `before_ms`: time without input at the previous step.
     """
     state = bucket.state
     if not state.idle_ms:
@@ -90,7 +93,7 @@ def discount_outage(state: BucketState, before_ms: int) -> None:
 
 
 def departed(bucket: Bucket) -> list[int]:
-    """Return the numbers of departed clients."""
+    """Return the numbers of departed clients. Gaps in the data of all clients (`state.shared`) do not count."""
     state = bucket.state
     last_seen = state.clients.last_seen
     silent = state.time_ms - last_seen
@@ -126,9 +129,10 @@ def judge(bucket: Bucket, number: int, all_silent: bool = False) -> tuple[list[R
 def _left_open(
     bucket: Bucket, number: int, seen: ClientWindow, of_end: Sequence[Verdict], silent: Sequence[Verdict], offset: int
 ) -> list[Transition]:
-    """Update a departed client's open incidents, except those about its end (modes in `of_end`).
+    """Update a departed client's open incidents, except incidents about the client's end (modes in `of_end`).
 
-    The incidents close if the client's end is proved. `silent`: verdicts on its missing data while its process lives.
+    The incidents close if the client's end is proved. `silent`: verdicts on the client's missing data, which count only
+    while the client's process lives.
     """
     state, client, key = bucket.state, bucket.state.all_clients[number], seen.client.key
     departed_ms = int(state.clients.last[number])
@@ -139,7 +143,7 @@ def _left_open(
     over = terminating or confirmed or ends.has_ended(bucket, client, departed_ms, alone)
     changes: list[Transition] = []
     if lived_ms and not over:
-        # The client reports no metrics any more, but its process lives. So the verdicts on its missing data count.
+        # The client no longer reports metrics, but its process lives. So the verdicts on the missing data count.
         changes += state.incidents.judged(seen.client, silent, lived_ms, offset)
     about_its_end = {verdict.mode for verdict in of_end}
     left = [one for mode, one in state.incidents.of_client(key).items() if mode not in about_its_end]
@@ -164,7 +168,7 @@ def _record(client: Client, content: Content, start_ms: int, departed_ms: int, s
     return content.record(client, window, 1, departed_ms, departed=True)
 
 
-#: Incidents of departed clients are published at least this often (ms) while they are open.
+#: Maximum time (ms) after which an open incident of a departed client is published again.
 REMINDED_MS = 300_000
 
 
@@ -227,8 +231,8 @@ def keep(bucket: Bucket) -> Set[str]:
     """Keep incidents of clients without metrics open as long as their process logs.
 
     Another reporting client of the process counts as a sign of life only if the missing data is itself the fault,
-    because a client can end while its process goes on. Returns the keys of ended clients, and of the clients beyond the
-    limit with the oldest data.
+    because a client can end while its process goes on. Returns the keys of ended clients, and of the clients with the
+    oldest data beyond the limit `max_clients`.
     """
     state = bucket.state
     monitor, former = bucket.settings.monitor, dict(state.former.items())

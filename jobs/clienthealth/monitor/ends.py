@@ -18,7 +18,11 @@ from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED
 
 
 class Silence(NamedTuple):
-    """A client without data: times of its first and last sample (epoch ms), its interval and its allowed gap (ms)."""
+    """A client without data.
+
+    `first_ms`, `last_ms`: times of the client's first and last sample (epoch ms). `every_ms`: its reporting interval.
+    `gap_ms`: the time without data after which it has departed (`Bucket.gaps`).
+    """
 
     client: Client
     first_ms: float
@@ -28,15 +32,15 @@ class Silence(NamedTuple):
 
     @property
     def settled_ms(self) -> float:
-        """A start that is logged before this time is this client's own.
+        """A start that is logged up to this time (epoch ms) is this client's own start.
 
-        A client may send its first sample while it starts.
+        The client may send its first sample while it is still starting.
         """
         return max(self.last_ms, self.first_ms + START_MS)
 
 
 def shutdown_lines(bucket: Bucket, silent: Silence) -> tuple[tuple[LogEvent, ...], Sequence[LogEntry]]:
-    """Return a client's log lines on its start and end, and later entries that show that its process runs."""
+    """Return a client's log lines on its start and end, and the later entries that show that its process runs."""
     client = silent.client
     all_lines = lifecycle_lines(bucket.state, client, bucket.alone(client))
     logs = _of_its_end(all_lines, bucket.lives[client.process], silent)
@@ -44,8 +48,8 @@ def shutdown_lines(bucket: Bucket, silent: Silence) -> tuple[tuple[LogEvent, ...
     since = max([silent.last_ms, *ends]) + OVERDUE * silent.every_ms
     later = [entry for entry in bucket.log_entries[client.process] if entry.ts_ms > since]
     if ends:
-        # A process may go on after its client has ended. So only later lines of the client itself show that it has not
-        # ended.
+        # A process may go on after its client has ended. So only later lines that name the client show that the client
+        # has not ended.
         later = [entry for entry in later if entry.event is not None and entry.event.client_id == client.client_id]
     return logs, [entry for entry in later if _goes_on(bucket, entry, silent)]
 
@@ -91,8 +95,8 @@ def _of_its_end(
     begun = max((ts - START_MS for ts in begins if ts <= silent.settled_ms), default=None)
     later = min((ts for ts in begins if ts > silent.settled_ms), default=EVER)
     closes = [event.ts_ms for _, event in own_lines if event.signature in close and event.ts_ms >= (begun or 0)]
-    # The only close comes after a successor's start. If lines name no instance, this close may still be the client's
-    # own.
+    # True if the only logged close comes after a successor's start. If lines name no instance, this close may still be
+    # the client's own.
     unsure = any(ts >= later for ts in closes) and not any(ts < later for ts in closes)
 
     def alone(ts_ms: float) -> bool:
@@ -113,8 +117,8 @@ def _of_its_end(
         if signature in lose:
             since = last - OVERDUE * silent.every_ms
             return since <= ts_ms < later and (named or alone(ts_ms))
-        # A killed client no longer reports. So if this client reported after a kill, the kill hit another process on
-        # its host.
+        # A killed client no longer reports. So a kill that was logged before this client's last sample hit another
+        # process on the host.
         return last - START_MS <= ts_ms < later and (named or alone(ts_ms))
 
     return tuple(sorted((event for named, event in own_lines if counts(named, event)), key=lambda event: event.ts_ms))
@@ -123,9 +127,9 @@ def _of_its_end(
 def has_ended(bucket: Bucket, client: Client, departed_ms: int, alone: bool) -> bool:
     """True if a client without data is known to have ended.
 
-    A log line on its close proves this. So does a log line on the kill of its process, and so does a client of the same
-    name that appeared on its host after its last sample. `departed_ms`: the time of its last sample. `alone`: True if
-    at that time no other client of its name was on its host.
+    The proof is a log line on the client's close, a log line on the kill of the client's process, or a client of the
+    same name that appeared on the host after this client's last sample. `departed_ms`: the time of the last sample.
+    `alone`: True if at that time no other client of the same name was on the host.
     """
     others = [life for life in bucket.lives[client.process] if life.client.instance != client.instance]
     foreign = {life.client.instance for life in others}
@@ -149,7 +153,10 @@ def namesakes(bucket: Bucket, client: Client) -> Sequence[Life]:
 
 
 def is_by_process(bucket: Bucket, entry: LogEntry, client: Client, departed_ms: int) -> bool:
-    """True if an entry comes from the process of a client without metrics. `departed_ms`: its last sample, else 0."""
+    """True if an entry comes from the process of a client without metrics.
+
+    `departed_ms`: time of the client's last sample; 0 if the client never reported.
+    """
     if departed_ms:
         return _goes_on(bucket, entry, Silence(client, departed_ms, departed_ms, 0, 0))
     name = entry.event.client_id if entry.event is not None else None
@@ -159,7 +166,8 @@ def is_by_process(bucket: Bucket, entry: LogEntry, client: Client, departed_ms: 
 def clients_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
     """Return the numbers of other reporting clients in the process, which show that the process lives.
 
-    The result is empty if the client's missing data is not itself the fault.
+    If the client's library reports only inside poll(), all other clients of the process count. Otherwise clients count
+    only if an open incident has missing data as evidence, and only if they reported before that data went missing.
     """
     state, others = bucket.state, bucket.numbers[client.process]
     if reports_in_poll(client.library):
@@ -173,7 +181,7 @@ def clients_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
 
 
 def signs_of_life(bucket: Bucket, number: int, later: Sequence[LogEntry]) -> tuple[Sign, ...]:
-    """Return signs that the process of a client with overdue data lives. `later`: later entries of its log."""
+    """Return signs that the process of a client with overdue data lives. `later`: later log entries of the process."""
     state = bucket.state
     client, signs = state.all_clients[number], dict[str, Sign]()
     after_ms = float(state.clients.last[number] + bucket.quiet[number])
@@ -198,9 +206,10 @@ def signs_of_life(bucket: Bucket, number: int, later: Sequence[LogEntry]) -> tup
 def pushed_beside(bucket: Bucket, number: int, readings: Sequence[Reading]) -> tuple[Sign, ...]:
     """Return a running client at the same address as a sign of life for a client that stopped pushing, or nothing.
 
-    A push names no process, so three conditions make sure that the address has a single living process. All its other
-    clients still push, because an ended process stops all its clients. None of them is new, because a new one could
-    belong to a later process. None has the same name, because it could belong to a replica on the same host.
+    A push names no process, so three conditions make sure that the address has a single living process. All other
+    clients of the address still push, because an ended process stops all its clients. No other client is new, because a
+    new client could belong to a later process. No other client has the same name, because a namesake could belong to a
+    replica on the same host.
     """
     state, clients = bucket.state, bucket.state.clients
     client, last = state.all_clients[number], int(clients.last[number])

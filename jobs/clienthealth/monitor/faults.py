@@ -1,7 +1,8 @@
 """Isolate errors: data that the step cannot process costs only its own process, and a reject is published for it.
 
-No other module isolates errors. A bucket is stepped, saved and encoded as a whole. If this raises, bisection finds the
-faulty processes: the bucket raises even with the data of one of them alone. Then the bucket is stepped without them.
+No other module isolates errors. A bucket is stepped, saved and encoded as a whole. If that raises an error, bisection
+finds the faulty processes: the data of each of them raises an error even without all other data. Then the bucket is
+stepped without the faulty processes.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ Run = Callable[[BucketState, list[Chunk]], T]
 
 @dataclass(frozen=True)
 class Fault:
-    """A process without which a bucket was stepped, because the process's data raised an error.
+    """A process that was left out of a step, because the data of the process raised an error.
 
-    client  the client with the newest data of the process; its id is empty if the process has several clients
+    client  the client with the newest data of the process; with an empty client id if the process has several clients
     reason  the error, for the reject
     source  the newest input record of the process; None if unknown
     """
@@ -55,14 +56,14 @@ def isolated(
 ) -> tuple[T | None, list[Fault]]:
     """Run a bucket. If that raises, run it without the faulty processes.
 
-    The open incidents of these processes are kept. The result is None if no single process causes the error. `buckets`:
-    the total number of buckets, for `load` and `save`. Raises what `load` raises.
+    The open incidents of the faulty processes are kept. The result is None if no single process causes the error.
+    `buckets`: the total number of buckets, for `load` and `save`. Raises what `load` raises.
     """
     packed: Packed = state, chunks
     whole = _unpacked(packed, buckets)
     try:
         return run(*whole), []
-    except Exception as mistake:  # noqa: BLE001 - whatever it is, it costs its process and not the bucket
+    except Exception as mistake:  # noqa: BLE001 - any error may cost only its process, not the bucket
         log_once(mistake)
         try:
             return _without_faulty(packed, buckets, run, mistake)
@@ -91,9 +92,9 @@ def _without_faulty(packed: Packed, buckets: int, run: Run[T], mistake: Exceptio
 def _faulty(
     packed: Packed, buckets: int, homes: Sequence[Home], run: Run[T], mistake: Exception
 ) -> Iterator[tuple[Home, Exception]]:
-    """Yield each process with data that alone makes the bucket raise.
+    """Yield each process that makes the bucket raise even without the other processes, and its error (by bisection).
 
-    Each comes with its error. `mistake`: the error of all of them together.
+    `mistake`: the error raised with all of `homes`.
     """
     if len(homes) == 1:
         yield homes[0], mistake
@@ -104,7 +105,7 @@ def _faulty(
         part: Packed = save(state, buckets), list(map(encode, chunks))
         try:
             run(state, chunks)
-        except Exception as of_some:  # noqa: BLE001 - as above
+        except Exception as of_some:  # noqa: BLE001 - any error can be that of a faulty process
             log_once(of_some)
             yield from _faulty(part, buckets, some, run, of_some)
 
@@ -117,7 +118,9 @@ def _unpacked(packed: Packed, buckets: int) -> tuple[BucketState, list[Chunk]]:
 def _part(
     packed: Packed, buckets: int, homes: Set[Home], incidents: Set[Home] = frozenset()
 ) -> tuple[BucketState, list[Chunk]]:
-    """Return a bucket that has only the processes `homes`, and the open incidents of the processes `incidents`."""
+    """Return (state, chunks) with only the processes `homes`, and with the open incidents of the processes `incidents`
+    too.
+    """
     state, chunks = _unpacked(packed, buckets)
     readings.forget(state, [number for number, client in enumerate(state.all_clients) if client.home not in homes])
     state.log_entries = [entry for entry in state.log_entries if entry.process in homes]
@@ -144,7 +147,7 @@ def _homes(state: BucketState, chunks: Sequence[Chunk]) -> Iterator[Home]:
 
 
 def _fault(home: Home, state: BucketState, chunks: Sequence[Chunk], mistake: Exception) -> Fault:
-    """Return the fault of a process. `state` and `chunks` contain only this process."""
+    """Return the fault of the process `home`. `state` and `chunks` contain only this process. `mistake`: its error."""
     parts: list[BucketState | Chunk] = [state, *chunks]
     inputs: list[tuple[int, Client, Source | None]] = [(0, Client(*home, home[1], "", None), None)]
     for part in parts:
@@ -164,7 +167,7 @@ def _fault(home: Home, state: BucketState, chunks: Sequence[Chunk], mistake: Exc
     return Fault(client, reason(mistake), source)
 
 
-#: Errors that were logged before: kind, file and line.
+#: Errors that were logged before: (name of the class, (file, line)).
 _logged: set[tuple[object, ...]] = set()
 
 
@@ -178,5 +181,5 @@ def log_once(mistake: Exception) -> None:
 
 
 def reason(mistake: Exception) -> str:
-    """Return the reason why a process was left out, for the topic of rejects."""
+    """Return the reason why a process was left out, for the topic of rejects; at most MAX_REASON characters."""
     return f"{REASON}: {type(mistake).__name__}: {mistake}"[:MAX_REASON]

@@ -25,7 +25,7 @@ COLUMNS = 6
 
 
 def take(state: BucketState, chunks: Sequence[Chunk], settings: Settings) -> tuple[list[Record], list[Row]]:
-    """Take samples of groups. Return a record for each group with samples, and the finished minutes."""
+    """Add new samples of groups to the state. Return one record per group with new samples, and finished minutes."""
     new = grouped((reading for chunk in chunks for reading in chunk.groups), lambda reading: reading.client.home)
     records: list[Record] = []
     minutes: list[Row] = []
@@ -105,7 +105,7 @@ def _histories(
 ) -> tuple[dict[Partition, list[Observation]], dict[Partition, dict[str, Any] | None]]:
     """Return each partition's observations in order of time, and each partition's owner.
 
-    Only partitions of the newest sample (`last_ms`) are included.
+    Only partitions in the newest sample, at `last_ms`, are included. Owner: the member's fields, None if unknown.
     """
     present = np.unique(data[data[:, 0] == last_ms, 1]).tolist()
     data = data[np.argsort(data[:, 1], kind="stable")]

@@ -1,7 +1,7 @@
-"""Turn verdicts on windows into incidents: when a fault began, its evidence, and when it was over.
+"""Turn verdicts on windows into incidents: when a fault began, the evidence, and when the fault was over.
 
 A window covers a minute, but an incident lasts as long as the fault. Open incidents are part of a bucket's state, so a
-restart neither repeats nor loses one.
+restart neither repeats nor loses an incident.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from clienthealth.model.health_record import evidence_json
 from clienthealth.model.verdicts import Status, Verdict
 from clienthealth.monitor.window_verdicts import detail_of, evidence_of, gone_on_with, united
 
-#: `moved`: the incident now belongs to a known client. Before, it belonged to an unnamed client or to another instance.
+#: `moved`: the incident now belongs to a known client; before, the incident belonged to an unnamed client or another
+#: instance.
 Change = Literal["opened", "escalated", "closed", "withdrawn", "moved"]
 
 
 @dataclass(frozen=True, slots=True)
 class OpenIncident:
-    """An open incident. All times are in epoch ms by the client's own clock.
+    """An open incident. Times are in epoch ms by the client's own clock, durations in ms.
 
     seen_ms      end of the last window that showed the fault
-    offset_ms    watermark minus the client's own clock
+    offset_ms    duration: watermark minus the client's own clock
     heard_ms     for a client without metrics: time of the last data of the client or of its process; 0 if unknown
-    forgiven_ms  time since `seen_ms` without data of any client, which therefore could not show the fault
+    forgiven_ms  duration since `seen_ms` in which no client sent data, so that no window could show the fault
     departed_ms  time of the last sample if the client stopped reporting, else 0
     alone        True if at `departed_ms` no other client of the client's name was on its host
     """
@@ -56,7 +57,10 @@ class Departure(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """One change of an incident for the history. `ts_ms`: event time of the change."""
+    """One change of an incident for the history. `previous`: status before the change.
+
+    `ts_ms`: event time of the change.
+    """
 
     client: Client
     verdict: Verdict
@@ -91,8 +95,8 @@ class Incidents:
     """The open incidents, by client key and mode.
 
     An open incident never returns from confirmed to suspected, because a later window may lack the dump that confirmed
-    it. It closes on evidence of recovery or of its client's end (`monitor/recovery.py`), never for lack of proof. If
-    only missing data showed the fault, the incident is withdrawn when the client reports again.
+    it. An incident closes on evidence of recovery or of the client's end (`monitor/recovery.py`), never for lack of
+    proof. If only missing data showed the fault, the incident is withdrawn when the client reports again.
     """
 
     def __init__(self, opened: Iterable[OpenIncident] = ()) -> None:
@@ -128,8 +132,9 @@ class Incidents:
         """Update the incidents by verdicts on a client's windows that end at `end_ms`. Return the changes.
 
         `offset_ms`: watermark minus the client's own clock. `recovered`: returns True if there is evidence that the
-        fault of a mode is over. It is called for each `ok`, even for the window that last showed the fault, because
-        that window may not have been full. Without `recovered`, an ok in a later window closes the incident.
+        fault of a mode is over. `recovered` is called for each `ok`, even for the window that last showed the fault,
+        because that window may not have been full then. Without `recovered`, an ok in a later window closes the
+        incident.
         """
         changes = []
         for verdict in verdicts:
@@ -174,19 +179,27 @@ class Incidents:
         return [Transition(client, now, before.status, "escalated", end_ms)] if escalates else []
 
     def departed(self, incident: OpenIncident, departure: Departure, lost: Mapping[str, Any]) -> OpenIncident:
-        """Note that the client of an incident has stopped reporting. `lost`: what it may have lost, for `detail`."""
+        """Note that the client of an incident has stopped reporting.
+
+        `lost`: entries for `detail` on records that the client may have lost.
+        """
         verdict = dataclasses.replace(incident.verdict, detail={**incident.verdict.detail, **lost})
         now = {**departure._asdict(), "heard_ms": max(incident.heard_ms, departure.heard_ms), "verdict": verdict}
         self.reopen([noted := dataclasses.replace(incident, **now)])
         return noted
 
     def moved(self, incident: OpenIncident, client: Client) -> list[Transition]:
-        """Move an incident to the client that it really belongs to, and merge it with that client's own incident."""
+        """Move an incident to the client that it really belongs to.
+
+        If that client has an incident of the mode, merge the two.
+        """
         closed = self.close(incident, "moved", incident.seen_ms)
         return [closed, *self._enter(client, incident.verdict, incident.seen_ms, incident.offset_ms)]
 
     def seen(self, key: str, mode: str, ts_ms: int) -> None:
-        """Note that the window at `ts_ms` had a symptom of an open incident, even if the symptom proves nothing."""
+        """Note that the window that ends at `ts_ms` had a symptom of an open incident, even if that symptom proves
+        nothing.
+        """
         incident = self.of_client(key).get(mode)
         if incident and ts_ms > incident.seen_ms:
             self._open[key][mode] = dataclasses.replace(incident, seen_ms=ts_ms, forgiven_ms=0)
@@ -198,13 +211,15 @@ class Incidents:
                 self._open[key][mode] = dataclasses.replace(incident, heard_ms=ts_ms, offset_ms=offset_ms)
 
     def discount_outage(self, silent_ms: int) -> None:
-        """Add a time without data of any client to all open incidents. It does not count towards their age."""
+        """Note for all open incidents that no client sent data for `silent_ms`; this time does not count towards their
+        age.
+        """
         for i in list(self.all):
             offset_ms, forgiven_ms = i.offset_ms + silent_ms, i.forgiven_ms + silent_ms
             self.reopen([dataclasses.replace(i, offset_ms=offset_ms, forgiven_ms=forgiven_ms)])
 
     def close(self, incident: OpenIncident, change: Change, ts_ms: int) -> Transition:
-        """Close an open incident, and return this change."""
+        """Close an open incident at `ts_ms`, and return this change."""
         key = incident.client.key
         del self._open[key][incident.verdict.mode]
         if not self._open[key]:

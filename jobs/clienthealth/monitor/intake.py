@@ -1,12 +1,13 @@
-"""Take decoded data into a bucket, within the limits, at the right time.
+"""Add decoded data to the state of a bucket, within the limits, and log lines not before the metrics of their time.
 
 Limits on clients, samples and events bound a bucket's memory and work for any input. Each limit is a setting. The
 limits on all clients and events are shared evenly by the buckets. Beyond a limit, known clients stay and new clients
 are left out. Of samples and events the newest are kept, because they show the present. Everything left out is counted.
 
-A new client costs more than a sample of a known one: it needs a place in the state, a record, a minute, and a decision
-on its end. A flood of made-up client ids must not delay known clients. So a batch takes in only a limited number of
-clients that have reported once. The others enter at their second report, which made-up ids never send.
+A new client costs more than a sample of a known client: a new client needs a place in the state, a record, a minute,
+and a decision on its end. A flood of made-up client ids must not delay known clients. So a batch takes in only a
+limited number of clients that have reported once. All others enter at their second report, which made-up ids never
+send.
 
 Log lines of a process are judged only up to the time of its metrics. After a pause, the monitor continues both topics
 where it stopped, and either topic can be ahead. If log lines are ahead by minutes, they would be compared with older
@@ -35,9 +36,10 @@ from clienthealth.monitor.state import BucketState, Memory, ProcessKey, mark
 from clienthealth.read.logs.bursts import newest, of_each_process
 from clienthealth.settings import MonitorSettings
 
-#: If both topics are read without delay, a process's newest log line is at most this far (ms) ahead of its metrics.
+#: Maximum time (ms) by which the newest log line of a process is ahead of its metrics if both topics are read without
+#: delay.
 AHEAD_MS = 60_000
-#: A log line waits for metrics at most this long (ms), by this machine's clock.
+#: Maximum time (ms, by this machine's clock) for which a log line waits for metrics.
 LONGEST_MS = 600_000
 
 
@@ -48,7 +50,7 @@ class Taken:
     chunks       the data, except that of clients that are left out
     log_entries  the new log entries
     late         number of late samples and events
-    left_out     number left out, by limit
+    left_out     number of clients, samples and events that are left out, by the name of the limit
     """
 
     chunks: Sequence[Chunk]
@@ -58,7 +60,7 @@ class Taken:
 
 
 def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings, now_ms: int) -> Taken:
-    """Take samples and log entries into the state. The returned `chunks` lack the clients that are left out."""
+    """Add samples and log entries to the state, within the limits."""
     left_out = Counter[str]()
     if already := sum(chunk.left_out for chunk in chunks):
         left_out["events-per-process"] = already
@@ -84,7 +86,7 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings,
 def without_repeated(state: BucketState, chunks: Sequence[Chunk]) -> tuple[list[Chunk], int]:
     """Drop the data of each ended client that has no sample newer than its end.
 
-    Such data was delivered before. Returns the chunks without this data, and the number of dropped samples.
+    Such data was delivered before the end. Returns the chunks without this data, and the number of dropped samples.
     """
     reporting = {client.identity for client in state.all_clients} if state.ended else set()
     if not state.ended or all(client.identity in reporting for chunk in chunks for client in chunk.all_clients):
@@ -101,10 +103,10 @@ def without_repeated(state: BucketState, chunks: Sequence[Chunk]) -> tuple[list[
 def due(
     state: BucketState, entries: Sequence[LogEntry], readings_arrived: bool, now_ms: int, settings: MonitorSettings
 ) -> list[LogEntry]:
-    """Return the log entries that can be judged now. The others wait in the state.
+    """Return the log entries that can be judged now. All others wait in `state.waiting`.
 
-    `readings_arrived`: True if any client's samples came. If none came, all metrics have been read and nothing waits.
-    An entry does not wait if it is ahead of this machine's clock, or if its process is known to report nothing.
+    `readings_arrived`: True if samples of any client came. Without samples, all metrics have been read, so no entry
+    waits. An entry does not wait if it is ahead of this machine's clock, or if its process is known to report nothing.
     """
     every = [*state.waiting, *entries]
     state.waiting = []
@@ -112,7 +114,7 @@ def due(
     all_near = all(entry.ts_ms <= state.time_ms + AHEAD_MS for entry in every)
     if all_near or not readings_arrived or waited_ms >= LONGEST_MS:
         return every
-    # Per process, the newest sample of its clients, by their own clocks.
+    # newest: per client, the time of its newest sample. reached: per process, the newest of these times.
     newest = np.zeros(len(state.all_clients), np.int64)
     np.maximum.at(newest, state.readings.client, state.readings.ts)
     reached: dict[ProcessKey, int] = {}
@@ -135,21 +137,22 @@ def due(
 
 Identity = tuple[str, str, str, str]
 
-#: Maximum number of remembered first reports of left-out clients. The newest are kept.
+#: Maximum number of left-out clients with a remembered first report, over all buckets. The newest are kept.
 REPORTED_ONCE = 2_000_000
-#: Samples at least this far apart (ms) are two reports. Closer ones may be one, because some formats split a sample.
+#: Minimum distance (ms) of two samples that count as two reports. Closer samples may be one report, because some
+#: formats split a sample.
 APART_MS = 1000
 
 
 def share(limit: int, settings: MonitorSettings) -> int:
-    """Return one bucket's part of a limit for all buckets."""
+    """Return one bucket's share of a limit for all buckets, rounded up."""
     return -(-limit // settings.buckets)
 
 
 def without_room(
     state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings, left_out: Counter[str]
 ) -> frozenset[Identity]:
-    """Return the new clients and groups for which there is no room."""
+    """Return the new clients and groups for which there is no room, and count them in `left_out` by limit."""
     if not any(chunk.all_clients or chunk.groups for chunk in chunks):
         return frozenset()
     identities = {client.identity for client in state.all_clients}
@@ -211,7 +214,7 @@ def client_times(chunks: Iterable[Chunk]) -> dict[Identity, tuple[int, int]]:
 
 
 def without(chunk: Chunk, refused: frozenset[Identity]) -> Chunk:
-    """Return a chunk without these clients."""
+    """Return a chunk without the clients and groups in `refused`."""
     return only(chunk, lambda client: client.identity not in refused) if refused else chunk
 
 
@@ -234,7 +237,7 @@ def only(chunk: Chunk, stays_in: Callable[[Client], bool]) -> Chunk:
 
 
 def bound_readings(state: BucketState, settings: MonitorSettings, left_out: Counter[str]) -> None:
-    """Drop a client's samples beyond the limit per second. The newest of each second are kept."""
+    """Drop a client's samples beyond the limit per second. The newest samples of each second are kept."""
     second = (state.readings.client << SHIFT) | (state.readings.ts // 1000)
     before_last = np.searchsorted(second, second, "right") - np.arange(len(second))
     keep = before_last <= settings.max_readings_per_second
@@ -245,7 +248,7 @@ def bound_readings(state: BucketState, settings: MonitorSettings, left_out: Coun
 
 
 def bound_events(state: BucketState, settings: MonitorSettings, left_out: Counter[str]) -> None:
-    """Drop log entries beyond the limits per process and in total. The newest are kept.
+    """Drop log entries beyond the limits per process and in total. The newest entries are kept.
 
     `state.log_entries` is in order of time, before and after.
     """

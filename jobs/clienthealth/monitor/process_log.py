@@ -20,17 +20,17 @@ from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED
 from clienthealth.read.logs.wordings import Life as LifeEvent
 from clienthealth.settings import MonitorSettings
 
-#: Lines on the start and end of clients are kept for this long (ms) after their process's last data.
+#: Time (ms) after a process's last data for which lines on the start and end of its clients are kept.
 LIFECYCLE_MS = 900_000
-#: Number of older dumps kept per process. They show threads that are still at the same place.
+#: Number of older dumps kept per process. Older dumps show which threads are still at the same place.
 EARLIER_DUMPS = 4
-#: Of each log pattern the first line and this number of last lines are kept. Clients of the same name can follow each
-#: other within minutes.
+#: Number of last lines kept per log pattern, besides the first line: clients of the same name can follow each other
+#: within minutes.
 LAST_KEPT = 16
-#: A client is overdue after this number of its reporting intervals. If its process logs after that, the process still
-#: lives.
+#: Number of reporting intervals without a sample after which a client is overdue. A log line after that shows that the
+#: process still lives.
 OVERDUE = 1.5
-#: A client logs all lines about its start within this time (ms).
+#: Maximum time (ms) from the first to the last line of a client about its start.
 START_MS = 5_000
 EVER = float("inf")
 
@@ -50,7 +50,7 @@ class Start(NamedTuple):
 def telling(*lives: LifeEvent) -> frozenset[str]:
     """Return the ids of log patterns about these events in a client's life.
 
-    Without arguments, any such event counts.
+    Without arguments, the patterns about any such event are returned.
     """
     patterns = catalogue().by_id.items()
     return frozenset(name for name, meaning in patterns if meaning.life and (not lives or meaning.life in lives))
@@ -86,7 +86,7 @@ def lives(state: BucketState, processes: Container[ProcessKey] | None = None) ->
 
 
 def remember_gone(state: BucketState, numbers: Sequence[int]) -> None:
-    """Remember for a limited time the lifetimes of clients that leave the state while their process goes on."""
+    """Remember the lifetimes of clients that leave the state (`numbers`), as long as their process reports or logs."""
     clients = state.clients
     for number in numbers:
         client, until_ms = state.all_clients[number], float(clients.last[number] + OVERDUE * clients.every[number])
@@ -100,9 +100,10 @@ def remember_gone(state: BucketState, numbers: Sequence[int]) -> None:
 
 
 def take(state: BucketState, entries: Sequence[LogEntry], settings: MonitorSettings) -> tuple[list[LogEntry], int]:
-    """Take log events and dumps into the state. Return the new ones, and the number of late ones.
+    """Add log entries (events and dumps) to the state. Return the new entries, and the number of late ones.
 
-    An event that stands for a burst of similar lines is taken only once.
+    An entry is late if all windows that contain it are closed. If an equal entry of the same burst is kept already,
+    only the count of the kept entry rises.
     """
     if not entries:
         return [], 0
@@ -126,7 +127,7 @@ def take(state: BucketState, entries: Sequence[LogEntry], settings: MonitorSetti
 
 
 def _keep_pollers(entries: Iterable[LogEntry], new: Set[int], in_poll: Set[ProcessKey]) -> None:
-    """Drop threads from new dumps that show no Kafka client.
+    """Drop from new dumps the threads that show no Kafka client.
 
     Threads that an earlier dump found inside poll() are kept. Some clients report only inside poll(), and their dumps
     may not show that poll(). For their processes (`in_poll`), other threads are kept as `ThreadDump.others`.
@@ -158,7 +159,7 @@ def _remember(state: BucketState, entry: LogEntry) -> None:
     instance = entry.instance or ""
     for at in same if event.signature in CONFIG_LOGGED else ():
         if kept[at][0] == instance:
-            # Options of an earlier start are not needed. Their names contain a dot; names of the pattern's groups do
+            # Drop the options of an earlier start. Names of options contain a dot; names of the pattern's groups do
             # not.
             few = {name: text for name, text in kept[at][1].captures.items() if "." not in name}
             kept[at] = instance, replace(kept[at][1], captures=few)
@@ -171,8 +172,8 @@ def _remember(state: BucketState, entry: LogEntry) -> None:
 def horizons(
     state: BucketState, processes: Iterable[ProcessKey], settings: MonitorSettings
 ) -> Mapping[ProcessKey, float]:
-    """Return, per process, the time up to which its windows are closed, by the clock of its log."""
-    # Entries are in order of time, so the newest of each process is left.
+    """Return, per process, the time up to which its windows are closed (epoch ms, by the times in its log)."""
+    # Entries are in order of time, so the time of each process's newest entry remains.
     last = {entry.process: entry.ts_ms for entry in state.log_entries}
 
     def closed(process: ProcessKey) -> float:

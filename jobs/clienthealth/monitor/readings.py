@@ -1,8 +1,8 @@
-"""The samples of a bucket: new ones are merged into the kept ones, and those that no window needs are dropped.
+"""Merge new samples of a bucket into the kept samples, and drop the samples that no window needs any more.
 
 A client's wrong clock is reported (`skew_seconds`), and never affects other clients. A client's newest time is compared
-with that of its neighbours on the topic (`packer.topic_clock`), and with this machine's clock, which no sample can
-exceed. If a client's samples always come late, its clock looks slow and is reported as slow.
+with the times of neighbouring records on the topic (`packer.topic_clock`), and with this machine's clock, which no
+sample can exceed. If a client's samples always come late, the client's clock looks slow and is reported as slow.
 """
 
 from __future__ import annotations
@@ -25,16 +25,17 @@ from clienthealth.settings import MonitorSettings
 
 T = TypeVar("T")
 
-#: Client and time make one sortable number: the time has the lower 48 bits, the client's number is above them.
+#: Client and time make one sortable number: the lower 48 bits are the time (epoch ms), the bits above are the client's
+#: number.
 SHIFT = 48
-#: A window has at least this number of reporting intervals, if the interval is at most MAX_INTERVAL_MS.
+#: Minimum number of reporting intervals in a window. Intervals above MAX_INTERVAL_MS (ms) count as MAX_INTERVAL_MS.
 INTERVALS = 4
 MAX_INTERVAL_MS = 300_000
-#: Clients with intervals up to this (ms) have the usual window. Longer intervals are measured from samples, because a
-#: client's own figure may be wrong.
+#: Clients with reporting intervals up to this (ms) have the usual window. Longer intervals are measured from samples,
+#: because the interval that a client reports may be wrong.
 USUAL_INTERVAL_MS = 15_000
-#: A client's clock may be set back by at most SET_BACK_MS (ms). The earlier time is accepted after STANDS_MS (ms)
-#: without a newer sample.
+#: A client's clock may be set back by at most SET_BACK_MS (ms). The earlier time is accepted after at least STANDS_MS
+#: (ms) without a newer sample.
 SET_BACK_MS, STANDS_MS = 600_000, 45_000
 #: A time (ms) before all others, and a time after all others.
 NEVER_MS, EVER_MS = -(1 << 62), 1 << 62
@@ -51,7 +52,9 @@ class Grid:
 
 
 def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings) -> int:
-    """Take the chunks' samples into the state, sorted, at most one per time. Return the number of late ones.
+    """Merge the chunks' samples into the state, sorted, with one sample per client and time.
+
+    Return the number of late samples.
 
     A sample is late if all windows that contain it are closed. A window closes `watermark_seconds` after its end, by
     the client's own clock or by the watermark, whichever is behind.
@@ -100,9 +103,9 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings)
 def _set_back(state: BucketState, new: Iterable[tuple[Ints, Ints]]) -> None:
     """Adapt to clocks that were set back. Otherwise the client's new samples would count as late.
 
-    A clock was set back if the client's newest sample was ahead of all clocks and its new ones fit. It was also set
-    back if the client sent nothing newer for long and now reports earlier times. `new`: clients and times of the new
-    samples.
+    A clock was set back in two cases: the client's newest sample was ahead of the watermark and its new samples agree
+    with the watermark; or the client sent no newer sample for long and now reports earlier times. `new`: client numbers
+    and times (epoch ms) of the new samples.
     """
     clients = state.clients
     newest = np.full(len(clients), NEVER_MS)
@@ -144,7 +147,9 @@ def keys(readings: Readings) -> Ints:
 
 
 def in_order(readings: Readings, parts: Parts, names: Sequence[str]) -> tuple[Readings, Parts]:
-    """Sort samples by client and time, and merge those of the same time: some formats have one metric per record.
+    """Sort samples by client and time.
+
+    Merge samples of one client and time, because some formats have one metric per record.
 
     Values per topic are sorted by sample, topic (by name), partition and thread. Duplicates are dropped.
     """
@@ -168,11 +173,11 @@ def in_order(readings: Readings, parts: Parts, names: Sequence[str]) -> tuple[Re
 
 
 def renew_clients(state: BucketState) -> None:
-    """Update the table of clients from their new samples."""
+    """Update the table of clients from the new samples (`fresh`)."""
     new, clients = state.readings.at(state.readings.fresh > 0), state.clients
     np.minimum.at(clients.first, new.client, new.ts)
     np.maximum.at(clients.last, new.client, new.ts)
-    # Samples are in order of time, so the last one of each client wins.
+    # Samples are in order of time, so the interval of each client's last sample remains.
     clients.every[new.client] = new.interval
     unwritten = np.unique(new.client[clients.minute[new.client] == 0])
     clients.minute[unwritten] = clients.first[unwritten] // 60_000 * 60_000
@@ -185,7 +190,9 @@ def renew_clients(state: BucketState) -> None:
 
 
 def intervals(state: BucketState) -> Floats:
-    """Return each client's reporting interval (ms): its own figure, or for long intervals the measured one."""
+    """Return each client's reporting interval (ms): the reported interval; above USUAL_INTERVAL_MS, the median time
+    between samples.
+    """
     every = state.clients.every.astype(np.float64)
     client, ts = state.readings.client, state.readings.ts
     counts = np.bincount(client, minlength=len(every))
@@ -204,7 +211,9 @@ def intervals(state: BucketState) -> Floats:
 
 
 def grid_of(state: BucketState, settings: MonitorSettings) -> Grid:
-    """Return each client's windows: the usual ones, or longer ones for long intervals."""
+    """Return each client's windows: the usual windows, or longer ones for clients with reporting intervals above
+    USUAL_INTERVAL_MS.
+    """
     slide, length = 1000 * settings.slide_seconds, 1000 * settings.window_seconds
     every = np.minimum(intervals(state), MAX_INTERVAL_MS)
     times = np.where(every > USUAL_INTERVAL_MS, np.ceil(INTERVALS * every / length), 1.0).astype(np.int64)
@@ -212,7 +221,7 @@ def grid_of(state: BucketState, settings: MonitorSettings) -> Grid:
 
 
 def horizons(state: BucketState, settings: MonitorSettings) -> Ints:
-    """Return, per client, the time up to which its windows are closed (epoch ms, its own clock)."""
+    """Return, per client, the time up to which its windows are closed (epoch ms by the client's own clock)."""
     last = state.clients.last
     clock = np.minimum(last, state.time_ms) if state.time_ms else last
     return np.where(last > 0, clock - 1000 * settings.watermark_seconds, NEVER_MS)
@@ -238,7 +247,7 @@ def kept(readings: Readings, parts: Parts, keep: Bools) -> tuple[Readings, Parts
 
 
 def forget(state: BucketState, gone: Iterable[int]) -> None:
-    """Drop clients with all their data, except open incidents."""
+    """Drop the clients with the numbers `gone` and all their data, except open incidents."""
     stays = np.ones(len(state.all_clients), bool)
     stays[list(gone)] = False
     if stays.all():
@@ -250,7 +259,7 @@ def forget(state: BucketState, gone: Iterable[int]) -> None:
 
 
 def compact(state: BucketState) -> None:
-    """Drop texts and configurations that nothing refers to."""
+    """Drop texts and configurations that no sample or client refers to."""
     readings, parts, clients = state.readings, state.parts, state.clients
     state.names, position = _pointed_to(state.names, readings.topic, parts.topic, parts.thread)
     readings.topic, parts.topic, parts.thread = position[readings.topic], position[parts.topic], position[parts.thread]

@@ -1,4 +1,4 @@
-"""Decide when an incident is over: on evidence of recovery or of its client's end, never for lack of proof.
+"""Decide when an incident is over: on evidence of recovery or of the client's end, never for lack of proof.
 
 If the client reports, `LiveMode.recovered` decides. If the client stopped reporting, the incident stays open until the
 client's end is proved (`ends.has_ended`), at most for `[absence] shown_seconds` after its last data. If the client
@@ -17,16 +17,18 @@ from clienthealth.monitor.incidents import Change, Incidents, Transition
 from clienthealth.monitor.state import BucketState
 from clienthealth.settings import Settings
 
-#: For modes without `recovered`: `ok` without a symptom for this long (ms) counts as recovery.
+#: For modes with a function `recovered` that has not returned True: time (ms) of `ok` without a symptom after which the
+#: fault counts as over.
 NO_SYMPTOM_MS = 600_000
-#: A fault is over when no window has shown it for this long (ms). If it returns earlier, it is the same fault.
+#: Minimum time (ms) without a window that shows the fault, after which a recovered fault is over. A fault that returns
+#: earlier is the same fault.
 CALM_MS = 60_000
-#: If no client of a process ever reported, the process counts as gone after this long (ms) without data.
+#: Time (ms) without data after which a process counts as gone if none of its clients ever reported.
 GONE_MS = 180_000
 
 
 def shows(mode: Mode, window: ClientWindow) -> bool:
-    """True if any log line in the window is a symptom of the mode, however weak it is."""
+    """True if any log line in the window is a symptom of the mode, even a symptom that proves nothing."""
     symptoms = mode.symptoms if window.logs else ()
     return any(event.signature in symptoms for event in window.logs)
 
@@ -56,7 +58,9 @@ def is_over(
 def refresh(
     incidents: Incidents, key: str, verdicts: list[Verdict], window: Callable[[], ClientWindow], end_ms: int
 ) -> None:
-    """Prolong open incidents that have symptoms in the window, even if its verdict reports no failure."""
+    """Prolong open incidents of modes that have a symptom in the window, even if the window's verdict reports no
+    failure.
+    """
     for verdict in verdicts:
         goes_on = verdict.mode in incidents.of_client(key) and not verdict.unhealthy
         if goes_on and shows(modes()[verdict.mode], window()):
@@ -64,7 +68,9 @@ def refresh(
 
 
 def without_explained(incidents: Incidents, key: str, end_ms: int) -> list[Transition]:
-    """Close a client's incidents that another incident explains. The other one must be at least as certain."""
+    """Close a client's incidents that another incident of the client explains; the other incident must be at least as
+    certain.
+    """
     found = [*incidents.of_client(key).values()]
     by = [(one.verdict.mode, one.verdict.status) for one in found]
     explained = [one for one in found if any(explains(*other, one.verdict) for other in by)]
@@ -75,8 +81,8 @@ def without_explained(incidents: Incidents, key: str, end_ms: int) -> list[Trans
 def expired(state: BucketState, settings: Settings, ended: Set[str]) -> list[Transition]:
     """Close the open incidents that are over because their client is gone.
 
-    They end at the last data of their process. An incident that only missing data shows ends now. `ended`: keys of
-    clients with a proved end.
+    A closed incident ends at the last data of the client's process. An incident of a mode with missing data as its sign
+    ends now. `ended`: keys of clients with a proved end.
     """
     shown_ms = 1000 * settings.absence.shown_seconds
     living = {(ref.service, ref.instance, ref.client_id) for ref in state.all_clients}

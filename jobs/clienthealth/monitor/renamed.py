@@ -1,8 +1,8 @@
 """Merge two names of one client: after an agent was redeployed, or if log and metrics use different names.
 
-A client may stop reporting while another one with the same name and place begins. If the second client's counters
-continue where the first client's ended, both are one client, because a new process counts from zero. So the
-first client has not ended, and the failures under both names are one failure.
+A client may stop reporting while another client with the same name on the same host begins. If the second client's
+counters continue where the first client's ended, both are one client, because a new process counts from zero. So the
+first client has not ended, and failures under both names are one failure.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from clienthealth.monitor.incidents import OpenIncident, Transition
 from clienthealth.monitor.process_log import OVERDUE, START_MS, is_start, lives
 from clienthealth.monitor.state import BucketState
 
-#: Only a client that has reported for less than this (ms) can be the continuation of another one.
+#: Time (ms) of reporting below which a client can be the continuation of another client.
 NEW_MS = 120_000
 #: FASTER: from the first client's last sample to the second client's first sample, the counters may grow at most this
 #: number of times as fast as before. LONGER: the first client must have reported for at least this number of times that
@@ -34,7 +34,7 @@ FASTER, LONGER = 3.0, 3.0
 def join(state: BucketState, closed: Ints) -> tuple[Ints, list[str], list[Transition]]:
     """Merge clients that go on under another instance. Return the dropped keys, and the changes of incidents.
 
-    closed  one value per client; it is returned without the values of dropped clients
+    closed  per client, the time up to which its windows are closed; returned without the dropped clients
     """
     pairs = list(_pairs(state))
     keys: list[str] = []
@@ -61,10 +61,11 @@ def join(state: BucketState, closed: Ints) -> tuple[Ints, list[str], list[Transi
 
 
 def _named(state: BucketState) -> list[tuple[OpenIncident, Client]]:
-    """Return open incidents that were counted to a wrong client, each with the right client.
+    """Return the open incidents that belong to another client than the one they name, each with the right client.
 
-    An incident of a process without client id belongs to its client once that is known. An incident of a client known
-    only from its log belongs to the client that reports under that name, under any instance.
+    An incident without a client id belongs to the only client of its kind in the process, once that client is known. An
+    incident of a client that is known only from its log belongs to the client that reports under the same name, under
+    any instance.
     """
     names = {(ref.process, ref.client_id, ref.kind) for ref in state.all_clients} if state.former else set()
     spoken_of: dict[tuple[str, str | None], Client] = {
@@ -72,8 +73,8 @@ def _named(state: BucketState) -> list[tuple[OpenIncident, Client]]:
     }
     open_ = [incident for incident in state.incidents.all if not incident.client.client_id]
     for incident in state.incidents.all if spoken_of else ():
-        # Move an incident only if all its evidence is lines and dumps. Do not move an incident about a client's end,
-        # because the client with the other name has not ended.
+        # Move an incident only if its evidence is only lines and dumps. Do not move an incident about a client's end,
+        # because the reporting client has not ended.
         by_log = {evidence.kind for evidence in incident.verdict.evidence} <= {"log", "thread-dump"}
         about_end = incident.departed_ms or modes()[incident.verdict.mode].absence
         if (incident.client.key, incident.client.kind) in spoken_of and by_log and not about_end:
@@ -95,7 +96,7 @@ def _named(state: BucketState) -> list[tuple[OpenIncident, Client]]:
 
 
 def _pairs(state: BucketState) -> Iterator[tuple[int, int]]:
-    """Yield pairs of client numbers: one without data, and the one that continues it."""
+    """Yield pairs of client numbers: a client without data, and the client that continues it."""
     clients = state.clients
     silent = np.flatnonzero(state.time_ms - clients.last_seen > OVERDUE * clients.every)
     new = np.flatnonzero(clients.last - clients.first < NEW_MS) if len(silent) else silent
@@ -134,7 +135,9 @@ def _goes_on(state: BucketState, old: int, new: int) -> bool:
 
 
 def _totals(state: BucketState, number: int) -> Floats:
-    """Return the counters in a client's samples; nothing if they are changes instead of totals."""
+    """Return the counters in a client's samples, one row per sample; no rows if the client reports deltas instead of
+    totals.
+    """
     rows = state.rows(number)
     names = CLIENT_METRICS[state.all_clients[number].kind or ""]
     columns = [at for at, name in enumerate(names) if name.endswith("-total")]

@@ -1,7 +1,7 @@
 """The memory of a bucket of processes between two batches, and its versioned form as bytes.
 
-Everything in it is bounded. Samples, events and dumps are kept until no window with them can be judged any more. A
-departed client leaves only its open incidents.
+The size of the memory is bounded. Samples, events and dumps are kept until no window with them can be judged any more.
+A departed client leaves only its open incidents.
 """
 
 from __future__ import annotations
@@ -28,17 +28,18 @@ from clienthealth.monitor.incidents import Incidents, OpenIncident, Transition
 T = TypeVar("T", bound=Table)
 K = TypeVar("K", bound=tuple[Any, ...])
 V = TypeVar("V")
-#: Service and host. Clients that name no instance are grouped by these.
+#: A process: (service, host). Several instances on one host share this key.
 ProcessKey = tuple[str, str]
-#: Names of a client: service, host, instance, client id, kind (`Client.names`). For lines on a known issue, the issue
-#: follows.
+#: ClientKey: service, host, instance, client id, kind (`Client.names`). RunKey: a ClientKey, then the id of a known
+#: issue.
 ClientKey = tuple[str, str, str, str, str]
 RunKey = tuple[str, str, str, str, str, str]
 
 VERSION = 4
 _MAGIC = b"KCH"
 
-#: Metrics of a producer's undelivered records. Their newest known values are kept longer than samples.
+#: Metrics that show a producer's undelivered records. The newest known values of these metrics are kept longer than
+#: samples.
 UNDELIVERED = (
     "buffer-total-bytes",
     "buffer-available-bytes",
@@ -101,7 +102,7 @@ class GroupState(msgspec.Struct):
 class Life(NamedTuple):
     """The lifetime of a client by its own clock (epoch ms).
 
-    It begins with the first sample and ends when the next sample is overdue.
+    The lifetime begins with the first sample and ends when the next sample is overdue.
     """
 
     client: Client
@@ -116,8 +117,9 @@ class Life(NamedTuple):
 class Run(msgspec.Struct, array_like=True):
     """Log lines on one known issue of one client, counted together (`monitor/also_seen.py`).
 
-    The fields are the names in the lines ("": none), the number of lines, the times of the first and last line, and the
-    first line with its place. `unwritten`: number of lines that are not in the history yet.
+    The fields are the names in the lines ("": none), the id of the issue (`what`), the number of lines, the times of
+    the first and last line (epoch ms), and the first line (`text`) with its input record. `unwritten`: number of lines
+    that are not in the history yet.
     """
 
     instance: str
@@ -135,7 +137,7 @@ class Run(msgspec.Struct, array_like=True):
 class Memory(msgspec.Struct, Generic[K, V], array_like=True):
     """A memory with a time (epoch ms) for each entry. A key begins with service and host, or is a hash.
 
-    Everything that a bucket remembers longer than its windows is in such a memory. `forget` (`monitor/step.py`) has the
+    All data that a bucket keeps longer than its windows is in such a memory. `forget` (`monitor/step.py`) has the
     limits.
     """
 
@@ -167,7 +169,7 @@ class Memory(msgspec.Struct, Generic[K, V], array_like=True):
         self.kept.pop(key, None)
 
     def only(self, homes: Container[object]) -> None:
-        """Keep only entries of these processes."""
+        """Keep only entries with a key that begins with one of these processes (service, host)."""
         self.kept = {key: one for key, one in self.kept.items() if key[:2] in homes}
 
     def evict(
@@ -180,8 +182,8 @@ class Memory(msgspec.Struct, Generic[K, V], array_like=True):
     ) -> list[K]:
         """Delete entries that are too old or beyond the limits, and return the deleted keys beyond the limits.
 
-        Entries older than `ttl_ms` are kept if their process lives. Beyond a limit, the oldest entries go. `each`: the
-        limit for one process.
+        Entries older than `ttl_ms` are kept if their process is in `living`. Beyond a limit, the oldest entries are
+        deleted. `limit`: maximum number of entries. `each`: maximum number of entries per process.
         """
         old = [key for key, (at, _) in self.kept.items() if now_ms - at > ttl_ms and key[:2] not in living]
         for key in old:
@@ -210,9 +212,9 @@ class Kept(msgspec.Struct, kw_only=True):
     The memories (`Memory`), by process, by `Client.names`, or by the hash `mark`:
 
     groups    the consumer groups, by `Client.home`
-    has_log_data  processes of which a log line or a thread dump was read
-    lifecycle lines on the start and end of a client, by process and client id, each with the instance
-              that it names ("": none)
+    has_log_data  processes with a log line or a thread dump that was read
+    lifecycle lines on the start and end of a client, by process and client id: (instance in the line, "" if
+              it names none; event)
     also_seen known issues, by process, instance, client id, kind and issue
     gone      recently departed clients, so that lines of their processes are not assigned to their successors
     former    clients that stopped reporting and have an open incident; their processes still log
@@ -285,7 +287,10 @@ class BucketState(Kept, kw_only=True):
 
 
 class _Saved(Kept, kw_only=True):
-    """The form on disk. It contains the names of the metrics in its tables, so that later releases can read them."""
+    """The form of a state on disk.
+
+    This form contains the names of the metrics in its tables, so that later releases can read the tables.
+    """
 
     buckets: int
     vocabulary: dict[str, tuple[str, ...]]
@@ -307,7 +312,7 @@ _decoder = msgspec.msgpack.Decoder(_Saved)
 
 
 def save(state: BucketState, buckets: int) -> bytearray:
-    """Return the state as bytes. `buckets`: the number of buckets in all."""
+    """Return the state as bytes. `buckets`: the total number of buckets."""
     saved = _Saved(
         **_kept(state),
         buckets=buckets,
@@ -336,7 +341,10 @@ def _bytes(table: Table) -> bytes:
 
 
 def load(data: bytes | bytearray, buckets: int) -> BucketState:
-    """Return the state from bytes of any released version. Raises StateError."""
+    """Return the state from bytes of any released version.
+
+    Raises StateError if the bytes are no state, are of a newer version, or were written with another number of buckets.
+    """
     if data[:3] != _MAGIC:
         raise StateError("the checkpoint holds no state of this monitor; name another folder in [monitor] checkpoint")
     if not 1 <= data[3] <= VERSION:
@@ -376,7 +384,7 @@ def load(data: bytes | bytearray, buckets: int) -> BucketState:
 
 
 def _memories_of_form_1(saved: dict[str, Any]) -> dict[str, Any]:
-    """Convert the memories of form 1, where each had its own format. Memories that only minutes use start empty."""
+    """Convert the memories of form 1, in which each memory had its own format. Missing memories start empty."""
     now_ms = saved["time_ms"]
     lines = zip(saved["farewells"], saved["instances"], strict=True)
     memories: dict[str, dict[tuple[Any, ...], tuple[int, Any]]] = {
@@ -409,7 +417,7 @@ def _readings(saved: _Saved) -> Readings:
 
 
 def _named(values: Floats, before: Sequence[str], names: Sequence[str]) -> Floats:
-    """Return the columns `names` of a table with the columns `before`; NaN for columns that it lacks."""
+    """Return the columns `names` of a table with the columns `before`; NaN for columns that the table lacks."""
     if before == names:
         return values[:, : len(names)]
     known = np.column_stack([values, np.full(len(values), np.nan)])

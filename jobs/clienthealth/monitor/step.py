@@ -1,7 +1,7 @@
 """Process one batch for one bucket: state and decoded chunks → new state, records, changes of incidents, minutes.
 
-It is plain Python. The streaming query runs it with the state that Spark keeps. `diagnose` and `replay` run it without
-Spark.
+The step is plain Python. The streaming query runs the step with the state that Spark keeps; `diagnose` and `watch` run
+the step without Spark.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Published:
     """The result of a step: records of `client-health`, changes of incidents, final minutes.
 
     late      number of samples and events that came after their windows were closed
-    left_out  number of clients, samples and events that were left out, by limit
+    left_out  number of clients, samples and events that were left out, by the name of the limit
     clients   number of clients and groups in the state
     skewed    number of clients with a wrong clock
     """
@@ -57,9 +57,9 @@ class Published:
 
 
 def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms: int) -> Published:
-    """Process the decoded data of a bucket. The state is changed in place.
+    """Process the decoded data of a batch for one bucket. The state is changed in place.
 
-    `now_ms`: this machine's clock (epoch ms). The watermark, which measures missing data, is never ahead of it.
+    `now_ms`: this machine's clock (epoch ms). The watermark, which measures missing data, is never ahead of `now_ms`.
     """
     published = Published()
     closed = readings.horizons(state, settings.monitor)
@@ -111,9 +111,9 @@ def _let_go(bucket: Bucket, gone: Sequence[int], published: Published) -> None:
 
 
 def forget(state: BucketState, settings: Settings, living: Set[ProcessKey]) -> int:
-    """Delete old or excess memories: THE list of what a bucket remembers, how long and how much.
+    """Delete old or excess entries of the memories: THE list of how long and how much each memory keeps.
 
-    `living`: processes that report or log. Returns the number of clients with too many lines on start and end.
+    `living`: processes that report or log. Returns the number of clients for which lines on start and end were dropped.
     """
     now_ms, clients = state.time_ms, intake.share(settings.monitor.max_clients, settings.monitor)
     state.has_log_data.evict(now_ms, 0, living=living)
@@ -129,7 +129,7 @@ def forget(state: BucketState, settings: Settings, living: Set[ProcessKey]) -> i
     state.groups.evict(now_ms, 1000 * settings.lag.window_seconds)
     # Keep a gap in all clients' data until every client has had data after the gap.
     state.shared.evict(int(state.clients.last_seen.min(initial=now_ms)), 0)
-    # Of left-out clients, remember only the newest first reports.
+    # Remember only the newest first reports of left-out clients.
     state.reported_once.evict(now_ms, limit=intake.share(intake.REPORTED_ONCE, settings.monitor))
     state.ended.evict(now_ms, limit=clients)
     for key, client in [*state.former.items()]:

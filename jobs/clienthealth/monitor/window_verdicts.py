@@ -1,7 +1,8 @@
-"""Verdicts on windows: gates examine the windows of all clients, and judges the windows that a gate suspects.
+"""Verdicts on windows: gates examine the windows of all clients, and judges examine the windows that a gate suspects.
 
-A gate examines the metrics of thousands of windows at once. A judge examines those of one window in the same way, and
-also its log lines and thread dumps. Windows with lines or dumps always go to the judge. All functions here are pure.
+A gate examines the metrics of thousands of windows at once. A judge examines the metrics of one window in the same way,
+and also the window's log lines and thread dumps. Windows with lines or dumps always go to the judge. All functions here
+are pure.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from clienthealth.model.verdicts import STATUS_ORDER, Count, Evidence, EvidenceK
 from clienthealth.modes import FEW, FailureMode, LiveMode, Mode, T, modes
 from clienthealth.monitor.adjust import BY_NAME, REPEATS, Context, adjust, repeats
 
-#: Number of newest half minutes of an incident with separate counts. No window reaches back farther.
+#: Number of newest half minutes for which an incident has separate counts. No window reaches back farther.
 KEPT_SLOTS = 64
 #: Thresholds from the settings, by failure mode and name.
 Overrides = Mapping[str, Mapping[str, float]]
@@ -37,7 +38,8 @@ def live_modes(kind: str | None, overrides: Overrides) -> list[LiveMode[Any]]:
 
 
 def gate(mode: LiveMode[T], w: Windows) -> tuple[Bools, list[str]]:
-    """Return which windows must be judged, and for each other window why it is `unknown`, '' if it is `ok`.
+    """Return two values per window: True if a judge must examine it; else why the verdict is `unknown`, '' if it is
+    `ok`.
 
     The mode must apply to the clients of all windows.
     """
@@ -82,7 +84,7 @@ def merged(verdicts: Sequence[Verdict]) -> Verdict:
 
     If no verdict is unhealthy, the newest window with enough samples counts. An `ok` of an earlier window does not rule
     out a failure that began later, such as records that fail after the last delivery. Each fact of the unhealthy
-    windows is kept once. `detail_of` merges their numbers.
+    windows is kept once. `detail_of` merges the numbers of these windows.
     """
     worst = max(verdicts, key=lambda v: STATUS_ORDER.index(v.status))
     if worst.status in ("ok", "unknown"):
@@ -92,7 +94,7 @@ def merged(verdicts: Sequence[Verdict]) -> Verdict:
     onsets = [v.since_ms for v in unhealthy if v.since_ms is not None]
     counts = united(count for v in unhealthy for count in v.counts)
     # A line that shows a cause may be as old as the beginning of a long wait, so the newest window may lack the line.
-    # So a cause that a line or a dump names is preferred to a cause that only numbers suggest.
+    # So a cause that a line or a dump shows is preferred to a cause that only metrics suggest.
     named = [v for v in unhealthy if any(e.kind != "metric" for e in v.evidence)]
     causes = [cause for v in (*(named or unhealthy), *([] if named else [latest])) if (cause := v.detail.get("cause"))]
     mode = modes().get(latest.mode)
@@ -143,7 +145,7 @@ def united(counts: Iterable[Count]) -> tuple[Count, ...]:
             }
             settled = max(before.settled, count.settled)
             whole[count.name, count.kind] = Count(count.name, count.kind, slots, settled, since)
-    # The newest half minutes stay separate. All earlier ones are added up.
+    # The newest half minutes stay separate. The counts of all earlier half minutes are added up.
     for key, count in whole.items():
         times = sorted(count.slots)
         old, kept = times[:-KEPT_SLOTS], times[-KEPT_SLOTS:]
@@ -155,7 +157,7 @@ def united(counts: Iterable[Count]) -> tuple[Count, ...]:
 
 
 def gone_on_with(verdict: Verdict, seen_ms: int) -> tuple[Count, ...]:
-    """Return the counts of an incident. The history stores only sums: a sum becomes a count that ends at `seen_ms`."""
+    """Return the counts of an incident. A sum in `detail` without counts becomes a count that ends at `seen_ms`."""
     counted = {count.name for count in verdict.counts}
     mode = modes().get(verdict.mode)
     sums = (mode.sums if mode else frozenset()) & verdict.detail.keys() - counted
@@ -168,7 +170,7 @@ def gone_on_with(verdict: Verdict, seen_ms: int) -> tuple[Count, ...]:
 def evidence_of(facts: Iterable[Evidence], per_kind: int = 3) -> tuple[Evidence, ...]:
     """Return facts in order of time, without duplicates.
 
-    Of each kind the first and the newest are kept, at most `per_kind`.
+    At most `per_kind` facts of each kind of evidence are kept: the first and the newest ones.
     """
     unique = sorted({(e.kind, e.text): e for e in facts}.values(), key=lambda e: e.ts_ms)
     kept: list[Evidence] = []
