@@ -1,8 +1,8 @@
-"""Combine all measurements of clients: the published ones, and the figures of one minute of history.
+"""Compute all measurements of clients: those published with the verdicts, and those of one minute of the history.
 
-Unknown values are absent from a mapping, never null and never 0. Totals become rates over the window. So a rate has the
-same meaning for clients that count from their start and for clients that report deltas, and a client's restart causes
-no jump.
+An unknown value is absent from its mapping, never null and never 0. Totals become rates over the window. So a rate has
+the same meaning for clients that count from their start and for clients that report deltas, and the restart of a client
+causes no jump.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ from clienthealth.measure.records_lag import lag_entries, lags
 from clienthealth.measure.view import Windows
 from clienthealth.settings import LagSettings
 
-#: One value per window, and one flag per window: True if the value is known (None: all are known).
+#: (values, known): one value per window, and one flag per window, True if the value is known. `known` is None if all
+#: values are known.
 Column: TypeAlias = tuple[Sequence[Any], Bools | None]
 
 
-#: Metrics that are published as counters, because they are totals.
+#: By kind of client: the totals since the client's start that are published as counters.
 COUNTERS: Mapping[str, Sequence[str]] = {
     "producer": ("record-send-total", "record-error-total", "record-retry-total", "failed-authentication-total"),
     "consumer": ("records-consumed-total", "rebalance-total", "failed-authentication-total"),
@@ -42,17 +43,17 @@ def client_indicators(w: Windows, lag: LagSettings) -> list[dict[str, Any]]:
     """Return the measurements of each window as JSON values.
 
     Producers
-      buffer, buffer_used_ratio {last, max}, undelivered_seconds (0 if nothing waits), queue_time_seconds {avg, max},
-      callback_seconds {…, source}, io_thread_busy_ratio, select_rate, request_latency_seconds {avg, max},
-      slowest_broker {id, latency_seconds}, record_send_rate, record_error_rate, record_retry_rate, batch_size_bytes,
-      compression_ratio, metadata_age_seconds
+      buffer {see `buffer`}, buffer_used_ratio {last, max}, undelivered_seconds (0 if nothing waits),
+      queue_time_seconds {avg, max}, callback_seconds {avg, max, p99, source}, io_thread_busy_ratio, select_rate,
+      request_latency_seconds {avg, max}, slowest_broker {id, latency_seconds}, record_send_rate, record_error_rate,
+      record_retry_rate, batch_size_bytes, compression_ratio, metadata_age_seconds
     Consumers
       last_poll_age_seconds, last_heartbeat_age_seconds, poll_idle_ratio, rebalance_rate, rebalance_seconds,
       commit_latency_seconds {avg, max}, records_consumed_rate
-    Both
-      connections, failed_authentication_rate, totals (since the client's start), reply_queue, throttle_seconds
-    All clients and groups
-      queues, topic_rates and lag, which may be empty
+    Producers and consumers (without the old Scala consumer)
+      connections, failed_authentication_rate, totals (since the client's start)
+    All clients
+      reply_queue, throttle_seconds, queues and lag (lists that may be empty), topic_rates (absent if empty)
 
     Rates are per second. Unknown measurements are absent.
     """
@@ -97,10 +98,11 @@ def client_indicators(w: Windows, lag: LagSettings) -> list[dict[str, Any]]:
 
 
 def minute_figures(w: Windows) -> list[dict[str, Any]]:
-    """Return the known columns of the history for each window: numbers and texts.
+    """Return, for each window, its known columns in the history: numbers and texts.
 
     The columns are buffer_used_ratio_max, callback_seconds_avg and callback_source; queue_used_ratio_max and
-    queue_topic of the fullest queue; lag_records, lag_seconds and lag_topic of the partition with the greatest lag.
+    queue_topic (the fullest queue and its topic); lag_records, lag_seconds and lag_topic (the partition with the
+    greatest lag).
     """
     producer, of_topics, of_partitions = w.kind == "producer", queues(w), lags(w)
     share = np.clip(of_topics.share, 0.0, 1.0)
@@ -121,7 +123,10 @@ def minute_figures(w: Windows) -> list[dict[str, Any]]:
 
 
 def per_second(w: Windows, total: str) -> Floats:
-    """Return a total's rate from its first to its last sample; NaN with fewer than two samples, or after a reset."""
+    """Return the rate of the metric `total` (per second) between its first and last known values in each window.
+
+    NaN with fewer than two known values, or if the last value is below the first (the counter was reset).
+    """
     column, grown = w.column(total), w.grown(total)
     first, last = column.first_row(w.lo, w.hi), column.last_row(w.lo, w.hi)
     seconds = (w.ts[last] - w.ts[first]) / 1000 if len(w.ts) else np.zeros(len(w))
@@ -130,7 +135,10 @@ def per_second(w: Windows, total: str) -> Floats:
 
 
 def _totals(w: Windows) -> Column:
-    """Return the newest totals; NaN for clients that report deltas, which have no totals since their start."""
+    """Return the newest value of each counter in COUNTERS.
+
+    A counter is unknown for clients that report deltas, because their sums do not start at the client's start.
+    """
     totals = {name[:-6].replace("-", "_"): w.last(name) for name in COUNTERS[w.kind or ""]}
     from_start = [client.whole for client in w.about()]
     return _partly(len(w), {name: np.where(from_start, values, np.nan) for name, values in totals.items()})
@@ -152,7 +160,7 @@ def _mappings(size: int, numbers: Mapping[str, Floats], **texts: Sequence[str]) 
 
 
 def _partly(size: int, numbers: Mapping[str, Floats]) -> Column:
-    """Like `_mappings`, but as a column, without a value for windows in which all numbers are NaN."""
+    """Return the mappings of `_mappings` as a `Column`. A window's value is unknown if all its numbers are NaN."""
     any_known: Bools = np.logical_or.reduce([~np.isnan(values) for values in numbers.values()])
     return _mappings(size, numbers), any_known
 
@@ -163,7 +171,7 @@ def _numbers(values: Floats) -> Column:
 
 
 def _rows(size: int, columns: Mapping[str, Column]) -> list[dict[str, Any]]:
-    """Build one mapping per window, column by column. This is three times as fast as row by row."""
+    """Build one mapping per window, column by column. Building row by row takes three times as long."""
     reported = {name: column for name, column in columns.items() if column[1] is None or column[1].any()}
     row = dict.fromkeys(reported)
     rows: list[dict[str, Any]] = [row.copy() for _ in range(size)]
@@ -177,9 +185,11 @@ def _rows(size: int, columns: Mapping[str, Column]) -> list[dict[str, Any]]:
 
 
 def _greatest(w: Windows, window: Ints, values: Floats, topic: Ints) -> tuple[Floats, NDArray[np.object_]]:
-    """Return the greatest value of each window and its topic; NaN if a window has none.
+    """Return two arrays with one element per window: its greatest value, and the topic's name of that value.
 
-    If several values are greatest, the topic that is last by name counts.
+    Both elements are NaN for a window without values. `window`, `values`, `topic`: one element per value.
+
+    If several values are the greatest, the last of their topics in alphabetical order is returned.
     """
     number, name = unknown(len(w)), np.full(len(w), np.nan, np.object_)
     if len(window):

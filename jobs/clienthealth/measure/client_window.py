@@ -1,4 +1,4 @@
-"""One client in one window of event time: the input of the judges."""
+"""One client in one window of event time: the input of the judges, which are the rules of the failure modes."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class ClientWindow:
 
     `departed_ms`: the time of the last sample, if the client stopped reporting; the window then covers the last samples
     of its session and the log lines after them. `spoke_ms`: the time of a later log line that shows that the process
-    still runs; None without one. `outlived`: True if other data came after the client's last sample, so that its own
-    data is missing. `alive`: the newest sign of life of each kind, from a time at which the client's data was overdue.
-    `ends_ms`: the time of the last sample, if no later one can come. `rows`: returns the table from which the samples
-    were made, if there is one.
+    still runs; None without one. `outlived`: True if data of other clients came after this client's last sample, so
+    that later data of this client is missing. `alive`: the newest sign of life of each kind, from a time at which the
+    client's data was overdue. `ends_ms`: the time of the last sample, if no later one can come. `rows`: returns the
+    table from which the samples were made; None if there is no such table.
     """
 
     client: Client
@@ -57,27 +57,27 @@ class ClientWindow:
     rows: InitVar[Callable[[], Windows] | None] = None
 
     def __post_init__(self, rows: Callable[[], Windows] | None) -> None:
-        # This is no dataclass field: `dataclasses.replace` may change the samples, and must not copy the old table.
+        # `_rows` is no dataclass field: `dataclasses.replace` may change the samples, and must not copy the old table.
         object.__setattr__(self, "_rows", rows)
 
     @property
     def known_readings(self) -> tuple[Reading, ...]:
-        """The samples of the window and before it."""
+        """The samples before the window (`earlier_readings`), then those of the window."""
         return (*self.earlier_readings, *self.readings)
 
     @property
     def known_logs(self) -> tuple[LogEvent, ...]:
-        """The events of the window and before it."""
+        """The log events before the window (`earlier_logs`), then those of the window."""
         return (*self.earlier_logs, *self.logs)
 
     @property
     def newest_ms(self) -> int:
-        """The time (epoch ms) of the window's newest sample, event or dump; 0 if it is empty."""
+        """The time (epoch ms) of the window's newest sample, event or dump; 0 if the window is empty."""
         return max((one.ts_ms for all_ in (self.readings, self.logs, self.dumps) for one in all_[-1:]), default=0)
 
     @cached_property
     def table(self) -> Windows:
-        """Return this window as an array of one window. Row r of its table is `readings[r]`."""
+        """This window as a `Windows` of length 1. Row r of its table is `readings[r]`."""
         rows: Callable[[], Windows] | None = self.__dict__["_rows"]
         if rows is not None:
             return rows()

@@ -20,7 +20,7 @@ Bools: TypeAlias = NDArray[np.bool_]
 
 @dataclass
 class Table:
-    """Rows with integer columns (-1: none) and numbers (`values`, NaN: unknown).
+    """Rows with integer columns (-1: none) and several floats per row (`values`, NaN: unknown).
 
     Subclasses name the integer columns.
     """
@@ -48,9 +48,11 @@ class Table:
 
     @classmethod
     def of_matrix(cls, matrix: Floats, head: int) -> Self:
-        """Return the table of a float matrix, with -1 for NaN in integer columns. `head`: number of those columns.
+        """Return the table of a float matrix with `head` integer columns, then the values.
 
-        Integer columns that an earlier release did not write become 0.
+        NaN in an integer column becomes -1.
+
+        If an earlier release wrote fewer integer columns than this one has, the missing columns become 0.
         """
         columns = np.zeros((cls.head(), len(matrix)))
         columns[:head] = matrix[:, : min(head, cls.head())].T
@@ -73,11 +75,13 @@ class Table:
 
     @classmethod
     def joined(cls, tables: Iterable[Self]) -> Self:
-        """Concatenate tables."""
+        """Concatenate tables row-wise, in the order given."""
         return cls(*map(np.concatenate, zip(*(table._arrays() for table in tables), strict=True)))
 
     def merged(self, starts: Ints) -> Self:
-        """Merge the rows from each start to the next into one row. Each column takes its first known value."""
+        """Merge the rows from each start to the next start into one row, with the first known value (≥ 0) of each
+        column.
+        """
 
         def known_first(array: NDArray[Any]) -> NDArray[Any]:
             rows = np.arange(len(array)).reshape(-1, *[1] * (array.ndim - 1))
@@ -122,7 +126,7 @@ class Column:
 
     @cached_property
     def reported_rows(self) -> Ints:
-        """Return the rows that have a value."""
+        """The rows that have a value, ascending."""
         return np.flatnonzero(~self._unknown)
 
     @cached_property
@@ -132,7 +136,7 @@ class Column:
 
     @cached_property
     def _before(self) -> Ints:
-        """Per row, the number of earlier rows with a value; at the end, the number of all rows with a value."""
+        """For each row the number of earlier rows with a value, and at the end the number of all rows with a value."""
         return counted(~self._unknown)
 
     def bounds(self, lo: Ints, hi: Ints) -> tuple[Ints, Ints]:
@@ -157,11 +161,11 @@ class Column:
         return np.where(b - a > back, b - 1 - back, -1)
 
     def first(self, lo: Ints, hi: Ints) -> Floats:
-        """Return the first known value of each span."""
+        """Return the first known value of each span, NaN without one."""
         return self._known[self._first(lo, hi)]
 
     def last(self, lo: Ints, hi: Ints) -> Floats:
-        """Return the last known value of each span."""
+        """Return the last known value of each span, NaN without one."""
         return self._known[self._last(lo, hi)]
 
     def first_row(self, lo: Ints, hi: Ints) -> Ints:
@@ -173,7 +177,7 @@ class Column:
         return np.append(self.reported_rows, -1)[self._last(lo, hi)]
 
     def from_last(self, lo: Ints, hi: Ints, back: int) -> Floats:
-        """Return the known value `back` positions before the last one; NaN if the span is too short."""
+        """Return the known value `back` positions before the last known one; NaN if there are too few known values."""
         return self._known[self._last(lo, hi, back)]
 
     def rises(self, lo: Ints, hi: Ints) -> Ints:
@@ -188,7 +192,7 @@ class Column:
         a, b = self.bounds(lo, hi)
         return cumulative[b - 1] - cumulative[np.minimum(a, b - 1)]
 
-    # The last value is compared with the NaN behind it, which gives False.
+    # The comparison of the last known value with the NaN behind it gives False.
     @cached_property
     def _risen(self) -> Ints:
         return counted(self._known[1:] > self._known[:-1])
@@ -199,7 +203,7 @@ class Column:
 
     @cached_property
     def still(self) -> tuple[Ints, Ints]:
-        """Return the runs of two or more equal known values: their starts and ends in the list of known values.
+        """The runs of two or more equal known values: their starts and (exclusive) ends in the list of known values.
 
         A run may go on into the rows of the next client, so callers cut it at the end of their span.
         """
@@ -228,7 +232,7 @@ def ranks(texts: Sequence[str]) -> Ints:
 
 
 def counted(flags: Bools) -> Ints:
-    """Return the number of set flags before each position; at the end, their total number."""
+    """Return the number of set flags before each position, and at the end the total number of set flags."""
     counts = np.zeros(len(flags) + 1, np.int64)
     np.cumsum(flags, out=counts[1:])
     return counts

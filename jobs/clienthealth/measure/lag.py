@@ -1,13 +1,13 @@
 """Compute the lag of consumer groups: records, seconds, and the state of every partition and of the group.
 
-The input is a window of samples of committed and end offsets. Committed offsets are read before end offsets. So a race
-overstates the lag and never makes it negative. If the end offset falls, the topic was deleted and created again, and
-earlier samples no longer count. Every number returned is finite and ≥ 0, or None.
+The input is a window of samples of committed and end offsets. Committed offsets are read before end offsets, so a
+commit between the two reads overstates the lag and never makes it negative. If the end offset falls, the topic was
+deleted and created again, and earlier samples no longer count. Every number returned is finite and ≥ 0, or None.
 
 Lag in seconds is the time since the first unread record was produced. It is derived from the end offset over time: an
 end offset of 200 at noon means that record 199 existed at noon and record 200 did not. Between two such points the time
-is interpolated. Before the oldest point it is extrapolated along the whole history. The method is kafka-lag-exporter's,
-with Datadog's bounds.
+of production is interpolated. Before the oldest point this time is extrapolated by the average rate of the whole
+history. The method is that of kafka-lag-exporter, with bounds as in Datadog's agent (`max_extrapolation_seconds`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ class Point(NamedTuple):
 
 
 def compressed(points: Iterable[tuple[int, float]]) -> list[Point]:
-    """Keep only the first and last point of each stretch without production. Input is in order of time."""
+    """Keep only the first and last point of each stretch over which the end offset is constant.
+
+    `points`: (end offset, time), in order of time.
+    """
     seen = list(points)
     neighbours = zip(seen, seen[1:], seen[2:], strict=False)
     inner = [p for before, p, after in neighbours if before[0] < p[0] or p[0] < after[0]]
@@ -41,10 +44,11 @@ def compressed(points: Iterable[tuple[int, float]]) -> list[Point]:
 
 
 def produced_at(history: Sequence[Point], offset: int) -> tuple[float, Quality] | None:
-    """Return when the record at `offset` was produced, by the history of the end offset, which never falls.
+    """Return when the record at `offset` was produced (in the unit of `Point.time`), and how that was found.
 
-    While the end offset stayed at `offset`, the record did not exist yet, so the newest such point counts. Returns None
-    if the end offset never moved, because the rate of production is unknown without a move.
+    `history`: end offsets in order of time, which never fall. The record is newer than the last point with an end
+    offset ≤ `offset`; its time is interpolated between that point and the next one, or extrapolated outside of the
+    history. Returns None if the end offset never moved, because the rate of production is then unknown.
     """
     if not history or history[0].offset == history[-1].offset:
         return None
@@ -62,9 +66,10 @@ def produced_at(history: Sequence[Point], offset: int) -> tuple[float, Quality] 
 def seconds_behind(
     history: Sequence[Point], offset: int, now_ms: float, max_extrapolation_seconds: float
 ) -> tuple[float | None, Quality]:
-    """Return the seconds since the first unread record, at `offset`, was produced; finite and ≥ 0, or None.
+    """Return the seconds since the first unread record (at `offset`) was produced, or None; and how that was found.
 
-    The result reaches at most `max_extrapolation_seconds` before the oldest known end offset.
+    `history`: in epoch ms. The time of production is at most `max_extrapolation_seconds` before the oldest known end
+    offset.
     """
     if history and offset >= history[-1].offset:
         return 0.0, "exact"
@@ -76,10 +81,11 @@ def seconds_behind(
     return max(0.0, now_ms - max(time, earliest)) / 1000, quality
 
 
-#: A partition: topic and number.
+#: A partition: (topic, number).
 Partition = tuple[str, int]
 
-#: A sample of a partition: time (epoch ms), committed, end and start offset, time of the commit (epoch ms).
+#: A sample of a partition: time (epoch ms), committed, end and start offset, time of the commit (epoch ms); None: not
+#: known.
 Observation = tuple[int, int | None, int | None, int | None, int | None]
 
 
@@ -145,7 +151,7 @@ def partitions_lag(
 def _lag(history: Sequence[Observation], known: Known, limits: LagSettings) -> PartitionLag:
     """Return the lag of one partition.
 
-    `known`: the partition's other facts. This function adds the lag, and whether the end offset moves.
+    `known`: the fields `lag` and `idle` are placeholders, which this function fills in from `history`.
     """
     now_ms, *offsets, commit_ts = history[-1]
     committed, end, start = (None if offset is None else int(offset) for offset in offsets)
@@ -167,7 +173,10 @@ def _lag(history: Sequence[Observation], known: Known, limits: LagSettings) -> P
 
 
 def since_reset(history: Sequence[Observation]) -> Sequence[Observation]:
-    """Return the observations since the end offset last fell: it falls only when a topic is created again."""
+    """Return the observations from the last fall of the end offset on; all of them without a fall.
+
+    An end offset falls only if the topic was deleted and created again.
+    """
     ends = [end for _, _, end, _, _ in history if end is not None]
     if ends == sorted(ends):
         return history
@@ -176,9 +185,9 @@ def since_reset(history: Sequence[Observation]) -> Sequence[Observation]:
 
 
 def commits_of(history: Iterable[Observation]) -> list[Commit]:
-    """Return the newest commits. A commit is visible if it changed the offset or the commit time.
+    """Return the newest COMMITS commits, oldest first. A commit is visible if it changed the offset or the commit time.
 
-    A commit without a time counts from the first observation of it.
+    A commit without a commit time gets the time of the first observation that shows it.
     """
     committed_at = [seen for seen in history if seen[1] is not None]
     changed = [
@@ -194,7 +203,7 @@ def commits_of(history: Iterable[Observation]) -> list[Commit]:
 
 
 def silent_seconds(history: Sequence[Observation]) -> float:
-    """Return the seconds without a new commit, counted only while records were unread."""
+    """Return the seconds without a new commit up to the last observation, counted only while records were unread."""
     now_ms, last, _, _, last_at = history[-1]
     since = now_ms
     for ts_ms, committed, end, _, commit_ts in reversed(history):
@@ -208,12 +217,15 @@ def silent_seconds(history: Sequence[Observation]) -> float:
 
 
 def stands_still(ends: Sequence[Point], least_seconds: float) -> bool:
-    """True if the end offset was constant for at least `least_seconds`."""
+    """True if all of `ends` have the same end offset and cover at least `least_seconds`."""
     return len(ends) > 1 and ends[0].offset == ends[-1].offset and ends[-1].time - ends[0].time >= least_seconds * 1000
 
 
 def retention_used(committed: int, start: int | None, end: int) -> float | None:
-    """Return the unread share (0 to 1) of the retained records."""
+    """Return the unread share (0 to 1) of the retained records; None without a start offset.
+
+    If the topic retains no records, 1 means that unread records were deleted.
+    """
     if start is None:
         return None
     kept = end - start
@@ -222,7 +234,10 @@ def retention_used(committed: int, start: int | None, end: int) -> float | None:
 
 @lru_cache(maxsize=65_536)
 def allowed_lag(patterns: tuple[tuple[str, int], ...], group: str, topic: str) -> int:
-    """Return the tolerated lag: that of the first glob that matches `group` or `group/topic`, 0 if none matches."""
+    """Return the tolerated lag (records) of the first glob that matches `group` or `group/topic`, 0 without a match.
+
+    `patterns`: (glob, records).
+    """
     for pattern, records in patterns:
         if fnmatchcase(group, pattern) or fnmatchcase(f"{group}/{topic}", pattern):
             return records

@@ -3,10 +3,12 @@
 The rules are Burrow's, in Burrow's order (STOP, REWIND, "was caught up", STALL, WARN). They apply only while the lag
 exceeds the tolerated lag. They differ where tests with a running Burrow showed errors:
 
-- With fewer than three commits the state is UNKNOWN. Burrow reports STOP a millisecond after a single commit.
-- An end offset that does not move is IDLE, never STOP.
-- STOP is a matter of time: no commit for 60 s and three commit gaps *while records were unread*. A consumer that
-  commits only when data comes does not look stopped on a slow topic.
+- With fewer than three commits (`min_commits`) the state is UNKNOWN until half a window passes without a commit. Burrow
+  reports STOP a millisecond after a single commit.
+- If the end offset does not move, the state is IDLE, never STOP.
+- STOP needs time: no commit for max(60 s, three times the usual commit interval), counted only while records were
+  unread (`stop_min_seconds`, `stop_gaps`). So a consumer that commits only when data comes does not look stopped on a
+  slow topic.
 - WARN uses a robust slope of the lag, so that one lower sample does not hide a climb.
 - If commits stop while a member of the group owns the partition, the state is STALL: the member is present and makes
   no progress.
@@ -23,16 +25,16 @@ from clienthealth.settings import LagSettings
 
 State = Literal["OK", "WARN", "STOP", "STALL", "REWIND", "UNKNOWN", "IDLE"]
 
-#: States from harmless to worst. A group is IDLE only if all its partitions are. An unknown state is never OK.
+#: The states of a partition, from harmless to worst. A group has the worst state of its partitions.
 STATE_ORDER: tuple[State, ...] = ("IDLE", "OK", "UNKNOWN", "WARN", "REWIND", "STALL", "STOP")
 #: The states that are harmless.
 FINE = STATE_ORDER[: STATE_ORDER.index("UNKNOWN")]
 
-#: The rules use this number of newest commits (Burrow's `intervals`).
+#: Number of newest commits that the rules use (Burrow's `intervals`).
 COMMITS = 10
 
-#: The lag climbs if at most this share of commit pairs shows no rise. One outlier among ten commits spoils a fifth of
-#: the pairs. Ten commits of pure noise pass once in 120 times (Kendall's S ≥ 27).
+#: Maximum share of commit pairs without a rise at which the lag still counts as climbing. One outlier among ten commits
+#: spoils a fifth of the pairs. Ten commits of pure noise pass once in 120 times (Kendall's S ≥ 27).
 FALLING_SHARE = 0.2
 
 
@@ -45,13 +47,13 @@ class Commit(NamedTuple):
 
 
 class Known(NamedTuple):
-    """The known facts of a partition with the present lag `lag`. `commits`: oldest first.
+    """The input of `state` for one partition. `commits`: oldest first. `lag`: the present lag in records.
 
     silent_seconds  time without a commit while records were unread
     idle            True if the end offset has not moved
-    allowed         the tolerated lag
+    allowed         the tolerated lag in records
     owned           True if the partition is assigned to a member of the group
-    gap_seconds     the usual time between two commits of the group, None if unknown
+    gap_seconds     median time between two commits of the group, None if unknown
     """
 
     commits: Sequence[Commit]
@@ -64,7 +66,7 @@ class Known(NamedTuple):
 
 
 def state(known: Known, limits: LagSettings) -> State:
-    """Return the state of a partition."""
+    """Return the state of a partition. The first rule that applies decides."""
     newest = known.commits[-COMMITS:]
     if known.idle:
         return "IDLE"
@@ -85,10 +87,11 @@ def state(known: Known, limits: LagSettings) -> State:
 
 
 def stop_seconds(commits: Sequence[Commit], gap_seconds: float | None, limits: LagSettings) -> float:
-    """Return after how many seconds without a commit a consumer counts as stopped.
+    """Return the seconds without a commit after which a consumer counts as stopped.
 
-    The upper bound is half a window, because a longer gap cannot be told from the start of the window. If the usual gap
-    is unknown, the upper bound is used.
+    The result is `stop_gaps` times the usual gap, at least `stop_min_seconds` and at most half a window: a longer gap
+    cannot be distinguished from the start of the window. With fewer than `min_commits` commits the result is half a
+    window.
     """
     longest = limits.window_seconds / 2
     if len(commits) < limits.min_commits:
@@ -103,7 +106,7 @@ def gaps(commits: Sequence[Commit]) -> list[float]:
 
 
 def median_gap(values: Sequence[float]) -> float:
-    """Return the median of some gaps; 0 without gaps."""
+    """Return the median of gaps (s) between commits; 0 without gaps."""
     return median(values) if values else 0.0
 
 

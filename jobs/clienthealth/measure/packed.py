@@ -3,7 +3,9 @@
 One table has the samples. A second table has the values per topic, partition and thread; each row names the row of its
 sample. Each text is stored once in a list, and rows contain its position in the list.
 
-A `Chunk` holds the data that one decoding task has for one bucket of processes; `packer.Packer` makes chunks.
+A bucket is a set of processes with one common state: a hash of service and host assigns each process to one of
+`[monitor] buckets` buckets. A `Chunk` holds the data that one decoding task has for one bucket; `packer.Packer` makes
+chunks.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ class Readings(Table):
     client, config            client and configuration, as positions in their lists
     interval                  reporting interval of the client, ms
     delta                     1: totals count since the previous sample, 0: since the client's start
-    fresh                     1: new in this batch
+    fresh                     1: new in this batch, 0: kept from an earlier batch
     """
 
     ts: Ints
@@ -53,7 +55,8 @@ class Parts(Table):
     """The samples' values per topic, partition and thread; `values`: in the order of TOPIC_METRICS.
 
     row            row of the sample
-    topic, thread  positions in `names`
+    topic, thread  positions in `names`; thread is -1 if the values are not those of a thread
+    partition      -1 if the values are not those of a partition
     """
 
     row: Ints
@@ -63,14 +66,20 @@ class Parts(Table):
 
 
 def client_of(identity: Identity) -> Client:
-    """Return the client that a record's identity describes."""
+    """Return the client that a record's identity describes.
+
+    A missing instance is replaced by the host, and a missing host by the instance.
+    """
     instance = identity.instance or identity.host or ""
     names = identity.service or "", identity.host or instance, instance, identity.client_id or ""
     return Client(*names, cast(Kind, identity.kind), identity.library, identity.version, identity.group)
 
 
 def process_of(identity: Identity) -> tuple[str, str, str | None]:
-    """Return service, host and instance of the process of a log line or dump."""
+    """Return service, host and instance of the process that logged a line or dump; '' and None if unknown.
+
+    A missing host is replaced by the instance.
+    """
     return identity.service or "", identity.host or identity.instance or "", identity.instance or None
 
 
@@ -107,14 +116,17 @@ class LogEntry(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def sample(self) -> Hashable:
-        """A key that all entries of one burst share (many similar log lines at once)."""
+        """Return the key of the entry's burst of similar log lines: all entries of one burst have equal keys."""
         if self.event is not None:
             return self.service, self.host, sample_key(self.event)
         return self.service, self.host, self.ts_ms, self.dump and self.dump.source
 
 
 class GroupPartition(msgspec.Struct, array_like=True, gc=False):
-    """A consumer group's committed offset and the end offset of one partition. None: not known."""
+    """A consumer group on one partition: committed, end and start offset, and commit time (epoch ms). None: not known.
+
+    `member`: the member that owns the partition.
+    """
 
     topic: str
     partition: int
@@ -126,7 +138,7 @@ class GroupPartition(msgspec.Struct, array_like=True, gc=False):
 
 
 class GroupReading(msgspec.Struct, array_like=True):
-    """The state of a consumer group at one moment. `source`: the input record."""
+    """The state of a consumer group at one moment. `members`: their number, if known. `source`: the input record."""
 
     client: Client
     ts_ms: int
@@ -138,9 +150,9 @@ class GroupReading(msgspec.Struct, array_like=True):
 class Chunk(msgspec.Struct, array_like=True):
     """The data that one task decoded for one bucket.
 
-    `last_seen`: when each of `all_clients` last reported, by the watermark's clock (epoch ms). `clocks`: the watermark
-    at the end of the task's input, and the number of clients from which it was computed. `left_out`: number of events
-    that the task dropped because of `[monitor] max_events_per_process`.
+    `last_seen`: when each of `all_clients` last reported, by the watermark's clock (epoch ms). `clocks`: for each task,
+    the watermark at the end of its input, and the number of clients from which that was computed. `left_out`: number of
+    events that the task dropped because of `[monitor] max_events_per_process`.
     """
 
     all_clients: list[Client] = []
@@ -156,12 +168,12 @@ class Chunk(msgspec.Struct, array_like=True):
 
     @property
     def readings(self) -> Readings:
-        """The table that `rows` has as bytes."""
+        """The chunk's samples, decoded from `rows`."""
         return Readings.of(self.rows, METRICS_MAX)
 
     @property
     def topic_parts(self) -> Parts:
-        """The table that `parts` has as bytes. Its column `row` is a position in `readings`."""
+        """The samples' values per topic, decoded from `parts`. The column `row` holds positions in `readings`."""
         return Parts.of(self.parts, len(TOPIC_METRICS))
 
 
@@ -171,10 +183,10 @@ decode = msgspec.msgpack.Decoder(Chunk).decode
 
 
 def bucket_of(client: Client, buckets: int) -> int:
-    """Return the bucket of a client's process, which is also that of the process's logs and dumps."""
+    """Return the bucket (from 0) of a client's process. Log lines and dumps of the process have the same bucket."""
     return bucket_of_process(*client.home, buckets)
 
 
 def bucket_of_process(service: str, host: str, buckets: int) -> int:
-    """Return the bucket of a process's log entries."""
+    """Return the bucket (from 0) of a process, for its log lines and dumps."""
     return zlib.crc32(f"{service}\0{host}".encode("utf-8", "surrogatepass")) % buckets

@@ -1,6 +1,6 @@
-"""Pack decoded data into one chunk per bucket of processes, with the time at which each client last reported.
+"""Pack decoded data into one chunk per bucket (`packed.py`), with the time at which each client last reported.
 
-No single clock is trusted, so this time is computed from neighbouring records of the topic (`topic_clock`).
+No single client's clock is trusted, so `topic_clock` computes that time from neighbouring records of the topic.
 """
 
 from __future__ import annotations
@@ -32,18 +32,19 @@ from clienthealth.model.readings import LogEvent, Source, ThreadDump
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.read.logs.bursts import is_new, of_each_process
 
-#: NEIGHBOURS: number of neighbouring records in a block. SKEW_MS: a record's time is credible if it differs from the
-#: block's time by at most this (ms).
+#: NEIGHBOURS: minimum number of records in a block of `topic_clock`. SKEW_MS: maximum difference (ms) between a
+#: record's time and the time of its block at which the record's time is credible.
 NEIGHBOURS, SKEW_MS = 64, 60_000
 
 
 def topic_clock(times: Ints, clients: Ints) -> tuple[Ints, Ints]:
-    """Return two arrays: the time of each record's block, and the duration of this block.
+    """Return two arrays with one element per record: the time (epoch ms) and the duration (ms) of the record's block.
 
-    `times`, `clients`: one element per record. A block is a number of neighbouring records. The block's time is the
-    median of its clients' newest times, and never falls from block to block. The block's duration is the time from the
-    moment at which a third of its clients have a record to that median. With few clients a block lasts for minutes. If
-    a client ends halfway through such a block, the client's clock is not wrong.
+    `times` (epoch ms), `clients` (client numbers): one element per record, in the order of the topic. A block is
+    NEIGHBOURS consecutive records. Each client votes with the newest time of its records in the block. The time of the
+    block is the median of these votes, and never falls from block to block. The duration of the block runs from the
+    moment at which a third of its clients had a record to the time of the block. With few clients a block lasts for
+    minutes: a client that ends halfway through such a block does not have a wrong clock.
     """
     block = np.minimum(np.arange(len(times)) // NEIGHBOURS, max(0, len(times) // NEIGHBOURS - 1))
     order = np.lexsort((times, clients, block))
@@ -52,28 +53,37 @@ def topic_clock(times: Ints, clients: Ints) -> tuple[Ints, Ints]:
     begun, votes, voted = times[order][oldest], times[order][newest], block[order][newest]
     counts = np.bincount(voted)
     first = np.cumsum(counts) - counts
-    # Of two middle values the lower one counts. It can delay a departure, but the higher one could report a false
-    # departure.
+    # With an even number of votes, the lower of the two middle votes counts. The lower vote can delay a departure, but
+    # the higher one could report a false departure.
     medians = np.maximum.accumulate(votes[np.lexsort((votes, voted))][first + (counts - 1) // 2])
     spans = medians - begun[np.lexsort((begun, voted))][first + (counts + 1) // 3]
     return medians[block], np.maximum(spans, 0)[block]
 
 
 NAN = float("nan")
-#: The numbers of a `GroupPartition`, in its order.
+#: Metrics of a group's partition, in the order in which `GroupPartition` has them.
 _OFFSETS = ("committed-offset", "end-offset", "start-offset", "commit-timestamp-ms")
 
 
 @cache
 def _packing(kind: str) -> tuple[Callable[..., bytes], bytes]:
-    """Return the function that packs a sample of this kind of client, and the padding that follows the sample."""
+    """Return the function that packs a sample of this kind of client, and the NaNs that fill the row to METRICS_MAX
+    metrics.
+    """
     metrics = len(CLIENT_METRICS[kind])
     return struct.Struct(f"={Readings.head()}q{metrics}d").pack, np.full(METRICS_MAX - metrics, NAN).tobytes()
 
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """A client's place in the open chunk. With it `Packer.reading` need not look the client up for each sample."""
+    """Positions of a client in the open chunk, so that `Packer.reading` does not look up the client for each sample.
+
+    pack, pad         the result of `_packing`
+    round             number of the chunk in which the positions hold, see `Packer.chunks`
+    at                position of the client
+    config_at         position of the client's newest options (`config`); -1 if there are none
+    topic_at          position of the topic of the client's last record (`topic`)
+    """
 
     client: Client
     bucket: int
@@ -89,10 +99,14 @@ class Slot:
 
 
 class Packer:
-    """Collects decoded data in one chunk per bucket."""
+    """Collects decoded data in one chunk per bucket.
+
+    `log_times`: newest time of a log line or dump (epoch ms) by process (service, host). `clock`: the task's watermark
+    (epoch ms), and the number of clients from which it was computed; None until `chunks` returned data.
+    """
 
     def __init__(self, buckets: int, max_events: int = 1_000_000) -> None:
-        """`max_events`: maximum number of events per process, see `bursts.of_each_process`."""
+        """`max_events`: maximum number of log entries per process and chunk, see `bursts.of_each_process`."""
         self._buckets, self._max_events = buckets, max_events
         self._open: defaultdict[int, _Open] = defaultdict(_Open)
         self._round = 0
@@ -122,7 +136,8 @@ class Packer:
     ) -> tuple[_Open, int]:
         """Add a sample and return its open chunk and row; `_Open.part` adds values per topic.
 
-        `topic`, `partition`, `offset`: the input record. `values`: in the order of its kind's CLIENT_METRICS.
+        `topic`, `partition`, `offset`: the input record. `values`: in the order of CLIENT_METRICS for the client's
+        kind. `delta`: True if totals count since the client's previous sample.
         """
         if slot.round != self._round:
             # The open chunk has no entry for the client yet.
@@ -203,10 +218,13 @@ class Packer:
         return chunks
 
     def _time(self, chunks: Iterable[Chunk]) -> None:
-        """Set in each chunk when each client last reported. Keep the task's watermark.
+        """Set `last_seen` in each chunk: when each of its clients last reported.
 
-        No single clock is trusted: neighbouring records of a topic were written at about the same time. Each client of
-        such a block votes with its newest time. Their median is right even if one clock is hours off.
+        Set `clock`, the watermark of the task.
+
+        No single clock is trusted: neighbouring records of a topic were written at about the same time, so the median
+        of their clients' times is right even if one clock is hours off. Without samples, the watermark is the median
+        time of the groups' samples or, without these, of the processes' newest log lines.
         """
         whole = list(chunks)
         if any(chunk.rows for chunk in whole):
@@ -241,7 +259,7 @@ class _Open:
     """A chunk that is being filled.
 
     names    position of each name; a new name gets the next one
-    configs  position and configuration by the configuration's object id
+    configs  by object id of a configuration: its position, and the configuration
     """
 
     rows: list[bytes] = field(default_factory=list)
@@ -256,7 +274,7 @@ class _Open:
         return self.configs.setdefault(id(config), (len(self.configs), config))[0]
 
     def part(self, row: int, topic: str, partition: int | None, thread: str | None, values: Sequence[float]) -> None:
-        """Add the values (in the order of TOPIC_METRICS) that sample `row` reports for a topic, partition or thread."""
+        """Add the values that sample `row` reports for a topic, partition or thread, in the order of TOPIC_METRICS."""
         number = -1 if partition is None else partition
         at = -1 if thread is None else self.names[thread]
         self.parts.append(_part(row, self.names[topic], number, at, *values))

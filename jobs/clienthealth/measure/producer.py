@@ -1,20 +1,20 @@
 """Producers: buffer exhaustion and callback latency.
 
-Buffer exhaustion: how full a producer's buffer is, whether threads wait for room, and when it will be full. Java
+Buffer exhaustion is how full a producer's buffer is, whether threads wait for room, and when it will be full. Java
 producers report bytes (`buffer-total-bytes`, `buffer-available-bytes`). librdkafka limits bytes and records; the limit
 that is closer counts. kafka-python 3 has no limit, so its buffer is never full; our reporter counts its unacknowledged
 records instead.
 
-Callback latency: how long a producer's callbacks hold its I/O thread. An instrumented client reports it
-(`callback-time-*`: measured). A Java client without instrumentation does not report it, so it is derived. Callbacks run
-on the I/O thread, outside the selector. A stretch is the time from one sample to the next. Over all stretches in which
-`select-total` grew:
+Callback latency is the time for which a producer's callbacks hold its I/O thread. An instrumented client reports this
+time (`callback-time-*`: measured). A Java client without instrumentation does not, so the time is derived: callbacks
+run on the I/O thread, outside the selector. A stretch is the time from one sample to the next. Over all stretches in
+which `select-total` grew:
 
-busy = 1 − (Δ io-time-ns-total + Δ io-wait-time-ns-total) / Δt
+    busy = 1 − (Δ io-time-ns-total + Δ io-wait-time-ns-total) / Δt
     seconds per record = busy × Δt / Δ record-send-total
 
 A select in progress is not counted yet, so the result of a single stretch can be too high or too low. Over a window
-these errors cancel out. For a callback that sleeps 0.100 s, the derived duration was 0.1035 s.
+these errors cancel out. In a test, the derived duration of a callback that sleeps 0.100 s was 0.1035 s.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from clienthealth.measure.columns import Bools, Column, Floats, Ints, counted, unknown
 from clienthealth.measure.view import MIN_READINGS, Windows, per_rows, per_windows
 
-#: The used share is level if its slope (per second) is not above this.
+#: Slope of the used share (per second) above which the buffer counts as filling.
 LEAST_SLOPE = 1e-6
 
 
@@ -43,15 +43,13 @@ def used_ratios(w: Windows) -> Column:
 
 
 def buffer_used_ratio(w: Windows) -> Mapping[str, Floats]:
-    """Return the last and the greatest used share of the buffer."""
+    """Return the used share of the buffer in each window: the last one, and the greatest (`max`)."""
     used = used_ratios(w)
     return {"last": w.last(used), "max": w.once("used max", lambda: w.max(used))}
 
 
 def buffer(w: Windows) -> Mapping[str, Floats]:
-    """Return measurements of the buffer: bytes, waiting threads, wait ratio, exhausted and queued records, seconds to
-    full.
-    """
+    """Return measurements of the buffer for each window, by the names of the published fields."""
     return {
         "total_bytes": w.last("buffer-total-bytes"),
         "available_bytes": w.last("buffer-available-bytes"),
@@ -66,7 +64,7 @@ def buffer(w: Windows) -> Mapping[str, Floats]:
 def seconds_to_full(w: Windows) -> Floats:
     """Return the seconds until the buffer is full; NaN if it is not filling.
 
-    The window's least-squares slope is extrapolated.
+    The least-squares slope of the used share over the window is extrapolated.
     """
     used, seconds = used_ratios(w), unknown(len(w))
     # A slope can be positive only if a sample is greater than an earlier one.
@@ -92,7 +90,7 @@ def seconds_to_full(w: Windows) -> Floats:
 class _Stretches(NamedTuple):
     """Values of the stretch from the previous row to each row.
 
-    They are 0 if select-total did not change or a counter was reset.
+    The values are 0 if select-total did not change, or if a counter was reset.
 
     counted   number of known stretches before each row, whether select-total changed or not
     """
@@ -117,7 +115,7 @@ class Busy(NamedTuple):
 def io_thread_busy_ratio(w: Windows) -> Floats:
     """Return the share of time (0 to 1) that the I/O thread spent outside the selector; NaN if unknown.
 
-    The share is 1 if work waited and the thread did not return to the selector in the whole window.
+    The share is 1 if undelivered records waited and the thread did not return to the selector in the whole window.
     """
     return _busy(w).ratio
 
@@ -178,14 +176,16 @@ class Stalls(NamedTuple):
     seconds: Floats
 
     def alone(self, at: int, lo: int) -> Stalls:
-        """Return the part of one window, with rows numbered from the window's start (see `Windows.alone`)."""
+        """Return the result of window `at` alone, with rows numbered from its first row `lo` (see `Windows.alone`)."""
         since = self.since[at : at + 1]
         return Stalls(np.where(since < 0, since, since - lo), self.seconds[at : at + 1])
 
 
 @per_rows
 def delivered(w: Windows) -> Column:
-    """Return the delivered records at each row: acknowledged ones or, if unknown, sent records minus retries."""
+    """Return the number of delivered records at each row: the acknowledged records or, if unknown, sent records minus
+    retries.
+    """
     acknowledged, sent, retried = map(w.col, ("record-ack-total", "record-send-total", "record-retry-total"))
     went = np.where(np.isnan(retried), sent, sent - retried)
     return Column(np.where(np.isnan(acknowledged), went, acknowledged))
@@ -201,7 +201,10 @@ def waiting(w: Windows) -> Bools:
 
 @per_windows
 def stalls(w: Windows) -> Stalls:
-    """Return since when nothing more was delivered, if records waited at every sample since then."""
+    """Return since when nothing more was delivered.
+
+    The seconds are 0 unless records waited at every sample since then.
+    """
     if not len(w.ts):
         return Stalls(np.full(len(w), -1), np.zeros(len(w)))
     column = delivered(w)

@@ -1,9 +1,9 @@
-"""Per-topic queue saturation: how full the queue between a client and one topic is. A full queue shows the slow topic.
+"""Saturation of queues by topic: how full the queue between a client and one topic is. The slow topic has a full queue.
 
-Old Scala consumer: chunks in `FetchQueueSize` per consuming thread; the limit is `queued.max.message.chunks`.
-librdkafka consumers: prefetched records, limited by `queued.min.messages`, and bytes, limited by
-`queued.max.messages.kbytes`. librdkafka producers: the topic's share of the client's queue limit. The Java consumer has
-no such queue.
+- The old Scala consumer has one queue per consuming thread, with at most `queued.max.message.chunks` chunks.
+- A librdkafka consumer prefetches records up to `queued.min.messages`, and bytes up to `queued.max.messages.kbytes`.
+- A librdkafka producer has one limit for all its topics. The share is the topic's part of that limit.
+- The Java consumer has no such queue.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Queues:
 
 @per_windows
 def queues(w: Windows) -> Queues:
-    """Return the `Queues` of windows."""
+    """Return the known queues in the last sample of each window."""
     reporting = np.flatnonzero(w.last_knows("queue-records", "queue-bytes", "queue-chunks"))
     if not len(reporting):
         none, unknown = np.zeros(0, np.int64), np.zeros(0)
@@ -73,7 +73,7 @@ def queues(w: Windows) -> Queues:
             share = np.fmax(share, _finite(most("queue-records") / limits(w, RECORDS, reporting)[which[first]]))
             kbytes = limits(w, KBYTES, reporting)[which[first]]
             share = np.fmax(share, _finite(summed("queue-bytes") / (kbytes * 1024)))
-    # Keep the order of topics in the sample, because people know it.
+    # Keep the order of topics in the sample, because users know that order.
     shown = np.argsort(first, kind="stable")
     shown = shown[~np.isnan(share[shown])]
     return Queues(window[shown], topic[first[shown]], share[shown], records[shown], most("records-lag")[shown])
@@ -86,7 +86,7 @@ def limits(w: Windows, option: str, windows: Ints) -> Floats:
 
 
 def _finite(ratio: Floats) -> Floats:
-    """Replace infinite ratios by NaN. They come from a limit of 0, which means no limit."""
+    """Replace infinite ratios by NaN: a limit of 0 means that the queue has no limit."""
     return np.where(np.isinf(ratio), np.nan, ratio)
 
 
@@ -105,8 +105,8 @@ def queue_entries(w: Windows) -> list[list[dict[str, Any]]]:
 def topic_rate_entries(w: Windows) -> list[list[dict[str, Any]]]:
     """Return one list per window, for consumers of several topics: topic and consumed_rate (records per second).
 
-    Rates are from the first to the last sample. A topic without a value in one of these samples has no rate. A topic
-    that is no longer fetched has the rate 0 if other topics are fetched.
+    A rate is the growth of the topic's total from the window's first sample to its last one. A topic is left out if
+    either of these two samples lacks it, or if its total fell. A topic that is no longer fetched has the rate 0.
     """
     entries: list[list[dict[str, Any]]] = [[] for _ in range(len(w))]
     if w.kind == "producer" or not len(w.ts):
@@ -124,7 +124,7 @@ def topic_rate_entries(w: Windows) -> list[list[dict[str, Any]]]:
 
 
 def _topic_sums(w: Windows, values: Floats, rows: Ints) -> list[dict[int, float]]:
-    """Return a metric's sum by topic, for each of these rows."""
+    """Return one mapping per row: from topic (index into `Windows.names`) to the sum of its known `values`."""
     sums: list[dict[int, float]] = []
     for begin, end in zip(w.part_begin[rows].tolist(), w.part_begin[rows + 1].tolist(), strict=True):
         by_topic: dict[int, float] = {}

@@ -4,8 +4,9 @@ A consumer learns the end of its partitions only by fetching. A consumer that no
 an old Scala consumer with a full queue keeps reporting 0. If a consumer neither fetches nor consumes, its constant lag
 proves nothing: the state is UNKNOWN, never OK.
 
-Otherwise the state follows the trend of the lag. It is WARN if the lag climbs steadily (Theil–Sen, as for groups) and
-exceeds what the client consumes of the partition in ten seconds.
+Otherwise the state follows the trend of the lag. The state is WARN if the lag climbs steadily (Theil–Sen slope, as for
+groups) and exceeds the records that the client consumes in ten seconds, divided equally among its partitions. Else the
+state is OK.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from clienthealth.measure.lag_state import COMMITS, climbs
 from clienthealth.measure.view import MIN_READINGS, Windows, per_rows, per_windows
 from clienthealth.settings import LagSettings
 
-#: A smaller lag is no backlog: the consumer reads it within this time (s) at its present rate.
+#: A lag that the consumer reads within this time (s) at its present rate is no backlog.
 BACKLOG_SECONDS = 10.0
 
 
@@ -31,8 +32,9 @@ class Points:
     """All reported lags of partitions, one element per sample and partition.
 
     row      the sample's row
-    topic    index into the names of the parts
+    topic    index into `Windows.names`
     records  the lag, known and ≥ 0
+    paused   True if the client has paused the partition
     before   the previous point of the same partition, from any client; -1 if there is none
     begin    the points of a row are order[begin[row]:begin[row + 1]], by topic and partition
     """
@@ -51,7 +53,7 @@ class Points:
 class Lags:
     """The partitions with a reported lag in each window's last sample, by window, topic and partition.
 
-    point  index into `Points`, which has topic, partition, records and paused
+    point  index into `Points`; topic, partition, records and paused are copied from there
     blind  True if the client has not fetched over its last MIN_READINGS samples, so that its lag is not known
     """
 
@@ -66,7 +68,7 @@ class Lags:
 
 @per_rows
 def points(w: Windows) -> Points:
-    """Return the `Points` of windows."""
+    """Return the reported lags of all samples in the windows' table."""
     reported = np.flatnonzero((w.of_topics("records-lag") >= 0) & (w.parts.partition >= 0))
     parts = w.parts.at(reported)
     row, topic, partition = parts.row, parts.topic, parts.partition
@@ -81,7 +83,7 @@ def points(w: Windows) -> Points:
 
 @per_windows
 def lags(w: Windows) -> Lags:
-    """Return the `Lags` of windows."""
+    """Return the reported lags in the last sample of each window."""
     if not w.last_knows("records-lag").any():
         none = np.zeros(0, np.int64)
         return Lags(none, none, none > 0, none, none, np.zeros(0), none > 0)
@@ -97,7 +99,8 @@ def lags(w: Windows) -> Lags:
 def lag_entries(w: Windows, limits: LagSettings) -> list[list[dict[str, Any]]]:
     """Return one list per window: topic, partition, records, seconds, quality, state and paused at the last sample.
 
-    `quality`: how `records` was found. Unknown records are absent. Seconds are known only if there is no lag.
+    `quality`: exact, or unknown if the client does not fetch; `records` is then absent. `seconds`: 0 without lag, else
+    absent.
     """
     entries: list[list[dict[str, Any]]] = [[] for _ in range(len(w))]
     lag = lags(w)

@@ -1,7 +1,7 @@
 """Windows of samples as arrays, so that one call evaluates an indicator or a failure mode for thousands of windows.
 
-All samples are in one table. A window is a span [lo, hi) of its rows. A result is an array with one element per window.
-The judges call the same functions for a single window (`ClientWindow.table`).
+All samples are in one table. A window is a span [lo, hi) of the table's rows. A result is an array with one element per
+window. The judges of the failure modes call the same functions for a single window (`ClientWindow.table`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["MIN_READINGS", "Bools", "Floats", "Ints", "Runs", "Windows"]
 P = ParamSpec("P")
 T = TypeVar("T")
 
-#: Metrics alone allow no verdict on a window with fewer samples.
+#: Minimum number of samples in a window for a verdict from metrics alone.
 MIN_READINGS = 3
 
 POSITION = {kind: {name: at for at, name in enumerate(names)} for kind, names in CLIENT_METRICS.items()}
@@ -71,7 +71,7 @@ class Runs:
         return len(self.window)
 
     def alone(self, at: int, lo: int) -> Runs:
-        """Return the runs of one window, with rows numbered from the window's start (see `Windows.alone`)."""
+        """Return the runs of window `at` alone; its rows are numbered from its first row `lo` (see `Windows.alone`)."""
         runs = self.at(self.window == at)
         return Runs(runs.window - at, runs.first - lo, runs.last - lo, runs.seconds)
 
@@ -93,12 +93,12 @@ class Rows(NamedTuple):
 
 @runtime_checkable
 class Divisible(Protocol):
-    """A result for many windows, of which the part for one window can be returned."""
+    """A cached result for many windows that can be cut down to the result for one window."""
 
     def alone(self, at: int, lo: int) -> object:
-        """Return the part of the result for window `at`, which begins at row `lo`.
+        """Return the result for window `at` alone, which begins at row `lo`.
 
-        In the part, windows and rows are numbered from 0.
+        In the returned result, windows and rows are numbered from 0.
         """
 
 
@@ -108,7 +108,7 @@ class Windows:
     Results are arrays with one element per window; NaN: unknown. Results over rows are cached and shared by all
     selections (`at`).
 
-    about   the client of each window
+    about   returns the client of a window, by the window's number
     """
 
     def __init__(self, kind: Kind | None, table: Rows, lo: Ints, hi: Ints, about: Callable[[int], About]) -> None:
@@ -147,16 +147,16 @@ class Windows:
     # -- caches
 
     def once_for_rows(self, name: str, make: Callable[[], T]) -> T:
-        """Return the result of `make`.
+        """Return the result of `make`, computed once for this table of rows and shared by all selections of windows.
 
-        It is computed once for this table of rows and shared by all selections of windows.
+        `name`: key of the result in the cache.
         """
         if name not in self._of_rows:
             self._of_rows[name] = make()
         return cast(T, self._of_rows[name])
 
     def once(self, name: Hashable, make: Callable[[], T]) -> T:
-        """Return the result of `make`. It is computed once for this selection of windows.
+        """Return the result of `make`, computed once for this selection of windows. `name`: its key in the cache.
 
         Arrays in the result have one element per window. Arrays of integers hold row numbers.
         """
@@ -191,7 +191,7 @@ class Windows:
         return column
 
     def col(self, name: str) -> Floats:
-        """Return the values of `column`."""
+        """Return a metric's values over all rows; NaN if unknown."""
         return self.column(name).values
 
     @cached_property
@@ -211,7 +211,7 @@ class Windows:
         return np.repeat(np.arange(len(self.lo)), self.samples)
 
     def reduced(self, how: np.ufunc, values: Floats) -> Floats:
-        """Reduce each window's part of `values` by a ufunc; NaN for an empty window.
+        """Reduce the `values` of each window's rows by a ufunc; NaN for an empty window.
 
         `values`: one number per element of `rows`.
         """
@@ -225,9 +225,9 @@ class Windows:
         return whole
 
     def total(self, values: Floats, skip_first: bool = False) -> Floats:
-        """Return for each window the sum of its rows' numbers, optionally without the first row.
+        """Return for each window the sum of its rows' `values`; `skip_first`: without its first row.
 
-        The numbers are never NaN.
+        `values`: one number per row of the table, never NaN.
         """
         differences = values[self.rows]
         if skip_first:
@@ -271,12 +271,12 @@ class Windows:
         return self.reduced(how, column.values[self.rows]) if column.reported else unknown(len(self))
 
     def count(self, metric: str | Column) -> Ints:
-        """Return the number of each window's samples that have a value."""
+        """Return the number of samples in each window that have a value of the metric."""
         column = self._column(metric)
         return self.samples if column.whole else column.count(self.lo, self.hi)
 
     def reported(self, metric: str | Column) -> Bools:
-        """True if any sample of the window has a value."""
+        """True if any sample of the window has a value of the metric."""
         return self.count(metric) > 0
 
     def rises(self, metric: str | Column) -> Ints:
@@ -288,7 +288,7 @@ class Windows:
         return self.rises(metric) > 0
 
     def grown(self, metric: str | Column) -> Floats:
-        """Return the last known value minus the first."""
+        """Return each window's last known value of a metric minus its first known value."""
         return self.last(metric) - self.first(metric)
 
     def _column(self, metric: str | Column) -> Column:
@@ -315,32 +315,34 @@ class Windows:
         return np.where(self.samples > 0, self.hi - 1, -1)
 
     def about(self, windows: Ints | None = None) -> list[About]:
-        """Return the clients of these windows (None: of all)."""
+        """Return the clients of these windows (None: of all windows)."""
         which = self._which if windows is None else self._which[windows]
         return list(map(self._about, which.tolist()))
 
     def option(self, name: str, windows: Ints | None = None) -> Floats:
-        """Return a numeric option of the clients of these windows (None: of all); NaN if it is not a number."""
+        """Return a client option for these windows (None: all); NaN if it is absent or not an integer from 0 to 2³¹ −
+        1.
+        """
         return np.array([option(client.config.get(name)) for client in self.about(windows)], np.float64)
 
     def has_log_data(self, windows: Ints) -> Bools:
         """True if a log line or a thread dump of the process was ever read.
 
-        If none was, missing lines prove nothing.
+        Without any, the absence of a log line proves nothing.
         """
         return np.array([client.has_log_data for client in self.about(windows)], np.bool_)
 
     @property
     def part_begin(self) -> Ints:
-        """The position of each row's first part, and at the end the total number of parts."""
+        """The position in `parts` of each row's first entry, and at the end the number of all entries."""
         return self.once_for_rows("parts", lambda: np.searchsorted(self.parts.row, np.arange(len(self.ts) + 1)))
 
     def of_topics(self, name: str) -> Floats:
-        """Return a metric of TOPIC_METRICS for all parts, NaN if unknown."""
+        """Return a metric of TOPIC_METRICS for all entries of `parts`, NaN if unknown."""
         return self.parts.values[:, TOPIC_POSITION[name]]
 
     def summed(self, name: str) -> Floats:
-        """Return a metric of TOPIC_METRICS summed over the parts of each row; NaN if no part has it."""
+        """Return a metric of TOPIC_METRICS summed over the topics of each row; NaN if no topic has a value."""
         values, begin, end = self.of_topics(name), self.part_begin[:-1], self.part_begin[1:]
         counts = counted(~np.isnan(values))
         sums = np.concatenate([[0.0], np.cumsum(np.nan_to_num(values))])
@@ -353,12 +355,12 @@ class Windows:
         return self.part_begin[self.hi] > self.part_begin[self.lo]
 
     def last_parts(self) -> tuple[Ints, Ints]:
-        """Return the parts of each window's last sample as spans [begin, end)."""
+        """Return the spans [begin, end) in `parts` of each window's last sample."""
         row = np.maximum(self.hi - 1, self.lo)
         return self.part_begin[row], np.where(self.samples > 0, self.part_begin[np.minimum(row + 1, self.hi)], 0)
 
     def last_knows(self, *names: str) -> Bools:
-        """True if any part of the last sample has one of the metrics `names`."""
+        """True if the window's last sample has one of the metrics `names` for any topic."""
         counts = self.once_for_rows(
             f"parts that know {names}",
             lambda: counted(np.logical_or.reduce([~np.isnan(self.of_topics(n)) for n in names])),
@@ -367,20 +369,20 @@ class Windows:
         return counts[np.maximum(begin, end)] > counts[begin]
 
     def apart(self) -> Windows:
-        """Return a selection with one window per sample."""
+        """Return one window for each sample of these windows."""
         single_readings = self.at(self.window_of_row)
         single_readings.lo, single_readings.hi = self.rows, self.rows + 1
         return single_readings
 
 
 def per_rows(make: Callable[[Windows], T]) -> Callable[[Windows], T]:
-    """Make a function compute its result once per table of rows. All selections of windows share the result."""
+    """Decorate a function so that it computes its result once per table of rows, for all selections of windows."""
     name = f"{make.__module__}.{make.__qualname__}"
     return wraps(make)(lambda w: w.once_for_rows(name, lambda: make(w)))
 
 
 def per_windows(make: Callable[Concatenate[Windows, P], T]) -> Callable[Concatenate[Windows, P], T]:
-    """Make a function compute its result once per selection of windows and set of further arguments."""
+    """Decorate a function so that it computes its result once per selection of windows and further arguments."""
     name = f"{make.__module__}.{make.__qualname__}"
 
     @wraps(make)

@@ -1,1 +1,4 @@
-"""The data types of the project: clients, the data they report, and verdicts on them. Without dependencies."""
+"""The data types of the project: clients, the data they report, and verdicts on them.
+
+This package imports no other package of the project.
+"""

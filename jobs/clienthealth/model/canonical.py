@@ -18,7 +18,7 @@ def snapshot(
     topics: Sequence[Mapping[str, Any]] = (),
     config: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Return one client's metrics at one moment (epoch ms) as JSON. Unknown parts of its identity are null.
+    """Return one client's metrics at one moment (epoch ms) as JSON. Unknown parts of the client's identity are null.
 
     metrics  by names of CLIENT_METRICS
     topics   one per topic, partition or thread: `topic`, `partition`, `thread`, `metrics`; in groups also `member`
@@ -33,7 +33,7 @@ def snapshot(
 
 
 def written(reported: Snapshot) -> dict[str, Any]:
-    """Return a snapshot of a client (not of a group) in this JSON form."""
+    """Return a snapshot of a client (not of a group) in the product's own JSON form."""
     topics = [
         {"topic": one.topic, "partition": one.partition, "thread": one.thread, "metrics": one.metrics}
         for one in reported.topics
@@ -42,6 +42,6 @@ def written(reported: Snapshot) -> dict[str, Any]:
 
 
 def key(of_snapshot: Mapping[str, Any]) -> str:
-    """Return the record key of a snapshot: `Client.key` of its client."""
+    """Return the Kafka record's key for a snapshot in this JSON form: `Client.key` of the snapshot's client."""
     client = of_snapshot["client"]
     return Client(client["service"] or "", "", client["instance"] or "", client["client_id"] or "").key

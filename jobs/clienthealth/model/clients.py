@@ -1,4 +1,4 @@
-"""Clients: each belongs to a process of a service."""
+"""Kafka clients. Each client belongs to a process of a service."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def key_parts(key: str) -> tuple[str, str, str] | None:
 
 
 class Client(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """A client with its newest identity. This type is used everywhere from packer to page; tables hold its row number.
+    """A client, with the newest known values of its fields.
 
-    `host`: the host of its process, or its instance if no host is known. `instance` names the process (host:pid, pod
-    uid). `client_id` is empty if only the process is known. For a consumer group, `library` is its source (broker) and
-    `version` its type (classic, consumer, streams, share, …).
+    `host`: the host of the client's process, or the instance if no host is known. `instance` names the process
+    (host:pid, pod uid). `client_id` is empty if only the process is known. For a consumer group, `library` is the
+    source of its data (broker) and `version` is the type of the group (classic, consumer, streams, share, …).
     """
 
     service: str
@@ -59,22 +59,25 @@ class Client(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def identity(self) -> tuple[str, str, str, str]:
-        """The parts that stay the same for the life of a client."""
+        """(service, instance, client id, kind): the fields that stay the same for the life of a client."""
         return self.service, self.instance, self.client_id, self.kind or ""
 
     @property
     def names(self) -> tuple[str, str, str, str, str]:
-        """Return the process, and the parts that distinguish clients of one process."""
+        """(service, host, instance, client id, kind): the process, and the fields that distinguish its clients."""
         return self.service, self.host, self.instance, self.client_id, self.kind or ""
 
     @property
     def process(self) -> tuple[str, str]:
-        """Return the service and the host of the client's process."""
+        """(service, host) of the client's process; the instance if no host is known."""
         return self.service, self.host or self.instance
 
     @property
     def home(self) -> tuple[str, str]:
-        """The process, as service and host; its clients share a bucket. For a consumer group, a key of the group."""
+        """(service, host) of the process: clients with the same home share a bucket.
+
+        Each consumer group has its own home.
+        """
         return (self.service, f"{self.instance}\0{self.client_id}") if self.kind == "group" else self.process
 
 
@@ -82,7 +85,7 @@ class Client(msgspec.Struct, array_like=True, frozen=True, gc=False):
 class ClientProcess:
     """A process with Kafka clients.
 
-    `instance`: host:pid; `config`: its clients' options from another source than metrics.
+    `instance`: host:pid. `config`: options of the process's clients, from another source than metrics.
     """
 
     service: str
@@ -103,5 +106,5 @@ class ClientProcess:
         version: str | None = None,
         group: str | None = None,
     ) -> Client:
-        """Return a client of this process."""
+        """Return the client of this process with these fields."""
         return Client(self.service, self.host, self.instance, client_id, kind, library, version, group)

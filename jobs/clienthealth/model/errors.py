@@ -3,10 +3,10 @@
 HealthError
 ├── SettingsError      a setting is unknown, missing or has a wrong value
 ├── InputError         something that the user gave cannot be read
-│   ├── RecordError      a record of the topic client-health is no state of a client
+│   ├── RecordError      a record of the topic client-health does not describe a client's state
 │   └── UnreadableError  a part of the input of diagnose cannot be read; the text gives the reason
 ├── CatalogueError     a file of this package that describes failure modes or log lines holds a mistake
-├── StateError         this program cannot continue the checkpoint, because a program that does not fit wrote it
+├── StateError         the checkpoint cannot be continued: an incompatible release or other settings wrote it
 ├── DependencyError    a program, jar or Python extra is missing; the text describes how to get it
 └── ServiceError       a broker, Prometheus, Grafana or mail server did not fulfil a request
     ├── HeapError      Spark's JVM ended because it ran out of memory
@@ -39,7 +39,7 @@ class CatalogueError(HealthError):
 
 
 class StateError(HealthError):
-    """This program cannot continue the checkpoint, because a program that does not fit this one wrote it."""
+    """The checkpoint cannot be continued: an incompatible release or other settings wrote it."""
 
 
 class DependencyError(HealthError):

@@ -21,7 +21,8 @@ from clienthealth.model.errors import RecordError
 from clienthealth.model.readings import Source
 from clienthealth.model.verdicts import STATUS_ORDER, Evidence, Seen, Standing, Status, Verdict, standing
 
-#: Schema number of a record. It rises when old readers would misread new records. Added fields do not change it.
+#: Schema number of a record. The number rises when old readers would misread new records; an added field does not
+#: change the number.
 SCHEMA = 1
 _CLIENT_FIELDS = Client.__struct_fields__
 _NEVER_NONE = ("service", "host", "client_id")
@@ -45,13 +46,16 @@ def verdicts_json(verdicts: Iterable[Verdict]) -> msgspec.Raw:
 
 
 def evidence_json(evidence: Evidence) -> dict[str, Any]:
-    """Return one fact and its input record as JSON."""
+    """Return one piece of evidence, with its input record, as JSON."""
     source = None if evidence.source is None else dataclasses.asdict(evidence.source)
     return {"kind": evidence.kind, "ts": evidence.ts_ms, "text": evidence.text, "source": source}
 
 
 def verdict_json(verdict: Verdict) -> dict[str, Any]:
-    """Return a verdict as JSON. Only a failure has onset and evidence; only an unknown verdict has a reason."""
+    """Return a verdict as JSON.
+
+    Onset (`since`) and evidence are written only for a failure, and other fields only if they are not empty.
+    """
     fields: dict[str, Any] = {"mode": verdict.mode, "status": verdict.status}
     if verdict.unhealthy:
         fields |= {
@@ -89,12 +93,15 @@ def verdict_from_json(row: Mapping[str, Any]) -> Verdict:
 
 @functools.lru_cache(maxsize=1_000)
 def _bare(mode: str, status: Status) -> Verdict:
-    """Return a verdict without details. Most verdicts have none, so all clients share the object."""
+    """Return a verdict without details.
+
+    Most verdicts have no details, so all clients share one object per mode and status.
+    """
     return Verdict(mode, status)
 
 
 def evidence_from_json(row: Mapping[str, Any]) -> Evidence:
-    """Return a fact from the JSON that `evidence_json` writes."""
+    """Return one piece of evidence from the JSON that `evidence_json` writes."""
     source = row.get("source")
     return Evidence(row["kind"], row["ts"], row["text"], None if source is None else Source(**source))
 
@@ -105,7 +112,7 @@ def seen_json(seen: Seen) -> dict[str, Any]:
 
 
 def worst(verdicts: Iterable[Verdict]) -> Status:
-    """Return the worst status; `ok` only if each verdict is ok, unknown if there are no verdicts."""
+    """Return the worst status: `ok` only if every verdict is ok, `unknown` if there are no verdicts."""
     of_all = standing(verdict.status for verdict in verdicts)
     return "unknown" if of_all == "partial" else of_all
 
@@ -116,9 +123,9 @@ class Written(msgspec.Struct, kw_only=True, omit_defaults=True, tag_field="schem
     client, verdicts  as `encoded` and `verdicts_json` return them
     window_*          the window that was judged; for a group the window of its lag
     samples           number of samples in the window
-    worst             the worst status (`worst`); for a group `ok` while its lag is fine, else unknown
+    worst             the worst status (`worst`); for a group `ok` while its lag is tolerated, else unknown
     last_seen         time of the client's newest data
-    departed          time since which the client is gone
+    departed          True if the client is gone
     config            the client's options: the reported options, and all options that it logged at its start
     also_seen         the client's known issues, as `seen_json` returns them
     """
@@ -136,7 +143,7 @@ class Written(msgspec.Struct, kw_only=True, omit_defaults=True, tag_field="schem
     also_seen: list[dict[str, Any]] = []
 
     def encode(self) -> bytes:
-        """Return the value of the record."""
+        """Return the value of the Kafka record."""
         return _encode(self)
 
 
@@ -147,8 +154,9 @@ _encode = msgspec.json.Encoder().encode
 class HealthRecord:
     """A record that was read: the newest state of a client. Times in epoch milliseconds. Unknown indicators are absent.
 
-    `seen_ms`: time of the client's newest data. If the window is still open and ends in the future, this
-    is the record's own time. `stale`: True if the record is so old that only its failures still hold (`aged`).
+    `seen_ms`: time of the client's newest data. If the record lacks this time, `seen_ms` is the end of the window, but
+    at most the record's Kafka timestamp. `stale`: True if the record is so old that only its failures still hold
+    (`aged`).
     """
 
     client: Client
@@ -166,21 +174,21 @@ class HealthRecord:
 
     @property
     def standing(self) -> Standing:
-        """The client's overall state, as far as it was judged."""
+        """The client's overall state; `partial` if no failure was found but some modes could not be judged."""
         partly = self.worst == "unknown" and any(verdict.status == "ok" for verdict in self.verdicts)
         return "partial" if partly else self.worst
 
     def value(self, *path: str) -> float | None:
-        """Return the indicator with this path, None if unknown."""
+        """Return the number at this path of names in `indicators`, None if unknown."""
         return number(self._at(path))
 
     def text(self, *path: str) -> str | None:
-        """Return the indicator with this path as text, None if unknown."""
+        """Return the text at this path of names in `indicators`, None if unknown."""
         value = self._at(path)
         return value if isinstance(value, str) else None
 
     def rows(self, name: str) -> Iterator[Mapping[str, Any]]:
-        """Yield the entries of a list of indicators (`lag`, `queues`) that name a topic."""
+        """Yield those entries of the indicator `name` (`lag`, `queues`: lists) that name a topic."""
         entries = self.indicators.get(name)
         for row in entries if isinstance(entries, list) else ():
             if isinstance(row, dict) and isinstance(row.get("topic"), str):
@@ -197,7 +205,7 @@ class HealthRecord:
 
 
 def number(value: Any) -> float | None:
-    """Return a finite number, None for anything else: NaN and infinity mean unknown."""
+    """Return a number below 2⁶³ in size, None for anything else: NaN and infinity mean unknown."""
     if type(value) is not float and type(value) is not int:
         return None
     return value if -_MAX_OFFSET < value < _MAX_OFFSET else None
@@ -212,7 +220,7 @@ def amount(value: Any) -> float | None:
 def decode(value: bytes, written_ms: int = -1) -> HealthRecord:
     """Decode a record. `written_ms`: Kafka's timestamp of the record, negative if there is none.
 
-    Raises RecordError if the bytes are no such record, or if its schema is newer than this program.
+    Raises RecordError if the bytes are not a health record, or if the record's schema is newer than this program.
     """
     try:
         row = document(value)
@@ -253,7 +261,7 @@ _NO_CONFIG: Mapping[str, str] = {}
 
 
 def _config(row: Any) -> Mapping[str, str]:
-    """Return the options, with values as text. Records without options share one object."""
+    """Return the options whose values are text. Records without options share one object."""
     if not row:
         return _NO_CONFIG
     if type(row) is not dict:
@@ -270,16 +278,16 @@ def document(value: bytes) -> Any:
 
 
 def strict(value: bytes) -> bytes:
-    """Return a record as JSON that every parser reads (no NaN or Infinity)."""
+    """Return a record as JSON that every parser reads: NaN and Infinity become null."""
     odd = b"NaN" in value or b"Infinity" in value
     return msgspec.json.encode(document(value)) if odd else value
 
 
 def aged(value: bytes, reason: str) -> bytes:
-    """Return an old record in the form in which it should be shown while the client sends no newer data.
+    """Return an old record in the form in which a page shows it while the client sends no newer data.
 
-    Health and measurements have become unknown. A failure continues until evidence shows its end. `reason`: why health
-    is unknown.
+    Verdicts that were `ok` become `unknown` with this reason, and indicators are removed. A failure remains until
+    evidence shows its end.
     """
     row = document(value)
     verdicts = [

@@ -1,9 +1,9 @@
 """One metric, many spellings: a table that maps all names of a metric to our name, which is the Java client's.
 
-Each tool and library has its own way to spell metrics. Most derive their spelling by a rule from the Java client's
-MBean group and attribute. `metrics.toml` lists the attributes per group; the rules are in this module. The names of
-other libraries are listed one by one (librdkafka, the old Scala consumer, Metricbeat's renamed fields). All units are
-ours. Only librdkafka needs conversion, and its factors are listed with its names.
+Each tool and library spells metrics in its own way. Most spellings follow by a rule from the Java client's MBean group
+and attribute. `metrics.toml` lists the attributes per group; the rules are in this module. The names of other libraries
+are listed one by one (librdkafka, the old Scala consumer, Metricbeat's renamed fields). Values are in the units of
+`metrics.toml`. Only librdkafka's values need conversion; the factors are listed beside the names.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from clienthealth.model.metrics import SPELLINGS
 
 #: Maps an MBean group (the key property `type`) of the Java client to the attributes that are read from it.
 JAVA: Mapping[str, Sequence[str]] = SPELLINGS["java"]
-#: Names that older Java clients use for a metric, with the same meaning and unit.
+#: Maps our name of a metric to the names that older Java clients use, with the same meaning and unit.
 FORMERLY: Mapping[str, Sequence[str]] = SPELLINGS["formerly"]
-#: Metrics of the network layer, which producers and consumers share; also those that are not read.
+#: Metrics of the network layer, which producers and consumers share, including metrics that are not read.
 SHARED: frozenset[str] = frozenset(SPELLINGS["shared"])
 #: Maps MBeans of the Scala consumer, `type/name/attribute`, to our names.
 SCALA: Mapping[str, str] = SPELLINGS["scala"]
-#: Fields of Metricbeat's module `kafka` with names that differ from the MBean attributes.
+#: Maps fields of Metricbeat's module `kafka` to our names, where the field differs from the MBean attribute.
 METRICBEAT: Mapping[str, str] = SPELLINGS["metricbeat"]
-#: Maps our names to librdkafka's statistics: the path there, and the factor to our unit.
+#: Maps our name to (path, factor): the path in librdkafka's statistics, and the factor that converts to our unit.
 LIBRDKAFKA: Mapping[str, tuple[str, float]] = SPELLINGS["librdkafka"]
-#: Like LIBRDKAFKA, for partitions in librdkafka's statistics (`topics.*.partitions.*`).
+#: Maps our name to the path in librdkafka's statistics of a partition (`topics.*.partitions.*`). The units agree.
 LIBRDKAFKA_PARTITION: Mapping[str, str] = SPELLINGS["librdkafka_partition"]
 
 
 def kip714(group: str, name: str) -> str:
-    """Spell a metric as KIP-714 pushes do in OTLP: the group without `-metrics`, and dots instead of hyphens."""
+    """Spell a metric as in KIP-714 pushes (OTLP): the group without `-metrics`, and dots instead of hyphens."""
     return f"org.apache.kafka.{group.removesuffix('-metrics')}.{name}".replace("-", ".")
 
 
@@ -48,13 +48,13 @@ def micrometer(group: str, name: str) -> str:
 
 
 def jmx_exporter(group: str, name: str) -> str:
-    """Spell a metric as the JMX exporter does by its default rules, and by Confluent's kafka_client.yml."""
+    """Spell a metric as the JMX exporter does with its default rules or with Confluent's kafka_client.yml."""
     return f"kafka_{_kind(group)}_{group}_{name}".replace("-", "_")
 
 
 def jmx_exporter_1(group: str, name: str) -> str:
-    """Spell a metric as the JMX exporter since 1.0 does: without `_total`, because it cannot tell which metrics are
-    counters.
+    """Spell a metric as the JMX exporter since 1.0 does: without `_total`, because that exporter cannot know which
+    metrics are counters.
     """
     return jmx_exporter(group, name).removesuffix("_total")
 
@@ -101,11 +101,11 @@ _NEXT = re.compile(r", ([a-zA-Z][\w-]*)=")
 
 
 def separated(labels: Mapping[str, str]) -> dict[str, str]:
-    """Return the labels, each with only its own value.
+    """Return the labels without the other MBean properties that a label's value may contain.
 
     A greedy group in a pattern of the JMX exporter, `client-id=(.+)><>`, also captures the properties after the client
-    id. Then `orders, node-id=node-1` would be a client. Each captured property becomes a label (`node_id`), unless that
-    label exists.
+    id. The client id would then be `orders, node-id=node-1`. Each property behind the client id becomes a label
+    (`node_id`), unless that label exists.
     """
     apart = dict(labels)
     for name, value in labels.items():

@@ -1,7 +1,7 @@
-"""The metrics of a client that are kept, with their units, and the options that judges use.
+"""The metrics of a client that are kept, with their units, and the client options that the failure modes read.
 
 Names are the Java client's MBean attributes, in their units (ms, ns, bytes). The formats map other libraries' names to
-these, so a name has one meaning everywhere. An unknown metric is absent from a mapping: never 0, never NaN.
+these names, so a name has one meaning everywhere. An unknown metric is absent from a mapping: never 0, never NaN.
 `metrics.toml` lists the metrics.
 """
 
@@ -40,14 +40,14 @@ LARGEST: Mapping[str, float] = {
     # Largest signed integer of 64 bits: 292 years.
     "ns": 2.0**63,
 }
-#: A smaller value counts as 0, in any unit. A decaying meter reaches 5e-324, and a division by that overflows.
+#: A value below this counts as 0, in any unit: a decaying meter reaches 5e-324, and a division by 5e-324 overflows.
 LEAST = 1e-9
 #: The largest plausible value of each metric.
 MOST: Mapping[str, float] = {
     name: LARGEST[unit] for metrics in (*CLIENT_METRICS.values(), TOPIC_METRICS) for name, unit in metrics.items()
 }
 
-#: Options of a client that judges use. All are numbers of 32 bits (`values.option`).
+#: Client options that the failure modes read. All are integers from 0 to 2³¹ − 1 (`values.option`).
 CONFIG_OPTIONS: tuple[str, ...] = tuple(_TABLES["options"]["judged"])
 #: Defaults of the client options that limit the queue between a client and a topic.
 QUEUE_DEFAULTS: Mapping[str, float] = _TABLES["options"]["queue_defaults"]

@@ -50,12 +50,13 @@ class LogEvent:
     """A log line that matches a log pattern. `captures`: the named groups of the pattern.
 
     `client_id` is None if the line does not name its client. `text`: the line's message, and the exception if the
-    pattern matched there, cut at 500 characters. `repeats`: the number of lines that this one stands for; of a burst
-    one line is kept per tenth of a second. `kind`: kind of the client, if the record contains it and the text does not.
+    pattern matched in the exception, cut at 500 characters. `repeats`: the number of lines that this event stands for;
+    of a burst of equal lines, one event is kept per tenth of a second. `kind`: kind of the client, if the record
+    contains the kind and the text does not.
 
-    `own`: False if an application's text precedes the library's, so that the line may be about another program's
-    client. `copied`: True if an application's text precedes a client's name; a client itself logs its name without such
-    text.
+    `own`: False if an application's text precedes the library's text, so that the line may be about a client of another
+    program. `copied`: True if an application's text precedes a client's name; a client itself logs its name without
+    such text.
     """
 
     ts_ms: int
@@ -75,7 +76,7 @@ class LogEvent:
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """A thread in a dump. `frames`: `package.Class.method`, innermost first. `cpu_ms`: only since JVM 11."""
+    """A thread in a dump. `frames`: `package.Class.method`, innermost first. `cpu_ms`: CPU time, known since JVM 11."""
 
     name: str
     state: str
@@ -89,7 +90,7 @@ class Thread:
 
     @property
     def of_kafka(self) -> bool:
-        """True if the thread touches a Kafka client, or shows that the JVM is ending."""
+        """True if the thread's name or a frame contains "kafka", or if the thread shows that the JVM is ending."""
         return self.name == "DestroyJavaVM" or any("kafka" in text.lower() for text in (self.name, *self.frames))
 
 
@@ -111,9 +112,10 @@ class ThreadDump:
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """A sign that a process runs: a line of its log, a thread dump, or a sample of another of its clients.
+    """A sign that a process runs: a line of the process's log, a thread dump, or a sample of another client of the
+    process.
 
-    `text`: a phrase for the end of a sentence.
+    `text`: the sign in words, for the end of a sentence.
     """
 
     kind: Literal["log", "thread-dump", "metric"]

@@ -1,9 +1,10 @@
 """Build snapshots of clients from single metric values (of one client, topic or partition).
 
-Most formats use `Samples`: it collects the values of one process at one moment, and makes a snapshot of each client
-among them. Everything but the final sort of topics is linear, so clients with thousands of partitions are no problem.
+Most formats use `Samples`, which collects the values of one process at one moment and makes one snapshot per client.
+All work except the final sort of topics is linear, so that clients with thousands of partitions are cheap.
 
-Brokers are numbered as in clients: each connection is a node, and the connection to a coordinator is a separate node.
+Brokers are numbered as Kafka clients do: each connection is a node, and the connection to a coordinator is a node of
+its own.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from clienthealth.model.metrics import CLIENT_METRICS, SUMMED, TOPIC_METRICS
 from clienthealth.model.telemetry import Identity, Snapshot, TopicMetrics
 from clienthealth.model.values import MAX_INT, all_known, integer, number
 
-#: A node without broker id: a bootstrap address, as long as the client does not know the broker behind it.
+#: The node of a bootstrap address, as long as the client does not know the id of the broker behind that address.
 UNNAMED = -1
-#: A coordinator's node id is the largest integer minus the broker's id.
+#: A node id above this number is a coordinator's: 2³¹ − 1 minus the broker's id.
 _COORDINATORS = 2**30
 
 
@@ -35,9 +36,10 @@ def node(name: str | None) -> int | None:
 
 
 def slowest_node(latencies: Mapping[int, float | None]) -> dict[str, float]:
-    """Return the largest average latency of all brokers (ms, by broker id) and its broker, as metrics of the client.
+    """Return two metrics of the client: the largest average latency of its brokers (ms), and the id of that broker.
 
-    Only the slowest broker is kept. A value per broker would cost as much as there are brokers.
+    `latencies`: ms, by broker id. Only the slowest broker is kept, because values of all brokers would cost as much per
+    client as the cluster has brokers.
     """
     of_broker = {number: latency for number, latency in latencies.items() if number != UNNAMED and latency is not None}
     if not of_broker:
@@ -46,19 +48,19 @@ def slowest_node(latencies: Mapping[int, float | None]) -> dict[str, float]:
     return {"slowest-node": float(slowest), "slowest-node-latency-avg": of_broker[slowest]}
 
 
-#: Maps a metric of clients to metrics of topics. The client's value is the maximum over its topics.
+#: Maps a metric of clients to metrics of topics: the client's value is the maximum of these over all its topics.
 LARGEST = {"records-lag-max": ("records-lag-max", "records-lag")}
 #: Metrics that are read per broker.
 OF_NODES = ("request-latency-avg", "request-latency-max")
 
 _CLIENT_METRICS = frozenset(name for names in CLIENT_METRICS.values() for name in names)
 
-#: A part of a client: a topic, or a partition or thread of a topic.
+#: A part of a client: (topic, partition, thread); None if the part is not a single partition or thread.
 Part = tuple[str, int | None, str | None]
 
 
 class Subject(NamedTuple):
-    """What a value measures: a client, one of its topics (or a partition or thread of it), or one of its brokers.
+    """What a value measures: a client, a topic of the client (or a partition or thread of that topic), or a broker.
 
     client_id  None if the record names only one client, see `Samples.process`
     kind       kind of the client; None if the value is not a Kafka client's
@@ -92,10 +94,11 @@ class Samples:
     def add(self, subject: Subject, name: str | None, value: float | None) -> None:
         """Add one value. A subject without kind is ignored.
 
-        name     our name; None for a metric that is not read, which only shows that the client exists
-            value    None if unknown
+        name    our name; None for a metric that is not read, which only shows that the client exists
+        value   None if unknown
 
-        Of several values with the same name the largest counts. So a client's latency is that of its slowest broker.
+        Of several values with the same name the largest counts. So the latency of a client is that of its slowest
+        broker.
         """
         if subject.kind is not None:
             metrics = self.metrics(subject)
@@ -120,7 +123,9 @@ class Samples:
                 metrics[name] = value
 
     def metrics(self, subject: Subject) -> dict[str, float]:
-        """Return the values collected so far for a client, topic, partition, thread or broker. Callers add to them."""
+        """Return the values collected so far for a client, topic, partition, thread or broker; callers add values to
+        it.
+        """
         client_id, kind, topic, partition, thread, node = subject
         ref = (client_id or self.process.client_id, kind)
         client = self._clients.get(ref)
@@ -141,7 +146,7 @@ class Samples:
         """Return one snapshot per client.
 
         rolled_up  True to compute missing values of a client from its topics
-        whole      True if the record has the values of all brokers, so that they can be compared
+        whole      True if the record has the values of all brokers, so that the slowest one is known
         """
         # A client without a version gets the newest version that other clients of the process report.
         version = self.version or max(self._versions.values(), default=None)
@@ -173,7 +178,7 @@ class Samples:
 
 
 class Processes:
-    """The samples of several processes and moments in one record. `broken`: number of unusable parts."""
+    """The samples of several processes and moments in one record. `broken`: number of unusable parts of the record."""
 
     def __init__(self) -> None:
         self._samples: dict[tuple[int | None, Identity], Samples] = {}
@@ -214,7 +219,9 @@ def _of_clients(metrics: Mapping[str, float]) -> dict[str, float]:
 
 
 def _of_nodes(nodes: Mapping[int, Mapping[str, float]], whole: bool) -> dict[str, float]:
-    """Return the largest value of each broker metric, and the slowest broker if all are known."""
+    """Return the largest value of each metric in OF_NODES, and the slowest broker if the values are those of all
+    brokers (`whole`).
+    """
     values = {name: [metrics[name] for metrics in nodes.values() if name in metrics] for name in OF_NODES}
     largest = {name: max(of_all) for name, of_all in values.items() if of_all}
     return largest | (slowest_node({node: of.get(OF_NODES[0]) for node, of in nodes.items()}) if whole else {})
@@ -238,7 +245,7 @@ def _order(part: Part) -> tuple[str, bool, int, str]:
 
 
 def _derived(by_part: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """Compute the client's metrics from the metrics of its topics."""
+    """Compute the client's metrics in SUMMED and LARGEST from the metrics of its topics."""
     derived: dict[str, float] = {}
     for metrics in by_part:
         for name in SUMMED:

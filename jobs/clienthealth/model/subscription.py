@@ -2,13 +2,13 @@
 
 Java clients since 3.7 and librdkafka since 2.5 push metrics to their brokers under two conditions. The brokers (since
 3.7, in KRaft mode) need a plugin that takes the metrics, such as ours. A subscription must name the metrics and the
-interval. Brokers store it like the configuration of a topic.
+interval. Brokers store a subscription like the configuration of a topic.
 
-librdkafka has a subscription of its own, because it has few of these metrics. It reports the name of its binding
-(confluent-kafka-python, version `2.16.1-rdkafka-2.16.0`). If none of the subscribed metrics exist, librdkafka before
-2.10.1 sends a push that makes brokers close the connection, again and again (2.5.0 even ends the application). So the
-subscription excludes these versions. The interval of a push can be read only from a counter. librdkafka's only counters
-are those of connections, so the subscription includes them.
+librdkafka gets a subscription of its own, because it has few of the Java client's metrics. librdkafka reports the name
+of its binding (confluent-kafka-python, version `2.16.1-rdkafka-2.16.0`). If none of the subscribed metrics exist,
+librdkafka before 2.10.1 sends a push that makes brokers close the connection, again and again (2.5.0 even ends the
+application). So librdkafka's subscription excludes versions before 2.10.1. The interval of a push can be read only from
+a counter. librdkafka's only counters are those of connections, so the subscription includes these counters.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MATCH_LIBRDKAFKA = (
 )
 #: Prefixes of the librdkafka metrics that are read, and of counters, which reveal the interval of a push.
 OF_LIBRDKAFKA: tuple[str, ...] = tuple(SPELLINGS["librdkafka_pushed"])
-#: Interval (s) between pushes. An interval twice as long would delay an incident by half a minute and halve the load.
+#: Interval (s) between pushes. An interval of 60 s would halve the load and delay an incident by half a minute.
 INTERVAL_SECONDS = 30
 REPORTERS = "metric.reporters"
 #: Class name by which our plugin is listed in `metric.reporters`.
@@ -55,7 +55,7 @@ class Subscription:
 
     @classmethod
     def ours(cls, seconds: float = INTERVAL_SECONDS) -> tuple[Subscription, Subscription]:
-        """Return the subscriptions to all metrics that are read: one for Java clients, one for librdkafka."""
+        """Return the subscriptions to all metrics that are read: one for Java clients, then one for librdkafka."""
         every = round(seconds * 1000)
         # The shortest prefixes of the names that are read: a prefix covers all names that begin with it.
         names = sorted({kip714(group, name) for group, of in JAVA.items() for name in of} | {*spellings(kip714)})
@@ -81,7 +81,10 @@ class Subscription:
         return f"kafka-client-metrics.sh --bootstrap-server {servers} --alter {what} --match {quote(self.match)}"
 
     def write(self, client: KafkaAdminClient) -> None:
-        """Create or change the subscription. Raises ServiceError: no right to do so, or brokers before 3.7."""
+        """Create or change the subscription.
+
+        Raises ServiceError if the user may not do so, or if brokers are older than 3.7.
+        """
         resource = ConfigResource(ConfigResourceType.CLIENT_METRICS, self.name, dict(self.config))
         try:
             result = client.alter_configs([resource], raise_on_unknown=False)
@@ -93,7 +96,7 @@ class Subscription:
 
 
 def subscriptions(client: KafkaAdminClient) -> Mapping[str, Subscription] | None:
-    """Return the cluster's subscriptions by name; None if its brokers have none (before 3.7). Raises KafkaError."""
+    """Return the cluster's subscriptions by name; None if brokers support none (before 3.7). Raises KafkaError."""
     of_clients = ConfigResourceType.CLIENT_METRICS
     try:
         names = client.list_config_resources([of_clients]).get(of_clients.name.lower(), [])
@@ -106,7 +109,10 @@ def subscriptions(client: KafkaAdminClient) -> Mapping[str, Subscription] | None
 
 
 def brokers_with_plugin(client: KafkaAdminClient, nodes: Sequence[int]) -> list[int] | None:
-    """Return the brokers that list our plugin; None if the user may not see that. Raises KafkaError."""
+    """Return those of `nodes` (broker ids) that list our plugin; None if the user may not read the option.
+
+    Raises KafkaError.
+    """
     resources = [ConfigResource(ConfigResourceType.BROKER, str(node), {REPORTERS: None}) for node in nodes]
     configs = client.describe_configs(resources, config_filter="all")[ConfigResourceType.BROKER.name.lower()]
     if not all(REPORTERS in config for config in configs.values()):
@@ -116,7 +122,7 @@ def brokers_with_plugin(client: KafkaAdminClient, nodes: Sequence[int]) -> list[
 
 def takes_pushes(client: KafkaAdminClient, node: int) -> bool:
     """True if the broker accepts pushes of metrics, which it does only with a plugin. Raises KafkaError."""
-    # The client assumes that all brokers of one version have the first broker's abilities, so ask this broker itself.
+    # The admin client assumes that all brokers support what the first broker supports, so ask this broker itself.
     answer = client._manager.run(client._manager.send, ApiVersionsRequest(version=0), node)
     return any(offered.api_key == ApiKey.PushTelemetry for offered in answer.api_keys)
 

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def table(path: Path) -> dict[str, Any]:
-    """Read a TOML file of the package, also inside an archive on a Spark executor. Raises CatalogueError."""
+    """Read a TOML file of the package, also if the package is an archive on a Spark executor. Raises CatalogueError."""
     archive = next((parent for parent in path.parents if parent.is_file()), None)
     file = zipfile.Path(archive, path.relative_to(archive).as_posix()) if archive else path
     try:
@@ -26,7 +26,9 @@ def table(path: Path) -> dict[str, Any]:
 
 
 def converted(value: Any, kind: type[T], where: str, read: Callable[[type, Any], Any] | None = None) -> T:
-    """Convert a value of a TOML file to a type. Raises CatalogueError with `where` and the key.
+    """Convert a value of a TOML file to a type.
+
+    Raises CatalogueError; the message begins with `where` and names the key.
 
     `read`: builds values of types that TOML does not have, such as patterns.
     """

@@ -90,7 +90,10 @@ class Snapshot(msgspec.Struct):
     error: str | None = None
 
     def drop_impossible(self) -> list[str]:
-        """Drop impossible values and topics; return the names of what was dropped."""
+        """Drop impossible values, options and topics.
+
+        Return the names of the dropped metrics and options, and `topics` for each dropped topic.
+        """
         long = [topic for topic in self.topics if topic.is_too_long]
         if long:
             self.topics = [topic for topic in self.topics if not topic.is_too_long]
@@ -109,7 +112,7 @@ class Snapshot(msgspec.Struct):
 class Frame(NamedTuple):
     """One frame of a stack.
 
-    The method is `package.Class.method`, in Python `module.function`. Unknown file and line are ''.
+    The method is `package.Class.method`, in Python `module.function`. `place`: file and line, '' if unknown.
     """
 
     method: str
@@ -159,7 +162,7 @@ class LogLine(msgspec.Struct):
     numbers            the numbers of the entry's lines (message, then stack) in the file, from 0; () in a topic
     dumps              the thread dumps in the entry; if the entry contains nothing else, `message` is None
     quoted             True if a text quotes the line, without its time and the program that logged it
-    explained          True if a text explains the line and reports no failure: it may show known issues but no mode
+    explained          True if a text explains the line and reports no failure: such a line may show only known issues
     error              why the entry is unusable
     """
 

@@ -12,19 +12,19 @@ from typing import Any, TypeVar
 K = TypeVar("K")
 T = TypeVar("T")
 
-#: Earliest plausible time (2010-01-01), before Kafka existed. An earlier time has a wrong unit or comes from a clock
-#: that was not set.
+#: Earliest plausible time (2010-01-01), before Kafka existed. An earlier time has a wrong unit, or the clock was not
+#: set.
 EARLIEST_MS = 1_262_304_000_000
 #: The largest time that Spark's timestamps and JavaScript's dates can both hold (year 9999).
 LATEST_MS = 253_402_300_799_999
-#: Reporting intervals outside of 1 s to 1 h are not plausible.
+#: Shortest and longest plausible reporting interval of a client: 1 s and 1 h.
 MIN_INTERVAL_MS, MAX_INTERVAL_MS = 1_000, 3_600_000
-#: Older Java clients report this value as the minimum of no values. Integers and infinity can be larger.
+#: Values from this size on are unknown: older Java clients report it as the minimum of no values.
 _LARGEST = sys.float_info.max
 _NUMBERS = frozenset({float, int})
 #: Maximum length of a name in characters: four times the longest topic name.
 MAX_NAME = 1_000
-#: Range of numbers of 32 bits, as Kafka's protocol uses for partitions.
+#: Range of signed 32-bit integers, which Kafka's protocol uses for partition numbers.
 MIN_INT, MAX_INT = -(2**31), 2**31 - 1
 
 _NOTHING: Mapping[str, Any] = {}
@@ -33,7 +33,8 @@ _NOTHING: Mapping[str, Any] = {}
 def measurement(value: Any) -> float | None:
     """Return a measured value: a JSON number, or None if the client reports it as unknown.
 
-    Unknown are NaN and infinities (averages of no values), and negative numbers: -1 (never polled), -1001 (no offset).
+    NaN and infinities (averages of no values) mean unknown, and so do negative numbers: -1 (never polled), -1001 (no
+    offset).
     """
     # The check of the type excludes bool. The upper bound excludes infinity, and integers that no float can hold.
     if type(value) is float:
@@ -42,7 +43,7 @@ def measurement(value: Any) -> float | None:
 
 
 def number(value: Any) -> float | None:
-    """Return a measured value like `measurement`. It may also be a number written as text."""
+    """Return a measured value like `measurement`; also accepts a number written as text."""
     if type(value) is str:
         if "_" in value or not value.isascii():
             return None
@@ -60,7 +61,7 @@ def option(value: str | None) -> float | None:
 
 
 def all_known(values: Sequence[Any]) -> bool:
-    """True if `measurement` would return a value for each of these."""
+    """True if `measurement` would return a number for every one of `values`."""
     if not _NUMBERS.issuperset(map(type, values)):
         return False
     try:
@@ -115,7 +116,7 @@ def millis(value: float | None) -> int | None:
 
 
 def epoch(value: float | None) -> int | None:
-    """Convert a time since 1970 to epoch milliseconds. Its size shows if it is in s, ms, µs or ns."""
+    """Convert a time since 1970 in s, ms, µs or ns to epoch milliseconds. The size of the number shows the unit."""
     if value is None:
         return None
     scale = 1e3 if value < 1e11 else 1.0 if value < 1e14 else 1e-3 if value < 1e17 else 1e-6
@@ -123,7 +124,7 @@ def epoch(value: float | None) -> int | None:
 
 
 def interval(reported_ms: float | None, usual: int) -> int:
-    """Return a client's reporting interval in ms: the reported one if plausible, else the usual one."""
+    """Return a client's reporting interval in ms: the reported interval if plausible, else `usual`."""
     return int(reported_ms) if reported_ms is not None and MIN_INTERVAL_MS <= reported_ms <= MAX_INTERVAL_MS else usual
 
 
@@ -142,7 +143,7 @@ def host_and_instance(url: str | None, host: str | None) -> tuple[str | None, st
 
 
 def grouped(items: Iterable[T], key: Callable[[T], K]) -> defaultdict[K, list[T]]:
-    """Group items by key. Each group keeps their order. A missing key is an empty group."""
+    """Group items by key, each group in the order of `items`. A key without items gives an empty group."""
     groups: defaultdict[K, list[T]] = defaultdict(list)
     for item in items:
         groups[key(item)].append(item)

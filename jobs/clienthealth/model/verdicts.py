@@ -15,14 +15,16 @@ EvidenceKind = Literal["metric", "log", "thread-dump", "absence"]
 #: Overall state of a client. `partial`: no failure was found, but some modes could not be judged.
 Standing = Literal["ok", "partial", "unknown", "suspected", "confirmed"]
 
-#: Statuses from harmless to certain. Of two verdicts for one moment, the later one in this order counts.
+#: All statuses. If two verdicts hold for one moment, the one with the later status in this order counts.
 STATUS_ORDER: tuple[Status, ...] = ("unknown", "ok", "suspected", "confirmed")
 #: The statuses that report a failure.
 UNHEALTHY: tuple[Status, ...] = ("suspected", "confirmed")
 
 
 def standing(statuses: Iterable[Status]) -> Standing:
-    """Return a client's state from the statuses of its modes: `ok` only if all were judged, `unknown` if none was."""
+    """Return a client's state from the statuses of its modes: `ok` only if all modes are ok, `unknown` if all are
+    unknown.
+    """
     of_modes = frozenset(statuses)
     if of_modes.isdisjoint(UNHEALTHY):
         return "ok" if of_modes == {"ok"} else "partial" if "ok" in of_modes else "unknown"
@@ -31,7 +33,7 @@ def standing(statuses: Iterable[Status]) -> Standing:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One fact behind a verdict, as a sentence with numbers and units."""
+    """One fact behind a verdict, as a sentence with numbers and units. `source`: the input record."""
 
     kind: EvidenceKind
     ts_ms: int
@@ -42,11 +44,11 @@ class Evidence:
 class Seen(msgspec.Struct, frozen=True, omit_defaults=True, rename={"first_ms": "first", "last_ms": "last"}):
     """A known issue that no failure mode covers, counted from the client's own log lines. It changes no verdict.
 
-    Its JSON form is that of the topic `client-health`.
+    The JSON form of this type is that of the topic `client-health`.
 
     what        id of the issue (`logs/also_seen.py`)
-    lines       number of lines, from `first_ms` to `last_ms`
-    text        the first of the lines, and its input record
+    lines       number of lines that show the issue, from `first_ms` to `last_ms`
+    text        the first of these lines; `source` is its input record
     of_process  True if the lines name no client, so that they may come from several clients of the process
     """
 
@@ -61,11 +63,12 @@ class Seen(msgspec.Struct, frozen=True, omit_defaults=True, rename={"first_ms": 
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How often a fault had an effect (such as a lost record), per half minute. Overlapping windows count it only once.
+    """How often a fault had an effect (such as a lost record), per half minute, so that overlapping windows do not
+    count an effect twice.
 
     name       key in `detail` for the sum, which is a lower bound
-    kind       kind of the evidence; two kinds see the same effect, so the greater sum counts
-    slots      maps the start of a half minute (epoch ms) to a number
+    kind       kind of the evidence; if two kinds count the same effect, the greater sum is used
+    slots      maps the start of a half minute (epoch ms) to the number of effects in it
     settled    the sum before `settled_ms`, which no window reaches any more
     """
 
@@ -77,7 +80,7 @@ class Count:
 
     @property
     def total(self) -> float:
-        """Return the sum."""
+        """The sum over all time."""
         return self.settled + sum(self.slots.values())
 
 
@@ -104,7 +107,7 @@ class Verdict:
     `counts`: the counts behind the sums in `detail`. `adjusted`: names of the adjustments (`monitor/adjust.py`) that
     changed the verdict after the judge, in order. `ruled_out`: innocent explanations that data refutes, each with its
     refutation. `not_ruled_out`: the other innocent explanations, each with what would decide it. `proofs`: what each
-    fact proves; an adjustment derives `ruled_out` and `not_ruled_out` from these.
+    fact proves. An adjustment derives `ruled_out` and `not_ruled_out` from the proofs.
     """
 
     mode: str

@@ -24,7 +24,7 @@ def duration(seconds: float) -> str:
 def elapsed(seconds: float) -> str:
     """Format a duration as 0.4 s, 95 s, 2 min 5 s, 1 h 2 min.
 
-    Durations below two minutes are in seconds, so that they compare easily.
+    Durations below two minutes are in seconds, so that readers can compare them easily.
     """
     whole = round(seconds)
     if seconds < 10 and whole != seconds:
@@ -60,7 +60,7 @@ def number(value: float) -> str:
 
 
 def count(value: float) -> str:
-    """Format a whole number with narrow spaces between thousands. A page does not break the line there."""
+    """Format a whole number with narrow no-break spaces between thousands."""
     return f"{round(value):,}".replace(",", "\u202f")
 
 
@@ -105,7 +105,7 @@ def percent(ratio: float) -> str:
 
 
 def exact_percent(ratio: float, digits: int) -> str:
-    """Format a share as a percentage. Only exact values become 100 % or 0 %."""
+    """Format a share as a percentage with `digits` decimals. Only a share of exactly 1 or 0 becomes 100 % or 0 %."""
     text = f"{ratio * 100:.{digits}f}"
     step = 10.0**-digits
     if ratio < 1 and float(text) >= 100:
@@ -116,7 +116,9 @@ def exact_percent(ratio: float, digits: int) -> str:
 
 
 def by_reason(rulings: Iterable[str]) -> str:
-    """Join texts such as `an idle topic (by its log)`, with each reason in parentheses only once."""
+    """Join texts such as `an idle topic (by its log)`; texts with the same reason in parentheses share one pair of
+    them.
+    """
     whats: dict[str, list[str]] = {}
     for ruling in rulings:
         what, _, why = ruling.partition(" (")
@@ -125,7 +127,7 @@ def by_reason(rulings: Iterable[str]) -> str:
 
 
 def listing(names: Iterable[str], most: int = 3) -> str:
-    """Format a list in a sentence: `a`, `a and b`, `a, b, c and 4 more`."""
+    """Format a list for a sentence, with at most `most` names: `a`, `a and b`, `a, b, c and 4 more`."""
     every = list(names)
     shown = every[:most]
     if len(every) > most:
@@ -134,6 +136,6 @@ def listing(names: Iterable[str], most: int = 3) -> str:
 
 
 def quoted(text: str, most: int = 160) -> str:
-    """Quote the first line of a text, cut to length."""
+    """Quote the first line of a text, cut to `most` characters."""
     line = text.strip().split("\n", 1)[0]
     return f'"{line if len(line) <= most else line[: most - 1] + "…"}"'
