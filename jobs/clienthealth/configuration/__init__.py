@@ -2,7 +2,7 @@
 
 The file is `--config` or $KAFKA_HEALTH_CONFIG. The environment (`KAFKA_HEALTH_<SECTION>_<KEY>`) overrides the file. An
 unknown key is an error in the file and in the environment. No error repeats a value, because it may be a secret.
-Locations of state and reviews may be relative to the current folder. After loading they are absolute.
+Locations may be relative to the current folder; after loading, all locations are absolute.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def load(path: str | None = None, environ: Mapping[str, str] = os.environ) -> Se
 
 
 def placed(settings: Settings, folder: str = "") -> Settings:
-    """Return the settings with absolute locations. Relative ones are in `folder`, by default the current folder.
+    """Return the settings with absolute locations. Relative locations are in `folder`, by default the current folder.
 
     Empty locations stay empty.
     """
@@ -87,7 +87,7 @@ _SECTIONS = {name: kind for name, kind in typing.get_type_hints(Settings).items(
 
 
 def _tables(path: str) -> dict[str, dict[str, Any]]:
-    """Read the sections of a file."""
+    """Read the sections of a settings file. Raises SettingsError if the file is not TOML or has an unknown section."""
     try:
         tables = tomllib.loads(written(path))
     except (ValueError, RecursionError) as error:  # ValueError is also raised for a number with thousands of digits.
@@ -119,7 +119,7 @@ def _parse(section: str, name: str, text: str, variable: str) -> Any:
 
 
 def _fitted(section: type, values: Mapping[str, Any], name: str, where: Callable[[str, str], str]) -> dict[str, Any]:
-    """Convert the values of a section to the types of its keys. Raises SettingsError for the first wrong one."""
+    """Convert the values of a section to the types of its keys. Raises SettingsError for the first wrong value."""
     fields = keys(section)
     for key in values:
         if key not in fields:
@@ -140,7 +140,10 @@ def _whole(kind: Callable[..., _T], values: Mapping[str, Any], where: str) -> _T
 
 
 def in_force(settings: Settings, changed_only: bool = False) -> str:
-    """Format the settings as equivalent TOML without secrets. Thresholds of failure modes are included only if set."""
+    """Format the settings as equivalent TOML without secrets. Thresholds of failure modes are included only if set.
+
+    `changed_only`: only settings that differ from their default.
+    """
     built_in, tables = placed(Settings()), {f"modes.{mode}": table for mode, table in settings.modes.items()}
     shown: dict[str, Mapping[str, Any]] = {}
     for name in _SECTIONS:

@@ -22,7 +22,7 @@ UID_LENGTH = 40
 #: Path of the runbooks on the status page.
 RUNBOOKS = "/runbooks"
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
-#: Labels with a meaning of their own for our series or for Prometheus.
+#: Labels that our series or Prometheus already use, so that they cannot be labels of the installation.
 _TAKEN = frozenset({
     "broker", "client_id", "cluster_name", "consumer_id", "exporter", "group", "group_type", "host", "instance", "job",
     "kind", "le", "library", "limit", "member_host", "metric", "mode", "of", "pager", "partition", "query", "quiet",
@@ -31,7 +31,10 @@ _TAKEN = frozenset({
 
 
 def fixed_labels(settings: Settings) -> Mapping[str, str]:
-    """Return the non-empty labels of every series of this installation. Raises SettingsError."""
+    """Return the non-empty labels of every series of this installation.
+
+    Raises SettingsError if a name is invalid or taken.
+    """
     labels = {"cluster": settings.monitor.cluster, **settings.prometheus.labels}
     for name in (*labels, *settings.prometheus.keep_labels):
         if not _NAME.fullmatch(name) or name.startswith("__"):
@@ -52,7 +55,7 @@ def runbooks(settings: LinkSettings, status_page: str | None = None) -> str:
 
 
 def filled(address: str, value: Callable[[str], str]) -> str:
-    """Fill in each label that the address names in braces: `https://health-{cluster}.example.org`."""
+    """Replace each label in braces in the address (`https://health-{cluster}.example.org`) by its value."""
     return re.sub(r"\{(\w+)\}", lambda match: value(match[1]), address)
 
 
@@ -62,7 +65,7 @@ def dashboard_uid(name: str) -> str:
 
 
 def served(settings: PrometheusSettings) -> Callable[[bytes], bool]:
-    """Return a function that is True if this exporter serves the client with a given key."""
+    """Return a function that takes a client's key, and returns True if this exporter serves that client."""
     if not settings.shard:
         return lambda key: True
     number = int(settings.shard.partition("/")[0])
@@ -75,7 +78,7 @@ def place(key: bytes, settings: PrometheusSettings) -> int:
 
 
 def named_apart(settings: PrometheusSettings) -> Callable[[Client], bool]:
-    """Return a function that is True for the clients in `named_clients`, which always have series."""
+    """Return a function that is True for clients that always have series: all clients, or those in `named_clients`."""
     if settings.client_series == "all":
         return lambda client: True
     patterns = settings.named_clients
@@ -83,15 +86,15 @@ def named_apart(settings: PrometheusSettings) -> Callable[[Client], bool]:
 
 
 def own_page(settings: Settings, shard: str = "1") -> str:
-    """Return the status page of this installation or one of its shards, without a trailing slash."""
+    """Return the URL of the status page of this installation or of one of its shards, without a trailing slash."""
     labels = {**fixed_labels(settings), "shard": shard}
     return filled(settings.links.status_page.rstrip("/"), lambda name: quote(labels.get(name, ""), safe=""))
 
 
 def kept_labels(settings: Settings) -> tuple[str, ...]:
-    """Return the labels by which rules and panels distinguish installations. A label that no series has does no harm.
+    """Return the labels by which rules and panels distinguish installations; no series needs to have all of them.
 
-    Raises SettingsError if there is none.
+    Raises SettingsError if there are no such labels.
     """
     labels = tuple(dict.fromkeys((*settings.prometheus.keep_labels, *fixed_labels(settings))))
     if not labels:
@@ -104,6 +107,6 @@ def listed(labels: Sequence[str]) -> str:
     return ", ".join(labels)
 
 
-#: The installation's default labels, as in rules, routes and panels. When rules, routes and panels are made, the labels
-#: in force replace the default labels.
+#: The default labels, as the templates of rules, routes and panels contain them. When rules, routes and panels are
+#: made, the labels in force replace the default labels.
 KEPT = kept_labels(Settings())

@@ -1,8 +1,8 @@
 """The owner of a service (team, tier, pager, objective), from the files in `[owners] files`.
 
-Supported are our own TOML (`[[owner]]`), Backstage's `catalog-info.yaml`, and CODEOWNERS. The files are searched in
-order, and the first matching row counts. Within a CODEOWNERS file the last matching line counts, by the rule of that
-format.
+The files may be our own TOML (`[[owner]]`), Backstage's `catalog-info.yaml`, or CODEOWNERS. The files are searched in
+order, and the first matching row counts. Within a CODEOWNERS file, the last matching line counts, as that format
+defines.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=100, pattern=r"^[^\
 
 @dataclass(frozen=True)
 class Owner:
-    """The people to call for a service. `slo_target`: share of healthy client-minutes; None: the global one."""
+    """The people to call for a service.
+
+    `slo_target`: minimum share of healthy client-minutes; None: [review] slo_target.
+    """
 
     team: str
     tier: str = ""
@@ -66,7 +69,7 @@ class _OwnerTable(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Owners:
-    """The rows of all files."""
+    """The rows of all files, in order. The first row that matches a service or group counts."""
 
     def __init__(self, rows: Sequence[Row] = ()) -> None:
         self.rows = rows
@@ -89,7 +92,7 @@ class Owners:
 
 
 def read_owners(files: Sequence[str]) -> Owners:
-    """Read the owners of these files. Raises SettingsError, with the line, and DependencyError."""
+    """Read the owners of these files. Raises SettingsError with the line, and DependencyError if PyYAML is missing."""
     rows: list[Row] = []
     for file in files:
         name, text = Path(file).name, written(file)
@@ -116,7 +119,7 @@ def _toml(file: str, text: str) -> Iterator[Row]:
     tables = document.pop("owner", [])
     if document or not isinstance(tables, list):
         raise SettingsError(f"{file}: there is no '{next(iter(document), 'owner')}' here, but [[owner]]")
-    # An owner in an inline list has no heading. Then the line is the first one of the file.
+    # An owner in an inline list has no heading; its line number is then 1.
     for number, table in zip(chain(headings, repeat(1)), tables, strict=False):
         try:
             row = msgspec.convert(table, _OwnerTable)
@@ -143,7 +146,9 @@ def _plain(error: str) -> tuple[str, str]:
 
 
 def _backstage(file: str, text: str) -> Iterator[Row]:
-    """Yield components by name. The owner is `spec.owner` without kind and namespace. The pager comes from annotations.
+    """Yield one row per Component: its name is the service, and `spec.owner` without kind and namespace is the team.
+
+    The pager comes from the annotations, the tier from the labels.
 
     https://backstage.io/docs/features/software-catalog/descriptor-format
     """
@@ -179,7 +184,7 @@ def _mapping(value: object) -> dict[str, Any]:
 
 
 def _codeowners(file: str, text: str) -> Iterator[Row]:
-    """Yield the rows of a CODEOWNERS file. The last part of a path is a service: `/services/orders-*/ @acme/team`."""
+    """Yield the rows of a CODEOWNERS file. The last part of a path is the service: `/services/orders-*/ @acme/team`."""
     for number, line in enumerate(text.splitlines(), 1):
         path, *owners = line.partition("#")[0].split()[:2] or [""]
         if not path:

@@ -1,10 +1,10 @@
 """HTML pages: jinja2 templates in one frame, with inline style and nothing from other servers.
 
-A page that refreshes itself has one script, from our own server, which renews its <main> in place. Without scripts the
-browser loads the page again. The templates escape foreign text; `foreign` also isolates its text direction.
+A page that refreshes itself has one script, from our own server, which renews the page's <main> in place. A browser
+without scripts loads the page again. The templates escape foreign text; `foreign` also isolates its text direction.
 
-Plots are inline SVG, and their text keeps its size at any width. Widths are in per cent of the plot, heights in pixels.
-Each page's style colours the classes `plot`, `grid` and `tick`. Nothing is shown by colour alone.
+Plots are inline SVG; the text in a plot keeps its size at any width of the plot. Widths are in per cent of the plot,
+heights in pixels. Each page's style colours the classes `plot`, `grid` and `tick`. Nothing is shown by colour alone.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LATE = 88
 
 @cache
 def script() -> str:
-    """Return the script that renews pages in place. Servers of such pages serve it under SCRIPT_PATH."""
+    """Return the script that renews pages in place. Servers of such pages serve the script under SCRIPT_PATH."""
     return (Path(__file__).parent / "page.js").read_text(encoding="utf-8")
 
 
@@ -77,7 +77,7 @@ def element(tag: str, *content: object, **attributes: object) -> Markup:
 
 
 def foreign(text: object) -> Markup:
-    """Isolate text that comes from outside."""
+    """Return text from outside in a <bdi> element, so that its text direction does not affect the page."""
     return element("bdi", str(text))
 
 
@@ -88,17 +88,20 @@ def plot(height: int, title: str, text: str, body: Iterable[Markup]) -> Markup:
 
 
 def line(class_: str, x1: str, x2: str, y1: float, y2: float, *content: Markup) -> Markup:
-    """Return a straight line."""
+    """Return a straight line as an SVG element. `x1`, `x2`: such as `12%`; `y1`, `y2`: pixels."""
     return element("line", *content, class_=class_, x1=x1, x2=x2, y1=y1, y2=y2)
 
 
 def tick(text: str, **where: object) -> Markup:
-    """Return a small text, such as a name on an axis."""
+    """Return a small text, such as a name on an axis, as an SVG element. `where`: its other attributes."""
     return element("text", text, class_="tick", **where)
 
 
 def grid(marks: Iterable[tuple[float, str]], top: int, bottom: int, names: bool = True) -> Iterator[Markup]:
-    """Return a vertical line for each mark of the time axis, with its name below."""
+    """Yield a vertical line for each mark of the time axis, with the name of the mark below.
+
+    `marks`: (per cent from the left, name). `top`, `bottom`: pixels. `names`: False for lines without names.
+    """
     for x, name in marks:
         yield line("grid", f"{x}%", f"{x}%", top, bottom)
         if names:
@@ -107,7 +110,7 @@ def grid(marks: Iterable[tuple[float, str]], top: int, bottom: int, names: bool 
 
 
 def curves(height: int, drawn: Iterable[tuple[str, Sequence[tuple[float, float]]]]) -> Markup:
-    """Return curves across the whole plot, each with its CSS class and its points.
+    """Return curves across the whole plot. `drawn`: (CSS class, points) of each curve.
 
     A point is per cent from the left and pixels from the top.
     """

@@ -69,7 +69,10 @@ PINNED = dict.fromkeys(SETS, Path(__file__).with_suffix(".sha256"))
 
 
 def classpath(name: str) -> list[Path]:
-    """Return the jars of a set, and download missing ones. Raises DependencyError if that is impossible."""
+    """Return the jars of a set, and download missing jars.
+
+    Raises DependencyError if a jar cannot be downloaded or differs from its pin.
+    """
     jar_set = SETS[name]
     folder = cache()
     fingerprint = hashlib.sha256(repr((*jar_set.modules, "-", *jar_set.without)).encode()).hexdigest()[:12]
@@ -98,7 +101,8 @@ def classpath(name: str) -> list[Path]:
 def local_files() -> Path | None:
     """Return the jar of LocalFiles.java, compiled once per version; None if that fails.
 
-    A JRE has no compiler. So the program's own `main` compiles it with Janino, which is among PySpark's jars.
+    A JRE has no compiler. So Janino, which is among PySpark's jars, runs LocalFiles.java from source, and `main` in
+    that file compiles the file.
     """
     source = Path(__file__).with_name("LocalFiles.java")
     jar = cache() / "classpath" / f"LocalFiles-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}.jar"
@@ -114,16 +118,16 @@ def class_archive(paths: str) -> Path | None:
     """Return the archive of a JVM's classes (AppCDS) for this Java and class path; None if there is none.
 
     The file's name contains its size. A full disk or a power failure may truncate an archive, and the JVM crashes on a
-    truncated one.
+    truncated archive.
     """
     found = (cache() / "classes").glob(f"{_made_with(paths)}-*.jsa")
     return next((path for path in found if path.stem.endswith(f"-{path.stat().st_size}")), None)
 
 
 def keep_archive(draft: Path, paths: str) -> None:
-    """Move a finished archive to its place.
+    """Move a finished archive to its place in the cache.
 
-    One older archive, the newest, is kept, because another program may share the cache. All others are deleted.
+    The newest of the older archives is kept, because another program may share the cache. All others are deleted.
     """
     folder = cache() / "classes"
     folder.mkdir(exist_ok=True)
@@ -147,7 +151,7 @@ def _made_with(paths: str) -> str:
 
 
 def start_archiver() -> object:
-    """Start the program that makes the archive, beside this one."""
+    """Start the program that makes the class archive, as a process beside this one. Return the process."""
     program, null = (sys.executable, "-m", "clienthealth.spark.program"), subprocess.DEVNULL
     return subprocess.Popen(program, stdin=null, stdout=null, stderr=null)
 
@@ -158,13 +162,13 @@ def scratch() -> tempfile.TemporaryDirectory[str]:
 
 
 def pins() -> Mapping[str, str]:
-    """Return the SHA-256 of every pinned jar, by its file name. Sets share jars."""
+    """Return the SHA-256 of every pinned jar, by file name."""
     lines = (line for path in {*PINNED.values()} for line in path.read_text(encoding="utf-8").splitlines())
     return {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
 
 
 def refuse_other(name: str, paths: Sequence[Path]) -> None:
-    """Delete jars that differ from their pins or have none. Raises DependencyError with their names."""
+    """Delete jars that differ from their pin or have no pin. Raises DependencyError with the names of these jars."""
     pinned, digests = pins(), {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
     if other := [path for path, digest in digests.items() if pinned.get(path.name) != digest]:
         for path in other:
@@ -203,7 +207,10 @@ def java() -> str:
 
 
 def version(path: str) -> int:
-    """Return a Java's major version. Raises DependencyError if it does not run or is too old."""
+    """Return the major version of the Java at `path`.
+
+    Raises DependencyError if that Java does not run or is too old.
+    """
     # On macOS, `java` may be a program that only explains how to install Java.
     done = _asked(path, "-version")
     number = re.search(r'version "(?:1\.)?(\d+)', done.stderr + done.stdout)
@@ -215,7 +222,10 @@ def version(path: str) -> int:
 
 
 def has_compiler(path: str) -> bool:
-    """True if this Java can compile. The demo needs that, because its clients are started from source files."""
+    """True if this Java has a compiler.
+
+    The demo needs a compiler, because its clients are started from source files.
+    """
     return "jdk.compiler@" in _asked(path, "--list-modules").stdout
 
 
@@ -233,7 +243,7 @@ def _read(listing: Path) -> list[Path] | None:
 
 
 def _downloaded(module: str, folder: Path) -> Path:
-    """Download a jar without dependencies and compare its SHA-1. Needs neither Java nor PySpark."""
+    """Download a jar without its dependencies, and compare its SHA-1. This needs neither Java nor PySpark."""
     group, artifact, version, *classifier = module.split(":")
     name = "-".join((artifact, version, *classifier)) + ".jar"
     url = f"{repository()}{group.replace('.', '/')}/{artifact}/{version}/{name}"

@@ -31,8 +31,8 @@ _Client = TypeVar("_Client")
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
-#: Errors of a whole request: the broker is away or frozen, or does not coordinate these groups. A new client mends this
-#: by looking up coordinators again, which kafka-python does not do by itself.
+#: Errors that concern all items of a request: the broker is away or frozen, or does not coordinate these groups. A new
+#: client looks up the coordinators again, which an existing client of kafka-python does not do.
 _OF_ALL = (NotCoordinatorError, CoordinatorNotAvailableError, CoordinatorLoadInProgressError, RequestTimedOutError)
 _UNKNOWN_TOPIC = 3
 #: The topic in which brokers keep committed offsets. While one of its partitions has no leader, the groups in that
@@ -40,25 +40,28 @@ _UNKNOWN_TOPIC = 3
 OFFSETS_TOPIC = "__consumer_offsets"
 
 _FAILURE = re.compile(r"connection to \S+ failed: (?:\[\w+ \d+\] )?(?:\w+Error: )*(.*?)(?: \(backoff .*)?$")
-#: Uninformative errors, the most informative first. A broker that refuses a connection gives its reason only once.
-#: Later connections just close or time out.
+#: Uninformative errors, the most informative first. A broker that refuses a connection gives the reason only once;
+#: later connections just close or time out.
 _VAGUE = ("socket disconnected", "Connection reset", "timed out")
-#: The meaning of parts of kafka-python's errors.
+#: Maps parts of kafka-python's error messages to their meaning.
 _WORDS: Mapping[str, str] = table(Path(__file__).with_suffix(".toml"))
 
 
 def producer(settings: Settings, **options: Any) -> KafkaProducer:
-    """Return a producer of bytes. `options` are kafka-python's and override the settings. Raises ServiceError."""
+    """Return a producer of bytes. `options`: kafka-python's options, which override the settings.
+
+    Raises ServiceError if no broker can be reached.
+    """
     return _built(KafkaProducer, settings, options)
 
 
 def consumer(settings: Settings, *topics: str, **options: Any) -> KafkaConsumer:
-    """Return a consumer of bytes, subscribed to `topics` if given. Raises ServiceError."""
+    """Return a consumer of bytes, subscribed to `topics` if given. Raises ServiceError if no broker can be reached."""
     return _built(partial(KafkaConsumer, *topics), settings, options)
 
 
 def admin(settings: Settings, **options: Any) -> KafkaAdminClient:
-    """Return an admin client. Raises ServiceError."""
+    """Return an admin client. Raises ServiceError if no broker can be reached."""
     return _built(KafkaAdminClient, settings, options)
 
 
@@ -72,7 +75,7 @@ class Extent(NamedTuple):
 class Extents(NamedTuple):
     """The extents of readable partitions, and the reason for each unreadable partition.
 
-    A partition that is in neither does not exist. `reconnect`: True if the caller should make a new client.
+    A partition that is in neither mapping does not exist. `reconnect`: True if the caller should make a new client.
     """
 
     known: Mapping[TopicPartition, Extent]
@@ -94,10 +97,10 @@ def extents(
     only: Set[TopicPartition] | None = None,
     run: Callable[..., Iterable[Any]] = map,
 ) -> Extents:
-    """Return the extents of the partitions of topics, or of `only` those.
+    """Return the extents of the partitions of topics. `only`: if given, of these partitions alone.
 
-    `run`: a map that may ask several brokers at a time. Each leader is asked separately. So a partition without a
-    leader, or with an unreachable one, hides no other partition. Raises KafkaError if no broker answers.
+    `run`: a function like `map`, which may query several brokers at a time. Each leader is queried separately, so that
+    a partition without a reachable leader hides no other partition. Raises KafkaError if no broker answers.
     """
     by_leader, unread = leaders(client, topics, only)
 
@@ -113,7 +116,7 @@ def extents(
 def leaders(
     client: KafkaAdminClient, topics: Iterable[str], only: Set[TopicPartition] | None = None
 ) -> tuple[dict[int, list[TopicPartition]], dict[TopicPartition, str]]:
-    """Return the partitions of topics by leader, and the reason for each partition without one.
+    """Return the partitions of topics by leader (broker id), and the reason for each partition without a known leader.
 
     Raises KafkaError if no broker answers.
     """
@@ -162,7 +165,7 @@ def ask_in_chunks(
 
 
 def error_text(error: BaseException) -> str:
-    """Format an error as its type and message. Most of kafka-python's messages already contain both."""
+    """Format an error as type and message. Most messages of kafka-python already contain the type."""
     kind, text = type(error).__name__, str(error)
     return text if kind in text else f"{kind}: {text}" if text else kind
 
@@ -182,7 +185,9 @@ def _built(client: Callable[..., _Client], settings: Settings, options: Mapping[
 
 @contextmanager
 def _attempts() -> Iterator[list[str]]:
-    """Collect why connections fail while the block runs. kafka-python raises only a timeout and logs the reasons."""
+    """Collect the reasons of failed connections while the block runs. kafka-python logs these reasons and raises only a
+    timeout.
+    """
     failures: list[str] = []
     log = logging.getLogger("kafka.net.manager")
 

@@ -17,7 +17,7 @@ from clienthealth.model.errors import DependencyError, HealthError, SettingsErro
 
 log = logging.getLogger(__name__)
 _T = TypeVar("_T")
-#: Schemes of Hadoop's S3 client.
+#: Beginning of the URLs that Hadoop's S3 client reads.
 S3 = "s3a://"
 
 
@@ -29,8 +29,8 @@ def is_url(location: str) -> bool:
 def absolute(location: str, folder: str = "") -> str:
     """Return the absolute location, which Delta needs. A relative location is in `folder` (default: current folder).
 
-    A URL stays as it is. Treated as a path it would lose a slash, so that its password would no longer be recognised
-    and hidden.
+    A URL stays as it is. As a path, the URL would lose a slash, and a password in it would no longer be recognised and
+    hidden.
     """
     if is_url(location) or "://" in location:
         return location
@@ -43,12 +43,12 @@ def on_s3(*locations: str) -> bool:
 
 
 def inside(location: str, name: str) -> str:
-    """Return the folder of this name in a folder or URL."""
+    """Return the location of `name` in a folder or URL."""
     return f"{location.rstrip('/')}/{name}"
 
 
 def written(file: str) -> str:
-    """Read a hand-written file. Raises SettingsError."""
+    """Return the text of a hand-written file. Raises SettingsError if the file cannot be opened or is not UTF-8."""
     try:
         return Path(file).read_text(encoding="utf-8")
     except OSError as error:
@@ -58,11 +58,12 @@ def written(file: str) -> str:
 
 
 class Reread(Generic[_T]):
-    """The content of files. `read` returns it, and is called again after the files changed. Thread-safe.
+    """The content of files, which is read again after the files changed. Thread-safe.
 
-    If a changed file cannot be read, the error is logged once, and the former content stays in force. `what`: the
-    content's name in the log. If the first reading fails, the error is raised, unless `former` content is given. A file
-    that does not open is tried again each time, because perhaps only its permissions change.
+    `read`: returns the content of the files. If a changed file cannot be read, the error is logged once, and the former
+    content stays in force. If the first call of `read` fails, its error is raised, unless `former` content is given. A
+    file that does not open is tried again each time, because perhaps only its permissions change. `what`: name of the
+    content in the log.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class Reread(Generic[_T]):
         self._unopened = False
 
     def current(self) -> _T:
-        """Return the content. It is the same object as long as no file has changed."""
+        """Return the content: the same object as long as no file has changed."""
         with self._lock:
             changed = (stamp := self._stamps()) != self._stamp
             if changed or self._unopened:
@@ -101,7 +102,7 @@ class Reread(Generic[_T]):
 
 
 def checkout() -> Path:
-    """Return the checkout from which this package runs. Raises DependencyError if it is installed without one."""
+    """Return the checkout from which this package runs. Raises DependencyError if the package runs from no checkout."""
     folder = Path(__file__).resolve().parents[3]
     if not (folder / "pyproject.toml").is_file():
         raise DependencyError(

@@ -1,8 +1,8 @@
 """Security options of [kafka], for Spark's Java client and for kafka-python.
 
 The options have the names of Kafka's Java clients (`security.protocol`), so that one section of the settings serves
-both. Most of kafka-python's names are the same with `_` in place of `.`. This module translates logins, key stores, and
-options that have another meaning in kafka-python. No error contains a value, because it may be a secret.
+both clients. Most of kafka-python's names are the same with `_` in place of `.`. This module translates logins, key
+stores, and options that have another meaning in kafka-python. No error contains a value, because it may be a secret.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Login:
     module    the login module in sasl.jaas.config
     needs     the options that the login module requires
     defaults  options of the Java client that are added if the settings lack them
-    package   the Python package that kafka-python needs for it
+    package   the Python package that kafka-python needs for the mechanism
     """
 
     module: str
@@ -65,16 +65,16 @@ class Login:
 LOGINS = converted(table(Path(__file__).with_suffix(".toml")), dict[str, Login], "logins.toml")
 _JAAS = "sasl.jaas.config"
 _TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
-#: A token is renewed this many seconds before it expires.
+#: Time (s) before the expiry of a token at which the token is renewed.
 _TOKEN_SPARE_SECONDS = 60
 _JKS = bytes.fromhex("feedfeed")
 _JAAS_OPTION = re.compile(r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"')
 
 
 def python_options(options: Mapping[str, str]) -> dict[str, Any]:
-    """Translate Java options to kafka-python's.
+    """Translate Java options to options of kafka-python.
 
-    Raises SettingsError for options that it does not have or would ignore.
+    Raises SettingsError for options that kafka-python does not have or would ignore.
     """
     mechanism, login, jaas = _login(options)
     translated: dict[str, Any] = {}
@@ -114,25 +114,30 @@ def java_options(options: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def login_parts(options: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the options of the login module. Raises SettingsError."""
+    """Return the options of the login module in sasl.jaas.config. Raises SettingsError."""
     return _login(options)[2]
 
 
 def jvm_flags(options: Mapping[str, str]) -> str:
-    """Return JVM flags for a login. Kafka's client requests tokens only from addresses that a flag allows."""
+    """Return the JVM flags that a login needs, '' if none: Kafka's client requests tokens only from addresses in a
+    flag.
+    """
     url = options.get(_TOKEN_URL)
     return f" -Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={url}" if url else ""
 
 
 class OptionError(SettingsError):
-    """Options that none of our Kafka clients accepts."""
+    """The options of [kafka] are wrong: none of our Kafka clients would accept them."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"[kafka] options: {what}")
 
 
 def _login(options: Mapping[str, str]) -> tuple[str, Login | None, Mapping[str, str]]:
-    """Return the mechanism, its login, and its module's options. Raises SettingsError if no client accepts them."""
+    """Return the SASL mechanism, its login, and the options of the login module; ('', None, {}) without SASL.
+
+    Raises SettingsError if none of our clients accepts the options.
+    """
     protocol, mechanism = options.get("security.protocol", PROTOCOLS[0]).upper(), options.get("sasl.mechanism", "")
     # kafka-python treats unknown protocols as PLAINTEXT.
     if protocol not in PROTOCOLS:
@@ -178,7 +183,7 @@ def _typed(name: str, value: str) -> bool | int | str:
 
 
 def _tls(options: Mapping[str, str]) -> dict[str, Any]:
-    """Return kafka-python's TLS options. It reads PEM files, so contents of Java key stores are converted."""
+    """Return kafka-python's TLS options. kafka-python reads only PEM, so Java key stores are converted to PEM."""
     checked = options.get("ssl.endpoint.identification.algorithm")
     translated: dict[str, Any] = {} if checked is None else {"ssl_check_hostname": checked != ""}
     kinds = {
@@ -253,7 +258,10 @@ def _pem(options: Mapping[str, str], store: str, kind: str) -> bytes:
 
 
 class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
-    """Token provider for OAUTHBEARER. `fetch` returns a token and the epoch second until which it is valid."""
+    """Token provider for OAUTHBEARER.
+
+    `fetch` returns a token, and the epoch second at which the token must be renewed.
+    """
 
     def __init__(self, fetch: Callable[[], tuple[str, float]], jaas: Mapping[str, str]) -> None:
         self._fetch, self._lock, self._token, self._until = fetch, threading.Lock(), "", 0.0
@@ -262,7 +270,10 @@ class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
         }
 
     def token(self) -> str:
-        """Return a valid token. Raises ServiceError if there is none; kafka-python then retries the connection."""
+        """Return a valid token.
+
+        Raises ServiceError if no token can be fetched; kafka-python then retries the connection.
+        """
         with self._lock:
             if time.time() >= self._until:
                 try:
@@ -278,7 +289,11 @@ class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
 
 
 def _token(url: str, jaas: Mapping[str, str]) -> tuple[str, float]:
-    """Read a token from its file, or request it from an endpoint with the client's credentials."""
+    """Read a token from its file, or request a token from an endpoint with the client's credentials.
+
+    Returns the token, and the epoch second at which it must be renewed; 0 for a file, which is read for each
+    connection.
+    """
     if url.startswith("file:"):
         return Path(urllib.request.url2pathname(urllib.parse.urlsplit(url).path)).read_text("utf-8").strip(), 0.0
     asked = {"grant_type": "client_credentials"} | ({"scope": jaas["scope"]} if "scope" in jaas else {})
@@ -292,9 +307,9 @@ def _token(url: str, jaas: Mapping[str, str]) -> tuple[str, float]:
 
 
 def _aws(jaas: Mapping[str, str]) -> Callable[[], tuple[str, float]]:
-    """Return a function that signs tokens for Amazon, with the role or profile of the login module if it names one.
+    """Return a function that signs tokens for Amazon MSK with the role or profile that the login module names.
 
-    If it names none, Amazon's libraries choose the credentials.
+    If the login module names neither, Amazon's libraries choose the credentials. `AWS_REGION` must be set.
     """
     from aws_msk_iam_sasl_signer import MSKAuthTokenProvider as Signer
 

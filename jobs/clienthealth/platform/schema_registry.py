@@ -1,8 +1,8 @@
-"""A schema registry: decode records by the schema that their frame names.
+"""Get schemas from a schema registry, and decode records by the schema that is named in their frame.
 
-It uses Confluent's REST API (`GET /schemas/ids/{id}`), which Apicurio and Redpanda also offer. Schemas never change, so
-each process requests a schema once. If the registry does not answer, requests are repeated for a while and then fail.
-The records stay on their topic and are read again. So an unavailable registry delays records but loses none.
+The client uses Confluent's REST API (`GET /schemas/ids/{id}`), which Apicurio and Redpanda also offer. Schemas never
+change, so each process requests a schema once. If the registry does not answer, requests are repeated for a while and
+then fail. The records stay on their topic and are read again. So an unavailable registry delays records but loses none.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from clienthealth.settings import RegistrySettings
 
 _LOG = logging.getLogger(__name__)
 
-#: A schema that the registry does not have is requested again after this many seconds, because replicas of a registry
-#: may lag.
+#: Seconds after which a schema that the registry did not have is requested again, because replicas of a registry may
+#: lag.
 UNKNOWN_SECONDS = 60.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 10.0
 _SUBJECT_NOT_FOUND = 404
@@ -45,7 +45,7 @@ class Schema:
     avro: Any = None
 
     def read(self, data: memoryview) -> Any:
-        """Decode a value in Avro's encoding to JSON types. Times and decimals stay the numbers that were written.
+        """Decode a value in Avro's encoding to JSON types. Times and decimals stay the numbers that the bytes contain.
 
         Raises ValueError if the bytes do not match the schema.
         """
@@ -56,7 +56,7 @@ class Schema:
         stream = io.BytesIO(data)
         try:
             value = fastavro.schemaless_reader(stream, self.avro, None)
-        except Exception as error:  # noqa: BLE001 - fastavro raises whatever the bytes make it meet
+        except Exception as error:  # noqa: BLE001 - malformed bytes can make fastavro raise any error
             raise ValueError(f"{type(error).__name__}: {error}") from None
         if stream.tell() != len(data):
             raise ValueError(f"{len(data) - stream.tell()} bytes too many")
@@ -66,8 +66,8 @@ class Schema:
 def schema(settings: RegistrySettings, number: int) -> Schema:
     """Return the schema with this number.
 
-    UnknownSchemaError: there is none. ServiceError: the registry cannot be asked. DependencyError: Avro cannot be read
-    here. SettingsError: a file of the settings cannot be read.
+    Raises UnknownSchemaError if the registry has no such schema, ServiceError if the registry does not answer or
+    refuses, DependencyError if fastavro is missing, and SettingsError if a file named in [registry] cannot be read.
     """
     try:
         client = _clients(settings)
@@ -114,9 +114,9 @@ class _Client:
         return schema
 
     def _refer(self, document: Mapping[str, Any], named: dict[str, Any]) -> None:
-        """Parse all schemas that a schema refers to, also indirectly.
+        """Parse all schemas that a schema refers to, also indirectly, into `named`.
 
-        A schema is parsed after the ones that it refers to.
+        A schema is parsed after the schemas that it refers to.
         """
         import fastavro
 
@@ -127,7 +127,7 @@ class _Client:
             fastavro.parse_schema(_plain(json.loads(other["schema"])), named_schemas=named)
 
     def _ask(self, path: str) -> Mapping[str, Any]:
-        """Return the registry's answer. Failed requests are repeated for up to `patience_seconds`."""
+        """Return the registry's answer. A failed request is repeated for at most `patience_seconds`."""
         url, seconds = f"{self._settings.url.rstrip('/')}/{path}", self._settings.timeout_seconds
         deadline, pause = time.monotonic() + self._settings.patience_seconds, _FIRST_PAUSE
         while True:

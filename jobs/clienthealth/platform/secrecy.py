@@ -1,7 +1,8 @@
 """Hide secrets in errors, logs, tracebacks and output of commands.
 
 Our own errors never repeat a setting's value. This module is the second line of defence, for messages of libraries and
-for displayed options. It hides the values of options named like secrets, passwords in addresses, and keys in PEM.
+for displayed options. This module hides the values of options named like secrets, passwords in addresses, and private
+keys in PEM.
 """
 
 from __future__ import annotations
@@ -39,7 +40,10 @@ def redacted(text: str) -> str:
 
 
 def shown(options: Mapping[str, str]) -> dict[str, str]:
-    """Return options for display. Secrets are hidden by their option's name, and also within other values."""
+    """Return options for display.
+
+    Values of options named like secrets are hidden, and also secrets within other values.
+    """
     return {name: HIDDEN if is_secret(name) else redacted(value) for name, value in options.items()}
 
 

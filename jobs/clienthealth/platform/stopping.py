@@ -16,7 +16,7 @@ def stop_event() -> threading.Event:
 
 
 def set_by_signal(event: threading.Event) -> None:
-    """Set an event from a signal handler, in a separate thread that takes no lock to start.
+    """Set an event from a signal handler, in a new thread. Starting that thread takes no lock.
 
     `Event.set` takes a lock. A terminal and a parent process may both send Ctrl-C. If the second signal interrupted
     `Event.set`, the second call would wait for the first for ever.

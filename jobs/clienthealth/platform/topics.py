@@ -12,7 +12,7 @@ from kafka.errors import TopicAlreadyExistsError
 from clienthealth.settings import TopicSettings
 
 _DAY_MS = 86_400_000
-#: Three copies survive the loss of one broker while another one restarts.
+#: Copies of each partition: three survive the loss of one broker while another broker restarts.
 _REPLICAS = 3
 
 
@@ -33,7 +33,10 @@ class Topic:
         return " ".join(["kafka-topics.sh --bootstrap-server", servers, "--create --topic", self.name, *options])
 
     def create(self, client: KafkaAdminClient) -> bool:
-        """Create the topic and wait until it has a leader. Return False if it already exists. Raises KafkaError."""
+        """Create the topic, and wait until it has a leader. Return False if the topic already exists.
+
+        Raises KafkaError.
+        """
         request: dict[str, Any] = {
             "num_partitions": self.partitions,
             "replication_factor": self.replicas,
@@ -70,7 +73,7 @@ def replication_risk(described: Mapping[str, Any], brokers: int, in_sync: int = 
 def inputs(
     settings: TopicSettings, partitions: int = 12, retention_ms: int = _DAY_MS, replicas: int = -1
 ) -> list[Topic]:
-    """Return the topics that the monitor reads. More partitions than CPU cores bring no gain."""
+    """Return the topics that the monitor reads. More partitions than Spark has CPU cores make reading no faster."""
     config = {"retention.ms": str(retention_ms), **_in_sync(replicas)}
     return [Topic(name, partitions, config, replicas) for name in dict.fromkeys((*settings.metrics, *settings.logs))]
 
@@ -78,8 +81,8 @@ def inputs(
 def outputs(settings: TopicSettings, replicas: int = -1) -> list[Topic]:
     """Return the topics that the monitor writes.
 
-    Compaction keeps the newest record of each client in the topic of states. The cleanup policy `delete` removes
-    records after a week, so that the topic forgets clients that have been gone for long.
+    In the topic `client-health`, compaction keeps the newest record of each client. The cleanup policy `delete` removes
+    records after a week, and thus the clients that have been gone for a week.
     """
     week = {"retention.ms": str(7 * _DAY_MS), **_in_sync(replicas)}
     states = {"cleanup.policy": "compact,delete", **week, "min.cleanable.dirty.ratio": "0.1"}

@@ -1,15 +1,15 @@
 """The web server of the exporter and the monitor: TLS, basic authentication, pages as plain functions, bounds on peers.
 
-A peer may be slow, silent, or malformed on purpose. The server answers a fixed number of requests at once; one more
-gets a 503. A request must arrive, and its response be read, within a fixed time. If there are many connections, the one
-that has waited longest without a request is closed to make room for the next. Large pages are sent in pieces from one
-copy.
+A peer may be slow, silent, or malformed on purpose. The server answers at most MAX_ANSWERS requests at once; a further
+request gets a 503. A peer must send its request within REQUEST_SECONDS, and read the response within ANSWER_SECONDS. If
+there are MAX_CONNECTIONS connections, the connection that has waited longest without a request is closed to make room
+for the next one. Large pages are sent in pieces from one copy.
 
 A page is made once, kept compressed and sent to many readers: a page of 137 MB takes 14 MB, and no reader needs a copy
-of its own. Compression saves memory and hardly any CPU. For 100,000 clients with all series (278 MB) the exporter needs
-0.48 GB, and 0.99 GB without compression. For 20,000 clients a scrape after a change takes 0.407 s of CPU, and 0.412 s
-without compression. A few lines that are made for each request can follow a kept page in one gzip stream: Deflate is
-flushed at the end of the page, and the checksum continues from there.
+of its own. Compression saves memory and costs no CPU (measured). For 100,000 clients with all series (278 MB) the
+exporter needs 0.48 GB, and 0.99 GB without compression. For 20,000 clients a scrape after a change takes 0.407 s of
+CPU, and 0.412 s without compression. Lines that are made for each request can follow a kept page in one gzip stream:
+Deflate is flushed at the end of the page, and the checksum continues from there.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ SECURITY_HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
-#: Maximum number of open connections (idle ones included), and of requests answered at once (except probes, which are
-#: always answered). MAX_ANSWERS is far smaller, so among many connections one is always idle and can be closed for a
-#: new one.
+#: Maximum number of open connections (idle ones included), and of requests that are answered at once (probes do not
+#: count and are always answered). MAX_ANSWERS is smaller, so among MAX_CONNECTIONS connections one is idle and can be
+#: closed for a new connection.
 MAX_CONNECTIONS = 128
 MAX_ANSWERS = 32
 RETRY_AFTER_SECONDS = 5
@@ -88,7 +88,7 @@ Answer = Callable[[Request], Response]
 
 
 def probe(trouble: str | None) -> Response:
-    """Return the answer to a probe: 200, or 503 with the reason if there is any trouble."""
+    """Return the answer to a probe: 200 or, if `trouble` is a reason (not None or ''), 503 with that reason."""
     status = HTTPStatus.SERVICE_UNAVAILABLE if trouble else HTTPStatus.OK
     return Response(f"{trouble or 'ok'}\n", "text/plain; charset=utf-8", status)
 
@@ -96,8 +96,8 @@ def probe(trouble: str | None) -> Response:
 class Server(ThreadingHTTPServer):
     """Answer GET and HEAD with `answer`, each connection in its own thread.
 
-    Probes use `open_paths`, which need no password and no free place. Raises ServiceError if the port is taken,
-    SettingsError if certificate or passwords cannot be read.
+    `open_paths`: the paths of probes, which need no password and do not count towards MAX_ANSWERS. Raises ServiceError
+    if the port is taken, SettingsError if certificate or passwords cannot be read.
     """
 
     daemon_threads = True
@@ -115,7 +115,7 @@ class Server(ThreadingHTTPServer):
         self.access = access(settings.web_config_file)
         self.places = threading.BoundedSemaphore(MAX_ANSWERS)
         self._deadlines: dict[socket.socket, float] = {}
-        #: Connections that have not sent a complete request yet, those that wait longest first.
+        #: Connections that have not sent a complete request yet. The connection that has waited longest is first.
         self._waiting: dict[socket.socket, None] = {}
         try:
             super().__init__((settings.host, settings.port), _Handler)
@@ -131,14 +131,19 @@ class Server(ThreadingHTTPServer):
         return f"{'https' if self.access.tls else 'http'}://{host!s}:{port}"
 
     def get_request(self) -> tuple[Any, Any]:
-        """Accept a connection. Its own thread does the TLS handshake, so that no peer delays others."""
+        """Accept a connection. The connection's own thread does the TLS handshake, so that no peer delays others."""
         connection, address = super().get_request()
         if self.access.tls is not None:
             connection = self.access.tls.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
         return connection, address
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
-        """Make room for another connection. If all are being answered, it gets a 503 at once."""
+        """True if the connection is accepted. At MAX_CONNECTIONS, the longest idle connection is closed for the new
+        one.
+
+        If every connection is being answered, the new connection is rejected: with a 503, or without a response under
+        TLS.
+        """
         if len(self._deadlines) < MAX_CONNECTIONS:
             return True
         if (longest := next(iter(list(self._waiting)), None)) is not None:
@@ -164,14 +169,17 @@ class Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def allow(self, connection: socket.socket, seconds: float, waiting: bool) -> None:
-        """Give a connection this many seconds from now. `waiting`: True if its next request must arrive within them."""
+        """Set the deadline of a connection to `seconds` from now.
+
+        `waiting`: True if the next request must arrive by then, False if a request is being answered.
+        """
         self._waiting.pop(connection, None)
         if waiting:
             self._waiting[connection] = None
         self._deadlines[connection] = time.monotonic() + seconds
 
     def service_actions(self) -> None:
-        """Close connections that are past their time. Threads that wait for such a connection then notice it."""
+        """Close connections that are past their deadline. Threads that wait for such a connection then get an error."""
         now = time.monotonic()
         for connection in [overdue for overdue, end in list(self._deadlines.items()) if end < now]:
             self._deadlines[connection] = now + ANSWER_SECONDS
@@ -293,7 +301,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class _Bounded:
-    """Read the lines of a request's head, up to a number of bytes in total."""
+    """Reads the lines of a request's head, up to MAX_HEADER_BYTES in total."""
 
     def __init__(self, lines: io.BufferedIOBase) -> None:
         self._lines = lines
@@ -316,7 +324,10 @@ def _gzipped(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _packets(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the same bytes in non-empty packets. A peer must read each packet within the socket's timeout."""
+    """Yield the bytes of `pieces` in packets of 64 to 128 KiB; the last packet may be smaller, but is never empty.
+
+    A peer must read each packet within the socket's timeout.
+    """
     gathered = bytearray()
     for piece in pieces:
         for start in range(0, len(piece), _PIECE_BYTES):

@@ -1,8 +1,8 @@
 """TLS and passwords of the web server, in the file format of Prometheus, Alertmanager and their exporters.
 
 https://prometheus.io/docs/prometheus/latest/configuration/https/ : `tls_server_config` and `basic_auth_users`. File
-names are relative to the file. It refuses what Python cannot do, what is unsafe (TLS below 1.2, client certificates
-that are requested but not verified), and `http_server_config`.
+names in such a file are relative to the file's folder. Options that Python cannot fulfil, unsafe options (TLS below
+1.2, client certificates that are requested but not verified), and `http_server_config` are refused.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from clienthealth.model.errors import DependencyError, SettingsError
 _HASH = re.compile(r"\$2[aby]\$\d\d\$[./A-Za-z0-9]{53}")
 #: bcrypt ignores the bytes of a password beyond this length.
 _MOST_BYTES = 72
-#: Maximum number of correct passwords in the cache. A check takes 0.1 s, which is too long for a scrape every 5 s.
+#: Maximum number of correct logins in the cache. Checking a password takes 0.1 s, too long for a scrape every 5 s.
 _REMEMBERED = 1000
 
 
@@ -37,7 +37,7 @@ class TlsServerConfig(msgspec.Struct, forbid_unknown_fields=True):
     min_version: Literal["TLS12", "TLS13"] = "TLS12"
 
     def context(self, folder: Path) -> ssl.SSLContext:
-        """Return the TLS context of the server. Raises OSError."""
+        """Return the TLS context of the server. Raises OSError if certificate, key or CA cannot be read."""
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.minimum_version = ssl.TLSVersion.TLSv1_3 if self.min_version == "TLS13" else ssl.TLSVersion.TLSv1_2
         context.load_cert_chain(folder / self.cert_file, folder / self.key_file)
@@ -89,9 +89,10 @@ class Access:
 
 
 def access(web_config_file: str) -> Access:
-    """Read the access rules of a file. Without a file access is open.
+    """Read the access rules of a file. If the name is empty, everybody has access.
 
-    Raises SettingsError and DependencyError. Their messages repeat no value.
+    Raises SettingsError if the file is wrong, and DependencyError if a Python package is missing. Messages repeat no
+    value.
     """
     if not web_config_file:
         return Access()

@@ -1,6 +1,6 @@
 """All settings, frozen and typed. The package `configuration` reads their values.
 
-`settings.toml` beside this file has the default, the reason and the bounds of each.
+`settings.toml` beside this file has the default, the reason and the bounds of each setting.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class IdentitySettings(Stated, of=STATED["identity"]):
 
 
 class RegistrySettings(Stated, of=STATED["registry"]):
-    """A schema registry, for topics that its serializers write (Avro, protobuf)."""
+    """A schema registry, for topics with records that its serializers wrote (Avro, protobuf)."""
 
     url: str = DEFAULT
     user: str = DEFAULT
@@ -200,7 +200,7 @@ class ReviewSettings(Stated, of=STATED["review"]):
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything that can be set; one attribute per section of the file."""
+    """All settings, with one attribute per section of the settings file."""
 
     kafka: KafkaSettings = field(default_factory=KafkaSettings)
     topics: TopicSettings = field(default_factory=TopicSettings)

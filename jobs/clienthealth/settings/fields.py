@@ -30,8 +30,8 @@ LARGEST = 2**31 - 1
 class Form:
     """The required form of a text: a description, a pattern of the whole text, and a test.
 
-    JSON schemas contain the pattern, too. A text fails the test if that returns False, or raises ValueError, re.error,
-    OverflowError or RecursionError.
+    JSON schemas contain the pattern, too. A text fails the test if the test returns False, or raises ValueError,
+    re.error, OverflowError or RecursionError.
     """
 
     words: str
@@ -54,7 +54,7 @@ class Setting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     at_least, at_most  a number, or the name of another numeric setting of the same section
     one_of             the allowed texts
     form               the form of the text, or of each text in a list: a name in FORMS
-    needs              another setting of the section, which must be set if this one is
+    needs              another setting of the section, which must be set if this setting is set
     """
 
     default: Any
@@ -73,7 +73,7 @@ class Setting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Section:
     """The settings of one class, with the names and types of its fields.
 
-    `where`: the file and the table that define them. Raises CatalogueError if they contain a mistake.
+    `where`: the file and the table that define the settings. Raises CatalogueError if that table contains a mistake.
     """
 
     def __init__(self, where: str, rows: Mapping[str, Any]) -> None:
@@ -81,9 +81,10 @@ class Section:
         self.settings = {name: converted(row, Setting, f"{where}.{name}") for name, row in rows.items()}
 
     def check(self, names: Set[str]) -> None:
-        """Check that the class has these settings, and that they refer only to each other and to forms.
+        """Check that the class has exactly these settings, and that they refer only to each other and to names in
+        FORMS.
 
-        Raises CatalogueError if not.
+        `names`: the fields of the class. Raises CatalogueError if the check fails.
         """
         if wrong := names ^ self.settings.keys():
             raise CatalogueError(f"{self.where}.{min(wrong)} is defined only in this file or only in the class")
@@ -97,7 +98,7 @@ class Section:
                 raise CatalogueError(f"{self.where}.{name}: there is no form {setting.form}")
 
 
-#: In a class, it stands for the default of a field. The real default is in the file of its section.
+#: Placeholder for a field's default in a settings class. The real default is in the TOML table of the class (`of`).
 DEFAULT: Any = None
 
 
@@ -161,7 +162,7 @@ class Key(Setting, frozen=True, dict=True, kw_only=True):
     def fitted(self, value: Any) -> Any:
         """Convert a value to the setting's type, for example a list to a tuple.
 
-        Raises ValueError if it is not allowed.
+        Raises ValueError if the value is not allowed.
         """
         fitted = msgspec.convert(value, self.checked)
         texts = fitted.values() if isinstance(fitted, dict) else fitted if isinstance(fitted, tuple) else [fitted]
@@ -184,7 +185,8 @@ def _keys(section: type) -> Mapping[str, Key]:
 
 
 def complaint(section: type, values: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Return the first key with an invalid value, and the reason in words that follow its name; None if all are valid.
+    """Return the first key with an invalid value, and the reason in words that follow the key's name; None if all
+    values are valid.
 
     Keys that `values` lacks have their defaults.
     """
@@ -206,7 +208,7 @@ def complaint(section: type, values: Mapping[str, Any]) -> tuple[str, str] | Non
 
 @dataclass(frozen=True)
 class Checked:
-    """Base class of settings, which are frozen dataclasses that check their values. Raises SettingsError.
+    """Base class of settings classes, which are frozen dataclasses that check their values. Raises SettingsError.
 
     `of`: the section of a TOML file from which a subclass gets its defaults.
     """
@@ -232,7 +234,7 @@ class Checked:
 
 @typing.dataclass_transform(frozen_default=True)
 class Stated(Checked):
-    """Base of settings classes. It makes `DEFAULT` a default for type checkers, so that they know the parameters."""
+    """Base of settings classes. For type checkers it makes `DEFAULT` a default, so that they know the parameters."""
 
 
 def _shown(number: float | str | None) -> str:
