@@ -1,7 +1,7 @@
 """Write a finished batch to the topics and the history. Writes are idempotent, because a crash may repeat a batch.
 
-Records on topics have keys, so a repeated record replaces the first. Before rows are added to the history, it is
-searched for a batch that may be repeated.
+Records on topics have keys, so a repeated record replaces the first one. Before a batch that may be repeated adds rows
+to the history, the history is searched for that batch.
 """
 
 from __future__ import annotations
@@ -46,9 +46,10 @@ from clienthealth.spark.topics import write
 if TYPE_CHECKING:
     from clienthealth.spark.self_monitoring import SelfMetrics
 
-#: Pause (s) between batches without input. They let time pass, and come often enough to report stale clients in time.
+#: Pause (s) between batches without input. Such batches let time pass in the state, often enough to report stale
+#: clients in time.
 IDLE_SECONDS = 15.0
-#: At most this number of rows is written by one task into one file of a table.
+#: Number of rows in a batch up to which one task writes them all, into one file of each table.
 SMALL = 10_000
 _HEADERS = "array<struct<key:string,value:binary>>"
 
@@ -60,8 +61,9 @@ class Batch:
     `opened`, `restored`: see `spark/restored.py`. `pending`: the planned but uncommitted batch that Spark repeats at
     the start, if there is one. `before`: called before a batch is read.
 
-    After a batch of few records the next one waits until `trigger_seconds` have passed, or until `stop` is set. After
-    an empty batch it waits IDLE_SECONDS, unless `waiting` reports unread records.
+    After a batch with less than half of `max_offsets_per_trigger` records, the next batch waits until `trigger_seconds`
+    have passed, or until `stop` is set. After an empty batch the next batch waits IDLE_SECONDS, unless `waiting`
+    reports unread records.
     """
 
     settings: Settings
@@ -82,8 +84,8 @@ class Batch:
         self.guard.reads(batch_id)
         records = self._work(batch, batch_id)
         pause = self.settings.monitor.trigger_seconds - (time.monotonic() - begun)
-        # Even a small batch costs half a second of CPU. So after a small batch the monitor waits for more records. It
-        # reads a backlog without pauses.
+        # Even a small batch costs half a second of CPU. So after a small batch the monitor waits for more records. A
+        # backlog is read without pauses.
         self.metrics.pause = 0.0
         if not self.guard.limit and pause > 0 and records < self.settings.monitor.max_offsets_per_trigger // 2:
             self.metrics.pause = pause
@@ -93,7 +95,7 @@ class Batch:
             self.metrics.pause = time.monotonic() - begun
 
     def _work(self, batch: DataFrame, batch_id: int) -> int:
-        """Write the results. Return how many records were read."""
+        """Write the results of a batch. Return the number of records that the batch read."""
         rows = kept = batch.persist()
         try:
             spark = batch.sparkSession
@@ -138,7 +140,10 @@ class Batch:
             kept.unpersist()
 
     def _skipped(self, spark: SparkSession, record: Source) -> Count:
-        """Publish a reject for the record that is skipped because reading it ended the monitor."""
+        """Publish a reject for the record that is skipped because reading it ended the monitor.
+
+        Return the count of this record.
+        """
         text = f"{REASON}: the monitor ended whenever it read this record"
         rejects = [(self.settings.topics.rejects, None, None, headers_of(text, record))]
         rows = spark.createDataFrame(rejects, "topic string, key binary, value binary, headers string")

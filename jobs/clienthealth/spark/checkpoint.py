@@ -18,7 +18,8 @@ from clienthealth.spark.files import Files
 #: Next offsets of one source, by topic and partition. The partition is a number as text, as in JSON.
 Offsets = dict[str, dict[str, int]]
 Part = tuple[int, str, int]
-#: Spark's options that are stored with each batch; Spark compares them with the options of a new start.
+#: Spark's option for the number of shuffle partitions. Spark stores it with each batch, and keeps the stored value
+#: after a restart.
 PARTITIONS = "spark.sql.shuffle.partitions"
 #: FORM: file name of the note on the state's form. SOURCES: number of the query's sources. TICKS: position of the tick
 #: source among the sources.
@@ -27,7 +28,10 @@ FORM, SOURCES, TICKS = "form", 3, 2
 
 @dataclass(frozen=True)
 class Pending:
-    """A batch planned at `planned_ms` (epoch ms) but not committed. It reads each part from `begin` up to `end`."""
+    """A batch planned at `planned_ms` (epoch ms) but not committed.
+
+    The batch reads each part from `begin` up to `end`.
+    """
 
     batch: int
     begin: Mapping[Part, int]
@@ -42,7 +46,10 @@ class Pending:
 
 
 class Checkpoint(Files):
-    """The folder (or URL) of a query's checkpoint. Methods that read it raise StateError if it is unreadable."""
+    """The folder (or URL) of a query's checkpoint.
+
+    Methods that read the folder raise StateError if a file is damaged.
+    """
 
     def claim(self, form: int) -> None:
         """Note the form in which the state is written from now on.
@@ -63,9 +70,9 @@ class Checkpoint(Files):
             self.write(FORM, str(form))
 
     def begin_ticks(self, now_ms: int) -> None:
-        """Move the start of the tick source back if it is in the future.
+        """Move the start of the tick source back if its ticks would be ahead of this machine's clock.
 
-        Spark counts the seconds since the source started. It fails if it has already counted beyond `now_ms`, which
+        Spark counts the seconds since the source started. Spark fails if the count is already beyond `now_ms`, which
         happens after a clock was set back or on another machine.
         """
         newest = self.newest
@@ -108,9 +115,9 @@ class Checkpoint(Files):
         return None if newest is None else int(json.loads(self._offsets(newest)[0][1])["conf"][PARTITIONS])
 
     def end_at(self, pending: Pending, end: Mapping[Part, int]) -> None:
-        """Give the pending batch a new end. Parts without a new end read nothing.
+        """Give the pending batch a new end. From parts without a new end the batch reads nothing.
 
-        No result of the batch may have been written.
+        Call this method only if no result of the batch has been written.
         """
         head, ends = self._offsets(pending.batch)
         now: list[Offsets] = [{} for _ in ends]
@@ -123,12 +130,15 @@ class Checkpoint(Files):
             self._files.delete(status.getPath(), False)
 
     def begin_at(self, batch: int, part: Part, offset: int) -> None:
-        """Change the offset at which a batch begins in one part. It is stored as the end of the previous batch."""
+        """Change the offset at which a batch begins in one part.
+
+        This offset is stored as the end of the previous batch.
+        """
         at, topic, partition = part
         if not batch:
             initial = self._initial(at)
             initial[topic][str(partition)] = offset
-            # Spark ignores the first byte of this file. In files that Spark writes it is 0.
+            # Spark ignores the first byte of this file, which is 0 in files that Spark writes.
             self.write(f"sources/{at}/0", f"\0v1\n{json.dumps(initial)}")
             return
         head, ends = self._offsets(batch - 1)
@@ -182,7 +192,9 @@ _WORD = 0xFFFFFFFF
 
 
 def numbers_of(checkpoint: Checkpoint, settings: MonitorSettings) -> Sequence[int]:
-    """Return Spark's number of each bucket. For a new checkpoint, note the partition count for which they are chosen.
+    """Return Spark's number of each bucket.
+
+    For a new checkpoint, note the partition count for which the numbers are chosen.
 
     The numbers never change within a checkpoint, because the state is stored by them.
     """
@@ -197,7 +209,8 @@ def numbers(buckets: int, partitions: int) -> tuple[int, ...]:
     """Return a number for each bucket, so that the partitions' numbers of buckets differ by at most one.
 
     Spark assigns a group to a partition by a hash of the group's number. With the numbers 0, 1, 2, … two partitions
-    would get 12 and 20 of 32 buckets, and eight partitions 1 to 6 each. Then most cores would wait for one.
+    would get 12 and 20 of 32 buckets, and eight partitions 1 to 6 each. Then most cores would wait for the busiest
+    core.
     """
     left = [len(range(partition, buckets, partitions)) for partition in range(partitions)]
     chosen: list[int] = []

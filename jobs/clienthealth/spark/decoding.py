@@ -31,12 +31,13 @@ RAW = ("value", "size", "key", "headers", "topic", "partition", "offset", "ts_ms
 COUNTS = -1
 REJECTS = -2
 
-#: A chunk is passed on when it has this number of records, samples or events. This bounds a worker's memory.
+#: Number of records, or of samples and events, after which a worker passes its chunks on. This bounds the worker's
+#: memory.
 RECORDS_PER_CHUNK = 50_000
 MINUTE_MS = 60_000
 
-#: BURST: bursts are searched in batches with at least this number of lines. READ: number of similar lines of a burst
-#: that are read.
+#: BURST: minimum number of lines in a batch that is searched for bursts. READ: maximum number of similar lines of a
+#: burst that are read.
 BURST, READ = 500, 50
 _DIGITS = "[0-9]+"
 #: Times in log lines (ISO 8601, its variants, epoch ms and longer), and an offset in the file as shippers add it.
@@ -51,7 +52,7 @@ ArrowFunction = Callable[["Iterable[pa.RecordBatch]"], "Iterator[pa.RecordBatch]
 
 
 class Reject(msgspec.Struct, array_like=True, gc=False):
-    """A record that cannot be used, and the reason. The record is as it arrived; `headers` as in RAW."""
+    """A record that cannot be used, and the reason. The record is unchanged; `headers` are JSON as in RAW."""
 
     reason: str
     topic: str
@@ -65,9 +66,10 @@ class Reject(msgspec.Struct, array_like=True, gc=False):
 class Count(msgspec.Struct, array_like=True):
     """The number of records of one topic that arrived in one minute (epoch ms).
 
-    `reason`: why they were rejected, None for good ones. `late`: how many arrived more than `[monitor]
-    watermark_seconds` after their own time. `newest_ms`: their newest time. Consumer groups have `groups_newest_ms`
-    instead, because brokers report groups even if no client reports.
+    `reason`: why these records were rejected, None for good records. `late`: number of records that arrived more than
+    `[monitor] watermark_seconds` after their own time. `newest_ms`: newest time in records of clients;
+    `groups_newest_ms`: newest time in records of consumer groups, which are counted apart because brokers report groups
+    even if no client reports.
     """
 
     minute_ms: int
@@ -80,7 +82,9 @@ class Count(msgspec.Struct, array_like=True):
 
 
 def decoder(settings: Settings, literals: tuple[str, ...], numbers: Sequence[int] = ()) -> ArrowFunction:
-    """Return the function that decodes in a worker. A log record without any of the `literals` is not about Kafka.
+    """Return the function that decodes in a worker.
+
+    A log record without any of the `literals` is not about Kafka, so it is skipped.
 
     `numbers`: Spark's number of each bucket, for the output (`numbers_of`); by default 0, 1, 2, ….
     """
@@ -129,7 +133,7 @@ class _Task:
         self.rejects: list[Reject] = []
         self.counts: dict[tuple[int, str, str | None], Count] = {}
         self.schema = pa.schema([("bucket", pa.int32()), ("data", pa.binary())])
-        #: The clients seen so far, by topic, each with its place in `packer`.
+        #: By topic: the clients so far, each with its slot in `packer`.
         self.slots: dict[str, dict[Any, Any]] = {}
         self.partition = 0
 
@@ -257,7 +261,7 @@ class _Task:
         good = np.ones(len(arrived), bool)
         good[[at for at, _ in reasons]] = False
         accepted = [(np.flatnonzero(good & (minutes == minute)), None) for minute in np.unique(minutes[good])]
-        # Rejected records are counted with their time, if it is usable.
+        # A rejected record is counted alone; its time counts for the newest time, if known.
         for rows, reason in (*((np.array([at]), reason) for at, reason in reasons), *accepted):
             key = int(minutes[rows[0]]), records.topic, reason
             count, of_groups = self.counts.setdefault(key, Count(*key)), records.of_groups[rows]
@@ -318,17 +322,17 @@ class _Records:
         return Reject(error, *where, self.key(at), None if value is None else bytes(value), self.headers[at])
 
     def lines_to_decode(self, pattern: str) -> list[tuple[int, np.ndarray]]:
-        """Return the log records to decode.
+        """Return the positions of the log records to decode.
 
-        With each come the positions of all records of the burst for which it stands.
+        Each position comes with the positions of all records for which this record stands.
         """
         worth = np.flatnonzero(self.worth_decoding(pattern))
         return to_read(self._batch.column("value"), self._batch.column("key"), worth)
 
     def worth_decoding(self, pattern: str) -> np.ndarray:
-        """Return the log records that contain a literal.
+        """True for each log record that contains a literal (`pattern`).
 
-        Records that are not valid text are included, to be rejected.
+        True also for records that are empty or no valid text, so that they are decoded and rejected.
         """
         import pyarrow as pa
         import pyarrow.compute as pc
@@ -351,13 +355,13 @@ class _Records:
 
 
 def to_read(values: Any, keys: Any, worth: np.ndarray) -> list[tuple[int, np.ndarray]]:
-    """Choose the log records to decode. Each comes with the positions of all records that it stands for.
+    """Choose the log records to decode. Return (position, positions of all records for which this record stands).
 
     Lines of one process that differ only in digits are similar. The Kafka key names the process as
     `service|instance|…`. Lines without a key must be equal except for times, because digits distinguish hosts. So the
-    work that one process can cause is bounded, and all its lines are still counted. Lines of thread dumps are all
-    decoded, because they make sense only together. `values`, `keys`: binary columns; `worth`: positions of the records
-    to choose from.
+    work that one process can cause is bounded, and all lines are still counted. All lines of thread dumps are decoded,
+    because a dump needs all its lines. `values`, `keys`: binary columns; `worth`: positions of the records to choose
+    from.
     """
     alone = [(at, np.array([at])) for at in worth.tolist()]
     if len(worth) < BURST:

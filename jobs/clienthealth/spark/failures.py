@@ -1,4 +1,4 @@
-"""Explain why the query failed. If people can mend the cause, the message says what to do."""
+"""Explain why the query failed. If people can mend the cause, the message contains the remedy."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MODULE = r"ModuleNotFoundError: No module named '([\w.]+)'"
 
 
 def explained(message: str, settings: Settings) -> HealthError:
-    """Return the error to raise for Java's message. Its exit code is 2 if a restart cannot help."""
+    """Return the error to raise for a message of Java. If a restart cannot help, the exit code of the error is 2."""
     state_error = re.search(r"StateError: ([^\n]+)", message)
     if state_error:
         return StateError(state_error[1])

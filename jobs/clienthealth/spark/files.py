@@ -31,7 +31,7 @@ class Files:
         return bool(self._files.exists(self._path(f"{self._root}/{name}")))
 
     def read(self, name: str) -> str | None:
-        """Return a file as text, None if there is none."""
+        """Return the text of a file, None if the file does not exist."""
         if not self.exists(name):
             return None
         stream = self._files.open(self._path(f"{self._root}/{name}"))
@@ -63,7 +63,8 @@ def fetched(spark: SparkSession, location: str, scratch: Path, *names: str) -> P
 
     If `location` is a URL, copy the files `names` to `scratch` and return `scratch`.
 
-    A file that is missing at the URL is copied from the folder above it. A file that is missing there too is left out.
+    A file that is missing at the URL is copied from the folder above the URL. A file that is missing in both is left
+    out.
     """
     if not is_url(location):
         return Path(location)
@@ -84,7 +85,7 @@ def put(spark: SparkSession, files: Sequence[Path], location: str) -> None:
 
 
 def probe(spark: SparkSession, location: str) -> str | None:
-    """Return why nothing can be written to `location`; None if it can.
+    """Return why `location` cannot be written and read; None if it can.
 
     A test file is written, read and deleted.
     """
@@ -100,6 +101,6 @@ def probe(spark: SparkSession, location: str) -> str | None:
 
 
 def first_line(error: Py4JJavaError | PySparkException) -> str:
-    """Return the message of a Java error without its stack trace."""
+    """Return the first line of a Java error, without the stack trace."""
     text = str(error.java_exception.toString()) if isinstance(error, Py4JJavaError) else str(error)
     return text.splitlines()[0].rstrip(".")

@@ -1,13 +1,13 @@
 """The history: three Delta tables, partitioned by day, from which the reviews are made. All times are UTC.
 
 `minutes` has one final row per client and minute. `verdicts` has one row per change of an incident. `quality` has the
-monitor's own input: a minute without a row in it was not watched.
+counts of the monitor's input: in a minute without a row in `quality`, the monitor read nothing.
 
 Each commit to a table names the streaming query and its batch. Only the first batch after a start can already be in a
-table. So before that batch the newest commits are searched, and existing rows are not added again. (Delta can skip
-repetitions itself, but it reads a table's whole log for that at every append.) If a checkpoint is older than the
-history, batches with other numbers bring the same rows again. Then rows are compared one by one (`ReplayGuard`). The
-version of the schema is a property of each table and a column of each row.
+table. So before that batch the newest commits are searched, and existing rows are not added again. (Delta itself could
+skip repetitions, but would read a table's whole log at every append.) If a checkpoint is older than the history,
+batches with other numbers bring the same rows again; then rows are compared one by one (`ReplayGuard`). The version of
+the schema is a property of each table and a column of each row.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 VERSION_PROPERTY = "kafka-client-health.schema-version"
 #: Properties of our tables. Each commit adds four files to the folder of Delta's log, and lists this folder. So the log
-#: is kept for a day instead of 30 days. Unused files must not be kept longer than the log. Delta stores the minimum and
-#: maximum of the first four columns, which contain the times. For the default of 32 columns it would generate code at
-#: each append.
+#: is kept for a day instead of 30 days. Unused files must not be kept longer than the log. Delta stores minimum and
+#: maximum of the first four columns, which contain the times; with the default of 32 columns, Delta would generate code
+#: at each append.
 KEPT = dict.fromkeys(("delta.logRetentionDuration", "delta.deletedFileRetentionDuration"), "interval 1 days")
 KEPT["delta.dataSkippingNumIndexedCols"] = "4"
 
 
 def _schema(columns: Mapping[str, Any]) -> StructType:
-    """Return the schema of a table. `columns`: types by name, or the columns of the rows in an array."""
+    """Return the schema of a table. `columns`: by name, a type, or for an array the columns of its rows."""
     schema = StructType()
     for name, kind in columns.items():
         schema.add(name, kind if isinstance(kind, str) else ArrayType(_schema(kind)))
@@ -74,7 +74,7 @@ TIMES: Mapping[str, str] = {"minutes": "minute", "verdicts": "ts", "quality": "m
 
 @dataclass(frozen=True)
 class Origin:
-    """The streaming query and batch that wrote rows.
+    """The streaming query and the batch that wrote rows into the history.
 
     `planned_ms`: when the batch was planned (epoch ms), if a previous process may already have written its rows.
     """
@@ -91,8 +91,8 @@ class Origin:
 class ReplayGuard:
     """Rows that may arrive a second time, because the checkpoint is older than the history.
 
-    Their event times are at most `until_ms`. Commits up to `written_ms` come from other batches than those of this
-    checkpoint, even if they have the same numbers.
+    The event times of such rows are at most `until_ms`. Commits up to `written_ms` are not those of this checkpoint's
+    batches, even if the batch numbers are equal.
     """
 
     until_ms: int
@@ -132,7 +132,7 @@ def _is_there(spark: SparkSession, root: str, table: str) -> bool:
 
 
 def _checked(spark: SparkSession, where: str) -> dict[str, str]:
-    """Return the properties of one of our tables. Raises InputError if it has another schema version."""
+    """Return the properties of one of our tables. Raises InputError if the table has another schema version."""
     # DESCRIBE DETAIL returns the properties, too. But it counts all files of the table, which takes seconds at each
     # start.
     properties = {row["key"]: row["value"] for row in spark.sql(f"SHOW TBLPROPERTIES delta.`{where}`").collect()}
@@ -153,7 +153,10 @@ def _make(spark: SparkSession, where: str, schema: StructType) -> None:
 
 
 def _as_made(spark: SparkSession, root: str, table: str) -> bool:
-    """True if nothing was ever written to the table. The files of its log show this; a query would take seconds."""
+    """True if nothing was ever written to the table.
+
+    The files of the table's log show this; a query would take seconds.
+    """
     log = Files(spark, f"{inside(root, table)}/_delta_log")
     # If the oldest files of the log are gone, the table was written.
     return log.exists(f"{0:020}.json") and not log.exists(f"{1:020}.json")
@@ -165,7 +168,7 @@ def there(spark: SparkSession, root: str) -> bool:
 
 
 def probe(spark: SparkSession, root: str) -> str | None:
-    """Return why no history can be kept in `root`; None if it can.
+    """Return why the history cannot be kept in `root`; None if it can.
 
     A test table is made and deleted. Existing tables are read.
     """
@@ -200,13 +203,13 @@ def read(spark: SparkSession, root: str, table: str) -> DataFrame:
 
 
 def begins(spark: SparkSession, root: str) -> datetime | None:
-    """Return the first minute with any input; None if there was no input yet. Raises InputError."""
+    """Return the first minute with any input; None if there was no input yet. Raises InputError as `read` does."""
     first = _outermost(spark, root, "quality", F.min)
     return None if first is None else _utc(first)
 
 
 def ends(spark: SparkSession, root: str) -> datetime | None:
-    """Return the newest event time of any row, None without rows. Raises InputError."""
+    """Return the newest event time of any row, None without rows. Raises InputError as `read` does."""
     newest = [_outermost(spark, root, table, F.max) for table in TABLES]
     return max((_utc(at) for at in newest if at is not None), default=None)
 
@@ -221,7 +224,7 @@ def _outermost(spark: SparkSession, root: str, table: str, which: Callable[[Colu
 
 
 def commits(spark: SparkSession, root: str, table: str) -> list[tuple[int, Origin]]:
-    """Return the newest commits by batches, the newest first, each with its time (epoch ms)."""
+    """Return (epoch ms, batch) of those of the COMMITS newest commits that a batch made, the newest first."""
     if _as_made(spark, root, table):
         return []
     rows = DeltaTable.forPath(spark, inside(root, table)).history(COMMITS).filter(r"userMetadata rlike '^\\S+ \\d+$'")
@@ -233,7 +236,7 @@ def commits(spark: SparkSession, root: str, table: str) -> list[tuple[int, Origi
 def append(rows: DataFrame, root: str, table: str, origin: Origin, again: ReplayGuard | None = None) -> None:
     """Append rows to a table, once per batch. Columns are matched by name and cast to the table's types.
 
-    `again`: if given, rows that are already in the table are left out.
+    `again`: if given, rows that it describes and that are already in the table are left out.
     """
     where = inside(root, table)
     if origin.planned_ms is not None:
@@ -292,15 +295,15 @@ def _rows(name: str, written: DataFrame) -> DataFrame:
 #: Return rows for the tables MINUTES and VERDICTS.
 minutes, verdicts = partial(_rows, "minutes"), partial(_rows, "verdicts")
 
-#: Differences between the step's output and the table: times are in ms; lag may have a fraction, which Spark must not
-#: read as an integer.
+#: Types in the step's output that differ from the table's: times are in ms, and a lag is written with a fraction, which
+#: Spark cannot read as an integer.
 _WRITTEN = {**dict.fromkeys(("ts", "observed", "since", "minute"), LongType()), "lag_records": DoubleType()}
 
 
 def append_quality(
     spark: SparkSession, root: str, minutes: Sequence[Quality], origin: Origin, again: ReplayGuard | None = None
 ) -> None:
-    """Append rows on the input of each topic in each minute."""
+    """Append one row per element of `minutes`: the counts of one topic in one minute."""
     if not minutes:
         return
     rows = [
@@ -338,10 +341,10 @@ def _utc(epoch_ms: int) -> datetime:
     return datetime.fromtimestamp(epoch_ms / 1000, UTC)
 
 
-# -- maintenance: deletes days past retention, joins small files, removes files no longer in use. Each step does nothing
-# if there is nothing to do, so it may run at any time and be repeated after a crash. It does not conflict with appends
-# of a running monitor, except on S3. On S3 only one program may write a table, unless Delta has a log store
-# that coordinates several programs (`LOG_STORE`).
+# Maintenance deletes days past retention, joins small files, and removes files that are no longer in use. Each of these
+# steps does nothing if there is nothing to do, so maintenance may run at any time and be repeated after a crash.
+# Maintenance does not conflict with appends of a running monitor, except on S3. On S3 only one program may write a
+# table, unless Delta has a log store that coordinates several programs (`LOG_STORE`).
 
 #: Spark's option for the log store on S3. Delta's default coordinates only writers in the same program.
 LOG_STORE = "spark.delta.logStore.s3a.impl"
@@ -365,10 +368,10 @@ class Maintained:
 def maintain(
     spark: SparkSession, root: str, retention_days: int, today: date, alone: bool = False
 ) -> Iterator[Maintained]:
-    """Maintain the tables one by one. `alone`: True if no monitor writes them.
+    """Maintain the tables one by one. `alone`: True if no monitor writes the tables at the same time.
 
-    Raises InputError if there are no tables. A deleted or replaced file stays on disk for a day (`KEPT`), because a
-    running review may still read it.
+    Raises InputError if there are no tables, and SettingsError on S3 with several possible writers. A deleted or
+    replaced file stays on disk for a day (`KEPT`), because a running review may still read it.
     """
     if on_s3(root) and not alone and spark.conf.get(LOG_STORE, None) is None:
         raise SettingsError(

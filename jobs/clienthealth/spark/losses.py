@@ -1,9 +1,9 @@
 """Compare what the query has read with what the brokers still have, and count losses in the monitor's own metrics.
 
-Losses are records that Kafka deleted before they were read. Neither losses nor a missing input topic stop the monitor:
-the source skips gaps. This module finds gaps before each batch, by comparing the query's positions with the brokers'
-offsets. A topic that was created again is found in the progress of the query (`SelfMetrics.progressed`). The Java
-client queries the brokers, because it supports every security option of Spark's own clients.
+Losses are records that Kafka deleted before the query read them. Neither losses nor a missing input topic stop the
+monitor: the source skips gaps. This module finds gaps before each batch, by comparing the query's positions with the
+brokers' offsets. A topic that was created again is found in the progress of the query (`SelfMetrics.progressed`). The
+Java client queries the brokers, because it supports every security option of Spark's own clients.
 """
 
 from __future__ import annotations
@@ -108,7 +108,8 @@ class Losses:
             self._looked = time.monotonic()
 
     def deleted(self, positions: Positions) -> dict[str, int]:
-        """Return how many records from these positions on were deleted, by topic.
+        """Return, by topic, the number of deleted records from these positions on; topics without such records are left
+        out.
 
         The result is empty if the brokers do not answer.
         """
@@ -119,7 +120,9 @@ class Losses:
         return +gone
 
     def waiting(self, positions: Positions) -> bool:
-        """True if records after these positions are unread; False if all are read, or if the brokers do not answer."""
+        """True if there are records at or after these positions; False if there are none, or if the brokers do not
+        answer.
+        """
         try:
             with self._lock:
                 ends = self._offsets(positions, self._spec.latest())
@@ -134,7 +137,8 @@ class Losses:
     def _offsets(self, partitions: Collection[tuple[str, int]], which: Any) -> dict[tuple[str, int], int]:
         """Return the first or last offset (`which`) of each of these partitions; missing partitions are left out."""
         requests = self._map()
-        # Each use of a Java object costs a call to the JVM. So make each object once, and do not read the map back.
+        # Each use of a Java object costs a call to the JVM. So each object is made only once, and the map is not read
+        # back.
         for where in partitions:
             if where not in self._made:
                 self._made[where] = self._partition(*where)
@@ -142,7 +146,7 @@ class Losses:
         result = self._admin.listOffsets(requests)
         offsets = {}
         for where in partitions:
-            # This raises if the topic no longer has such a partition.
+            # `get` raises if the topic no longer has such a partition.
             with suppress(Py4JJavaError):
                 offsets[where] = int(result.partitionResult(self._made[where]).get().offset())
         return offsets

@@ -1,26 +1,26 @@
-"""Find a record that ends the monitor whenever it is read. Skip it, publish it as a reject, and read all others.
+"""Find a record that ends the monitor whenever it is read. Skip this record, publish it as a reject, read all others.
 
 After a crash Spark repeats a planned batch with the same records. So a record that exhausts the heap would end every
-process that reads it, for ever. Therefore each process leaves notes beside the checkpoint: that it runs; that it reads
-the batch that ended the previous process; which batch it is about to write; and Spark's message on a failure. From
-these notes the next process concludes how the previous one ended:
+process that reads it, for ever. Therefore each process leaves notes beside the checkpoint (`Run`): that the process
+runs; that it reads the batch that ended the previous process; which batch it is about to write; and Spark's message on
+a failure. From these notes the next process concludes how the previous process ended:
 
-- By a record: Spark's message shows this, or the heap was exhausted. If that happens three times in the same batch,
-  before any of its results is written, only a sixteenth of the batch is read at a time. If this part ends the monitor
-  too, a sixteenth of it is read, and so on down to one record. Batches that succeed are committed as usual. If the
-  heap was exhausted, one time is enough.
-- By one record: if the part is a single record, it is skipped, and its batch runs without any record. If that
-  succeeds, the record was the cause. Only then is it published as a reject, with its place.
+- By a fault of a record: Spark's message shows such a fault, or the heap was exhausted. After three such ends in the
+  same batch (one end, if the heap was exhausted), before any result of the batch is written, only a sixteenth of the
+  batch is read at a time. If this part ends the monitor too, a sixteenth of the part is read, and so on down to one
+  record. Batches that succeed are committed as usual.
+- By one record: if the part is a single record, the record is skipped, and its batch runs without any record. If this
+  batch succeeds, the record was the cause. Only then is the record published as a reject, with its place.
 - From outside: without a sign of a record's fault, the batch is not narrowed. But if a whole container runs out of
-  memory, no process is left to note that. So a batch is also suspected if KILLS processes in a row end while they
+  memory, no process is left to note the cause. So a batch is also narrowed if KILLS processes in a row end while they
   read it.
 
-Once a record is skipped, everything else is read at full speed again. The same holds once all records that had ended
-the monitor were read without a failure. If the heap was exhausted and no single record is the cause, too much was read
-at a time.
+Once a record is skipped, all other records are read at full speed again. Full speed also returns once all records that
+had ended the monitor were read without a failure. If the heap was exhausted and no single record is the cause, too many
+records were read at a time; then the number rises only after CALM good batches.
 
 Apart from the skipped record nothing is lost, and nothing is read twice, because the end of a batch is moved only
-before any of its results is written.
+before any result of the batch is written.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Guard:
         pending, run = self._checkpoint.pending(), self._run
         again = pending is not None and pending.batch == run.batch
         if not again:
-            run.skipped = None  # it was published with the batch that was pending at that start
+            run.skipped = None  # The skipped record was published with the batch that was pending then.
             run.deaths, run.kills, run.reading = 0, 0, True
         if pending is None or not run.running or self._checkpoint.read(WRITING) == str(pending.batch):
             run.deaths, run.kills = 0, 0
@@ -129,13 +129,16 @@ class Guard:
     def owns(self) -> bool:
         """True if no other process has taken over the checkpoint.
 
-        Another process takes it over if this one hangs and seems dead.
+        Another process takes the checkpoint over if this process hangs and seems dead.
         """
         noted = self._checkpoint.read(RUN)
         return noted is None or msgspec.json.decode(noted, type=Run).owner == self._run.owner
 
     def writes(self, batch: int) -> Source | None:
-        """Note that the results of a batch are about to be written. Return the record to reject with it."""
+        """Note that the results of a batch are about to be written.
+
+        Return the record to reject with this batch, or None.
+        """
         self._checkpoint.write(WRITING, str(batch))
         skipped = self._run.skipped
         return None if skipped is None or batch != self._run.batch else Source(*skipped[1:])
@@ -148,7 +151,7 @@ class Guard:
         self._calm += batches
         if batches and (run.skipped is not None or (run.until and not run.heap)):
             positions = self._checkpoint.positions()
-            # Everything that had ended the monitor is committed, except the skipped record.
+            # All records that had ended the monitor are committed, except the skipped record.
             if run.skipped is not None or all(positions.get((t, p), 0) >= end for t, p, end in run.until):
                 self.unlimited()
                 return True
@@ -158,7 +161,7 @@ class Guard:
         return True
 
     def unlimited(self) -> None:
-        """Remove the limit of records per batch that was set here. The settings' limit stays."""
+        """Remove the limit of records per batch that this guard has set. The limit in the settings stays."""
         self._run.until, self._run.heap = [], False
         self._restart(0)
 
@@ -168,7 +171,7 @@ class Guard:
         self._note()
 
     def ended(self, why: str | None) -> None:
-        """Note Spark's message on the query's failure. None: the process ends normally."""
+        """Note Spark's message on the query's failure (`why`). None: the process ends normally."""
         of_records = any(mark in (why or "") for mark in OF_RECORDS)
         self._run.fault = of_records and not any(mark in (why or "") for mark in NOT_OF_RECORDS)
         self._run.running = self._run.fault
@@ -219,7 +222,9 @@ class Guard:
 
 
 def narrowed(sizes: Mapping[Part, int], choose: random.Random) -> dict[Part, int]:
-    """Return fewer records to read: a share of each part, or half of the parts if each has only one record."""
+    """Return fewer records to read per part: a SHARE-th of each part or, if each part has only one record, half of the
+    parts.
+    """
     if max(sizes.values()) > 1:
         return {part: max(1, size // SHARE) for part, size in sizes.items()}
     return dict.fromkeys(choose.sample(sorted(sizes), len(sizes) // 2), 1)

@@ -1,6 +1,6 @@
 """Run the streaming query until a signal stops the monitor, or until the query fails.
 
-A failed query ends the monitor with an error that gives the reason. Its supervisor (such as `kafka-health monitor`)
+A failed query ends the monitor with an error that gives the reason. A supervisor (such as `kafka-health monitor`)
 starts the monitor again, and the query continues from its checkpoint.
 """
 
@@ -40,9 +40,9 @@ STOP_SECONDS = 60
 #: JVM_SECONDS: time limit (s) for the end of a JVM that does not respond. OUT_OF_MEMORY: the JVM's exit code if memory
 #: runs out.
 JVM_SECONDS, OUT_OF_MEMORY = 10, 3
-#: While no batch ends, the query's positions are compared with Kafka's offsets at this interval (s).
+#: Interval (s) at which the query's positions are compared with Kafka's offsets while no batch ends.
 LOOK_SECONDS = 10
-#: A monitor makes the archive of classes after this number of batches.
+#: Number of batches after which a monitor starts to make the archive of classes.
 ARCHIVE_AFTER = 10
 #: Maximum time (s) that a query without brokers needs to plan its first batch.
 STARTED_SECONDS = 10
@@ -117,7 +117,7 @@ class _Run:
             self._until_more_is_read()
         self._guard.ended(None)
         self._losses.close()
-        # Otherwise Spark's JVM would call the listener after this process has ended, and log long errors.
+        # Without this call, Spark's JVM would call the listener after this process has ended, and log long errors.
         self._spark.streams.removeListener(self._listener)
 
     def _look(self, after: float = 0) -> None:
@@ -168,7 +168,7 @@ class _Run:
 
 
 def _stop(running: StreamingQuery, metrics: SelfMetrics) -> None:
-    """Stop the query, right after a batch if one ends soon, so that a restart repeats little.
+    """Stop the query: right after a batch if a batch ends within STOP_SECONDS, so that a restart repeats little.
 
     Batches follow each other at once, because time must pass in the state even without input. So a moment between two
     batches is hard to hit.
@@ -182,7 +182,10 @@ def _stop(running: StreamingQuery, metrics: SelfMetrics) -> None:
 
 
 def _archivable(settings: Settings) -> bool:
-    """True if this JVM would use an archive of classes, but there is none yet. The jars must be the usual ones."""
+    """True if this JVM would use an archive of classes, but there is none yet.
+
+    The class path must be that of the defaults.
+    """
     possible = not submitted() and settings.monitor.class_archive and os.access(jars.cache(), os.W_OK)
     return possible and (paths := class_path(settings)) == class_path(Settings()) and jars.class_archive(paths) is None
 
@@ -190,10 +193,10 @@ def _archivable(settings: Settings) -> bool:
 def main() -> None:
     """Make the archive of classes from which later JVMs start.
 
-    An image's build or a monitor's first run calls this.
+    The build of an image and the first run of a monitor call this function.
 
-    The archive is made in a separate JVM, because making it costs a JVM 500 MB for good. No broker is needed, because a
-    query loads most classes before it reads.
+    The archive is made in a separate JVM, because a JVM that makes an archive keeps 500 MB more memory. No broker is
+    needed, because a query loads most classes before it reads.
     """
     os.nice(19)
     os.environ["JAVA_TOOL_OPTIONS"] = "-XX:+RecordDynamicDumpInfo -Xlog:cds*=off"

@@ -23,7 +23,7 @@ def raw(spark: SparkSession, settings: Settings, limit: int = 0) -> DataFrame:
     """Return the records of all input topics, with the columns RAW. The value of a record that is too large is removed.
 
     Metrics and logs are separate sources, each with its own limit per batch. So a batch reads the waiting metrics,
-    however many log lines wait. `limit`: a lower limit than that of the settings.
+    however many log lines wait. `limit`: a lower limit than that of the settings; 0: the limit of the settings.
     """
     too_large = F.octet_length("value") > settings.monitor.max_record_bytes
     columns = {
@@ -43,7 +43,7 @@ def rows(
 ) -> DataFrame:
     """Return the rows to publish, as a stream. `opened`: see `stepper`; `numbers`: see `numbers_of`."""
     decoded = raw(spark, settings, limit).mapInArrow(decoder(settings, literals(catalogue()), numbers), DECODED)
-    # Every bucket gets an empty chunk, so that time passes in it without input, too.
+    # Every bucket gets an empty chunk, so that time passes in every bucket even without input.
     buckets = [*(numbers or range(settings.monitor.buckets)), COUNTS]
     empty = F.lit(bytearray(compressed(encode(Chunk()))))
     nothing = F.when(F.col("bucket") == COUNTS, F.lit(bytearray(NO_COUNTS))).otherwise(empty)
@@ -68,13 +68,13 @@ def start(
     numbers: Sequence[int],
     limit: int = 0,
 ) -> StreamingQuery:
-    """Start the query from its checkpoint. `limit`: number of records of each kind per batch."""
+    """Start the query from its checkpoint. `limit`: see `raw`; it applies to metrics and to logs."""
     return (
         rows(spark, settings, opened, numbers, limit)
         .writeStream.queryName(QUERY)
         .outputMode("update")
         .option("checkpointLocation", checkpoint_of(settings))
-        # How often Spark looks for records after a batch. After a batch with few records, `Batch` itself waits longer.
+        # Spark looks for new records every second. After a batch with few records, `Batch` itself waits longer.
         .trigger(processingTime="1 second")
         .foreachBatch(batch)
         .start()

@@ -1,8 +1,8 @@
 """Handle a history and a checkpoint of different age, after one of them was restored from a backup or created anew.
 
 If the history is ahead, the query reads records again, and rows that the history already has are not added again. If
-the history is behind, it lacks the verdicts between its own end and the checkpoint, and a
-message says how to get them.
+the history is behind, the history lacks the verdicts between its own end and the checkpoint, and a message explains how
+to get them.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ log = logging.getLogger(__name__)
 AGAIN, WRITTEN = "again.json", "written"
 #: File name of the note that all open incidents are in the state.
 OPENED = "opened"
-#: Rows may come a second time until this long (ms) after the history's newest row.
+#: Time (ms) after the history's newest row until which rows may come a second time.
 LASTING_MS = 2 * 86_400_000
-#: To fill a gap, start reading this long (s) before the history's end, because a minute is written after its windows.
+#: To fill a gap, reading must start this many seconds before the history's end, because a minute is written only after
+#: its windows are closed.
 MORE_SECONDS = 600
 
 
@@ -41,7 +42,9 @@ MORE_SECONDS = 600
 class Compared:
     """The result of comparing the history with the checkpoint.
 
-    `ends`: newest event time in the history; None if it is empty, or if the two are of the same age.
+    `ends`: newest event time in the history; None if the history is empty, or if the two are of the same age. `ahead`,
+    `behind`: True if the history has newer data than the checkpoint, or lacks data that the checkpoint has read.
+    `newest_commit_ms`: time of the history's newest commit (epoch ms); 0 without commits.
     """
 
     ends: datetime | None
@@ -69,7 +72,7 @@ def compared(spark: SparkSession, root: str, checkpoint: Checkpoint) -> Compared
 
 
 def sentence(state: Compared, settings: Settings, now: datetime) -> str | None:
-    """Return a message to the operator if the two differ, else None."""
+    """Return a message to the operator if history and checkpoint differ in age, else None."""
     checkpoint, root = settings.monitor.checkpoint, settings.monitor.history
     if state.behind:
         if state.ends is None:
@@ -96,7 +99,7 @@ class Restored:
 
     def __init__(self, spark: SparkSession, settings: Settings, checkpoint: Checkpoint) -> None:
         self._spark, self._root, self._checkpoint = spark, settings.monitor.history, checkpoint
-        #: Counts of the history, by minute and topic, that were not subtracted yet.
+        #: By minute and topic: the history's counts that were not subtracted from new counts yet.
         self._held: defaultdict[tuple[int, str], Counter[str]] = defaultdict(Counter)
         state, now = compared(spark, self._root, checkpoint), datetime.now(UTC)
         if (text := sentence(state, settings, now)) is not None:
@@ -110,12 +113,15 @@ class Restored:
             self.again = None
 
     def not_counted(self, rows: Sequence[Quality]) -> list[Quality]:
-        """Subtract the counts that the history already has for these minutes and topics. Return what is left."""
+        """Subtract the counts that the history already has for these minutes and topics.
+
+        Return the rows with counts left.
+        """
         if self.again is None:
             return [*rows]
         minutes = {row.minute_ms for row in rows if row.minute_ms <= self.again.until_ms}
         if new := minutes - {minute for minute, _ in self._held}:
-            # Read the history's counts for these minutes before new ones are added.
+            # Read the history's counts for these minutes before new rows are added.
             names = "records", "rejected", "late"
             first, last = (datetime.fromtimestamp(at / 1000, UTC) for at in (min(new), max(new)))
             there = (
@@ -147,10 +153,10 @@ class Restored:
 class Opened:
     """Incidents that are open in the history, for a new checkpoint to continue.
 
-    All tasks get these incidents until each bucket has its own in its state. The next batch notes this beside the
-    checkpoint. From then on they are neither read at a start nor sent to tasks.
+    All tasks get these incidents until the state of each bucket contains the bucket's incidents. A note beside the
+    checkpoint then records this. From then on, the incidents are neither read at a start nor sent to tasks.
 
-    `by_bucket`: the open incidents, packed; empty once noted.
+    `by_bucket`: the open incidents, packed, by bucket; empty if that note exists.
     """
 
     def __init__(self, spark: SparkSession, settings: Settings, checkpoint: Checkpoint) -> None:

@@ -1,7 +1,7 @@
 """The monitor's metrics about itself: its input, its delay, and the duration of its batches.
 
-The monitor serves them, and two probes, on its own port, because they must be available when everything else fails.
-They have their own registry, without global state.
+The monitor serves these metrics, and two probes, on its own port, because they must be available when everything else
+fails. The metrics have their own registry, without global state.
 
 /metrics    Prometheus text format
 /healthz    200 while batches end, or while the first may still be running; 503 lets a platform restart the monitor
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 PREFIX = "kafka_client_health"
 #: The name of the streaming query.
 QUERY = "monitor"
-#: The limits on the monitor's work and memory. They are values of a label of the metric `left_out`.
+#: The names of the limits on the monitor's work and memory: values of the label `limit` of the metric `left_out`.
 LIMITS = ("clients", "clients-per-service", "new-clients", "events-per-process", "events", "readings-per-second")
 #: Reason of a reject for a client with valid records for which the step failed (monitor/faults.py).
 FAILED = "step-failed"
 LATENCY_BUCKETS = (5, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600)
 PROBES = frozenset({"/healthz", "/readyz"})
-#: The monitor hangs if no batch ends for this time (s), also at its start. A batch of a backlog takes a minute; a batch
-#: of many small files takes several.
+#: Time (s) without the end of a batch after which the monitor counts as hanging, also at its start. A batch of a
+#: backlog takes a minute; a batch of many small files takes several minutes.
 HUNG_SECONDS = 600.0
 
 
@@ -103,13 +103,13 @@ class SelfMetrics:
         serve(host, port, answer)
 
     def labelled(self, labels: Mapping[str, str]) -> CollectorRegistry:
-        """Return the same metrics with further labels on every series."""
+        """Return a registry of the same metrics, with further labels on every series."""
         labelled = CollectorRegistry()
         labelled.register(_Labelled(self.registry, labels))
         return labelled
 
     def counted(self, counts: Iterable[Count]) -> None:
-        """Count the records of a batch, good and bad."""
+        """Add the counts of a batch to the metrics, for good and rejected records."""
         for row in counts:
             self.counters["records_read"].labels(row.topic).inc(row.records)
             if row.reason is not None:
@@ -119,7 +119,10 @@ class SelfMetrics:
                     self.gauges["newest_event_timestamp_seconds"].labels(row.topic, of).set(newest_ms / 1000)
 
     def stepped(self, summaries: Iterable[Summary], now: float) -> None:
-        """Take in the results of the buckets in a batch. Buckets that are not in it keep their last values."""
+        """Update the metrics by the results of the buckets in a batch.
+
+        Buckets without a result keep their last values.
+        """
         for summary in summaries:
             if summary.bucket is not None:
                 self._clients[summary.bucket] = summary.clients, summary.skewed
@@ -136,7 +139,7 @@ class SelfMetrics:
         self.gauges["skewed_clients"].labels(QUERY).set(sum(skewed for _, skewed in self._clients.values()))
 
     def progressed(self, progress: Mapping[str, Any]) -> None:
-        """Take in the progress of a query, as Spark reports it in JSON."""
+        """Update the metrics by the progress of a query, as Spark reports it in JSON after each batch."""
         query = progress["name"]
         self.batches += 1
         took = progress["durationMs"].get("triggerExecution", 0) / 1000 - self.pause
@@ -160,7 +163,10 @@ class SelfMetrics:
 
 @dataclass
 class Port:
-    """Answers HTTP requests. `last_batch`: returns when a batch last ended (epoch s), None before the first."""
+    """Answers HTTP requests.
+
+    `last_batch`: returns when a batch last ended (epoch s), None before the end of the first batch.
+    """
 
     registry: CollectorRegistry
     last_batch: Callable[[], float | None]
@@ -186,7 +192,7 @@ class Port:
 
 
 def serve(host: str, port: int, answer: Port) -> Server:
-    """Serve in a separate thread. Raises ServiceError if the port is taken."""
+    """Serve `answer` in a separate thread, and return the server. Raises ServiceError if the port is taken."""
     options = "[monitor] metrics_port, or 0 for none"
     server = Server(PrometheusSettings(host=host, port=port), answer, PROBES, options)
     threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()

@@ -33,14 +33,14 @@ _LOG4J = Path(__file__).with_name("spark-log4j2.properties")
 #: Spark options that do not depend on the settings, grouped by where they apply.
 OPTIONS: Mapping[str, Mapping[str, str]] = table(Path(__file__).with_name("spark.toml"))
 _JVM = OPTIONS["jvm"]
-#: Memory beside the heap: threads, code and RocksDB of the JVM, and Python. A request to a cluster must include it;
-#: otherwise the cluster kills the process.
+#: Memory beside the heap: threads, code and RocksDB of the JVM, and Python. A request to a cluster must include this
+#: memory; otherwise the cluster kills the process.
 _BESIDE_HEAP = {"driver": "640m", "executor": "1g"}
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
 def session(name: str, settings: Settings) -> SparkSession:
-    """Return the session of this process; start it if necessary.
+    """Return the Spark session of this process; start the session if necessary.
 
     Raises DependencyError if Java or the jars are missing and cannot be fetched.
     """
@@ -110,7 +110,10 @@ def _jvm(settings: Settings) -> str:
 
 
 def driver_options(settings: Settings) -> Mapping[str, str]:
-    """Return the options that a JVM needs at its start. Under spark-submit they must be given to spark-submit."""
+    """Return the options that a JVM needs at its start.
+
+    Under spark-submit these options must be given to spark-submit.
+    """
     return {
         "spark.driver.memory": f"{settings.monitor.heap_mb}m",
         _JAVA_OPTIONS: f"-Dlog4j2.configurationFile={_LOG4J.as_uri()} {_jvm(settings)}",
@@ -118,15 +121,18 @@ def driver_options(settings: Settings) -> Mapping[str, str]:
 
 
 def submit_options(settings: Settings, cluster: bool) -> Mapping[str, str]:
-    """Return options that make spark-submit's JVMs run like ours. `cluster`: the driver is on another machine."""
+    """Return options that make spark-submit's JVMs run like ours.
+
+    `cluster`: True if the driver is on another machine.
+    """
     log4j = f"-Dlog4j2.configurationFile={_LOG4J.name if cluster else _LOG4J.as_uri()}"
     options = {
         **{f"spark.{part}.memoryOverhead": size for part, size in _BESIDE_HEAP.items()},
         **settings.spark.options,
         **{f"spark.{part}.memory": f"{settings.monitor.heap_mb}m" for part in _BESIDE_HEAP},
         _JAVA_OPTIONS: f"{log4j} {_jvm(settings)}",
-        # An executor starts before our files are on its machine. So it uses Log4j's own default, and logs only
-        # warnings.
+        # An executor starts before our files are on its machine. So the executor uses Log4j's own default, and logs
+        # only warnings.
         "spark.executor.extraJavaOptions": f"-Dlog4j2.level=WARN {_jvm(settings)}",
     }
     return {**options, "spark.files": str(_LOG4J)} if cluster else options
@@ -144,7 +150,10 @@ def missing_driver_options(spark: SparkSession, settings: Settings) -> list[str]
 
 
 def class_path(settings: Settings) -> str:
-    """Return the class path before PySpark's own jars. Raises DependencyError."""
+    """Return the jars that come before PySpark's own jars in the class path, as a class path.
+
+    Raises DependencyError if a jar cannot be downloaded.
+    """
     jar_paths: list[Path | None] = [*jars.classpath("spark")]
     if on_s3(settings.monitor.checkpoint, settings.monitor.history, settings.review.out):
         jar_paths += jars.classpath("s3")
@@ -175,7 +184,7 @@ class Together:
         self._threads = ThreadPoolExecutor(thread_name_prefix="job")
 
     def __call__(self, spark: SparkSession, jobs: Sequence[Callable[[], None]]) -> None:
-        """Run the jobs, and return when all have ended. Raises the first error."""
+        """Run the jobs, and return when all have ended. Raises the error of the first job in the list that failed."""
         # The jobs belong to the query and end with it. A job changes properties of its thread, so each thread gets a
         # copy.
         running = [self._threads.submit(inheritable_thread_target(spark)(job)) for job in jobs]

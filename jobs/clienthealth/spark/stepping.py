@@ -47,7 +47,10 @@ Row = tuple[str, bytes | None, bytes | None, str | None]
 
 
 class Quality(msgspec.Struct, array_like=True):
-    """The input of one topic that arrived in one minute (epoch ms)."""
+    """The input of one topic that arrived in one minute (epoch ms): number of records, of rejected and of late records.
+
+    `batches`: number of batches in which these records were read.
+    """
 
     minute_ms: int
     topic: str
@@ -66,7 +69,7 @@ class Summary(msgspec.Struct):
     clients   number of clients and groups in the state
     skewed    number of clients with a wrong clock
     late      number of samples and events that came too late
-    left_out  number of clients, samples and events that were left out, by limit
+    left_out  number of clients, samples and events that were left out, by the name of the limit
     failed    number of clients for which the step failed, by the topic of their newest record
     """
 
@@ -82,7 +85,9 @@ class Summary(msgspec.Struct):
 
 
 def by_bucket(opened: Iterable[OpenIncident], buckets: int) -> Mapping[int, bytes]:
-    """Return open incidents packed by bucket, so that a task of `stepper` unpacks only those of its own buckets."""
+    """Return open incidents packed by bucket, so that a task of `stepper` unpacks only the incidents of its own
+    buckets.
+    """
     from clienthealth.measure.packed import bucket_of
     from clienthealth.spark.decoding import compressed
 
@@ -94,7 +99,7 @@ def stepper(settings: Settings, opened: Mapping[int, bytes], numbers: Sequence[i
     """Return the function for `applyInPandasWithState`.
 
     `numbers`: Spark's number of each bucket, see `decoder`. `opened`: incidents that are open in the history, by
-    bucket. A bucket without a state starts with them, so that a new checkpoint continues the history.
+    bucket. A bucket without a state starts with these incidents, so that a new checkpoint continues the history.
     """
 
     buckets = {number: bucket for bucket, number in enumerate(numbers)}
@@ -112,7 +117,7 @@ def stepper(settings: Settings, opened: Mapping[int, bytes], numbers: Sequence[i
 def stepped(
     bucket: int, frames: Iterable[pd.DataFrame], state: GroupState, settings: Settings, opened: Mapping[int, bytes]
 ) -> Iterator[pd.DataFrame]:
-    """Step one bucket in one batch, and yield the rows to publish."""
+    """Step one bucket in one batch, and yield one frame with the rows to publish; nothing without rows."""
     import pandas as pd
 
     data = [item for frame in frames for item in frame["data"]]
@@ -144,10 +149,12 @@ def _judged(
 def advance(
     bucket: int, packed: Sequence[bytes], kept: GroupState, settings: Settings, opened: Mapping[int, bytes], now_ms: int
 ) -> tuple[tuple[Published, list[Row], Summary] | None, list[Fault]]:
-    """Step a bucket and keep its new state. Time passes in it even without input.
+    """Step a bucket and keep its new state.
 
-    The result is None if the bucket has no state and needs none, or if its data of this batch is lost. `packed`: the
-    chunks.
+    A bucket with a state is stepped even without input, so that time passes in it.
+
+    Returns (result, faults). The result is None if the bucket has no state and needs none, or if no process alone
+    causes an error, so that the bucket loses the batch. `packed`: the chunks as bytes.
     """
     from clienthealth.measure.packed import decode
     from clienthealth.monitor.faults import isolated
@@ -182,8 +189,8 @@ def advance(
 def _taken_over(incident: OpenIncident, settings: Settings, now_ms: int) -> OpenIncident:
     """Return an incident from the history as if its client had sent data until now.
 
-    So the incident stays open for the full time until the client counts as gone. If the failure shows in samples or log
-    lines, it counts as last seen when the new checkpoint begins to read: `start_seconds_back` before now.
+    So the incident stays open for the full time until the client counts as gone. A failure that shows in samples or log
+    lines counts as last seen when the new checkpoint begins to read: `start_seconds_back` before now.
     """
     from clienthealth.modes import modes
 
@@ -231,8 +238,8 @@ def fits(most: int, *parts: bytes | None) -> bool:
 def _rejected(data: Sequence[bytes], most: int) -> list[Row]:
     """Return rejects to publish: each record as it arrived, with the reason and its place as headers.
 
-    If a record exceeds the topic's limit, its value is left out. If that is not enough, so are its key and its own
-    headers.
+    If a record exceeds the topic's limit, its value is left out. If the record is still too large, its key and its own
+    headers are left out, too.
     """
     rows: list[Row] = []
     for reject in (reject for item in data for reject in _unpack_rejects(item)):
@@ -245,7 +252,7 @@ def _rejected(data: Sequence[bytes], most: int) -> list[Row]:
 
 
 def headers_of(reason: str, source: Source | None, before: Iterable[Mapping[str, str]] = ()) -> str:
-    """Return a reject's headers as JSON: those of the record (`before`), the reason, and the record's place."""
+    """Return a reject's headers as JSON: the headers of the record (`before`), the reason, and the record's place."""
     added = {"reject_reason": reason[:MAX_REASON]}
     if source is not None:
         added["source_topic"] = source.topic
@@ -255,7 +262,10 @@ def headers_of(reason: str, source: Source | None, before: Iterable[Mapping[str,
 
 
 def _fault(fault: Fault) -> Row:
-    """Return a reject for a client for which the step failed. It names the client's newest input record."""
+    """Return a reject for a client for which the step failed.
+
+    The reject names the newest input record of the client.
+    """
     return REJECT, fault.client.key.encode(), None, headers_of(fault.reason, fault.source)
 
 

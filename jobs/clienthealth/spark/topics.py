@@ -16,8 +16,8 @@ from clienthealth.spark.stepping import GZIP_LEVEL, SENT_BYTES
 def connection(settings: Settings) -> Mapping[str, str]:
     """Return Spark's options for reaching the brokers: addresses and security, by the names of the Java client.
 
-    The monitor's own clients share one name in the brokers' logs and quotas. They push no metrics: otherwise the
-    monitor would judge itself. Raises SettingsError.
+    The monitor's own clients share one name in the brokers' logs and quotas. These clients push no metrics, because the
+    monitor would then judge itself. Raises SettingsError if the options are wrong.
     """
     options = {f"kafka.{name}": value for name, value in java_options(settings.kafka.options).items()}
     ours = {"kafka.client.id": "kafka-health-monitor", "kafka.enable.metrics.push": "false"}
@@ -25,11 +25,11 @@ def connection(settings: Settings) -> Mapping[str, str]:
 
 
 def stream(spark: SparkSession, settings: Settings, topics: Sequence[str], limit: int = 0) -> DataFrame:
-    """Return the topics as a stream. It starts at the checkpoint or, without one, at `start_seconds_back`.
+    """Return the topics as a stream, from the checkpoint on or, without a checkpoint, from `start_seconds_back` on.
 
-    If a topic is missing, the others are read until it appears. Records that retention deleted unread are skipped, and
-    `losses` counts them; a monitor that stops at a gap would see nothing. `limit`: a lower number of records per batch
-    than that of the settings.
+    If a topic is missing, the others are read until the topic appears. Records that retention deleted unread are
+    skipped and counted (`losses.py`), because a monitor that stops at such a gap would judge nothing. `limit`: a lower
+    number of records per batch than that of the settings.
     """
     start_ms = int((time.time() - settings.monitor.start_seconds_back) * 1000)
     most = settings.monitor.max_offsets_per_trigger
@@ -54,7 +54,7 @@ def ticks(spark: SparkSession) -> DataFrame:
     return rows.filter(F.unix_millis("timestamp") > F.expr(f"{_CLOCK} - {1000 * TICKS_SECONDS}"))
 
 
-#: Ticks older than this (s) are left out. Otherwise thousands would come after a night without the monitor.
+#: Age (s) above which ticks are left out. Otherwise thousands of ticks would come after a night without the monitor.
 TICKS_SECONDS = 30
 #: The current time in ms. Spark would write `current_timestamp()` as a number into each batch's code, and compile the
 #: code anew.
@@ -76,6 +76,9 @@ SENDING = {
 
 
 def write(records: DataFrame, settings: Settings) -> None:
-    """Write rows of topic, key, value and headers. A record may be written twice, both times with the same key."""
+    """Write rows of topic, key, value and headers to Kafka.
+
+    A record may be written twice, both times with the same key.
+    """
     options = {**SENDING, **connection(settings)}
     records.write.format("kafka").options(**options).option("includeHeaders", "true").save()
