@@ -45,7 +45,7 @@ def test_a_healthy_kafka_has_no_failure(broker: Broker) -> None:
     # Checked as soon as the topics exist.
     findings = list(kafka_works(settings))
     assert texts(iter(findings), "topic well-metrics", "warning") == [
-        "It has no records yet; without client metrics no client can be judged."
+        "The topic has no records yet; without client metrics no client can be judged."
     ]
     assert texts(iter(findings), "topic well-logs", "skipped")
     writer = producer(settings)
@@ -173,10 +173,10 @@ def test_what_the_newest_records_are_and_why_some_are_rejected(
     findings = list(kafka_works(settings))
     (unknown,) = texts(iter(findings), "topic mixed-metrics", "warning")
     assert unknown == (
-        "2 of its newest 4 records are rejected as unknown-format (the first: partition 0, offset 2). "
+        "2 of the newest 4 records are rejected as unknown-format (the first: partition 0, offset 2). "
         "To look closer: kafka-health formats --topic mixed-metrics"
     )
-    assert "Of its newest 4 records can be read: 2 canonical." in texts(iter(findings), "topic mixed-metrics", "ok")
+    assert "Of the newest 4 records these can be read: 2 canonical." in texts(iter(findings), "topic mixed-metrics", "ok")
     (framed,) = texts(iter(findings), "topic mixed-logs", "failed")
     assert "rejected as binary: framed with schema 7, and no registry is set" in framed
 
@@ -205,14 +205,14 @@ def test_a_topic_shows_its_codec(broker: Broker, monkeypatch: pytest.MonkeyPatch
     create_topics(broker.kafka, ["packed-lz4"], config={"compression.type": "lz4"})
     settings = replace(settings, topics=replace(settings.topics, logs=("packed-lz4",)))
     findings = list(kafka_works(settings))
-    assert "It is compressed with lz4, which the exporters here can read." in texts(
+    assert "The topic is compressed with lz4, which the exporters here can read." in texts(
         iter(findings), "topic packed-lz4", "ok"
     )
     assert [finding.state for finding in machine.codecs_present(settings)] == ["ok"]
     monkeypatch.setattr(machine, "READABLE", {**machine.READABLE, "lz4": lambda: False})
     findings = list(kafka_works(settings))
     (lz4,) = texts(iter(findings), "topic packed-lz4", "failed")
-    assert lz4.startswith("It is compressed with lz4, which no installed library decompresses: pip install")
+    assert lz4.startswith("The topic is compressed with lz4, which no installed library decompresses: pip install")
     any_codec, empty = texts(iter(findings), "topic packed-metrics", "warning")
     assert "lz4 cannot be read" in any_codec and "no records yet" in empty
     assert [finding.state for finding in machine.codecs_present(settings)] == ["warning"]
@@ -264,7 +264,7 @@ def test_prometheus_must_scrape_both_jobs(web: tuple[str, dict[str, object]]) ->
     failed = texts(servers(settings), "prometheus", "failed")
     assert failed == [
         "1 of 1 targets of 'kafka-client-health' do not answer: connection refused.",
-        "It has no target with the job 'kafka-client-health-monitor', which the alerts need; add it.",
+        "Prometheus has no target with the job 'kafka-client-health-monitor', which the alerts need; add it.",
     ]
 
 

@@ -248,4 +248,4 @@ def test_the_doctor_names_the_broker_and_the_partitions(half: Half, monkeypatch:
         gone = ", ".join(sorted(name for name in half.leaderless() if name.startswith(f"{topic}/")))
         assert failed[f"topic {topic}"].startswith(f"{gone}: no leader. ")
         risks = [f.text for f in findings if (f.about, f.state) == (f"topic {topic}", "warning")]
-        assert any(risk.startswith("It has replication factor 1 beside several brokers: ") for risk in risks)
+        assert any(risk.startswith("The topic has replication factor 1 beside several brokers: ") for risk in risks)

@@ -161,12 +161,12 @@ def test_rights_that_are_missing_are_named(cluster: SecureBroker, settings: Sett
     cluster.administer("kafka-topics.sh --create --topic others --partitions 1")
     findings = list(kafka_works(replace(settings, topics=replace(settings.topics, rejects="others"))))
     problems = [f for f in findings if f.state != "ok" and f.about not in ("clock", "groups", "pushes")]
-    assert [(f.about, f.state, f.text) for f in problems if not f.text.startswith("It has no records yet; ")] == [
+    assert [(f.about, f.state, f.text) for f in problems if not f.text.startswith("The topic has no records yet; ")] == [
         ("topic others", "failed", "This user lacks the right to WRITE; grant it with kafka-acls.sh."),
         (
             "topic others",
             "warning",
-            "This user may not read its configuration; to have it checked, grant DescribeConfigs.",
+            "This user may not read the topic's configuration; to have that checked, grant DescribeConfigs.",
         ),
     ]
 
@@ -189,7 +189,7 @@ def test_rights_on_groups_that_are_missing_are_named(cluster: SecureBroker, sett
     assert any(f.about == "groups" and "sees no consumer group" in f.text for f in findings)
     assert [f.text for f in findings if f.about == "pushes"] == [
         "This user may not see which metrics brokers request from clients (ClusterAuthorizationFailedError); "
-        "to have it checked: kafka-acls.sh --operation DescribeConfigs --cluster."
+        "to have that checked: kafka-acls.sh --operation DescribeConfigs --cluster."
     ]
     client = admin(replace(settings, kafka=replace(settings.kafka, options=narrow)))
     with closing(client), pytest.raises(ServiceError, match="Authorization"):

@@ -177,6 +177,6 @@ def test_the_doctor_counts_clients_that_push() -> None:
 
     findings = list(pushing_clients("m", [record("a", "3.9.1"), record("b", "4.1.2"), record("c", "4.1.2")] * 2))
     assert [finding.text for finding in findings] == [
-        "Its newest records were pushed by 3 client(s): 2 apache-kafka-java 4.1.2, 1 apache-kafka-java 3.9.1."
+        "The newest records were pushed by 3 client(s): 2 apache-kafka-java 4.1.2, 1 apache-kafka-java 3.9.1."
     ]
     assert list(pushing_clients("m", [RawRecord(b"", Source("m", 0, 0), 0)])) == []

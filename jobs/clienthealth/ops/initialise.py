@@ -24,7 +24,7 @@ from clienthealth.settings import KafkaSettings, Settings, TopicSettings
 
 TIMEOUT_MS = 10_000
 _USER = {"username": "username", "password": "password"}
-#: Per SASL mechanism, the options of its login module, and the field of Answers with each value.
+#: By SASL mechanism: maps each option of the login module to the field of Answers with the option's value.
 PARTS = {
     **dict.fromkeys(LOGINS, _USER),
     "OAUTHBEARER": {"clientId": "username", "clientSecret": "password", "scope": "scope"},
@@ -42,7 +42,7 @@ class Answers:
     username, password     for SASL; with OAUTHBEARER the client's id and secret; with GSSAPI username is the principal
     token_url              OAUTHBEARER: the endpoint that issues tokens, or file:///… for a token in a file
     ca_file, client_file   the brokers' CA, and the client's own certificate with its key: PEM, or a type in STORES
-    state                  folder or URL for checkpoints, history and reviews; empty: the current folder
+    state                  folder or URL for checkpoints, history and reviews; '': the current folder
     """
 
     servers: str
@@ -96,7 +96,7 @@ class Answers:
         return Settings(kafka=KafkaSettings(self.servers, self.options()), topics=self.topics)
 
     def text(self, hidden: bool = False) -> str:
-        """Return the text of the settings file. `hidden`: without its secrets."""
+        """Return the text of the settings file. `hidden`: True to hide the secrets."""
         options, there = self.options(), placed(Settings(), self.state)
         sections: dict[str, Mapping[str, str | tuple[str, ...]]] = {
             "kafka": {"bootstrap_servers": self.servers},
@@ -117,10 +117,10 @@ class Answers:
 
 @dataclass(frozen=True)
 class Topics:
-    """The monitor's topics in a cluster: those to create, and a sentence on each existing one.
+    """The monitor's topics in a cluster: the topics to create, and a sentence on each existing topic.
 
-    `unread`: describes partitions that could not be read, because they have no leader or their broker does not answer;
-    '' if all could be read.
+    `unread`: describes the partitions that could not be read, because they have no leader or their broker does not
+    answer; '' if all partitions could be read.
     """
 
     missing: list[Topic]
@@ -135,7 +135,8 @@ def _admin(settings: Settings, **options: Any) -> KafkaAdminClient:
 def find_topics(settings: Settings, partitions: int, replicas: int | None) -> Topics:
     """Find which of the monitor's topics exist.
 
-    `replicas` of new topics; None: three, or one for each broker if there are fewer. Raises ServiceError.
+    `partitions`: of new input topics. `replicas`: of new topics; None: three, or the number of brokers if that is
+    smaller. Raises ServiceError if no broker can be reached or a request fails.
     """
     try:
         with closing(_admin(settings, bootstrap_timeout_ms=TIMEOUT_MS)) as client:
@@ -153,7 +154,10 @@ def find_topics(settings: Settings, partitions: int, replicas: int | None) -> To
 
 
 def create_topics(settings: Settings, topics: Sequence[Topic], say: Callable[[str], None]) -> None:
-    """Create the topics one by one. Raises ServiceError."""
+    """Create the topics one by one. `say`: called with a line on each topic.
+
+    Raises ServiceError for the first failure.
+    """
     with closing(_admin(settings)) as client:
         for number, topic in enumerate(topics):
             try:
@@ -174,16 +178,19 @@ def create_topics(settings: Settings, topics: Sequence[Topic], say: Callable[[st
 
 
 def missing_subscriptions(settings: Settings, seconds: float) -> tuple[list[Subscription], str]:
-    """Return the missing subscriptions, and a sentence on the existing ones. Raises ServiceError."""
+    """Return the missing subscriptions, and a sentence on the existing subscriptions.
+
+    `seconds`: wanted interval between pushes. Raises ServiceError if no broker can be reached.
+    """
     wanted = Subscription.ours(seconds)
     try:
         with closing(_admin(settings)) as client:
             present = subscriptions(client)
     except KafkaError as error:
-        # A user who may not see subscriptions may not set them either. So show the commands for an administrator.
+        # A user who may not see subscriptions may not set any either. So return all, for the administrator's commands.
         return [*wanted], f"This user may not see subscriptions ({type(error).__name__})."
     if present is None:
-        return [], "Its brokers are older than 3.7: clients cannot push their metrics through them."
+        return [], "The brokers are older than 3.7: clients cannot push their metrics through these brokers."
     missing = [one for one in wanted if not any(other.covers(one) for other in present.values())]
     if missing:
         return (
@@ -198,7 +205,7 @@ def missing_subscriptions(settings: Settings, seconds: float) -> tuple[list[Subs
 
 
 def subscribe(settings: Settings, missing: Sequence[Subscription], say: Callable[[str], None]) -> list[str]:
-    """Set the subscriptions, and return the names of those that this user may not set.
+    """Set the subscriptions, and return the names of the subscriptions that this user may not set.
 
     Subscriptions are not essential, so a missing right is no error.
     """
@@ -219,7 +226,7 @@ def write(path: Path, text: str) -> None:
     """Write a file that only its owner may read, either completely or not at all. Raises SettingsError."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # readable only by its owner
+        handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 0600
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
                 file.write(text)

@@ -1,7 +1,8 @@
 """The command line: `kafka-health COMMAND`. `commands.toml` lists the commands, each with its module and options.
 
-A module has `run(args) -> exit code`. If several commands share it, the function is named `run_COMMAND`. A module is
-imported only when its command runs, so that a command without Spark starts at once and needs no Spark.
+A module has a function `run(args)`, which returns the exit code. If several commands share a module, it has a function
+`run_COMMAND` for each of them. A module is imported only when its command runs, so that a command without Spark starts
+at once and needs no Spark.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             parsers = parser.add_subparsers(dest="action", metavar=self.action, required=True)
             for name, action in self.actions.items():
                 sub = parsers.add_parser(name, help=action.help)
-                # Accept --config here, too, because people write options after the action's name.
+                # Accept --config for an action, too, because people write options after the name of the action.
                 sub.add_argument("--config", metavar="FILE", default=argparse.SUPPRESS, help=CONFIG)
                 action.configure(sub)
 
@@ -80,12 +81,15 @@ MODULES = converted(
 
 
 def commands() -> Mapping[str, Command]:
-    """All commands by name."""
+    """Return all commands by name, sorted."""
     return dict(sorted(command for of_module in MODULES.values() for command in of_module.items()))
 
 
 def parser_for(name: str | None) -> argparse.ArgumentParser:
-    """Return the parser. Only the module of command `name` is imported, and only its options are added."""
+    """Return the parser.
+
+    Only the module of command `name` is imported, and only the options of this command are added.
+    """
     parser = argparse.ArgumentParser(
         prog="kafka-health", description="Watches Kafka clients, judges their failure modes with evidence."
     )
@@ -105,7 +109,7 @@ def parser_for(name: str | None) -> argparse.ArgumentParser:
 
 
 def duration(text: str) -> float:
-    """Parse the value of an option in seconds; it must be positive and finite."""
+    """Parse the value of an option in seconds. The value must be positive and finite."""
     seconds = float(text)
     if not 0 < seconds < float("inf"):
         raise argparse.ArgumentTypeError("must be more than 0 and not infinite")
@@ -123,9 +127,9 @@ class _OfCommand(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
-    """Run a command and exit with its code: 130 on Ctrl-C.
+    """Run a command and exit with its exit code, or with 130 on Ctrl-C.
 
-    On an error print only its message, and exit with its code.
+    On a HealthError print only the error's message, and exit with the error's exit code.
     """
     args = list(sys.argv[1:] if argv is None else argv)
     sys.excepthook = _defect

@@ -10,7 +10,8 @@ from typing import TextIO
 
 from clienthealth.platform import secrecy
 
-#: Time (s) between two similar log lines. A Kafka client that cannot connect logs its failure four times a second.
+#: Minimum time (s) between two similar log lines: a Kafka client that cannot connect logs its failure four times a
+#: second.
 REPEAT_SECONDS = 60.0
 #: FIRST_SECONDS: time until a progress bar appears. EVERY_SECONDS: time between two updates of the bar.
 FIRST_SECONDS, EVERY_SECONDS = 1.0, 0.2

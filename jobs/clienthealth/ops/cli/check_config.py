@@ -7,7 +7,10 @@ from collections.abc import Mapping
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what was requested. Raises SettingsError (exit code 2) if a program would refuse the settings."""
+    """Print the settings in force or, with --spark-submit, options for spark-submit.
+
+    Raises SettingsError (exit code 2) if a program would refuse the settings.
+    """
     from clienthealth.configuration import in_force, load
     from clienthealth.configuration.installation import fixed_labels
     from clienthealth.configuration.owners import read_owners

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 def run_diagnose(args: argparse.Namespace) -> int:
-    """Read, judge and print. Raises InputError if nothing can be read, or the page cannot be written."""
+    """Judge the attachments and print the result. Return the exit code (`outcome.exit_code`).
+
+    Raises InputError if no attachment can be read, or if the page cannot be written.
+    """
     from clienthealth.configuration import load
     from clienthealth.diagnose.examine import examine
     from clienthealth.diagnose.outcome import exit_code, json_lines
@@ -44,9 +47,9 @@ def run_diagnose(args: argparse.Namespace) -> int:
 
 
 def run_watch(args: argparse.Namespace) -> int:
-    """Watch until Ctrl-C or for `--for` seconds.
+    """Watch processes or a group, until Ctrl-C or for `--for` seconds.
 
-    Exit codes are those of `diagnose`. Raises InputError for wrong usage.
+    The exit codes are those of `diagnose`. Raises InputError for wrong usage.
     """
     import logging
 
@@ -68,7 +71,7 @@ def run_watch(args: argparse.Namespace) -> int:
 
 
 def _processes(args: argparse.Namespace, settings: Settings) -> int:
-    """Print each finding when it occurs, then the report."""
+    """Watch processes: print each change of an incident when it occurs, then the report. Return the exit code."""
     from clienthealth.diagnose.outcome import Diagnosis, exit_code, json_lines
     from clienthealth.diagnose.report import show
     from clienthealth.diagnose.watch.screen import Screen, endings, threads
@@ -108,7 +111,7 @@ def _processes(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def _group(args: argparse.Namespace, settings: Settings) -> int:
-    """Show the partitions of a group: live on a terminal, and once at the end."""
+    """Show the partitions of a group: live on a terminal, and once at the end. Return the exit code."""
     import json
     import time
 

@@ -17,7 +17,7 @@ _COLOURS = {"ok": "32", "warning": "33", "failed": "31", "skipped": "2"}
 
 
 def run(args: argparse.Namespace) -> int:
-    """Return 0 if nothing failed (a warning is no failure), else 1. Ctrl-C gives 130."""
+    """Return 0 if no check failed (a warning is no failure), 1 if a check failed, 130 on Ctrl-C."""
     from clienthealth.configuration import load
     from clienthealth.ops.doctor import checks
     from clienthealth.platform.secrecy import redacted
@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
     links = dataclasses.replace(settings.links, dashboards=dashboards)
     settings = dataclasses.replace(settings, review=review, links=links)
     findings: list[Finding] = []
-    # If Ctrl-C interrupts a call to Spark, Py4J logs a traceback. Hide it, because only the finding matters.
+    # If Ctrl-C interrupts a call to Spark, Py4J logs a traceback. Hide such logs, because only findings matter.
     logging.getLogger().addHandler(logging.NullHandler())
     try:
         for announcement, check in checks():

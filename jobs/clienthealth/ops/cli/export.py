@@ -7,7 +7,7 @@ import importlib
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the exporter."""
+    """Run the exporter that `args.action` names, and return its exit code."""
     from clienthealth.configuration import load
     from clienthealth.ops.cli._stderr import to_stderr
 

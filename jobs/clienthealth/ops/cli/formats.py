@@ -21,12 +21,15 @@ EXIT_CODES = (
     "exit codes: 0 all records can be read, 1 some are rejected, 2 wrong usage, or input that cannot be read "
     "or reached, 3 there are no records"
 )
-#: The partition number of records from a file.
+#: The partition number that is given to records from a file.
 NO_PARTITION = -1
 
 
 def run(args: argparse.Namespace) -> int:
-    """Survey each topic or file and print the result. Raises InputError, ServiceError."""
+    """Survey each topic or file and print the result. Return one of EXIT_CODES.
+
+    Raises InputError for wrong usage or unreadable files, ServiceError if Kafka cannot be reached.
+    """
     from clienthealth.configuration import load
     from clienthealth.ops.doctor.records import survey
 
@@ -52,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
 def _of_topics(
     topics: Sequence[str], args: argparse.Namespace, settings: Settings
 ) -> Iterator[tuple[str, Stream | None, list[RawRecord], str]]:
-    """Yield each topic with its stream, its newest records, and which partitions could not be read."""
+    """Yield each topic with its stream, its newest records, and the partitions that could not be read ('' if none)."""
     from clienthealth.ops.doctor.records import newest
 
     streams: dict[str, Stream] = {
@@ -73,7 +76,7 @@ def _of_files(
     from clienthealth.model.telemetry import RawRecord
     from clienthealth.read.recordings import read
 
-    # Records without a time get the present time, as Kafka would give them.
+    # Records without a time get the present time, as if they were sent to Kafka now.
     now_ms = int(time.time() * 1000)
     files: dict[tuple[str, str], tuple[Stream | None, list[RawRecord]]] = {}
     for record in read(paths):

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Return 0 if everything exists at the end. Return 1 if something is missing or the user said no to a question."""
+    """Return 0 if settings, topics and subscriptions exist at the end, 1 if one is missing or the user refused the
+    changes.
+    """
     from clienthealth.ops import initialise
 
     path = Path(args.config or args.out)
@@ -111,7 +113,7 @@ def _answers(args: argparse.Namespace) -> Answers:
         login["mechanism"] = ask(args.sasl_mechanism, "SASL mechanism", "SCRAM-SHA-512", tuple(LOGINS))
         if login["mechanism"] == "OAUTHBEARER":
             login["token_url"] = ask(args.token_url, "Endpoint that issues tokens, or file:///… of a token")
-        # A token in a file needs no further options.
+        # If the token is in a file, no further options are needed.
         ask = partial(_ask, asks and not login.get("token_url", "").startswith("file:"))
         for name, answer in PARTS[login["mechanism"]].items():
             secret = answer == "password"

@@ -1,7 +1,7 @@
 """`kafka-health mcp`: a read-only server of the Model Context Protocol, for the assistants of people on call.
 
-It uses the API of the Prometheus exporter, so it needs no Kafka. Text from clients is quoted as data below a notice.
-Secrets are hidden, and every answer is bounded.
+The server uses the API of the Prometheus exporter, so the server needs no Kafka. Text from clients is quoted as data
+below a notice. Secrets are hidden, and the size of every answer is bounded.
 """
 
 from __future__ import annotations
@@ -53,7 +53,10 @@ Ask = Callable[[str], Any]
 
 
 def asker(url: str, user: str, password: str = "") -> Ask:
-    """Return a function that requests a path below /api/v1/ from the exporter. It raises ValueError with the reason."""
+    """Return a function that requests a path below /api/v1/ from the exporter.
+
+    The function raises ValueError on failure.
+    """
     login = basic_auth(user, password) if user else {}
 
     def ask(path: str) -> Any:
@@ -108,22 +111,23 @@ class Tools:
     def unhealthy_clients(self, service: str = "", mode: str = "", limit: int = 20) -> str:
         """List Kafka clients that fail now, the worst first: key, service, failure modes, status.
 
-        service: only of this service. mode: only with this failure mode. limit: at most 50.
+        service: list only clients of this service. mode: list only clients with this failure mode. limit: maximum
+        number of clients, at most 50.
         """
         asked = {"unhealthy": "true", "service": service, "mode": mode, "limit": max(1, min(limit, MAX_ENTRIES))}
         return answer(self._ask(f"clients?{urlencode({name: value for name, value in asked.items() if value})}"))
 
     def client(self, key: str) -> str:
-        """Give all about one client: verdicts, evidence with topic, partition and offset, what was ruled out, options.
+        """Show one client: verdicts, evidence with topic, partition and offset, excluded explanations, and options.
 
         key: as unhealthy_clients returns it (service|instance|client_id).
         """
         return answer(self._ask(f"clients/{quote(key, safe='')}"))
 
     def explain_mode(self, mode: str) -> str:
-        """Explain a failure mode: meaning, impact, what to do, what looks like it, thresholds, background.
+        """Explain a failure mode: meaning, impact, what to do, what looks like this failure, thresholds, background.
 
-        mode: the id of a failure mode. An unknown one gives the list of all.
+        mode: the id of a failure mode. With an unknown id, all failure modes are listed.
         """
         from clienthealth.modes import modes
         from clienthealth.ops.cli.modes import explanation
@@ -136,7 +140,7 @@ class Tools:
     def diagnose_text(self, text: str) -> str:
         """Judge a pasted log, thread dump or metrics of a Kafka client, without the monitor.
 
-        text: at most 1,000,000 bytes, as it was copied; nothing of it is kept.
+        text: at most 1,000,000 bytes, as copied; the text is not kept.
         """
         from clienthealth.diagnose.examine import examine
         from clienthealth.diagnose.outcome import json_lines
@@ -156,7 +160,7 @@ class Tools:
         return answer([json.loads(line.replace(str(path), path.name)) for line in lines])
 
     def review(self) -> str:
-        """Give the newest weekly reliability review that is on this machine, as Markdown."""
+        """Show the newest weekly reliability review on this machine, as Markdown."""
         folder = Path(self._settings.review.out)
         pages = sorted(folder.glob("*/review.md"), key=lambda page: page.stat().st_mtime) if folder.is_dir() else []
         if not pages:
@@ -165,7 +169,10 @@ class Tools:
 
 
 def answer(data: Any, most: int = MAX_TEXT) -> str:
-    """Return the data as JSON below the notice. Secrets are hidden. Texts, lists and the whole have a maximum size."""
+    """Return the data as JSON below the notice. Secrets are hidden. `most`: maximum characters per text.
+
+    Lists and the whole answer are bounded, too (MAX_ENTRIES, MAX_ANSWER). Raises ValueError if the answer is too large.
+    """
     left_out = 0
 
     def bounded(value: Any, entries: int, characters: int) -> Any:

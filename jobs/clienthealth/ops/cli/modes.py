@@ -18,14 +18,14 @@ COLUMNS = 80
 
 
 def run_modes(args: argparse.Namespace) -> int:
-    """Print every mode with its one-sentence description."""
+    """Print every mode with its one-sentence description. Return 0."""
     all_modes = list(modes().values())
     print(json.dumps([entry(mode) for mode in all_modes], indent=2) if args.json else table(all_modes))
     return 0
 
 
 def entry(mode: Mode) -> dict[str, object]:
-    """Return the catalogue entry of a mode."""
+    """Return the description of a mode, without its thresholds and background, as JSON."""
     return {
         "id": mode.id,
         "title": mode.title,
@@ -37,7 +37,7 @@ def entry(mode: Mode) -> dict[str, object]:
 
 
 def table(all_modes: list[Mode]) -> str:
-    """Format one block per mode: its id, its kinds of client, and its one-sentence description."""
+    """Format one block of text per mode: the id, the kinds of client, and the one-sentence description."""
     blocks = []
     for mode in all_modes:
         kinds = ", ".join(sorted(mode.kinds))
@@ -57,7 +57,7 @@ def run_explain(args: argparse.Namespace) -> int:
 
 
 def explanation(mode: Mode, overrides: Mapping[str, float]) -> dict[str, Any]:
-    """Return everything about a mode, with the thresholds in force."""
+    """Return everything about a mode as JSON, with the thresholds in force. `overrides`: thresholds in the settings."""
     return {
         **entry(mode),
         "impact": mode.impact,

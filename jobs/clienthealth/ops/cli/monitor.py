@@ -23,14 +23,14 @@ HEAP = 76
 #: Exit codes after which a restart would not help: success, wrong usage or environment, Ctrl-C.
 FINAL = (0, 2, 130)
 FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0
-#: A job that ran for at least this long (s) fails for a new reason, so pauses start short again.
+#: Run time (s) of a job from which its failure counts as a new one, so that the pauses start short again.
 WELL_SECONDS = 300.0
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run until a signal ends it. A failed job is restarted with growing pauses of up to a minute.
+    """Run the monitor until a signal ends it. A failed job is restarted after pauses that grow from 1 to 60 s.
 
-    Under spark-submit the job runs once, because its submitter supervises it.
+    Under spark-submit the job runs once, because the submitter supervises the job.
     """
     from clienthealth.configuration import load
 
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
         run_monitor(session("kafka-client-health", settings), settings, args.heap_ran_out)
     except ServiceError as error:
         print(f"kafka-health: {error}", file=sys.stderr, flush=True)
-        # Skip Python's own shutdown. It waits for a JVM that may be gone or hang.
+        # Skip Python's own shutdown, which would wait for a JVM that may be gone or hang.
         os._exit(HEAP if isinstance(error, HeapError) else AGAIN)
     return 0
 
@@ -56,8 +56,8 @@ def run(args: argparse.Namespace) -> int:
 def _alone(checkpoint: str) -> Iterator[None]:
     """Lock the checkpoint for the life of this process, if it is a folder that can be locked.
 
-    With the lock, a second monitor on the same checkpoint ends at once. Without it, both monitors would fail later,
-    when their writes to the checkpoint conflict. Raises StateError.
+    With the lock, a second monitor on the same checkpoint ends at once (StateError). Without the lock, both monitors
+    would fail later, when their writes to the checkpoint conflict.
     """
     from clienthealth.platform.locations import is_url
     from clienthealth.spark.failures import ANOTHER
@@ -71,7 +71,7 @@ def _alone(checkpoint: str) -> Iterator[None]:
     except BlockingIOError as error:
         raise StateError(ANOTHER.format(checkpoint=checkpoint)) from error
     except OSError as error:
-        # Continue without the lock. The job will fail, too, with an error that says what to do.
+        # Continue without the lock. The job will fail, too, with an error that contains the remedy.
         print(f"kafka-health: {checkpoint} cannot be locked: {error.strerror}", file=sys.stderr, flush=True)
     try:
         yield
@@ -81,7 +81,7 @@ def _alone(checkpoint: str) -> Iterator[None]:
 
 
 def _supervised(config: str | None) -> int:
-    """Run the job in a child process and restart it after failures. Returns its final exit code."""
+    """Run the job in a child process, and restart the job after failures. Return the job's last exit code."""
     from clienthealth.platform.stopping import set_by_signal
 
     command = [sys.executable, "-m", "clienthealth.ops.cli", "monitor", "--once"]

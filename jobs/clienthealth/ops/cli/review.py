@@ -27,7 +27,7 @@ _NAMED = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*=")
 
 
 def run_review(args: argparse.Namespace) -> int:
-    """Make the review, write it, and send it if requested."""
+    """Make the review, write its files, and send it by mail if requested. Return 0."""
     from clienthealth.configuration import load, placed
     from clienthealth.review.mail import check, send
     from clienthealth.review.period import period
@@ -64,7 +64,11 @@ def run_review(args: argparse.Namespace) -> int:
 def _reviews(
     spark: Any, settings: Settings, reviewed: Period, actions: Path | None, scratch: Path
 ) -> tuple[Review | Clusters, Sequence[Review], Sequence[Path]]:
-    """Make the review. Return it, the reviews of its single clusters, and the paths of all written files."""
+    """Make the review.
+
+    Return the review (with several clusters, the one that compares them), the reviews of the single clusters, and the
+    paths of the files of the first.
+    """
     from clienthealth.review.actions import FILE
     from clienthealth.review.clusters import side_by_side, write_all
     from clienthealth.review.queries import build
@@ -85,7 +89,7 @@ def _reviews(
 
 
 def _has_begun(spark: Any, settings: Settings, week: Period, now: datetime) -> None:
-    """Check that the history covers the last full week. Raises InputError if it does not."""
+    """Raise InputError if the history is empty, or begins after the last full week (`week`)."""
     from clienthealth.spark.history import begins
 
     begun = filter(None, (begins(spark, of_cluster.monitor.history) for of_cluster in clusters(settings)))
@@ -94,13 +98,16 @@ def _has_begun(spark: Any, settings: Settings, week: Period, now: datetime) -> N
         raise InputError("the history is empty: the monitor has not written anything yet")
     if first >= week.end:
         raise InputError(
-            f"the history begins on {first:%Y-%m-%d at %H:%M} UTC, after the last full week ({week.label}); until one "
-            f"is over, review what there is: --from {first:%Y-%m-%dT%H:%MZ} --to {now:%Y-%m-%dT%H:%MZ}"
+            f"the history begins on {first:%Y-%m-%d at %H:%M} UTC, after the last full week ({week.label}); until a "
+            f"full week is over, review the data so far: --from {first:%Y-%m-%dT%H:%MZ} --to {now:%Y-%m-%dT%H:%MZ}"
         )
 
 
 def with_histories(settings: Settings, options: Sequence[str]) -> Settings:
-    """Return the settings with the histories of the command line. Raises SettingsError if one has no name."""
+    """Return the settings with the histories of the command line (`options`: DIR or CLUSTER=DIR).
+
+    Raises SettingsError if several options are given, and one of them lacks the cluster's name.
+    """
     named = [option.partition("=") for option in options if _NAMED.match(option)]
     if len(options) == 1 and not named:
         monitor = replace(settings.monitor, history=options[0])
@@ -115,7 +122,7 @@ def with_histories(settings: Settings, options: Sequence[str]) -> Settings:
 
 
 def clusters(settings: Settings) -> list[Settings]:
-    """Return the settings of each reviewed cluster: its name and its history."""
+    """Return one `Settings` per reviewed cluster, with the name, history and environment of that cluster."""
     return [
         replace(
             settings,
@@ -128,7 +135,9 @@ def clusters(settings: Settings) -> list[Settings]:
 
 
 def actions_beside(folder: Path) -> Path:
-    """Return the path of `actions.toml` in the review's folder, else in the folder above, which all reviews share."""
+    """Return the path of `actions.toml`: in the review's folder if it exists there, else in the folder above, which all
+    reviews share.
+    """
     from clienthealth.review.actions import FILE
 
     own = folder / FILE
@@ -136,7 +145,7 @@ def actions_beside(folder: Path) -> Path:
 
 
 def run_maintain(args: argparse.Namespace) -> int:
-    """Maintain all tables and print what was done."""
+    """Maintain all tables of the history, and print the work done on each table. Return 0."""
     from clienthealth.configuration import load, placed
     from clienthealth.spark.history import maintain
     from clienthealth.spark.session import session

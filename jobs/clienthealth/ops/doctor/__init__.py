@@ -1,6 +1,6 @@
 """Check everything that a healthy installation needs, and describe each fault and its remedy.
 
-A check is a function from the settings to findings. It never raises because of what it examines.
+A check is a function from the settings to findings. A check reports each fault as a finding, and never raises.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import Literal
 
 from clienthealth.settings import Settings
 
-#: `skipped`: what would be checked is not configured, or an earlier failure prevents the check.
+#: `skipped`: the subject of the check is not configured, or an earlier failure prevents the check.
 State = Literal["ok", "warning", "failed", "skipped"]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of a check: its subject, its state, and a sentence that describes it and the remedy."""
+    """The result of a check: its subject, its state, and a sentence on the result and the remedy."""
 
     about: str
     state: State
@@ -28,7 +28,7 @@ Check = Callable[[Settings], Iterator[Finding]]
 
 
 def checks() -> tuple[tuple[str, Check], ...]:
-    """Return all checks. If a check takes long, a text to print before it comes with it, else ''.
+    """Return (announcement, check) for all checks. The announcement is a text to print before a long check, else ''.
 
     Order: this machine, Kafka, the monitor, the servers that show results. The check that has to start Spark is last.
     """

@@ -1,4 +1,6 @@
-"""Check that Kafka is reachable, what this user may do, the topics, and the requests that make clients push metrics."""
+"""Check that Kafka is reachable, the rights of this user, the topics, and the subscriptions that make clients push
+metrics.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +27,14 @@ from clienthealth.platform import topics as declared
 from clienthealth.platform.kafka import OFFSETS_TOPIC, admin, extents
 from clienthealth.settings import Settings
 
-#: Number of a topic's newest records that are examined: enough to see many clients.
+#: Number of newest records of a topic that are examined: enough to include many clients.
 NEWEST = 500
 #: Prefix of the consumer groups in which Spark reads.
 READERS = "spark-kafka-source-"
-DESCRIBE = "To measure the lag of groups, grant it: kafka-acls.sh --operation Describe --topic '*' --group '*'."
+DESCRIBE = "To measure the lag of groups, grant that right: kafka-acls.sh --operation Describe --topic '*' --group '*'."
 PUSHES = "pushes"
 UNSEEN = "This user may not see which metrics brokers request from clients"
-GRANT = "to have it checked: kafka-acls.sh --operation DescribeConfigs --cluster."
+GRANT = "to have that checked: kafka-acls.sh --operation DescribeConfigs --cluster."
 
 
 def kafka_works(settings: Settings) -> Iterator[Finding]:
@@ -72,7 +74,7 @@ def _topics(settings: Settings, client: KafkaAdminClient, brokers: int) -> Itera
             yield from _topic(settings, client, existing[topic.name], brokers)
             continue
         command = topic.command(settings.kafka.bootstrap_servers)
-        text = f"It does not exist, or this user may not see it. 'kafka-health init' creates it, or: {command}"
+        text = f"The topic does not exist, or this user may not see it. 'kafka-health init' creates it, or: {command}"
         yield Finding(f"topic {topic.name}", "failed", text)
     streams: dict[str, Stream] = {**dict.fromkeys(topics.metrics, "metrics"), **dict.fromkeys(topics.logs, "logs")}
     for name in filter(existing.__contains__, streams):
@@ -83,7 +85,7 @@ def _topics(settings: Settings, client: KafkaAdminClient, brokers: int) -> Itera
                 yield from clocks_agree(settings, name, records)
                 yield from pushing_clients(name, records)
         except HealthError as error:
-            yield Finding(f"topic {name}", "warning", f"Its records could not be read: {error}.")
+            yield Finding(f"topic {name}", "warning", f"The topic's records could not be read: {error}.")
 
 
 def _topic(settings: Settings, client: KafkaAdminClient, topic: Mapping[str, Any], brokers: int) -> Iterator[Finding]:
@@ -100,24 +102,24 @@ def _topic(settings: Settings, client: KafkaAdminClient, topic: Mapping[str, Any
     yield from _rights(about, topic, {"READ"} if read else {"WRITE", "READ"} if states else {"WRITE"})
     config = configuration(client, name)
     if risk := declared.replication_risk(topic, brokers, int(config.get("min.insync.replicas", 1))):
-        yield Finding(about, "warning", f"It has {risk}.")
+        yield Finding(about, "warning", f"The topic has {risk}.")
     if not config:
-        text = "This user may not read its configuration; to have it checked, grant DescribeConfigs."
+        text = "This user may not read the topic's configuration; to have that checked, grant DescribeConfigs."
         yield Finding(about, "warning", text)
         return
     policy = config.get("cleanup.policy", "")
     if states == ("compact" in policy):
-        yield Finding(about, "ok", f"Its cleanup.policy is '{policy}', as it should be.")
+        yield Finding(about, "ok", f"The topic's cleanup.policy is '{policy}', as it should be.")
     else:
         lost, wanted = "compaction would delete older samples of a client", "delete"
         if states:
             lost, wanted = "states of clients that change rarely would vanish", "compact,delete"
-        yield Finding(about, "failed", f"Its cleanup.policy is '{policy}': {lost}. Set it to {wanted}.")
+        yield Finding(about, "failed", f"The topic's cleanup.policy is '{policy}': {lost}. Set it to {wanted}.")
     if read:
-        # A new monitor reads this far back (s). With a shorter retention, records are lost even in a short pause of the
-        # monitor.
+        # `needed`: seconds that a new monitor reads back. With a shorter retention, even a short pause of the monitor
+        # loses records.
         kept_ms, needed = int(config.get("retention.ms", "-1")), settings.monitor.start_seconds_back
-        text = f"It keeps records {'for ever' if kept_ms < 0 else f'for {kept_ms / 3_600_000:.1f} h'}"
+        text = f"The topic keeps records {'for ever' if kept_ms < 0 else f'for {kept_ms / 3_600_000:.1f} h'}"
         if 0 <= kept_ms < needed * 1000:
             text += f", less than the {needed} s that a new monitor reads back ([monitor] start_seconds_back)"
             yield Finding(about, "failed", f"{text}. Raise retention.ms.")
@@ -155,7 +157,7 @@ def groups_readable(client: KafkaAdminClient) -> Iterator[Finding]:
     except (CoordinatorNotAvailableError, CoordinatorLoadInProgressError):
         if not trouble:
             yield Finding(
-                about, "skipped", "No group has ever existed in this cluster; run the check again when one does."
+                about, "skipped", "No group has ever existed in this cluster; run the check again when a group exists."
             )
         return
     except KafkaError as failed:
@@ -192,7 +194,7 @@ def _groups_seen(client: KafkaAdminClient) -> tuple[State, str]:
 def clients_asked(settings: Settings, client: KafkaAdminClient, nodes: Sequence[int]) -> Iterator[Finding]:
     """Check that brokers have our plugin and request pushes from clients.
 
-    Other exporters can take the place of pushes.
+    Without pushes the check is only skipped, because exporters can replace pushes.
     """
     try:
         with_plugin = brokers_with_plugin(client, nodes)
@@ -215,7 +217,9 @@ def clients_asked(settings: Settings, client: KafkaAdminClient, nodes: Sequence[
     if lacking:
         text = f"Of {len(nodes)} brokers, {len(lacking)} lack our plugin ({', '.join(map(str, lacking))})"
         yield Finding(
-            PUSHES, "warning", f"{text}: metrics that clients push to them are lost. Restart them with the plugin."
+            PUSHES,
+            "warning",
+            f"{text}: metrics that clients push to these brokers are lost. Restart the brokers with the plugin.",
         )
     if idle:
         text = f"The plugin of broker(s) {', '.join(map(str, idle))} accepts no pushes, because its settings are wrong"

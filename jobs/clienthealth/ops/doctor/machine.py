@@ -1,8 +1,8 @@
 """Checks of this machine: Java, jars, compression codecs, and the places of state.
 
 The monitor reads with Kafka's Java client, which has all codecs. The exporters read with kafka-python, which needs a
-library for each codec except gzip. Spark tries the places of state and reviews in the monitor's way, with its options
-and rights.
+library for each codec except gzip. Spark itself tests the folders of state and reviews, with the monitor's options and
+rights.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from clienthealth.platform.jars import has_compiler, java, version
 from clienthealth.platform.locations import is_url
 from clienthealth.settings import Settings
 
-#: Per Kafka codec, a function that returns True if kafka-python has the library for it.
+#: By Kafka codec: a function that returns True if the library that kafka-python needs for this codec is installed.
 READABLE: Mapping[str, Callable[[], bool]] = {
     name: getattr(codec, f"has_{name}") for name in ("gzip", "snappy", "lz4", "zstd")
 }
-#: Minimum free bytes on the disk of the checkpoint. A monitor that cannot write there stops.
+#: Minimum free bytes on the disk of each folder of state. A monitor that cannot write its checkpoint stops.
 MIN_FREE_BYTES = 1_000_000_000
 CHECKPOINT, HISTORY = "monitor.checkpoint", "monitor.history"
 REMEDY = "pip install 'kafka-client-health[exporters]'"
@@ -47,7 +47,7 @@ def java_works(_: Settings) -> Iterator[Finding]:
 
 
 def jars_present(_: Settings) -> Iterator[Finding]:
-    """Check that Spark's connectors are present; download missing ones."""
+    """Check that the jars of Spark's connectors are present; download missing jars."""
     if importlib.util.find_spec("pyspark") is None:
         yield Finding("jars", "skipped", "PySpark is not installed here, so this machine runs exporters only.")
         return
@@ -77,17 +77,19 @@ def of_topic(about: str, compression: str) -> Finding:
     lacking = missing()
     if compression in lacking:
         return Finding(
-            about, "failed", f"It is compressed with {compression}, which no installed library decompresses: {REMEDY}"
+            about,
+            "failed",
+            f"The topic is compressed with {compression}, which no installed library decompresses: {REMEDY}",
         )
     if compression == "producer" and lacking:
-        text = f"Its producers choose the compression (compression.type=producer); {', '.join(lacking)} cannot be read."
-        return Finding(about, "warning", f"{text} To mend it: {REMEDY}")
-    chosen = "as its producers choose" if compression == "producer" else f"with {compression}"
-    return Finding(about, "ok", f"It is compressed {chosen}, which the exporters here can read.")
+        text = f"Producers choose the topic's compression (compression.type); {', '.join(lacking)} cannot be read."
+        return Finding(about, "warning", f"{text} Remedy: {REMEDY}")
+    chosen = "as the producers choose" if compression == "producer" else f"with {compression}"
+    return Finding(about, "ok", f"The topic is compressed {chosen}, which the exporters here can read.")
 
 
 def places_work(settings: Settings) -> Iterator[Finding]:
-    """Check the places of checkpoint, history and reviews: write files there, open tables."""
+    """Check the folders of checkpoint, history and reviews: write files in each, and make a table in the history."""
     places = {
         CHECKPOINT: settings.monitor.checkpoint,
         HISTORY: settings.monitor.history,
@@ -116,7 +118,7 @@ def places_work(settings: Settings) -> Iterator[Finding]:
 
 
 def _there(place: str) -> Path:
-    """Return the folder; if it does not exist, its nearest ancestor that exists."""
+    """Return the folder `place` or, if it does not exist, its nearest existing ancestor."""
     return next(folder for folder in (Path(place), *Path(place).parents) if folder.exists())
 
 
@@ -150,7 +152,10 @@ def _tried(settings: Settings, places: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _apart(spark: Any, settings: Settings, about: str) -> str | None:
-    """Return why checkpoint, history and topics do not match, as after a restore; None if they do."""
+    """Return why checkpoint, history and topics do not match, as after a restore; None if they match.
+
+    `about`: CHECKPOINT to compare the checkpoint with the topics, HISTORY to compare the checkpoint with the history.
+    """
     from clienthealth.spark.checkpoint import Checkpoint
     from clienthealth.spark.losses import Losses
     from clienthealth.spark.query import checkpoint_of
@@ -172,7 +177,7 @@ def _apart(spark: Any, settings: Settings, about: str) -> str | None:
     finally:
         losses.close()
     gone = listing(f"{count} records of {topic}" for topic, count in deleted.items())
-    return gone and f"{gone} were deleted by Kafka before the monitor read them: that time is a gap in reviews"
+    return gone and f"{gone} were deleted by Kafka before the monitor read them: their time is a gap in reviews"
 
 
 @contextmanager
@@ -182,5 +187,5 @@ def _left_as_it_was(place: str) -> Iterator[None]:
     made = [folder for folder in folders if not folder.exists()]
     yield
     for folder in made:
-        with suppress(OSError):  # another program uses the folder already
+        with suppress(OSError):  # Another program may already use the folder.
             folder.rmdir()

@@ -16,13 +16,13 @@ from clienthealth.ops.doctor.records import newest
 from clienthealth.settings import Settings
 
 ABOUT = "owners"
-#: Number of newest states that are examined: more than most fleets have clients.
+#: Number of newest records of client-health that are examined: more than most fleets have clients.
 NEWEST = 20_000
 _NAMED = 8
 
 
 def owners_known(settings: Settings) -> Iterator[Finding]:
-    """Compare the files of [owners] with the services and groups of the newest states."""
+    """Compare the files of [owners] with the services and groups in the newest records of client-health."""
     files = settings.owners.files
     if not files:
         yield Finding(ABOUT, "skipped", "No owner is named ([owners] files), so every alert takes the default route.")
@@ -50,7 +50,7 @@ def owners_known(settings: Settings) -> Iterator[Finding]:
 
 
 def compared(owners: Owners, clients: Sequence[Client]) -> Iterator[Finding]:
-    """Name the services without an owner, and the rows that match no service."""
+    """Report the reporting services without an owner, and the owners that match no reporting service or group."""
     services = sorted({client.service for client in clients if client.kind != "group"})
     groups = {client.group or (client.client_id if client.kind == "group" else "") for client in clients} - {""}
     alone = [service or "(no name)" for service in services if owners.owner_of(service) is None]

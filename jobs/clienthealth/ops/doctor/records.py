@@ -1,7 +1,8 @@
 """Read and survey the newest records of a topic: their formats and the clocks of their clients.
 
-The checks and `kafka-health formats` use it. Kafka's timestamp of a record shows nothing about a client's clock,
-because the sender, often a collector, sets it. A client with a wrong clock writes its wrong time into the record.
+The checks and `kafka-health formats` use this module. Kafka's timestamp of a record shows nothing about a client's
+clock, because the sender, often a collector, sets it. A client with a wrong clock writes that wrong time into the
+record's content.
 """
 
 from __future__ import annotations
@@ -39,27 +40,27 @@ _DECODERS: dict[Stream | None, Callable[[RawRecord, Settings, int], Decoded]] = 
 }
 #: State and text for an empty topic. Without metrics there are no verdicts, while logs only add evidence.
 _EMPTY: Mapping[Stream, tuple[State, str]] = {
-    "metrics": ("warning", "It has no records yet; without client metrics no client can be judged."),
-    "logs": ("skipped", "It has no records yet; failures that only logs show cannot be found."),
+    "metrics": ("warning", "The topic has no records yet; without client metrics no client can be judged."),
+    "logs": ("skipped", "The topic has no records yet; failures that only logs show cannot be found."),
 }
 CLOCK = "clock"
-#: Tolerated difference (s) between the time in a client's record and our clock. A larger one puts samples into wrong
-#: windows.
+#: Maximum tolerated difference (s) between the time in a client's record and our clock. A larger difference puts
+#: samples into wrong windows.
 SKEW_WARNING_SECONDS = 5.0
-#: Tolerated delay (s) from a client's measurement to its Kafka record. With a longer delay, the client's clock is slow
-#: or its collector is late.
+#: Maximum tolerated delay (s) from a client's measurement to the Kafka record. With a longer delay, the client's clock
+#: is slow or its collector is late.
 DELAY_WARNING_SECONDS = 30.0
 
 
 class Newest(NamedTuple):
-    """The newest records of a topic. `trouble`: which partitions could not be read, and why; '' if all could."""
+    """The newest records of a topic. `trouble`: the partitions that could not be read, and why; '' if all were read."""
 
     records: list[RawRecord]
     trouble: str
 
 
 def newest(settings: Settings, topic: str, count: int) -> Newest:
-    """Return at least `count` of the newest records, equally many of each partition; None if the topic is empty.
+    """Return about `count` of the newest records, equally many of each partition; no records if the topic is empty.
 
     Raises ServiceError if the topic does not exist or cannot be read.
     """
@@ -92,9 +93,12 @@ def newest(settings: Settings, topic: str, count: int) -> Newest:
 class FormatCounts:
     """Counts of the records of one format.
 
-    records  records that could be read completely
-    lines    log lines, about Kafka or not
-    events   log events of Kafka clients in these lines
+    records   records that could be read completely
+    readings  samples of clients and groups
+    lines     log lines, about Kafka or not
+    events    log events of Kafka clients in these lines
+    dumps     thread dumps in these lines
+    clients   (service, instance, client id, kind) of each client with a sample
     """
 
     records: int = 0
@@ -138,7 +142,7 @@ class Survey:
 def survey(records: Iterable[RawRecord], stream: Stream | None, settings: Settings, now_ms: int) -> Survey:
     """Survey records. `stream`: metrics or logs; None if the records may be either.
 
-    Raises ServiceError if a schema registry that they need is unreachable.
+    Raises ServiceError if a schema registry that the records need is unreachable.
     """
     result = Survey()
     for record in records:
@@ -166,9 +170,9 @@ def survey(records: Iterable[RawRecord], stream: Stream | None, settings: Settin
 
 
 def records_readable(settings: Settings, topic: str, stream: Stream, records: Sequence[RawRecord]) -> Iterator[Finding]:
-    """Report the formats of the records and why some are rejected.
+    """Report the formats of the records, and the reasons for which records are rejected.
 
-    Raises ServiceError if a schema registry that they need is unreachable.
+    Raises ServiceError if a schema registry that the records need is unreachable.
     """
     result = survey(records, stream, settings, int(time.time() * 1000))
     about = f"topic {topic}"
@@ -176,11 +180,11 @@ def records_readable(settings: Settings, topic: str, stream: Stream, records: Se
         yield Finding(about, *_EMPTY[stream])
     if result.formats:
         formats = ", ".join(f"{counts.records:,} {name}" for name, counts in result.formats.items())
-        yield Finding(about, "ok", f"Of its newest {result.records:,} records can be read: {formats}.")
+        yield Finding(about, "ok", f"Of the newest {result.records:,} records these can be read: {formats}.")
     for reject in result.rejects.values():
         why = f"{reject.reason}: {reject.detail}" if reject.detail else reject.reason
         first = f"the first: partition {reject.partition}, offset {reject.offset}"
-        text = f"{reject.records:,} of its newest {result.records:,} records are rejected as {why} ({first})"
+        text = f"{reject.records:,} of the newest {result.records:,} records are rejected as {why} ({first})"
         state: State = "warning" if result.formats else "failed"
         yield Finding(about, state, f"{text}. To look closer: kafka-health formats --topic {topic}")
 
@@ -213,7 +217,7 @@ def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -
     mend, held = "Correct the clocks of these clients or of this machine.", "or a collector delays their samples."
     judged: tuple[tuple[Mapping[str, float], State, str, str], ...] = (
         (rejected, "failed", "have a time in the future, and are rejected", mend),
-        (early, "warning", "have a time in the future", "Compare clocks."),
+        (early, "warning", "have a time in the future", "Compare the clocks."),
         (late, "warning", "are older than their records", f"The clocks of these clients are behind, {held}"),
     )
     for clients, state, what, remedy in judged:
@@ -237,5 +241,5 @@ def pushing_clients(topic: str, records: Iterable[RawRecord]) -> Iterator[Findin
     if by_instance:
         versions = Counter(version or "of unknown version" for version in by_instance.values())
         shown = ", ".join(f"{count} {version}" for version, count in versions.most_common())
-        text = f"Its newest records were pushed by {len(by_instance)} client(s): {shown}."
+        text = f"The newest records were pushed by {len(by_instance)} client(s): {shown}."
         yield Finding(f"topic {topic}", "ok", text)

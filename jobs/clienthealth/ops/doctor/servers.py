@@ -1,4 +1,4 @@
-"""Check the HTTP servers: Prometheus, Grafana, and the monitor if it runs."""
+"""Check the HTTP servers: Prometheus, Grafana, and the monitor if the monitor runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from clienthealth.settings import Settings
 from clienthealth.spark.self_monitoring import LIMITS, PREFIX
 
 TIMEOUT_SECONDS = 10.0
-#: Timeout (s) for the monitor's metrics. It is short, because the monitor runs on this machine or near it.
+#: Timeout (s) for the monitor's metrics: short, because the monitor runs on this machine or near it.
 MONITOR_SECONDS = 5.0
 SKEW_SECONDS = 5.0
 #: Scrape jobs in deploy/prometheus to which the alerts refer.
@@ -31,7 +31,7 @@ def servers(settings: Settings) -> Iterator[Finding]:
         ("grafana", settings.links.dashboards, "[links] dashboards", _grafana_answers),
     ):
         if not address:
-            yield Finding(about, "skipped", f"Not checked, because its address is not set ({key}, or --{about}).")
+            yield Finding(about, "skipped", f"Not checked, because the address is not set ({key}, or --{about}).")
             continue
         url = address.rstrip("/")
         try:
@@ -41,7 +41,7 @@ def servers(settings: Settings) -> Iterator[Finding]:
 
 
 def _prometheus_answers(about: str, url: str) -> Iterator[Finding]:
-    """Check that Prometheus answers, that its clock agrees, and that it scrapes the jobs of the alerts."""
+    """Check that Prometheus answers, that its clock agrees with ours, and that it scrapes the JOBS of the alerts."""
     document, skew_seconds = _get(f"{url}/api/v1/targets?state=active")
     active = document["data"]["activeTargets"]
     targets = [(target["labels"].get("job"), target["health"], target.get("lastError")) for target in active]
@@ -51,15 +51,17 @@ def _prometheus_answers(about: str, url: str) -> Iterator[Finding]:
         of_job = [(health, error) for name, health, error in targets if name == job]
         down = [error for health, error in of_job if health != "up"]
         if not of_job:
-            yield Finding(about, "failed", f"It has no target with the job '{job}', which the alerts need; add it.")
+            yield Finding(
+                about, "failed", f"Prometheus has no target with the job '{job}', which the alerts need; add it."
+            )
         elif down:
             yield Finding(about, "failed", f"{len(down)} of {len(of_job)} targets of '{job}' do not answer: {down[0]}.")
         else:
-            yield Finding(about, "ok", f"Its scrape job '{job}' works.")
+            yield Finding(about, "ok", f"The scrape job '{job}' works.")
 
 
 def _grafana_answers(about: str, url: str) -> Iterator[Finding]:
-    """Check that Grafana and its database answer, and that its clock agrees."""
+    """Check that Grafana and its database answer, and that Grafana's clock agrees with ours."""
     document, skew_seconds = _get(f"{url}/api/health")
     version, database = document.get("version", "of unknown version"), document["database"]
     if database == "ok":
@@ -73,12 +75,14 @@ def _skew(about: str, skew: float | None) -> Iterator[Finding]:
     if skew is not None and abs(skew) > SKEW_SECONDS:
         direction = "ahead of" if skew > 0 else "behind"
         yield Finding(
-            about, "warning", f"Its clock is {abs(skew):.0f} s {direction} this machine's, so alerts show wrong times."
+            about,
+            "warning",
+            f"The server's clock is {abs(skew):.0f} s {direction} this machine's, so alerts show wrong times.",
         )
 
 
 def _get(url: str) -> tuple[Any, float | None]:
-    """Return a JSON document, and by how many seconds its server's clock is ahead of ours (None if unknown)."""
+    """Return a JSON document, and by how many seconds the server's clock is ahead of ours (None if unknown)."""
     if not url.startswith(("http://", "https://")):
         raise ValueError("the address does not begin with http:// or https://")
     with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as response:
@@ -96,7 +100,7 @@ def _reason(error: Exception) -> str:
 
 
 def limits(settings: Settings) -> Iterator[Finding]:
-    """Report the limits of the monitor, and which of them it has reached."""
+    """Report the limits of the monitor, the limits that it has reached, and clients with a wrong clock."""
     chosen = {limit: getattr(settings.monitor, f"max_{limit.replace('-', '_')}") for limit in LIMITS}
     at_most = ", ".join(f"{limit.replace('-', ' ')} {number:,}" for limit, number in chosen.items())
     if not settings.monitor.metrics_port:
@@ -113,7 +117,7 @@ def limits(settings: Settings) -> Iterator[Finding]:
         text = f"Limits: {at_most}. The monitor does not answer at {url}: {_reason(error)}."
         yield Finding("limits", "skipped", text)
         return
-    # Values of the monitor's metrics, by name without prefix and by limit (or none).
+    # Values of the monitor's metrics, by (name without prefix, value of the label `limit` or '').
     values = {
         (sample.name.removeprefix(f"{PREFIX}_"), sample.labels.get("limit", "")): sample.value
         for family in families
