@@ -15,6 +15,7 @@ from pathlib import Path
 
 from clienthealth.model.errors import ServiceError
 from clienthealth.modes.producer_callback_deadlock.rules import ID as DEADLOCK
+from clienthealth.platform.jars import cache
 from clienthealth.platform.locations import checkout
 from deploy.helm.build import project
 
@@ -104,7 +105,7 @@ def tried(programs: Path) -> None:
 
 
 def _uv(*arguments: str) -> None:
-    uv = os.environ.get("UV") or shutil.which("uv") or str(checkout() / ".cache/uv/bin/uv")
+    uv = os.environ.get("UV") or shutil.which("uv") or str(cache() / "uv/bin/uv")
     output([uv, "--quiet", *arguments])
 
 

@@ -220,7 +220,7 @@ def test_a_broker_starts_whatever_the_settings_of_the_plugin_are(
             assert findings[0][0] == "failed"
             assert findings[0][1].startswith("The plugin of broker(s) 1 accepts no pushes")
             return
-        assert "only a broker's log shows wrong settings of it" in findings[0][1]
+        assert "only a broker's log shows wrong settings of the plugin" in findings[0][1]
         ask_for_pushes(broker.kafka, 1)
         options = {"p.bootstrap.servers": broker.bootstrap_servers, "topic": TOPIC}
         with jvm("clients-4.1", "SteadyProducer", tmp_path / "steady", options):

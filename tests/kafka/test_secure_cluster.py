@@ -120,7 +120,7 @@ def test_the_doctor_finds_nothing_to_mend(started: Started) -> None:
         ("sasl.jaas.config", None, r"invalid credentials|user and password"),
         ("security.protocol", "PLAINTEXT", r"(?:set|check) security\.protocol"),
         ("sasl.mechanism", "PLAIN", r"sasl\.mechanism"),
-        ("ssl.truststore.location", "/no/such/ca.pem", r"a file that an option ssl\.….location names does not exist"),
+        ("ssl.truststore.location", "/no/such/ca.pem", r"an option ssl\.….location names a file that does not exist"),
         ("ssl.truststore.location", "other-ca.pem", "certificate is for another host, or no authority in"),
     ],
 )

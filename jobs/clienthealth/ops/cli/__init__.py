@@ -61,7 +61,7 @@ class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             row: dict[str, Any] = flag if isinstance(stated, str) else {**stated}
             for key in ("type", "choices"):
                 if isinstance(imported := row.get(key), str):
-                    row[key] = pkgutil.resolve_name(imported if "." in imported else f"builtins.{imported}")
+                    row[key] = pkgutil.resolve_name(imported if ":" in imported else f"builtins:{imported}")
             if (group := row.pop("group", "")) not in groups:
                 groups[group] = parser.add_argument_group(group)
             groups[group].add_argument(name, **row)
