@@ -104,8 +104,7 @@ class Publisher:
     def _due(self, warning: str) -> bool:
         """True if this warning was not logged within the last WARNING_SECONDS."""
         now = time.monotonic()
-        due = now - self._warned.get(warning, float("-inf")) >= WARNING_SECONDS
-        if due:
+        if due := now - self._warned.get(warning, float("-inf")) >= WARNING_SECONDS:
             self._warned[warning] = now
         return due
 

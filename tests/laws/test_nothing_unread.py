@@ -23,7 +23,6 @@ READERS = (
 )
 #: Metrics that no module reads → the reason why they are kept.
 METRICS = {
-    "record-send-rate": "the only sign of a producer in dialects that have no totals",
     "max-lag": "the only reading of a Scala consumer that fetches nothing",
     "ack-latency-avg": "kafka-python has no request latency: for whoever reads the topic",
     "ack-latency-max": "the same",

@@ -90,6 +90,17 @@ def slowly(sent: Of, closed: Of) -> list[Reading]:
     )
 
 
+def averaging(latency: Of, open_requests: float, failed: Of) -> list[Reading]:
+    """Return samples of a producer that counts nothing, as kafka-python does: it reports averages and rates alone."""
+    names = {"request-latency-avg": latency, "requests-in-flight": still(open_requests)}
+    return every(10, {**names, "record-send-rate": still(1.7), "record-error-rate": failed})
+
+
+def answered(until: float) -> Of:
+    """Return an average that changes with each answer up to a moment."""
+    return lambda s: 8 + 1 / (3 + min(s, until))
+
+
 #: Each record is tried nine times, refused and given up; its last try looks delivered.
 REFUSED = sending(rising(200), still(MIB), record_retry_total=rising(180), record_error_total=since(0, 20))
 FAILING = {"connection_close_total": since(10, 1)}
@@ -208,6 +219,17 @@ SCENARIOS: tuple[Scenario, ...] = (
             )
         ),
     ),
+    suspects("no-answer-changes-an-average", window(readings=averaging(answered(10), 1, still()))),
+    suspects("records-fail-after-the-last-answer", window(readings=averaging(answered(30), 0, since(40, 0.02)))),
+    unknown("records-fail-between-answers", window(readings=averaging(answered(60), 0, since(40, 0.02)))),
+    unknown("answers-change-an-average", window(readings=averaging(answered(60), 1, still()))),
+    unknown("nothing-open-and-an-average-without-change", window(readings=averaging(answered(10), 0, still()))),
+    unknown("rounded-averages", window(readings=averaging(still(8.215), 1, still()))),
+    suspects(
+        "attempts-that-the-end-of-a-window-parts",
+        replace(window(logs=unreachable(0, 15)), earlier_logs=tuple(unreachable(-30, -15))),
+    ),
+    unknown("attempts-of-the-window-before", replace(window(), earlier_logs=tuple(unreachable(-60, -30, -15)))),
     suspects("reports-every-5-min", window(readings=slowly(stuck_at(400, 100), since(100, 1)))),
     near_miss("delivers-and-reports-every-5-min", window(readings=slowly(rising(), still()))),
 )

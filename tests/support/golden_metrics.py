@@ -47,6 +47,7 @@ KAFKA_PYTHON = {
     "record-queue-time-avg": 18211.4,
     "record-queue-time-max": 60412,
     "record-send-rate": 2411.7,
+    "record-error-rate": 0.13,
     "requests-in-flight": 5,
     "metadata-age": 131.2,
     "batch-size-avg": 15900.2,
@@ -261,7 +262,12 @@ GOLDEN: dict[str, list[Row]] = {
         snapshot(
             "metricbeat",
             {**CHECKOUT, "host": "checkout", "instance": "checkout:8778"},
-            {"buffer-available-bytes": 24576, "record-send-rate": 2411.7, "batch-size-avg": 15900.2},
+            {
+                "buffer-available-bytes": 24576,
+                "record-send-rate": 2411.7,
+                "record-error-rate": 0.13,
+                "batch-size-avg": 15900.2,
+            },
         )
     ],
     "otlp_json_metrics_kip714_java.json": [

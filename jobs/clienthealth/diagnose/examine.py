@@ -103,6 +103,4 @@ def apart(process: tuple[str, str], record: Recorded, dated: Sequence[Attached])
     The file's date does not show how far apart they really are.
     """
     starts = [other.start_ms for of_other, other in dated if of_other == process and other.start_ms is not None]
-    if not starts or not record.ts_ms:
-        return record
-    return replace(record, ts_ms=min(starts) - APART_MS)
+    return replace(record, ts_ms=min(starts) - APART_MS) if starts and record.ts_ms else record

@@ -196,24 +196,50 @@ def waiting(w: Windows) -> Bools:
     """True for each row in which the producer certainly has undelivered records."""
     used = w.col("buffer-total-bytes") - w.col("buffer-available-bytes")
     in_hand: Bools = (used > 0) | (w.col("queue-records") > 0) | (w.col("waiting-threads") > 0)
-    return in_hand
+    return in_hand | ((w.col("requests-in-flight") > 0) & (w.col("record-send-rate") > 0))
+
+
+@per_rows
+def answers(w: Windows) -> Column:
+    """Return how many answers of brokers the rows up to each row show, at least: changes of the average latency.
+
+    Every answer changes the average. An average of whole thousandths may be rounded, so it counts as changed.
+    """
+    rows = w.column("request-latency-avg").reported_rows
+    latency, changed = w.col("request-latency-avg")[rows], np.zeros(len(w.ts))
+    changed[rows[1:]] = (latency[1:] != latency[:-1]) | (latency[1:] * 1000 % 1 == 0)
+    return Column(np.cumsum(changed))
+
+
+def failed_since(w: Windows, since: Ints) -> Bools:
+    """True if no record failed up to a row in `since`, and records failed until the end of its window."""
+    rate = w.column("record-error-rate")
+    lo = np.clip(since, w.lo, w.hi)
+    risen: Bools = (rate.first(lo, w.hi) == 0) & (rate.last(lo, w.hi) > 0)
+    return risen
 
 
 @per_windows
 def stalls(w: Windows) -> Stalls:
     """Return since when nothing more was delivered.
 
-    The seconds are 0 unless records waited at every sample since then.
+    The seconds are 0 unless records waited at every sample since then. A client that counts no deliveries
+    (kafka-python, Java before 1.0) delivers nothing while brokers do not answer; for such a client, a record that fails
+    after the last answer also shows that records waited.
     """
     if not len(w.ts):
         return Stalls(np.full(len(w), -1), np.zeros(len(w)))
-    column = delivered(w)
+    counts = w.reported(delivered(w))
+    answered = np.where(w.reported("request-latency-avg")[w.window_of_row], answers(w).values[w.rows], np.nan)
+    progress = np.where(counts[w.window_of_row], delivered(w).values[w.rows], answered)
     # NaN compares false, so rows without a value never count as the maximum.
-    reached = np.where(column.values[w.rows] >= w.max(column)[w.window_of_row], w.rows.astype(np.float64), np.nan)
+    highest = w.reduced(np.fmax, progress)[w.window_of_row]
+    reached = np.where(progress >= highest, w.rows.astype(np.float64), np.nan)
     first = w.reduced(np.fmin, reached)
     counted = ~np.isnan(first)
     since = np.where(counted, np.nan_to_num(first), -1).astype(np.int64)
     calm = Column(np.where(waiting(w), np.nan, 1.0))
     # True if records waited at every sample since the maximum was reached.
-    stands_still = counted & (calm.count(np.minimum(since + 1, w.hi), w.hi) == 0) & (w.hi - since > MIN_READINGS - 1)
+    waits = (calm.count(np.minimum(since + 1, w.hi), w.hi) == 0) | (~counts & failed_since(w, since))
+    stands_still = counted & waits & (w.hi - since > MIN_READINGS - 1)
     return Stalls(since, np.where(stands_still, (w.ts[w.last_row] - w.ts[since]) / 1000, 0.0))

@@ -110,9 +110,7 @@ def exact_percent(ratio: float, digits: int) -> str:
     step = 10.0**-digits
     if ratio < 1 and float(text) >= 100:
         text = f"{100 - step:.{digits}f}"
-    if ratio > 0 and float(text) == 0:
-        return f"< {step:.{digits}f} %"
-    return f"{text} %"
+    return f"< {step:.{digits}f} %" if ratio > 0 and float(text) == 0 else f"{text} %"
 
 
 def by_reason(rulings: Iterable[str]) -> str:

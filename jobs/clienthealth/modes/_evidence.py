@@ -226,9 +226,7 @@ def rose_around(window: ClientWindow, name: str, ts_ms: int, before_ms: int = 0)
     """
     earlier = [r for r in window.readings if r.ts_ms <= ts_ms - before_ms and r.get(name) is not None]
     later = [r for r in window.readings if r.ts_ms > ts_ms and r.get(name) is not None]
-    if not earlier or not later:
-        return None
-    return later[0].metrics[name] > earlier[-1].metrics[name]
+    return later[0].metrics[name] > earlier[-1].metrics[name] if earlier and later else None
 
 
 def used_bytes(reading: Reading) -> float | None:

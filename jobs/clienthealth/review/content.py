@@ -404,6 +404,4 @@ def _next(review: Review) -> str:
         todo.append(needless)
     if review.quality.gap_minutes:
         todo.append("find out why the monitor had no data")
-    if not todo:
-        return "Nothing needs a decision today."
-    return f"To do: {'; '.join(todo)}."
+    return f"To do: {'; '.join(todo)}." if todo else "Nothing needs a decision today."

@@ -353,8 +353,8 @@ class Closing(NamedTuple):
 def closing(window: ClientWindow) -> Closing | None:
     """Return the thread that has been inside this client's close() for the longest time, or None."""
     inside = held(window.dumps, lambda _, thread: CLOSE if has_frame(thread, CLOSE) else None)
-    closed = events(window, CLOSED)
-    if closed and not any(reading.ts_ms > closed[-1].ts_ms for reading in window.readings):
+    closed = [event.ts_ms for event in window.known_logs if event in CLOSED]
+    if closed and not has_polled(window, closed[-1]):
         return None  # The thread has returned from close(): it now closes another client.
     still = [stay for stay in inside if stay.dump is window.dumps[-1] and not has_polled(window, stay.since_ms)]
     newest = [(reading.ts_ms, polled) for reading in window.readings[-1:] if (polled := polled_ms(reading)) is not None]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from operator import attrgetter
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from clienthealth.measure.client_window import ClientWindow
 from clienthealth.measure.columns import Bools, Floats, Ints
-from clienthealth.measure.producer import delivered, stalls
+from clienthealth.measure.producer import delivered, failed_since, stalls
 from clienthealth.measure.view import Windows, per_windows
 from clienthealth.model.readings import LogEvent
 from clienthealth.model.verdicts import Verdict
@@ -105,12 +106,17 @@ def grown_since(w: Windows, name: str, since: Ints) -> Floats:
     return np.nan_to_num(column.last(lo, w.hi) - column.first(lo, w.hi))
 
 
-def troubled(w: Windows, since: Ints) -> Bools:
-    """True if something failed since a row: connections, open requests, retries or records."""
-    signs: Bools = (w.last("requests-in-flight") > 0) | (w.last("connection-count") == 0)
-    for name in TROUBLES:
-        signs |= grown_since(w, name, since) > 0
-    return signs
+def troubles(w: Windows, since: Ints) -> Mapping[str, Floats | Bools]:
+    """Return signs that something failed since a row: connections, open requests, retries or records.
+
+    Each comes with its words. A sign is present in a window if it is above 0.
+    """
+    return {
+        **{f"{name} rose by {{:,.0f}}": grown_since(w, name, since) for name in TROUBLES},
+        "records fail": failed_since(w, since) & ~w.reported("record-error-total"),
+        "requests without an answer: {:,.0f}": w.last("requests-in-flight"),
+        "no connection is open": w.last("connection-count") == 0,
+    }
 
 
 def patience(w: Windows, windows: Ints, limits: Thresholds) -> Floats:
@@ -120,13 +126,15 @@ def patience(w: Windows, windows: Ints, limits: Thresholds) -> Floats:
 
 
 def stalled(w: Windows, limits: Thresholds) -> Bools:
-    """True if records wait too long and failures are counted meanwhile (`troubled`)."""
+    """True if records wait too long and something failed meanwhile (`troubles`)."""
     since, seconds = stalls(w)
     suspected: Bools = (w.samples >= MIN_READINGS) & (seconds >= limits.min_stalled_seconds)
     some = np.flatnonzero(suspected)
     if len(some):
-        long = seconds[some] >= patience(w, some, limits)
-        suspected[some] = long & troubled(w.at(some), since[some])
+        # A record that failed proves that its delivery.timeout.ms has passed.
+        long = (seconds[some] >= patience(w, some, limits)) | failed_since(w.at(some), since[some])
+        signs = [sign > 0 for sign in troubles(w.at(some), since[some]).values()]
+        suspected[some] = long & np.logical_or.reduce(signs)
     return suspected
 
 
@@ -214,14 +222,9 @@ def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
         return [_refusals(window, w)]
     since, seconds = stalls(w)
     first, last = window.readings[since[0]], window.readings[-1]
-    rose = {name: grown for name in TROUBLES if (grown := grown_since(w, name, since)[0]) > 0}
-    signs = [f"{name} rose by {grown:,.0f}" for name, grown in rose.items()]
-    if (in_flight := w.last("requests-in-flight")[0]) > 0:
-        signs.append(f"{count_of(in_flight, 'request')} without an answer")
-    if w.last("connection-count")[0] == 0:
-        signs.append("no connection is open")
+    signs = [words.format(sign[0]) for words, sign in troubles(w, since).items() if sign[0] > 0]
     text = f"nothing was delivered for {elapsed(seconds[0])} while records waited{_load(w)}: {', '.join(signs)}"
-    direct = "record-error-total" in rose and bool(seconds[0] >= limits.confirm_stalled_seconds)
+    direct = bool(grown_since(w, "record-error-total", since)[0] > 0 and seconds[0] >= limits.confirm_stalled_seconds)
     return [Fact.of("metric", last, text, direct, since=first)]
 
 
@@ -251,12 +254,14 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
     apart = spanned(expired) >= limits.expiries_apart_seconds
     shown = expired and (apart or stalls_by_metrics or not delivers)
     facts = [_expiries(expired, apart and not delivers)] if shown else []
-    failed = sorted([*_refused(window), *_unreachable(window), *events(window, TIMED_OUT)], key=attrgetter("ts_ms"))
+    # A window may end between two attempts.
+    known = replace(window, logs=window.known_logs)
+    failed = sorted([*_refused(known), *_unreachable(known), *events(known, TIMED_OUT)], key=attrgetter("ts_ms"))
     # The records of the first line had already waited when it was logged.
     span = spanned(failed) + captured(failed[0], "waitMs") / 1000 if failed else 0.0
     lasting = len(failed) >= limits.min_failed_lines and span >= limits.suspect_stalled_seconds
     lasting |= _tried_for(failed) >= limits.suspect_stalled_seconds
-    if failed and (facts or stalls_by_metrics or (lasting and not delivers)):
+    if failed and failed[-1].ts_ms >= window.start_ms and (facts or stalls_by_metrics or (lasting and not delivers)):
         text = f"{count_of(len(failed), 'line')} in {elapsed(span)} as {quoted(failed[-1].text)}"
         facts.append(Fact.of("log", failed[-1], text, since=failed[0]))
     return facts
