@@ -176,7 +176,8 @@ def test_what_the_newest_records_are_and_why_some_are_rejected(
         "2 of the newest 4 records are rejected as unknown-format (the first: partition 0, offset 2). "
         "To look closer: kafka-health formats --topic mixed-metrics"
     )
-    assert "Of the newest 4 records these can be read: 2 canonical." in texts(iter(findings), "topic mixed-metrics", "ok")
+    read = texts(iter(findings), "topic mixed-metrics", "ok")
+    assert "Of the newest 4 records these can be read: 2 canonical." in read
     (framed,) = texts(iter(findings), "topic mixed-logs", "failed")
     assert "rejected as binary: framed with schema 7, and no registry is set" in framed
 
