@@ -69,7 +69,7 @@ def test_it_shows_does_and_keeps(fresh: Broker, tmp_path: Path) -> None:
 
     again = init(*ours, "--yes")
     assert (again.returncode, again.stderr) == (0, "")
-    assert "\nAll is there. Now start " in again.stdout
+    assert "\nNothing is missing. Now start " in again.stdout
     assert all(f"The topic {topic} is there.\n" in again.stdout for topic in TOPICS)
     assert "created" not in again.stdout
 
@@ -108,7 +108,7 @@ def test_what_this_user_may_not_do_is_shown_once_and_not_called_done(
     out = capsys.readouterr().out
     assert out.count("kafka-client-metrics.sh") == 2
     assert "clients could not be asked for metrics (kafka-client-health): ClusterAuthorizationFailedError\n" in out
-    assert "All is there." not in out
+    assert "Nothing is missing." not in out
     assert (
         "\nStill missing: an administrator has to run the commands above for kafka-client-health and "
         "kafka-client-health-librdkafka. Now start " in out

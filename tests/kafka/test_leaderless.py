@@ -217,7 +217,7 @@ def test_commands_read_what_has_a_leader_and_name_the_rest(half: Half, capsys: p
     out = capsys.readouterr().out
     assert "The topic client-health is there, with replication factor 1 beside several brokers: " in out
     assert "\nStill missing: partitions cannot be read (client-health/" in out
-    assert of_metrics in out and of_logs in out and "All is there." not in out
+    assert of_metrics in out and of_logs in out and "Nothing is missing." not in out
 
 
 def test_new_topics_have_as_many_copies_as_there_are_brokers(half: Half, capsys: pytest.CaptureFixture[str]) -> None:

@@ -148,7 +148,7 @@ def test_no_file_makes_a_traceback(text: str) -> None:
         ),
         (
             "[groups]\ninterval_seconds = 600\n[prometheus]\nttl_seconds = 3600",
-            "[lag] window_seconds (900) must have room for min_commits (3) readings, one every [groups] "
+            "[lag] window_seconds (900) must have room for min_commits (3) samples, one every [groups] "
             "interval_seconds (600): "
             "otherwise no group could be judged",
         ),

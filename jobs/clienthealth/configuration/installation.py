@@ -1,4 +1,4 @@
-"""The labels that all series and rules of an installation have, and the addresses to which it links.
+"""The labels that all series and rules of an installation have, and the addresses to which its pages and alerts link.
 
 With several exporters (shards), this module also decides which exporter serves a client: a hash of the client's key
 gives the number of the shard.
@@ -47,8 +47,8 @@ def fixed_labels(settings: Settings) -> Mapping[str, str]:
 def runbooks(settings: LinkSettings, status_page: str | None = None) -> str:
     """Return the base URL of the runbooks without a trailing slash, by default below the status page.
 
-    `status_page`: the status page's address for the reader of the link, if it is not the configured one ('.' on the
-    page itself).
+    `status_page`: the status page's address for the reader of the link, if that differs from the configured address
+    ('.' on the page itself).
     """
     page = settings.status_page if status_page is None else status_page
     return settings.runbooks.rstrip("/") or f"{page.rstrip('/')}{RUNBOOKS}"

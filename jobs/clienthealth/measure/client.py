@@ -70,7 +70,7 @@ def client_indicators(w: Windows, lag: LagSettings) -> list[dict[str, Any]]:
             columns[f"{total[:-6].replace('-', '_')}_rate"] = _numbers(per_second(w, total))
         columns["batch_size_bytes"] = _numbers(_positive(w.last("batch-size-avg")))
         columns["compression_ratio"] = _numbers(_positive(w.last("compression-rate-avg")))
-        # Clients before 1.0 report no select-total.
+        # Java clients before 1.0 report no select-total.
         selects = per_second(w, "select-total")
         columns["select_rate"] = _numbers(np.where(np.isnan(selects), w.last("select-rate"), selects))
         columns["undelivered_seconds"] = _numbers(np.where(stalls(w).since < 0, np.nan, stalls(w).seconds))
@@ -145,7 +145,7 @@ def _totals(w: Windows) -> Column:
 
 
 def _positive(values: Floats) -> Floats:
-    """Replace values ≤ 0 by NaN, because clients before 1.0 report 0 until they send a batch."""
+    """Replace values ≤ 0 by NaN, because Java clients before 1.0 report 0 until they send a batch."""
     return np.where(values > 0, values, np.nan)
 
 

@@ -4,10 +4,11 @@ The input is a window of samples of committed and end offsets. Committed offsets
 commit between the two reads overstates the lag and never makes it negative. If the end offset falls, the topic was
 deleted and created again, and earlier samples no longer count. Every number returned is finite and ≥ 0, or None.
 
-Lag in seconds is the time since the first unread record was produced. It is derived from the end offset over time: an
-end offset of 200 at noon means that record 199 existed at noon and record 200 did not. Between two such points the time
-of production is interpolated. Before the oldest point this time is extrapolated by the average rate of the whole
-history. The method is that of kafka-lag-exporter, with bounds as in Datadog's agent (`max_extrapolation_seconds`).
+Lag in seconds is the time since the first unread record was produced. This lag is derived from the end offset over
+time: an end offset of 200 at noon means that record 199 existed at noon and record 200 did not. Between two such points
+the time of production is interpolated. Before the oldest point this time is extrapolated by the average rate of the
+whole history. The method is that of kafka-lag-exporter, with bounds as in Datadog's agent
+(`max_extrapolation_seconds`).
 """
 
 from __future__ import annotations

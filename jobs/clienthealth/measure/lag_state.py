@@ -1,7 +1,7 @@
 """Judge the state of a consumer on one partition from its last commits.
 
-The rules are Burrow's, in Burrow's order (STOP, REWIND, "was caught up", STALL, WARN). They apply only while the lag
-exceeds the tolerated lag. They differ where tests with a running Burrow showed errors:
+The rules are Burrow's, in Burrow's order (STOP, REWIND, "was caught up", STALL, WARN). The rules apply only while the
+lag exceeds the tolerated lag. The rules differ from Burrow's where tests with a running Burrow showed errors:
 
 - With fewer than three commits (`min_commits`) the state is UNKNOWN until half a window passes without a commit. Burrow
   reports STOP a millisecond after a single commit.

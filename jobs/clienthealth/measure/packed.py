@@ -55,8 +55,8 @@ class Parts(Table):
     """The samples' values per topic, partition and thread; `values`: in the order of TOPIC_METRICS.
 
     row            row of the sample
-    topic, thread  positions in `names`; thread is -1 if the values are not those of a thread
-    partition      -1 if the values are not those of a partition
+    topic, thread  positions in `names`; thread is -1 for values of a whole topic or partition
+    partition      -1 for values of a whole topic
     """
 
     row: Ints
@@ -138,7 +138,10 @@ class GroupPartition(msgspec.Struct, array_like=True, gc=False):
 
 
 class GroupReading(msgspec.Struct, array_like=True):
-    """The state of a consumer group at one moment. `members`: their number, if known. `source`: the input record."""
+    """The state of a consumer group at one moment. `members`: number of members, None if unknown.
+
+    `source`: the input record.
+    """
 
     client: Client
     ts_ms: int

@@ -54,7 +54,7 @@ def topic_clock(times: Ints, clients: Ints) -> tuple[Ints, Ints]:
     counts = np.bincount(voted)
     first = np.cumsum(counts) - counts
     # With an even number of votes, the lower of the two middle votes counts. The lower vote can delay a departure, but
-    # the higher one could report a false departure.
+    # the higher vote could report a false departure.
     medians = np.maximum.accumulate(votes[np.lexsort((votes, voted))][first + (counts - 1) // 2])
     spans = medians - begun[np.lexsort((begun, voted))][first + (counts + 1) // 3]
     return medians[block], np.maximum(spans, 0)[block]
@@ -258,7 +258,7 @@ _part = struct.Struct(f"={Parts.head()}q{len(TOPIC_METRICS)}d").pack
 class _Open:
     """A chunk that is being filled.
 
-    names    position of each name; a new name gets the next one
+    names    position of each name; a new name gets the next position
     configs  by object id of a configuration: its position, and the configuration
     """
 

@@ -134,8 +134,8 @@ class Windows:
     def alone(self, at: int) -> Windows:
         """Return one window with a table of only its own samples; row r is its r-th sample.
 
-        Cached results (`once`) of the whole table are reused. They must be arrays without row numbers, or have a method
-        `alone` that renumbers rows.
+        Cached results (`once`) of the whole table are reused. Such results must be arrays without row numbers, or have
+        a method `alone` that renumbers rows.
         """
         lo, hi, which = int(self.lo[at]), int(self.hi[at]), int(self._which[at])
         parts = self.parts.at(slice(self.part_begin[lo], self.part_begin[hi]))

@@ -30,7 +30,7 @@ _MAX_OFFSET = 2**63
 
 
 def client_json(client: Client) -> dict[str, Any]:
-    """Return the client's identity without unknown parts."""
+    """Return the client's identity as JSON. Unknown fields are left out."""
     return {key: value for key, value in msgspec.structs.asdict(client).items() if value is not None}
 
 

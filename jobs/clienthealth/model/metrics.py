@@ -18,11 +18,11 @@ from clienthealth.model.values import LATEST_MS, MAX_INT
 TERMINATING = "terminating"
 
 _TABLES = table(Path(__file__).with_suffix(".toml"))
-#: Metrics of a client that windows keep, by kind: name and unit. All others are dropped on reading.
+#: Metrics of a client that windows keep, by kind: name and unit. All other metrics are dropped on reading.
 CLIENT_METRICS: Mapping[str, Mapping[str, str]] = _TABLES["client"]
 #: Metrics of one topic, partition or consuming thread that windows keep.
 TOPIC_METRICS: Mapping[str, str] = _TABLES["topic"]
-#: Metrics that some libraries report only per topic or partition. Their sum is the client's value.
+#: Metrics that some libraries report only per topic or partition. The client's value is the sum over its topics.
 SUMMED: tuple[str, ...] = tuple(_TABLES["of_topics"]["summed"])
 #: How other tools and libraries spell the metrics: see `metric_names.py`.
 SPELLINGS: Mapping[str, Any] = _TABLES["spelled"]

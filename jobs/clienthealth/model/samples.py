@@ -78,8 +78,8 @@ class Subject(NamedTuple):
 class Samples:
     """The metric values of one process at one moment.
 
-    process    the common identity of the process's clients. Its `client_id` is for subjects without a client id; its
-               `library` and `version` hold for all clients (for the Scala consumer `library` is always `scala`)
+    process    the common identity of the process's clients: `client_id` is for subjects without a client id; `library`
+               and `version` hold for all clients (for the Scala consumer `library` is always `scala`)
     ts_ms, interval_ms, delta  the fields of Snapshot with these names, for the snapshots of all clients
     """
 
@@ -136,7 +136,7 @@ class Samples:
         return client.own if node is None else client.nodes.setdefault(node, {})
 
     def saw(self, client_id: str, kind: str | None, version: str | None = None, group: str | None = None) -> None:
-        """Note a client's version or consumer group. This alone makes no snapshot."""
+        """Note a client's version or consumer group. Such a note alone makes no snapshot."""
         if version:
             self._versions[client_id, kind] = max(self._versions.get((client_id, kind), ""), version)
         if group:

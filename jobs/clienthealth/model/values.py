@@ -19,7 +19,7 @@ EARLIEST_MS = 1_262_304_000_000
 LATEST_MS = 253_402_300_799_999
 #: Shortest and longest plausible reporting interval of a client: 1 s and 1 h.
 MIN_INTERVAL_MS, MAX_INTERVAL_MS = 1_000, 3_600_000
-#: Values from this size on are unknown: older Java clients report it as the minimum of no values.
+#: Values from this number on are unknown: older Java clients report this number as the minimum of no values.
 _LARGEST = sys.float_info.max
 _NUMBERS = frozenset({float, int})
 #: Maximum length of a name in characters: four times the longest topic name.
@@ -100,7 +100,7 @@ def present(value: Any) -> str | None:
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
-    """Return a JSON object; an empty one for anything else."""
+    """Return `value` if it is a JSON object, else an empty object."""
     return value if type(value) is dict else _NOTHING
 
 

@@ -42,7 +42,9 @@ class Evidence:
 
 
 class Seen(msgspec.Struct, frozen=True, omit_defaults=True, rename={"first_ms": "first", "last_ms": "last"}):
-    """A known issue that no failure mode covers, counted from the client's own log lines. It changes no verdict.
+    """A known issue that no failure mode covers, counted from the client's own log lines.
+
+    A known issue changes no verdict.
 
     The JSON form of this type is that of the topic `client-health`.
 

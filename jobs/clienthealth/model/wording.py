@@ -33,7 +33,7 @@ def elapsed(seconds: float) -> str:
 
 
 def moment(seconds: float | None, now: float | None = None) -> str:
-    """Format a date and time in UTC, without the date if `now` is on the same day. Both are in epoch seconds."""
+    """Format a date and time in UTC, without the date if `now` is on the same day. `seconds`, `now`: epoch seconds."""
     if seconds is None:
         return UNTIMED
     try:
@@ -114,9 +114,7 @@ def exact_percent(ratio: float, digits: int) -> str:
 
 
 def by_reason(rulings: Iterable[str]) -> str:
-    """Join texts such as `an idle topic (by its log)`; texts with the same reason in parentheses share one pair of
-    them.
-    """
+    """Join texts such as `an idle topic (by its log)`; a reason that several texts have is written only once."""
     whats: dict[str, list[str]] = {}
     for ruling in rulings:
         what, _, why = ruling.partition(" (")

@@ -49,8 +49,8 @@ class Attached:
     samples  number of the client's samples
     last_ms  time of the client's newest sample; 0 without samples
     unread   why evidence that may be about the client could not be read; '' if all was read
-    untimed  names of inputs with lines without any time
-    undated  names of inputs with lines without a time of their own
+    untimed  names of inputs with made-up times: the order of the lines is known, durations are not
+    undated  names of inputs with lines that have no time of their own
     pasted   names of inputs from which a person copied a part, so that the input ends before the log
     """
 
@@ -151,7 +151,7 @@ def _adjustment(stage: Stage, why: str) -> Callable[[Change], Change]:
 
 # ---- Stage "window": the verdict of one mode on one window ----
 
-REPEATS = "its samples are identical, times included: a gateway or collector keeps re-sending the last one"
+REPEATS = "the samples are identical, times included: a gateway or collector keeps re-sending the last sample"
 REFUTED = (
     "log lines report this failure but the client's metrics contradict them: the lines are of another time, "
     "of another client, or of something that is not counted"
@@ -209,11 +209,9 @@ def _repeated_samples(verdict: Verdict, context: Context) -> Verdict:
     return by_log if by_log.unhealthy or by_log.evidence else Verdict(verdict.mode, "unknown", reason=REPEATS)
 
 
-@_adjustment(
-    "window", "An innocent explanation leaves a suspicion if no data refutes it, and no failure if data proves it."
-)
+@_adjustment("window", "Until data refutes every innocent explanation, a failure is only suspected.")
 def _alibis(verdict: Verdict, context: Context) -> Verdict:
-    """Runs after the adjustments that select evidence, and before those that compare the certainty of verdicts."""
+    """Runs after the adjustments that select evidence, and before those that compare how certain verdicts are."""
     mode, window = context.mode, context.window
     if mode is None or window is None or not verdict.proofs:
         return verdict
@@ -314,9 +312,7 @@ def _lasts(verdict: Verdict, context: Context) -> bool:
 
 @_adjustment("moment", "If no client reports, the collectors or the topic have stopped, not each client.")
 def _all_silent(verdict: Verdict, context: Context) -> Verdict:
-    """Runs first in its stage: while no client reports, no client is known to have ended, so no end needs an
-    explanation.
-    """
+    """Runs first in its stage: while no client reports, no client is known to have ended, so no end is explained."""
     if not context.all_silent or any(fact.kind == "log" for fact in verdict.evidence):
         return verdict
     return Verdict(verdict.mode, "unknown", reason=ALL_SILENT)
@@ -330,7 +326,7 @@ def _recorded_end(verdict: Verdict, context: Context) -> Verdict:
     return replace(verdict, status="suspected")
 
 
-@_adjustment("moment", "Evidence of an end that a failure explains belongs to that failure.")
+@_adjustment("moment", "If a failure explains the end of a client, the evidence of that end belongs to the failure.")
 def _evidence_of_end(verdict: Verdict, context: Context) -> Verdict:
     """Runs before `explained`, which removes the verdict that holds this evidence."""
     if context.attached is None or not verdict.unhealthy or not _lasts(verdict, context):
@@ -360,10 +356,12 @@ def _explained(verdict: Verdict, context: Context) -> Verdict:
 
 # ---- Stage "shown": after the incidents have been updated ----
 
-LOOKED_AT = "records wait in its buffer, but nothing shows that it ended: it was running when its metrics were read"
+LOOKED_AT = "records wait in the buffer, but the producer was running when its metrics were read: nothing shows its end"
 
 
-@_adjustment("shown", "An incident lasts longer than one window, so it has the earliest onset and all the evidence.")
+@_adjustment(
+    "shown", "An incident lasts longer than one window, so its verdict has the earliest onset and all evidence."
+)
 def _open_incident(verdict: Verdict, context: Context) -> Verdict:
     """Runs first in its stage: all later adjustments apply to the verdict that people see."""
     return context.incidents.get(verdict.mode, verdict)
@@ -388,7 +386,7 @@ def _untimed_lines(verdict: Verdict, context: Context) -> Verdict:
     return replace(verdict, status="unknown", reason=reason, evidence=())
 
 
-@_adjustment("shown", "Metrics that a person copied end when that person stops, not when the client ends.")
+@_adjustment("shown", "Metrics that a person copied end when the person stops copying, not when the client ends.")
 def _stopped_looking(verdict: Verdict, context: Context) -> Verdict:
     """Runs before `unproven-ok`, which keeps an existing reason."""
     attached, kinds = context.attached, {fact.kind for fact in verdict.evidence}
@@ -405,7 +403,7 @@ def _stopped_looking(verdict: Verdict, context: Context) -> Verdict:
     return replace(verdict, status="unknown", reason=LOOKED_AT, evidence=())
 
 
-@_adjustment("shown", "`ok` needs evidence of health: each mode defines it, and unread evidence leaves it open.")
+@_adjustment("shown", "`ok` needs the evidence of health that the mode defines; with unread evidence it is `unknown`.")
 def _unproven_ok(verdict: Verdict, context: Context) -> Verdict:
     """Runs after all adjustments that change unhealthy verdicts."""
     attached = context.attached

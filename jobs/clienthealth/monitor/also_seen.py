@@ -29,7 +29,7 @@ from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED, options_logg
 def _troubles() -> Mapping[str, Trouble]:
     """Return the known issue that each log pattern shows, by the id of the pattern.
 
-    These are the patterns of the known issues, and patterns of failure modes that also name an issue (`also`).
+    The patterns are those of the known issues, and those of failure modes that also name an issue (`also`).
     """
     ids = {wording.id: wording.also for wording in catalogue().wordings if wording.also}
     own = {name: meaning for name, meaning in catalogue().by_id.items() if isinstance(meaning, Trouble)}

@@ -169,7 +169,7 @@ class ProcessLog:
         """Return the events about a client, and the dumps of its process.
 
         An event is about the client if it names the client or no client. Entries of other processes on the same host
-        are left out. An entry that also fits another client of the same name is treated as one without a name.
+        are left out. An entry that also fits another client of the same name is treated as an entry without a name.
         """
         begun = min((life.first_ms for life in self.lives if life.client.identity == client.identity), default=0.0)
         earlier = self._about((entry for entry in self.earlier if entry.ts_ms > begun - BEFORE_MS), client).dumps
@@ -256,7 +256,7 @@ class ProcessLog:
         """True if an event names the client, or names no client and fits the client's kind.
 
         If several clients do not report, a line without a name belongs to none of them, because no metrics show which
-        one is meant. If clients with names are known, a line that may be a quotation belongs to no client without a
+        client is meant. If clients with names are known, a line that may be a quotation belongs to no client without a
         name.
         """
         if not _is_of(event, client):

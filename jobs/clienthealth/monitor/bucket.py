@@ -126,7 +126,7 @@ class Bucket:
 
     @cached_property
     def gaps(self) -> Floats:
-        """Per client, the time (ms) without data after which it has departed."""
+        """Per client, the time (ms) without data after which the client has departed."""
         every: Floats = np.ceil(INTERVALS * self.state.clients.every / 1000) * 1000
         return np.maximum(every, 1000.0 * self.settings.absence.min_gap_seconds)
 

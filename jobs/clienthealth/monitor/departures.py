@@ -71,7 +71,7 @@ def due_in_outage(bucket: Bucket, before_ms: int) -> list[int]:
     if not state.idle_ms:
         return []
     silent = np.maximum(0, state.time_ms - state.clients.last_seen)
-    # Per client, the time (ms) without any input after which it is reported as gone.
+    # Per client, the time (ms) without any input after which the client is reported as gone.
     after = np.maximum(OUTAGE_MS, OUTAGE_INTERVALS * state.clients.every + OUTAGE_MS - silent)
     numbers = np.flatnonzero((after > before_ms) & (after <= state.idle_ms))
     state.clients.published[numbers] = 0
@@ -200,7 +200,7 @@ def departure(bucket: Bucket, number: int) -> ClientWindow:
     earlier = int(np.sum(state.readings.ts[rows] < since))
     readings = tuple(map(bucket.reading, range(rows.start + earlier, rows.stop)))
     if client.kind == "producer":
-        # If the last sample lacks values of UNDELIVERED, use the newest known ones.
+        # If the last sample lacks values of UNDELIVERED, use the newest known values.
         newest: dict[str, float] = {}
         completed = []
         for reading in readings:

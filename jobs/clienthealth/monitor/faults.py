@@ -54,7 +54,7 @@ class Fault:
 def isolated(
     state: bytes | bytearray, chunks: Sequence[bytes], buckets: int, run: Run[T]
 ) -> tuple[T | None, list[Fault]]:
-    """Run a bucket. If that raises, run it without the faulty processes.
+    """Run a bucket. If that raises an error, run the bucket without the faulty processes.
 
     The open incidents of the faulty processes are kept. The result is None if no single process causes the error.
     `buckets`: the total number of buckets, for `load` and `save`. Raises what `load` raises.

@@ -45,7 +45,7 @@ _UNDELIVERED = [list(CLIENT_METRICS["producer"]).index(name) for name in UNDELIV
 
 @dataclass
 class Grid:
-    """The windows of each client (ms). They start at multiples of `slide` and last for `length`."""
+    """The windows of each client (ms). The windows of a client start at multiples of `slide` and last for `length`."""
 
     slide: Ints
     length: Ints

@@ -54,7 +54,8 @@ _HOW = f"install Java {OLDEST} (Debian: apt-get install openjdk-17-jdk-headless,
 
 @dataclass(frozen=True)
 class JarSet:
-    """Modules `group:name:version`, downloaded with their dependencies except those in `without` (`group:name`).
+    """Modules `group:name:version`, downloaded with all their dependencies except the modules in `without`
+    (`group:name`).
 
     If `without` is `*:*`, the modules are downloaded alone, as `group:name:version[:classifier]`.
     """
@@ -176,7 +177,7 @@ def refuse_other(name: str, paths: Sequence[Path]) -> None:
         lines = "\n".join(f"{digests[path]}  {path.name}" for path in other)
         raise DependencyError(
             f"{_failure(name)}: these jars did not match their pins in jars.sha256 and were deleted; if you raised "
-            f"a version, compare them with the checksums of their project, and enter these:\n{lines}"
+            f"a version, compare the jars with the checksums of their project, and enter these lines:\n{lines}"
         )
 
 
@@ -243,7 +244,7 @@ def _read(listing: Path) -> list[Path] | None:
 
 
 def _downloaded(module: str, folder: Path) -> Path:
-    """Download a jar without its dependencies, and compare its SHA-1. This needs neither Java nor PySpark."""
+    """Download a jar without its dependencies, and compare its SHA-1. The download needs neither Java nor PySpark."""
     group, artifact, version, *classifier = module.split(":")
     name = "-".join((artifact, version, *classifier)) + ".jar"
     url = f"{repository()}{group.replace('.', '/')}/{artifact}/{version}/{name}"

@@ -106,7 +106,7 @@ def checkout() -> Path:
     folder = Path(__file__).resolve().parents[3]
     if not (folder / "pyproject.toml").is_file():
         raise DependencyError(
-            "this command works in a checkout of the repository only: git clone it and run 'make setup'"
+            "this command works only in a checkout of the repository: clone the repository and run 'make setup'"
         )
     return folder
 

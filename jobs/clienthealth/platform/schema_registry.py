@@ -150,7 +150,8 @@ class _Client:
                 why = str(getattr(error, "reason", error))
             if time.monotonic() + pause > deadline:
                 raise ServiceError(
-                    f"the schema registry {self._settings.url} does not answer: {why}; its records are read again later"
+                    f"the schema registry {self._settings.url} does not answer: {why}; "
+                    "the records that need it are read again later"
                 )
             _LOG.warning("the schema registry does not answer (%s); asked again in %.1f s", why, pause)
             time.sleep(pause)

@@ -59,8 +59,8 @@ def replication_risk(described: Mapping[str, Any], brokers: int, in_sync: int = 
     copies = min((len(row["replica_nodes"]) for row in described["partitions"]), default=brokers)
     if copies == 1 < brokers:
         return (
-            "replication factor 1 beside several brokers: while the broker of a partition is down, it can be neither "
-            f"read nor written. Raise it to {usual_replicas(brokers)} with kafka-reassign-partitions.sh"
+            "replication factor 1 beside several brokers: while the broker of a partition is down, it cannot be "
+            f"read or written. Raise the factor to {usual_replicas(brokers)} with kafka-reassign-partitions.sh"
         )
     if 1 < in_sync >= copies:
         return (

@@ -231,7 +231,7 @@ class Settings:
         if self.lag.window_seconds < self.lag.min_commits * self.groups.interval_seconds:
             raise SettingsError(
                 f"[lag] window_seconds ({self.lag.window_seconds}) must have room for min_commits "
-                f"({self.lag.min_commits}) readings, one every [groups] interval_seconds "
+                f"({self.lag.min_commits}) samples, one every [groups] interval_seconds "
                 f"({self.groups.interval_seconds:g}): "
                 "otherwise no group could be judged"
             )

@@ -188,7 +188,7 @@ def complaint(section: type, values: Mapping[str, Any]) -> tuple[str, str] | Non
     """Return the first key with an invalid value, and the reason in words that follow the key's name; None if all
     values are valid.
 
-    Keys that `values` lacks have their defaults.
+    A key that is missing in `values` has its default.
     """
     fields, fitted = keys(section), {}
     for name, key in fields.items():

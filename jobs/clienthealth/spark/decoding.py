@@ -31,8 +31,8 @@ RAW = ("value", "size", "key", "headers", "topic", "partition", "offset", "ts_ms
 COUNTS = -1
 REJECTS = -2
 
-#: Number of records, or of samples and events, after which a worker passes its chunks on. This bounds the worker's
-#: memory.
+#: Number of records, or of samples and events, after which a worker passes its chunks on. This number bounds the
+#: worker's memory.
 RECORDS_PER_CHUNK = 50_000
 MINUTE_MS = 60_000
 

@@ -31,8 +31,8 @@ def explained(message: str, settings: Settings) -> HealthError:
     missing = re.search(_MODULE, message)
     if missing:
         return DependencyError(
-            f"the Python of an executor has no module '{missing[1]}': it needs this program, of the same release, and "
-            "its extra 'spark' (deploy/cluster.md, spark-submit)"
+            f"the Python of an executor has no module '{missing[1]}': the executor needs this program "
+            "in the same release, with the extra 'spark' (deploy/cluster.md, spark-submit)"
         )
     checkpoint, history = settings.monitor.checkpoint, settings.monitor.history
     named = {"places": f"{checkpoint} or {history}", "servers": settings.kafka.bootstrap_servers}

@@ -37,8 +37,8 @@ log = logging.getLogger(__name__)
 Positions = Mapping[tuple[str, int], int]
 TIMEOUT_MS = 5_000
 ABSENT = (
-    "the topic %s does not exist, or this user may not see it: it is read once it exists; 'kafka-health init' creates "
-    "topics"
+    "the topic %s does not exist, or this user may not see it: the topic is read once it exists; 'kafka-health init' "
+    "creates topics"
 )
 
 

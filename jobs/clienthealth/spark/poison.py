@@ -218,7 +218,9 @@ class Guard:
             self._checkpoint.begin_at(pending.batch, part, begin + 1)
             self._checkpoint.end_at(pending, {part: begin + 1})
             run.skipped, run.deaths, run.kills = (*part, begin), 0, 0
-            log.error("record %s of %s/%s ends the monitor when it is read: it is left out", begin, part[1], part[2])
+            log.error(
+                "record %s of %s/%s ends the monitor when it is read: this record is left out", begin, part[1], part[2]
+            )
 
 
 def narrowed(sizes: Mapping[Part, int], choose: random.Random) -> dict[Part, int]:

@@ -58,7 +58,10 @@ def run(spark: SparkSession, settings: Settings, heap_ran_out: bool = False) -> 
     Raises ServiceError if the query fails (HeapError for lack of memory), StateError if a restart does not help.
     """
     for lacking in missing_driver_options(spark, settings) if submitted() else ():
-        log.warning("spark-submit did not get %s; `kafka-health check-config --spark-submit client` prints it", lacking)
+        log.warning(
+            "spark-submit did not get %s; `kafka-health check-config --spark-submit client` prints these options",
+            lacking,
+        )
     metrics = SelfMetrics()
     if settings.monitor.metrics_port:
         metrics.serve(settings.monitor.metrics_host, settings.monitor.metrics_port, fixed_labels(settings))

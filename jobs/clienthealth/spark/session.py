@@ -72,8 +72,8 @@ def session(name: str, settings: Settings) -> SparkSession:
         starting.join()
     spark = builder.config(map=dict[str, Any](options)).getOrCreate()
     # Cache the Java classes that PySpark looks up: with each column, and twenty times with each exception (each
-    # iteration over a Java object ends with one). Without the cache the JVM would search every jar for each of these
-    # names, in all packages that PySpark imports. That is an eighth of all its work.
+    # iteration over a Java object ends with an exception). Without the cache the JVM would search every jar for each of
+    # these names, in all packages that PySpark imports: an eighth of all work of the JVM.
     jvm = cast(Any, spark._jvm)
     jvm.py4j = SimpleNamespace(reflection=SimpleNamespace(TypeUtil=jvm.py4j.reflection.TypeUtil))
     for kept in ("functions", "org.apache.spark.sql.functions", "PythonUtils"):

@@ -204,11 +204,11 @@ def _rows(published: Published, bucket: int, most: int, now_ms: int) -> tuple[li
     """Return the rows to publish, and the summary. `most`: the largest record (bytes) that the topics take."""
     from clienthealth.monitor.faults import REASON
 
-    too_large = f"{REASON}: what is known of it takes more than {most} bytes, [topics] max_message_bytes"
+    too_large = f"{REASON}: the record would take more than {most} bytes, [topics] max_message_bytes"
     rows: list[Row] = []
     for name, value in published.records:
         key = name.encode()
-        # Publish a record on `client-health`. If it is too large, publish a reject instead.
+        # Publish a record on `client-health`. If the record is too large, publish a reject instead.
         fit = fits(most, key, value)
         rows.append((HEALTH, key, value, None) if fit else (REJECT, key, None, headers_of(too_large, None)))
     minutes, changes = published.minutes, published.changes

@@ -33,7 +33,8 @@ def stream(spark: SparkSession, settings: Settings, topics: Sequence[str], limit
     """
     start_ms = int((time.time() - settings.monitor.start_seconds_back) * 1000)
     most = settings.monitor.max_offsets_per_trigger
-    # A poll also unpacks records beyond the end of the batch. So this limit is needed to find a faulty record.
+    # A poll also unpacks records beyond the end of the batch. So `max.poll.records` is limited, too, to find a faulty
+    # record.
     fetching = {"kafka.max.poll.records": str(min(limit or POLLED, POLLED))}
     return (
         spark.readStream.format("kafka")
@@ -66,8 +67,8 @@ NO_TOPIC = "(?!)"
 #: records of a poll are in memory. If large records exhaust the heap, fewer records are read at a time (`poison`).
 POLLED = 2000
 
-#: Limits on the size of sent records. The producer checks the uncompressed size, the brokers the compressed one. The
-#: state of a group of 10,000 partitions exceeds both defaults. gzip is used because every reader can unpack it.
+#: Limits on the size of sent records. The producer checks the uncompressed size, the brokers check the compressed size.
+#: The state of a group of 10,000 partitions exceeds both defaults. gzip is used because every reader can unpack it.
 SENDING = {
     "kafka.compression.type": "gzip",
     "kafka.compression.gzip.level": str(GZIP_LEVEL),

@@ -1,7 +1,7 @@
 """The command line: `kafka-health COMMAND`. `commands.toml` lists the commands, each with its module and options.
 
-A module has a function `run(args)`, which returns the exit code. If several commands share a module, it has a function
-`run_COMMAND` for each of them. A module is imported only when its command runs, so that a command without Spark starts
+A module has a function `run(args)`, which returns the exit code. If several commands share a module, the module has a
+function `run_COMMAND` for each. A module is imported only when its command runs, so that a command without Spark starts
 at once and needs no Spark.
 """
 
@@ -27,7 +27,7 @@ from clienthealth.platform.locations import of_checkout
 from clienthealth.platform.secrecy import redacted
 
 CONFIG = "settings in TOML (default: $KAFKA_HEALTH_CONFIG, else built-in)"
-#: Commands for developers, described in CONTRIBUTING. The help for users leaves them out.
+#: Commands for developers, described in CONTRIBUTING. The help for users leaves these commands out.
 OF_THE_PROJECT = frozenset({"generate", "replay"})
 #: The Python modules that each extra installs and that a command may fail to import.
 EXTRAS = {
@@ -117,7 +117,7 @@ def duration(text: str) -> float:
 
 
 class _OfCommand(argparse.ArgumentParser):
-    """The parser of one command. Its errors show only the usage of this command."""
+    """The parser of one command. An error of this parser shows only the usage of this command."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         parsed, unknown = super().parse_known_args(args, namespace)

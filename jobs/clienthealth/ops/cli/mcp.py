@@ -196,4 +196,4 @@ def answer(data: Any, most: int = MAX_TEXT) -> str:
         text = json.dumps(shown, ensure_ascii=False, indent=1)
         if len(text) <= MAX_ANSWER:
             return text
-    raise ValueError("the answer is too large even shortened; ask for less")
+    raise ValueError("the answer is too large even after shortening; ask for less data")

@@ -43,7 +43,7 @@ def table(all_modes: list[Mode]) -> str:
         kinds = ", ".join(sorted(mode.kinds))
         text = textwrap.fill(mode.summary, COLUMNS, initial_indent="  ", subsequent_indent="  ")
         blocks.append(f"{mode.id}  ({kinds})\n{text}")
-    return "\n\n".join([*blocks, "Everything about one of them: kafka-health explain MODE"])
+    return "\n\n".join([*blocks, "Everything about a mode: kafka-health explain MODE"])
 
 
 def run_explain(args: argparse.Namespace) -> int:

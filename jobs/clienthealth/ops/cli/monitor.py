@@ -23,7 +23,7 @@ HEAP = 76
 #: Exit codes after which a restart would not help: success, wrong usage or environment, Ctrl-C.
 FINAL = (0, 2, 130)
 FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0
-#: Run time (s) of a job from which its failure counts as a new one, so that the pauses start short again.
+#: Run time (s) of a job from which a failure counts as a new failure, so that the pauses start short again.
 WELL_SECONDS = 300.0
 
 

@@ -66,8 +66,8 @@ def _reviews(
 ) -> tuple[Review | Clusters, Sequence[Review], Sequence[Path]]:
     """Make the review.
 
-    Return the review (with several clusters, the one that compares them), the reviews of the single clusters, and the
-    paths of the files of the first.
+    Return (review, reviews of the single clusters, paths of the review's files). With several clusters, the review
+    compares the clusters.
     """
     from clienthealth.review.actions import FILE
     from clienthealth.review.clusters import side_by_side, write_all
@@ -113,7 +113,7 @@ def with_histories(settings: Settings, options: Sequence[str]) -> Settings:
         monitor = replace(settings.monitor, history=options[0])
         return replace(settings, monitor=monitor, review=replace(settings.review, histories={}, environments={}))
     if len(named) < len(options):
-        raise SettingsError("--history: if there are several, each must be CLUSTER=DIR")
+        raise SettingsError("--history: if it is given several times, each value must be CLUSTER=DIR")
     histories = {cluster: location for cluster, _, location in named}
     if not named:
         return settings
