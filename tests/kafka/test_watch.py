@@ -33,10 +33,10 @@ for _ in range(2):
 print("up", flush=True)
 sys.stdin.read()
 """
-#: This client leaves its group after 5 s; at LEFT_SECONDS its last heartbeat is more than 15 s old.
-HANGS_SOON = {"slow.after": "2", "c.max.poll.interval.ms": "5000", "c.group.id": "bills"}
+#: This client leaves its group after 15 s; at LEFT_SECONDS its last heartbeat is more than 15 s old.
+HANGS_SOON = {"slow.after": "2", "c.max.poll.interval.ms": "15000", "c.group.id": "bills"}
 HANGS_SOON |= {"p.client.id": "bill-writer", "c.client.id": "bill-payer"}
-LEFT_SECONDS = 22.0
+LEFT_SECONDS = 32.0
 QUICK = {"p.request.timeout.ms": "1000", "p.delivery.timeout.ms": "2000", "p.max.block.ms": "5000"}
 
 
