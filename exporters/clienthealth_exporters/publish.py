@@ -1,7 +1,7 @@
 """Publish records to Kafka without silent loss: send undelivered records again, within bounded memory.
 
-kafka-python's producer buffers without a bound and drops a record after its delivery timeout. Here a sender waits while
-too many records are in flight, which slows down its source. Failed records are sent again.
+kafka-python's producer buffers without a bound and drops a record after its delivery timeout. `Publisher.send` instead
+waits while too many records are in flight, which slows down the source of the records, and sends failed records again.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from clienthealth.settings import Settings
 log = logging.getLogger(__name__)
 
 CAPACITY = 20_000
-#: Seconds between two log lines about a waiting source or undelivered records.
+#: Minimum time (s) between two warnings about a waiting source, or about undelivered records of one topic.
 WARNING_SECONDS = 60.0
 _json = msgspec.json.Encoder().encode
-#: Time limit (ms) of `send` if the topic does not exist.
+#: Maximum time (ms) that the producer's send() waits for a topic's metadata, such as for a topic that does not exist.
 MAX_BLOCK_MS = 5_000
-#: Explanation of Kafka's errors about missing metadata of a topic.
+#: Explanation for the log if the brokers return no metadata of a topic.
 NO_METADATA = (
     "there is no such topic, or this user may not write to it, or the brokers do not answer; "
     "'kafka-health init' creates topics, 'kafka-health doctor' names the fault"
@@ -37,11 +37,12 @@ NO_METADATA = (
 
 
 class Publisher:
-    """Send JSON records from several threads; `close` delivers those in flight.
+    """Send JSON records. Thread-safe; `close` delivers the records in flight.
 
-    `capacity`: number of records in flight (sent and not acknowledged, or to be sent again) above which `send` waits. A
-    separate thread sends failed records again, because the producer's own thread must not send, and a topic that
-    accepts nothing must not delay records of another topic.
+    `capacity`: maximum number of records in flight (sent and not acknowledged, or to be sent again); at the maximum,
+    `send` waits. `pause_seconds`: pause between two attempts to send the failed records again. A separate thread makes
+    these attempts, because a callback on the producer's own thread must not send, and a topic that accepts nothing must
+    not delay the records of other topics.
     """
 
     def __init__(self, producer: KafkaProducer, capacity: int = CAPACITY, pause_seconds: float = 1.0) -> None:
@@ -59,7 +60,9 @@ class Publisher:
 
     @classmethod
     def to(cls, settings: Settings, client_id: str, **options: Any) -> Self:
-        """Connect to the brokers of the settings. `options` are the producer's. Raises ServiceError, SettingsError."""
+        """Return a publisher to the settings' brokers. `options`: options of the producer. Raises ServiceError,
+        SettingsError.
+        """
         options = {"linger_ms": 100, "max_block_ms": MAX_BLOCK_MS, **options}
         return cls(kafka.producer(settings, client_id=client_id, **options))
 
@@ -69,11 +72,11 @@ class Publisher:
         return self._under_way
 
     def send(self, topic: str, key: str, value: Mapping[str, Any]) -> None:
-        """Send a record, and wait while too many are in flight. NaN, which JSON does not have, becomes null."""
+        """Send a record; wait first while `capacity` records are in flight. NaN becomes null, as JSON has no NaN."""
         try:
             encoded = _json(value)
         except UnicodeEncodeError:
-            # `replace`: a log may contain half a surrogate pair.
+            # A log may contain half a surrogate pair, which UTF-8 cannot encode; `replace` writes ? instead.
             encoded = json.dumps(value, ensure_ascii=False).encode(errors="replace")
         with self._changed:
             if self._under_way >= self._capacity:
@@ -84,7 +87,7 @@ class Publisher:
         self._hand_over(topic, key.encode(errors="replace"), encoded)
 
     def close(self, timeout: float = 10.0) -> int:
-        """Deliver records in flight within about `timeout` seconds. Return how many were not delivered."""
+        """Deliver the records in flight within about `timeout` seconds. Return how many were not delivered."""
         deadline = time.monotonic() + timeout
         self._closing.set()
         with self._changed:
@@ -102,7 +105,7 @@ class Publisher:
         return self._under_way
 
     def _due(self, warning: str) -> bool:
-        """True if this warning was not logged within the last WARNING_SECONDS."""
+        """True if this warning was not due within the last WARNING_SECONDS. If so, it counts as logged now."""
         now = time.monotonic()
         if due := now - self._warned.get(warning, float("-inf")) >= WARNING_SECONDS:
             self._warned[warning] = now

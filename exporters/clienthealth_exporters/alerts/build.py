@@ -20,22 +20,23 @@ from clienthealth.modes import modes
 from clienthealth.settings import Settings
 from clienthealth_exporters.prometheus.limits import BURNS, LIMITS
 
-#: Hand-written sources: the folder `alerts` of the repository. The wheel has the files that are needed here.
+#: Folder of the hand-written sources: in a checkout a link to `alerts`; a wheel contains the files that are used here.
 FILES = Path(__file__).with_name("files")
 #: Placeholder in the committed files for an unset address of Grafana.
 GRAFANA_PLACEHOLDER = "http://127.0.0.1:3000"
-#: Evaluation interval of paging rules. alerts/README.md adds up the time from the onset of a failure to its page.
+#: Evaluation interval of the rules of alerts that page. alerts/README.md adds up the delays from a failure to its page.
 PAGING = "10s"
-#: Evaluation interval of sums over hours and days, which read millions of samples.
+#: Evaluation interval of rules that sum over hours and days: longer, because each evaluation reads millions of samples.
 COUNTING = "1m"
-#: Pattern of log topics if the settings name none. Log topics may have no data while everything is healthy.
+#: Pattern of the log topics' names, used while `[topics] logs` has its default. No alert fires for a log topic without
+#: data, because clients may log nothing while everything is healthy.
 LOG_TOPICS = "(.+[._-])?logs?([._-].+)?"
-#: The example owner in alertmanager.yml, which the settings' owners replace.
+#: Names of the example owner in alertmanager.yml, which the owners in the settings replace.
 _EXAMPLE = {"pager": "payments-oncall", "team": "payments"}
 
 
 def routes_of(owners: Owners, text: str) -> str:
-    """Return Alertmanager's configuration with routes and receivers for these owners, instead of the example's."""
+    """Return `text` (alertmanager.yml) with routes and receivers for these owners in place of the example owner's."""
     pagers = [owner.pager for owner in owners.teams() if owner.pager]
     names = {"pager": pagers, "team": [owner.team for owner in owners.teams()]}
 
@@ -43,7 +44,7 @@ def routes_of(owners: Owners, text: str) -> str:
         kind, block = match[1], match[2]
         blocks = []
         for name in dict.fromkeys(names[kind]):
-            # Alerts match the owner's real name. A receiver needs a name that is valid as a file name.
+            # Matchers need the owner's real name, as in the alerts' labels. A receiver's name must be valid in a path.
             matched = json.dumps(name, ensure_ascii=False).replace("'", "''")
             file = re.sub(r"[^\w.-]+", "-", name)
             of_owner = block.replace(json.dumps(_EXAMPLE[kind]), matched)
@@ -54,7 +55,7 @@ def routes_of(owners: Owners, text: str) -> str:
 
 
 def write(out: Path, settings: Settings, dry_run: bool) -> list[Path]:
-    """Write everything that Prometheus and Alertmanager load into a folder.
+    """Write rules, alertmanager.yml and templates into the folder `out`. Return the paths of the written files.
 
     Raises SettingsError if a file of owners cannot be read.
     """
@@ -76,7 +77,7 @@ def write(out: Path, settings: Settings, dry_run: bool) -> list[Path]:
 
 
 def rules(settings: Settings, dry_run: bool = False) -> dict[str, str]:
-    """Return the rules files by name. In a dry run every severity is info. Raises SettingsError."""
+    """Return the text of each rules file, by file name. In a dry run every severity is info. Raises SettingsError."""
     head = "# Dry run: every severity is info.\n" if dry_run else ""
     return {
         name: f"{head}# Generated from alerts/rules/{name}.j2 by `kafka-health generate`: do not edit.\n{text}"
@@ -85,13 +86,16 @@ def rules(settings: Settings, dry_run: bool = False) -> dict[str, str]:
 
 
 def rendered(settings: Settings, severity: Callable[[str], str], limits: object = LIMITS) -> dict[str, str]:
-    """Render the templates with these values, by the name of the rules file, without empty lines."""
+    """Return the rendered rules, by file name, without empty lines.
+
+    `severity`: maps the severity in a template to the one to write. `limits`: the thresholds in the rules.
+    """
 
     def levels(level: str) -> list[tuple[str, str]]:
-        """Return the alerts of a condition: for each its severity, and the matcher that selects its series.
+        """Return (severity, label matcher) for each alert that a condition needs.
 
-        A page has a second alert for series with the label `quiet`, which opens a ticket instead. That alert sets
-        `quiet` to an empty text, which removes the label.
+        A critical condition needs two alerts: one pages, and the other opens a ticket for series with `quiet="yes"`.
+        The second alert sets the label `quiet` to an empty text, which removes the label.
         """
         if level != "critical":
             return [(severity(level), "")]
@@ -107,10 +111,7 @@ def rendered(settings: Settings, severity: Callable[[str], str], limits: object 
 
 @cache
 def templates(folder: Path) -> Environment:
-    """Return the templates of a folder.
-
-    Their delimiters differ from the delimiters of Prometheus's templates and PromQL.
-    """
+    """Return a Jinja environment for a folder, with `<< >>` and `<% %>`, because Prometheus's templates use `{{ }}`."""
     templates = Environment(
         loader=FileSystemLoader(folder),
         undefined=StrictUndefined,
@@ -131,12 +132,12 @@ def templates(folder: Path) -> Environment:
 
 def _values(settings: Settings) -> dict[str, Any]:
     kept, links, quiet = kept_labels(settings), settings.links, settings.prometheus.ticket_only
-    # With several shards, each of them can redirect to the shard that serves the client, or answer for all.
+    # Alerts have no label `shard`, so a link leads to shard 1. Each shard can redirect to the one that serves a client.
     status_page = filled(
         links.status_page.rstrip("/"), lambda name: "1" if name == "shard" else f"{{{{ $labels.{name} | urlquery }}}}"
     )
     topics = settings.topics.logs if settings.topics.logs != Settings().topics.logs else ()
-    # Labels that every monitor and every exporter must have.
+    # Label sets of the monitors and exporters that must exist, for the alerts on missing ones.
     clusters, shards = settings.prometheus.expect_clusters, settings.prometheus.expect_shards
     monitors = [{"cluster": cluster} for cluster in clusters]
     parts = [{"shard": f"{number + 1}/{shards}"} for number in range(shards)]
@@ -161,5 +162,5 @@ def _values(settings: Settings) -> dict[str, Any]:
 
 
 def _either(names: tuple[str, ...]) -> str:
-    """Return an expression that matches each of these names, as a PromQL string."""
+    """Return a regular expression that matches each of these names, escaped for a PromQL string."""
     return "|".join(re.escape(name).replace("\\", "\\\\") for name in names)

@@ -1,10 +1,11 @@
-"""`kafka-health export groups`: publish committed offsets of all groups, and the extents of their partitions.
+"""`kafka-health export groups`: publish the committed offsets of all groups, and the begin and end of their partitions.
 
-Each reading publishes one snapshot per group to the topic of client metrics. The monitor computes the lag from these
-snapshots. If a group cannot be read, nothing is published about it, and the log names it once at the start of the
-failure. `--once` reads the groups once and prints them; with `--json` it prints the snapshots that it would publish.
+A *reading* is one pass over all groups of a cluster. A reading publishes one snapshot for each group that is due (see
+`reader.Pace`) to the topic of client metrics. The monitor computes the lag from these snapshots. A group that cannot be
+read has no snapshot, and the log names the group once, when the failure begins. `--once` makes one reading and prints
+it as a table, with `--json` as the snapshots that would be published.
 
-One process may read several clusters, each in its own thread. So a cluster that hangs does not delay the others.
+One process may read several clusters, each in its own thread, so that a cluster that hangs does not delay the others.
 """
 
 from __future__ import annotations
@@ -36,18 +37,18 @@ from clienthealth_exporters.publish import Publisher
 
 log = logging.getLogger(__name__)
 
-#: Longest pause (ms) before a new attempt to connect after a broker restart.
+#: Maximum pause (ms) between two attempts to reconnect to a broker, so that readings resume soon after a restart.
 RECONNECT_MS = 1000
-#: Time (s) from handing over a record until it is on its topic. The producer gathers records for 0.1 s.
+#: Allowance (s) for delivering a reading's snapshots to their topic. The producer gathers records for 0.1 s of it.
 DELIVERY_SECONDS = 1.0
-#: Interval (s) at which a group is read for a display. Clients commit every 5 s by default.
+#: Intervals (s) at which `kafka-health watch` reads a group and its members. Clients commit every 5 s by default.
 WATCHED_SECONDS = 2.0
 WATCHED_MEMBERS_SECONDS = 10.0
 LEFT_OUT = "cluster %s: [groups] include and exclude leave %d groups out"
 
 
 class Cluster(NamedTuple):
-    """A cluster with groups to read: its name, and the settings with its [kafka] and [groups]."""
+    """A cluster with groups to read. `settings`: their sections [kafka] and [groups] describe this cluster."""
 
     name: str
     settings: Settings
@@ -57,12 +58,15 @@ class Cluster(NamedTuple):
         return GroupReader(connection(self.settings), self.settings.groups)
 
     def snapshots(self) -> Snapshots:
-        """Return an object that makes snapshots of the cluster's groups."""
+        """Return a new `Snapshots` for the cluster."""
         return Snapshots(self.name, self.settings.groups.service)
 
 
 def clusters(settings: Settings) -> list[Cluster]:
-    """Return the cluster of these settings, then the further clusters that they name. Raises SettingsError."""
+    """Return the cluster of these settings, then the clusters that `[groups] clusters` names.
+
+    Raises SettingsError if two clusters have the same name, or if a file of settings is wrong.
+    """
     all_clusters = [Cluster(settings.prometheus.cluster_name, settings)]
     for name, file in settings.groups.clusters.items():
         if any(name == cluster.name for cluster in all_clusters):
@@ -70,13 +74,13 @@ def clusters(settings: Settings) -> list[Cluster]:
                 f"[groups] clusters: '{name}' is already the name of this file's cluster ([prometheus] cluster_name); "
                 "choose another"
             )
-        # Environment variables configure only the cluster of the settings themselves.
+        # Environment variables override the settings of the first cluster only, so none apply to this file.
         all_clusters.append(Cluster(name, load(file, environ={})))
     return all_clusters
 
 
 def only(settings: Settings, group: str) -> Settings:
-    """Return settings that read only this group, and read it every time, as a display needs it."""
+    """Return settings with which every reading reads this group and no other group, every WATCHED_SECONDS."""
     groups = replace(
         settings.groups,
         include=re.escape(group),
@@ -89,9 +93,10 @@ def only(settings: Settings, group: str) -> Settings:
 
 
 def readings(settings: Settings, group: str) -> Generator[list[dict[str, Any]], None, None]:
-    """Yield the group's snapshot at each reading; nothing if the group is not due. `settings`: the result of `only`.
+    """Yield a list with the group's snapshot at each reading; an empty list if the group is not due.
 
-    Raises InputError if there is no such group, ServiceError if it cannot be read.
+    `settings`: the result of `only`. The caller paces the readings. Raises InputError if there is no such group,
+    ServiceError if the group cannot be read.
     """
     cluster = Cluster(settings.prometheus.cluster_name, settings)
     snapshots = cluster.snapshots()
@@ -111,7 +116,7 @@ def readings(settings: Settings, group: str) -> Generator[list[dict[str, Any]], 
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Publish until SIGTERM or Ctrl-C. `--once` returns 0, or 1 if a group could not be read. Raises ServiceError."""
+    """Publish until SIGTERM or Ctrl-C. Returns 0; with `--once` 1 if a group could not be read. Raises ServiceError."""
     if args.json and not args.once:
         raise InputError("--json goes with --once")
     if args.once:
@@ -122,7 +127,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def connection(settings: Settings) -> Callable[[], KafkaAdminClient]:
-    """Return a factory of connections with the timeout and the security of the settings."""
+    """Return a function that opens an admin connection with the settings' timeout and security."""
     timeout_ms = round(settings.groups.timeout_seconds * 1000)
     return lambda: kafka.admin(
         settings,
@@ -134,7 +139,7 @@ def connection(settings: Settings) -> Callable[[], KafkaAdminClient]:
 
 
 def once(cluster: Cluster, as_json: bool) -> int:
-    """Read a cluster once and print it."""
+    """Read a cluster once and print its groups. Return 1 if a group or partition could not be read, else 0."""
     with closing(cluster.reader()) as reader:
         reading = reader.read()
     if as_json:
@@ -150,7 +155,7 @@ def once(cluster: Cluster, as_json: bool) -> int:
 
 
 def serve(settings: Settings, stop: threading.Event) -> None:
-    """Read and publish all clusters until `stop` is set. Brokers may come and go."""
+    """Read and publish all clusters until `stop` is set. Failures of brokers are logged, and reading goes on."""
     all_clusters = clusters(settings)
     with ThreadPoolExecutor(len(all_clusters), "cluster") as threads:
         for _, each in all_clusters:
@@ -158,17 +163,17 @@ def serve(settings: Settings, stop: threading.Event) -> None:
             log.info("consumer groups of %s are read every %g s", each.kafka.bootstrap_servers, often)
         tasks = [threads.submit(GroupExporter(settings, cluster).run, stop) for cluster in all_clusters]
         wait(tasks, return_when=FIRST_EXCEPTION)
-        # A defect that ends one thread ends all of them, and is raised.
+        # If a defect ends one thread, end the other threads too, and raise the error.
         stop.set()
     for task in tasks:
         task.result()
 
 
 def next_reading(now: float, interval: float, lead: float) -> float:
-    """Return the time of the next reading (epoch seconds): `lead` before a multiple of the interval, or now.
+    """Return the time (epoch s) of the next reading: `lead` seconds before the next possible multiple of `interval`.
 
-    The monitor's batches begin at multiples of their trigger interval. A reading just before a batch is judged at once.
-    A reading at any other time waits for the next batch.
+    Returns `now` if `lead` is at least `interval`. The monitor's batches begin at multiples of their trigger interval:
+    a reading just before a batch is judged at once, a reading at any other time waits for the next batch.
     """
     return now if lead >= interval else ((now + lead) // interval + 1) * interval - lead
 
@@ -184,7 +189,7 @@ class GroupExporter:
         self._publisher: Publisher | None = None
         self._failing: dict[str, str] = {}
         self.interval_seconds = cluster.settings.groups.interval_seconds
-        #: Number of groups, partitions and whole readings that could not be read since the start.
+        #: Number of failures since the start: each counts one group or partition in one reading, or one whole reading.
         self.failures_total = 0
 
     def run(self, stop: threading.Event) -> None:
@@ -199,7 +204,7 @@ class GroupExporter:
             self.close()
 
     def cycle(self) -> int:
-        """Read all groups once. Return the number of published snapshots. Failures are logged and counted."""
+        """Make one reading. Return the number of published snapshots. Failures are logged and counted, not raised."""
         try:
             reading = self._reader.read()
             if self._publisher is None:
@@ -217,13 +222,13 @@ class GroupExporter:
         return published
 
     def close(self) -> None:
-        """Deliver records that are in flight, and close all connections."""
+        """Close all connections, after delivering the records in flight."""
         self._reader.close()
         if self._publisher is not None:
             self._publisher.close()
 
     def _note(self, failing: Mapping[str, str]) -> None:
-        """Count the failures. Log which failures are new and which have ended. `failing`: the reason by group."""
+        """Count the failures of a reading, and log the ones that began or ended. `failing`: reason by what failed."""
         self.failures_total += len(failing)
         for what in failing.keys() - self._failing.keys():
             log.warning("cluster %s: %s cannot be read: %s", self._cluster, what, failing[what])
@@ -233,7 +238,7 @@ class GroupExporter:
 
 
 def table(reading: GroupsReading) -> Iterator[str]:
-    """Yield the reading as lines for people: per group its partitions, then its members without partitions."""
+    """Yield a reading as the lines of a table: for each group its partitions, then its members without partitions."""
     layout = "{:<32} {:<9} {:<19} {:<28} {:>9} {:>12} {:>12} {:>10}  {}\n"
     yield layout.format("GROUP", "TYPE", "STATE", "TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "MEMBER")
     for group in reading.groups:
@@ -259,10 +264,10 @@ class _Commit(NamedTuple):
 
 @dataclass
 class Snapshots:
-    """Make canonical snapshots from readings of one cluster, with the age of each commit.
+    """Make canonical snapshots from readings of one cluster, with the time of each commit.
 
-    Brokers do not keep the time of a commit. `commit-timestamp-ms` is the time of the first reading with the changed
-    offset. It is missing for a commit that is older than the exporter.
+    Brokers do not report when an offset was committed. `commit-timestamp-ms` is the time of the first reading with the
+    changed offset. The field is missing for a commit that is older than the exporter.
     """
 
     cluster: str
@@ -278,7 +283,7 @@ class Snapshots:
             commits = self._commits[group.name] = {}
             topics = []
             for tp, (offset, end, start) in group.offsets.items():
-                # The first reading cannot know the time of a commit.
+                # At a partition's first reading the time of the commit is unknown.
                 known = before.get(tp, _Commit(offset, None))
                 commits[tp] = commit = known if known.offset == offset else _Commit(offset, reading.ts_ms)
                 owner = group.owners.get(tp)

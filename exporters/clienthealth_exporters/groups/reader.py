@@ -1,11 +1,12 @@
-"""Read the groups of a cluster: committed offsets, extents of their partitions, and members.
+"""Read the groups of a cluster: committed offsets, begin and end offsets of their partitions, and members.
 
 A reading lists all groups of all types, and reads those that are due (see `Pace`). A share group commits no offset.
-Instead the start of each of its share partitions is used: every record before it is acknowledged or given up.
+The start offset of each of its share partitions is used instead, because every record before that offset is
+acknowledged or given up.
 
-Committed offsets are read first, end offsets after them. So records that are produced between the two reads make the
-lag look larger, never negative. Each broker is queried separately. A failed request is split in halves and repeated, so
-that a group, topic or broker that fails does not affect the others.
+Committed offsets are read before end offsets. Records that are produced between the two reads therefore make the lag
+larger, never negative. Each broker is queried separately. A request that a broker rejects is split in halves and
+repeated, so that a group, topic or broker that fails does not affect the others.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _Reasons = dict[str, str]
 
 
 def _message(name: str) -> Any:
-    """Return the request class of a message that kafka-python does not have, from its definition in `messages`."""
+    """Return a request class that kafka-python lacks, made from Kafka's message definition in the folder `messages`."""
     for kind in ("Response", "Request"):
         made = type(ApiMessage)(name + kind, (ApiMessage,), {}, load_json=f"{__package__}.messages")
         # kafka-python keeps only a weak reference to response classes, so keep a reference here.
@@ -47,17 +48,17 @@ def _message(name: str) -> Any:
 
 
 _MESSAGES: list[Any] = []
-#: The request that describes a group, by the group's type. All other types are described as classic groups.
+#: The request that describes a group, by the group's type. A group of another type is described as a classic group.
 _DESCRIBE = {kind.lower(): _message(f"{kind}GroupDescribe") for kind in ("Consumer", "Streams", "Share")}
 _SHARE_OFFSETS = _message("DescribeShareGroupOffsets")
 #: States of a group without members.
 MEMBERLESS = ("Empty", "Dead")
-#: The pause before an unchanged group is read again, as a share of the time since its last change.
+#: The pause before an unchanged group is read again, as a share of the time for which the group has not changed.
 SHARE = 0.1
 
 
 class Member(NamedTuple):
-    """A member of a group. `epoch`: the epoch of its assignment; None in classic groups."""
+    """A member of a group. `epoch`: the member epoch (KIP-848); None in classic groups, which have none."""
 
     client_id: str
     consumer_id: str
@@ -66,10 +67,10 @@ class Member(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """A group as its broker lists it.
+    """A group as its coordinator lists it. `broker`: id of the coordinator.
 
-    `type`: classic, consumer, streams or share. Groups that never commit offsets, such as groups of Connect, have their
-    protocol as `type`.
+    `type`: classic, consumer, streams or share; for a classic group that does not use the consumer protocol (such as
+    Kafka Connect's) the name of its protocol.
     """
 
     broker: int
@@ -78,7 +79,7 @@ class Listed(NamedTuple):
 
 
 class Offsets(NamedTuple):
-    """The committed offset of a group on a partition, and the extent of the partition (None: could not be read)."""
+    """A group's committed offset on a partition, and the partition's end and start offset (None: could not be read)."""
 
     committed: int
     end: int | None
@@ -87,7 +88,7 @@ class Offsets(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A group at one moment. `members`: None if unknown; `owners`: the member that owns each partition."""
+    """A group at the time of a reading. `members`: None if unknown; `owners`: the member that owns each partition."""
 
     name: str
     type: str
@@ -99,10 +100,13 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class GroupsReading:
-    """Groups at one moment (`ts_ms`: when the committed offsets had been read), and failures with their reasons.
+    """The result of one reading.
 
-    `names`: all existing groups. A group that is not in `groups` was not due or could not be read. `left_out`: number
-    of groups that [groups] include and exclude leave out.
+    ts_ms              time (epoch ms) at which all committed offsets had been read
+    names              all existing groups; one that is missing in `groups` was not due or could not be read
+    failed_groups      reason by group that could not be read
+    failed_partitions  reason by partition whose end could not be read
+    left_out           number of groups that `[groups] include` and `exclude` leave out
     """
 
     ts_ms: int
@@ -114,7 +118,7 @@ class GroupsReading:
 
     @property
     def failures(self) -> dict[str, str]:
-        """Return the parts that could not be read, each with the reason."""
+        """Return the reason for each group and partition that could not be read, by its name in words."""
         groups = {f"group {name}": why for name, why in sorted(self.failed_groups.items())}
         ends = {f"the end of {tp.topic}/{tp.partition}": why for tp, why in sorted(self.failed_partitions.items())}
         return groups | ends
@@ -130,7 +134,11 @@ class _Description:
 
 @dataclass(slots=True)
 class _Attempt:
-    """A reading in progress: its connection, the listed groups, and its failures so far."""
+    """A reading in progress.
+
+    groups  reason by group that could not be read so far
+    stale   True if the connection must be replaced after this reading
+    """
 
     admin: KafkaAdminClient
     listed: dict[str, Listed] = field(default_factory=dict)
@@ -152,7 +160,7 @@ class GroupReader:
     _unsupported: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        # Without `exclude`, a pattern that matches nothing.
+        # Without `exclude`, use a pattern that matches nothing.
         self._include, self._exclude = re.compile(self.settings.include), re.compile(self.settings.exclude or "(?!)")
         self._pace = Pace(self.settings.idle_interval_seconds)
         self._threads = ThreadPoolExecutor(self.settings.concurrency, "group-offsets")
@@ -204,7 +212,7 @@ class GroupReader:
                 self._admin = None
 
     def _listed(self, attempt: _Attempt) -> dict[str, Listed]:
-        """Return all groups that the settings do not exclude."""
+        """Return the groups that the settings do not leave out, by name. Raises ServiceError if no broker answers."""
         brokers = [broker["broker_id"] for broker in attempt.admin.describe_cluster()["brokers"]]
 
         def ask(one: Sequence[int]) -> dict[int, Any]:
@@ -258,10 +266,7 @@ class GroupReader:
         return self._asked(ask, names, attempt, attempt.groups)
 
     def _describe(self, attempt: _Attempt, names: Set[str], states: Mapping[str, str]) -> None:
-        """Read the members of groups with a changed state.
-
-        Other groups' members are read every `members_interval_seconds`.
-        """
+        """Read the members of each group with a changed state; of the other groups every `members_interval_seconds`."""
         now, every = self.clock(), self.settings.members_interval_seconds
         self._described = {name: description for name, description in self._described.items() if name in states}
 
@@ -279,7 +284,7 @@ class GroupReader:
         failed: dict[str, str] = {}
         for name, row in self._asked(ask, {*filter(due, names)}, attempt, failed).items():
             by_member = sorted(_assigned(row), reverse=True)
-            # Members of a share group share partitions. The member with the first id is taken as the owner.
+            # In a share group several members may have the same partition. The first member by id counts as its owner.
             owners = {tp: member for member, partitions in by_member for tp in partitions}
             members = [member for member, _ in reversed(by_member)]
             self._described[name] = _Description(members, owners, states[name], now)
@@ -294,7 +299,10 @@ class GroupReader:
     def _asked(
         self, ask: Callable[[Sequence[str]], Mapping[str, _Value]], names: Set[str], attempt: _Attempt, failed: _Reasons
     ) -> dict[str, _Value]:
-        """Query brokers for groups, several of one type at a time. A group that fails alone is added to `failed`."""
+        """Query each coordinator for its groups, several groups of one type per request. Return the result by group.
+
+        A group that fails even in a request of its own is added to `failed` with the reason.
+        """
         by_request: dict[tuple[int, str], list[str]] = defaultdict(list)
         for name in sorted(names):
             by_request[attempt.listed[name][:2]].append(name)
@@ -321,22 +329,19 @@ class GroupReader:
 
 
 def _answer(admin: KafkaAdminClient, request: Any, broker: int) -> list[Any]:
-    """Return the groups of a response. Raises KafkaError if the broker refuses one."""
+    """Send a request to a broker and return the groups of the response. Raises KafkaError if a group has an error."""
     return [row for row in admin._manager.run(admin._manager.send, request, broker).groups if not _raised(row)]
 
 
 def _raised(row: Any) -> bool:
-    """Raise the error of a part of a response; return False if it has none."""
+    """Raise KafkaError if this part of a response has an error code, else return False."""
     if row.error_code:
         raise for_code(row.error_code)(row.error_message or "")
     return False
 
 
 def _assigned(group: Any) -> Iterator[tuple[Member, list[TopicPartition]]]:
-    """Yield the members of a described group with their partitions.
-
-    For Streams these are the partitions of active tasks.
-    """
+    """Yield each member of a described group with its partitions; for Streams, the partitions of its active tasks."""
     topics = {
         part.subtopology_id: [*part.source_topics, *(topic.name for topic in part.repartition_source_topics)]
         for part in getattr(getattr(group, "topology", None), "subtopologies", None) or ()
@@ -344,7 +349,7 @@ def _assigned(group: Any) -> Iterator[tuple[Member, list[TopicPartition]]]:
     for row in group.members:
         if hasattr(row, "member_assignment"):
             given = []
-            # Ignore an unreadable assignment. Any client may have written it, because brokers accept any bytes.
+            # Ignore an unreadable assignment: brokers accept any bytes from a client as an assignment.
             with suppress(struct.error, ValueError, IndexError):
                 if group.protocol_type == "consumer":
                     decoded = ConsumerProtocolAssignment.decode(row.member_assignment)
@@ -360,10 +365,11 @@ def _assigned(group: Any) -> Iterator[tuple[Member, list[TopicPartition]]]:
 
 @dataclass(slots=True)
 class _Seen:
-    """A group at its last reading.
+    """A group at its last reading. Times are seconds of the clock that `Pace` is given.
 
-    committed  a hash of the group's committed offsets
-    since      time since which the group is unchanged
+    committed  a hash of the group's committed offsets; None if they could not be read
+    failing    the reason if the group could not be read, else ''
+    since      time of the group's last change
     at         time of the reading
     """
 
@@ -378,9 +384,9 @@ class Pace:
     """Schedule the groups: active ones are due at every reading, unchanged or failing ones less and less often.
 
     Most groups of a large cluster are abandoned. Commits are visible only in a group's offsets, so a group with members
-    is read every time. A group without members changes only through an administrator, or when a member joins. Every
-    listing contains the group's state, which shows a new member. Times are in seconds of one clock; `longest`: the
-    longest time until a group is read again.
+    is read every time. A group without members changes only through an administrator, or when a member joins. Each
+    reading lists the state of every group, so a new member is noticed at once. `longest`: maximum time until a group is
+    read again, in seconds of the same clock as `now`.
     """
 
     def __init__(self, longest: float) -> None:
@@ -388,7 +394,7 @@ class Pace:
         self._seen: dict[str, _Seen] = {}
 
     def due(self, states: Mapping[str, str], now: float) -> set[str]:
-        """Return the groups to read now. `states`: the state of every existing group; others are forgotten."""
+        """Return the groups to read now. `states`: state of every existing group; all other groups are forgotten."""
         self._seen = {name: seen for name, seen in self._seen.items() if name in states}
         wait = {
             name
@@ -407,7 +413,7 @@ class Pace:
         self._note(name, state, None, reason, now)
 
     def failing(self, waiting: set[str]) -> dict[str, str]:
-        """Return the `waiting` groups that failed at their last reading, with the reason."""
+        """Return the reason by group for the groups in `waiting` that failed at their last reading."""
         return {name: self._seen[name].failing for name in waiting if self._seen[name].failing}
 
     def _note(self, name: str, state: str, committed: int | None, failing: str, now: float) -> None:

@@ -1,7 +1,7 @@
-"""Thread dumps: the reasons to take one, as each failure mode defines them, and the log record that a dump becomes.
+"""Thread dumps: the reasons to take one, the schedule of the dumps, and the log record that contains a dump.
 
-A reason is *weak* if it can also hold for an idle client, otherwise *strong*. If all reasons are weak, at most three
-dumps are taken until a reason changes.
+A reason is *weak* if it can also hold for an idle client, otherwise *strong*. Most reasons are defined by failure modes
+(`worth_a_dump`). While all reasons are weak, at most WEAK_DUMPS dumps are taken.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from clienthealth.model.telemetry import Snapshot
 from clienthealth.modes import TwoReadings, modes
 
 DUMP_DATASET = "kafka.thread-dump"
-#: Size limit of a dump; brokers accept a megabyte by default.
+#: Maximum size of a dump, because brokers accept records up to a megabyte by default.
 MAX_DUMP_BYTES = 900_000
 WEAK_DUMPS = 3
 PAIR = 2
-#: Pauses between two dumps while the client stays suspicious, in multiples of the shortest pause.
+#: Pauses between two dumps while there are reasons, in multiples of the minimum pause. The last pause repeats.
 PAUSES = (1, 1, 2, 4)
 
 
 @dataclass(frozen=True)
 class Reason:
-    """A reason to take a dump, as text for the log record."""
+    """A reason to take a dump. `text`: the reason in words, for the log record of the dump."""
 
     text: str
     strong: bool = True
 
 
 class Suspicion:
-    """Finds suspicious changes from each sample of a JVM to the next."""
+    """Find reasons to take a dump of a JVM, by comparing each sample of its clients with the previous sample."""
 
     def __init__(self) -> None:
         self._before: dict[tuple[str, str], Snapshot] = {}
@@ -43,7 +43,7 @@ class Suspicion:
         self._was_sending: set[tuple[str, str]] = set()
 
     def reasons(self, snapshots: Sequence[Snapshot]) -> list[Reason]:
-        """Return what is suspicious in this sample, compared with the previous one."""
+        """Return the reasons for a dump after this sample. `snapshots`: one for each client in the JVM."""
         now = {(snap.client.kind or "", snap.client.client_id or ""): snap for snap in snapshots}
         self._gone = {key: snap for key, snap in {**self._gone, **self._before}.items() if key not in now}
         reasons = [
@@ -67,9 +67,9 @@ class Suspicion:
 
 
 class DumpBudget:
-    """A limit on the dumps of all JVMs together, because all clients look suspicious at once when a cluster fails.
+    """A limit on the dumps of all JVMs together, because all clients have reasons for a dump when a cluster fails.
 
-    Thread-safe. Times are seconds of any clock.
+    Thread-safe. `per_minute`: maximum number of dumps per minute on average.
     """
 
     def __init__(self, per_minute: float) -> None:
@@ -80,7 +80,7 @@ class DumpBudget:
         self._lock = threading.Lock()
 
     def grants(self, dumps: int, now: float) -> bool:
-        """True if this many dumps may be taken. If so, they count as taken. `now`: seconds of any clock."""
+        """True if this many dumps may be taken. If so, they count as taken. `now`: seconds of a monotonic clock."""
         with self._lock:
             if self._at is not None:
                 self._left = min(self._most, self._left + (now - self._at) / 60 * self._per_minute)
@@ -92,9 +92,10 @@ class DumpBudget:
 
 
 class DumpPlan:
-    """The schedule of one JVM's dumps: at least `min_seconds` apart, and less often while nothing changes.
+    """The schedule of one JVM's dumps: at least `min_seconds` apart, with longer pauses the longer reasons persist.
 
-    Dumps are granted in pairs, because only two dumps show that a thread is stuck.
+    The budget grants dumps in pairs, because a stuck thread shows only in two dumps. After 2 × `min_seconds` without a
+    dump and without a reason, the schedule starts again.
     """
 
     def __init__(self, min_seconds: float, budget: DumpBudget) -> None:
@@ -104,7 +105,7 @@ class DumpPlan:
         self._taken = 0
 
     def due(self, reasons: Sequence[Reason], now: float) -> bool:
-        """True if a dump is due for these reasons. If so, it counts as taken. `now`: seconds of any clock."""
+        """True if a dump is due for these reasons. If so, it counts as taken. `now`: seconds of the budget's clock."""
         if not reasons:
             if now - self._last >= 2 * self._min_seconds:
                 self._taken = 0
@@ -125,9 +126,9 @@ def _reading(snapshot: Snapshot) -> Reading:
 
 
 def dump_record(process: ClientProcess, ts_ms: int, dump: str, reason: str) -> dict[str, Any]:
-    """Return a thread dump as one log record in the Elastic Common Schema with dotted keys.
+    """Return a thread dump as one log record in the Elastic Common Schema with dotted keys. `ts_ms`: epoch ms.
 
-    If a dump is too large, the threads that touch Kafka are kept first.
+    A dump larger than MAX_DUMP_BYTES is cut by `shortened`.
     """
     record = {
         "@timestamp": datetime.fromtimestamp(ts_ms / 1000, UTC).isoformat(timespec="milliseconds"),
@@ -144,7 +145,10 @@ def dump_record(process: ClientProcess, ts_ms: int, dump: str, reason: str) -> d
 
 
 def shortened(dump: str, limit: int = MAX_DUMP_BYTES) -> str:
-    """Return the dump, or as many of its threads as fit, in their order. Threads that touch Kafka are kept first."""
+    """Return the dump, cut to `limit` bytes of UTF-8 by leaving out whole threads.
+
+    Threads with `kafka` in their stack and DestroyJavaVM are kept first. The kept threads stay in their order.
+    """
     if len(dump.encode()) <= limit:
         return dump
     head, *threads = dump.split('\n\n"')

@@ -1,13 +1,13 @@
 """`kafka-health export jvm`: read the Kafka clients of JVMs through their Jolokia agents.
 
-Each JVM is read separately at every interval, with one request for all its MBeans. A snapshot of each client goes to
-the topic of client metrics. When a client looks suspicious, a thread dump goes to the topic of client logs. A JVM that
-does not answer is logged and read less and less often. It does not delay the others.
+Each JVM is read once per interval, with one request for all its MBeans. A snapshot of each client goes to the topic of
+client metrics. If a sample gives a reason (see `dumps`), a thread dump goes to the topic of client logs. A JVM that
+does not answer is logged and read less and less often, without delaying the other JVMs.
 
-A target is `[SERVICE=]URL`, followed by options of its clients that JMX does not show:
-`orders=http://10.0.0.7:8778/jolokia/ max.block.ms=10000 group.id=billing`. With `metrics=pushed` its clients push their
-metrics through the broker plugin. For such a target the exporter publishes no metrics, and only looks for reasons to
-take thread dumps.
+A target is `[SERVICE=]URL`, followed by options of the JVM's clients that JMX does not show:
+`orders=http://10.0.0.7:8778/jolokia/ max.block.ms=10000 group.id=billing`. The option `metrics=pushed` is for a JVM
+with clients that push their metrics through the broker plugin: for such a target the exporter publishes no metrics, and
+only looks for reasons to take thread dumps.
 """
 
 from __future__ import annotations
@@ -38,23 +38,25 @@ from clienthealth_exporters.publish import Publisher
 
 log = logging.getLogger(__name__)
 
-#: Number of JVMs read at the same time. A JVM that hangs occupies one of these threads until its timeout.
+#: Maximum number of JVMs that are read at the same time. A JVM that hangs occupies one of these threads until the
+#: timeout.
 WORKERS = 256
 MAX_BACKOFF_SECONDS = 60.0
 TICK_SECONDS = 0.2
-#: A JVM without a Kafka client causes a warning after this number of reads. An application may create its client late.
+#: Number of consecutive reads without a Kafka client after which a warning is logged; several, because an application
+#: may create its first client late.
 READS_WITHOUT_CLIENTS = 6
-#: Client options that a target may have, because JMX does not show them (not even a consumer's group).
+#: Client options that a target may give, because JMX does not show these options (not even a consumer's group).
 TARGET_OPTIONS = (*CONFIG_OPTIONS, GROUP_OPTION)
-#: Option of a target with clients that push their metrics.
+#: The option of a target with clients that push their metrics through the broker plugin.
 PUSHED = "metrics=pushed"
 
 
 @dataclass(frozen=True)
 class Target:
-    """A JVM to read: its service, the URL of its agent, options of its clients.
+    """A JVM to read: its service, the URL of its Jolokia agent, and options of its clients (`config`).
 
-    `pushed`: True if its clients push their metrics.
+    `pushed`: True if the clients push their metrics through the broker plugin.
     """
 
     service: str
@@ -64,7 +66,7 @@ class Target:
 
     @classmethod
     def parse(cls, text: str) -> Target:
-        """Parse `[SERVICE=]URL [option=value]…`. Raises SettingsError."""
+        """Parse `[SERVICE=]URL [option=value]…`. SERVICE is by default the URL's `host:port`. Raises SettingsError."""
         where, *options = text.split()
         before, scheme, rest = where.partition("://")
         service, _, protocol = before.rpartition("=")
@@ -84,7 +86,7 @@ class Target:
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Read until SIGTERM or Ctrl-C. Returns 1 if records could not be delivered at the end."""
+    """Read until SIGTERM or Ctrl-C. Return 1 if records could not be delivered at the end, else 0."""
     given = [Target.parse(text) for text in (*settings.jvm.targets, *args.target)]
     targets = Targets(given, args.targets_file)
     stop = stop_event()
@@ -97,7 +99,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 class Targets:
-    """The targets from the command line and from a file that may change. Raises InputError if there are none."""
+    """The given targets, and those in a file that may change. Raises InputError if there are neither."""
 
     def __init__(self, targets: Sequence[Target], file: Path | None = None) -> None:
         if not targets and file is None:
@@ -108,7 +110,7 @@ class Targets:
             self._in_file = Reread(f"targets of {file}", [file], lambda: _targets(file), former=())
 
     def now(self) -> tuple[Target, ...]:
-        """Return all targets. If the file is unreadable, that is logged once, and the previous list stays."""
+        """Return all targets. If the file cannot be read, logs that once and uses the file's previous targets."""
         return (*self._given, *(self._in_file.current() if self._in_file else ()))
 
 
@@ -121,14 +123,14 @@ def _targets(file: Path) -> tuple[Target, ...]:
 
 @dataclass
 class Exporter:
-    """Reads every target at its interval."""
+    """Read every target once per interval."""
 
     settings: Settings
     targets: Targets
     publisher: Publisher
 
     def run(self, stop: threading.Event) -> None:
-        """Read until `stop` is set. Targets that appear at the same time are spread over the interval."""
+        """Read until `stop` is set. First reads of targets that appear together are spread over the interval."""
         watched: dict[Target, Watch] = {}
         under_way: dict[Target, Future[None]] = {}
         budget = DumpBudget(self.settings.jvm.dumps_per_minute)
@@ -155,7 +157,7 @@ class Sink(Protocol):
 
 @dataclass(eq=False)
 class Watch:
-    """The reader of one JVM. `due`: time of the next read in seconds of `clock`. The first read is after `delay`."""
+    """The reader of one JVM. `due`: time of the next read in seconds of `clock`. The first read is after `delay` s."""
 
     target: Target
     settings: Settings
@@ -163,7 +165,7 @@ class Watch:
     budget: DumpBudget
     delay: float = 0.0
     clock: Callable[[], float] = time.monotonic
-    #: The JVM; None until the first read.
+    #: The process that the last read found; None before the first successful read.
     process: ClientProcess | None = None
     _failures: int = 0
     _pause: float = 0.0
@@ -178,7 +180,7 @@ class Watch:
         self.due = self.clock() + self.delay
 
     def read(self) -> None:
-        """Read the JVM once and publish the result; never raises."""
+        """Read the JVM once, publish the result, and set `due`. Errors are logged and never raised."""
         begin = self.clock()
         interval = self.settings.jvm.interval_seconds
         try:
@@ -187,7 +189,7 @@ class Watch:
             self._failures += 1
             longest = max(interval, MAX_BACKOFF_SECONDS)
             interval = min(interval * 2 ** (self._failures - 1), longest)
-            # Log only once that a JVM does not answer, because a thousand such JVMs would fill the log.
+            # Log failures only until the pause reaches its maximum, because a thousand such JVMs would fill the log.
             if self._failures == 1 or self._pause < longest:
                 log.warning("%s does not answer: %s; next try in %.0f s", self.target.service, error, interval)
             self._pause = interval
@@ -200,7 +202,7 @@ class Watch:
         self.due = begin + interval
 
     def publish(self) -> None:
-        """Read the JVM once and publish the result. Raises JolokiaError if the JVM does not answer."""
+        """Read the JVM once; publish its clients' snapshots and, if one is due, a thread dump. Raises JolokiaError."""
         mbeans = self._agent.read(PATTERNS)
         found = process_of(self.target.service, mbeans, self.target.config)
         if found is None:

@@ -1,4 +1,4 @@
-"""A client of Jolokia agents: MBeans in one request, and thread dumps."""
+"""A client of Jolokia agents: reads many MBeans with one request, and takes thread dumps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import msgspec
 from clienthealth.model.errors import ServiceError
 from clienthealth.platform.secrecy import basic_auth
 
-#: Largest answer (bytes) that is read: some 100,000 attributes.
+#: Maximum size (bytes) of an answer: room for some 100,000 attributes.
 MAX_BYTES = 64 * 1024 * 1024
 MAX_PIECE = 1024 * 1024
 
@@ -28,13 +28,13 @@ _DUMP = {
 
 
 class JolokiaError(ServiceError):
-    """The agent did not answer, or did not answer as Jolokia does."""
+    """The agent did not answer, refused the request, or is no Jolokia agent."""
 
 
 class Jolokia:
-    """The Jolokia agent at `url`. Proxy settings of the environment are ignored, because agents are near.
+    """The Jolokia agent at `url`. Proxy settings of the environment are ignored, because agents need no proxy.
 
-    `timeout` (seconds) limits the connection, each wait for data, and the reading of the whole answer.
+    `timeout` (s) limits the connection, each wait for data, and the reading of the whole answer, each on its own.
     """
 
     def __init__(self, url: str, timeout: float, user: str = "", password: str = "") -> None:
@@ -48,8 +48,8 @@ class Jolokia:
     def read(self, patterns: Mapping[str, Sequence[str]]) -> dict[str, dict[str, Any]]:
         """Return the attributes of all matching MBeans, by MBean name, with one request.
 
-        `patterns`: attribute names by pattern, empty for all attributes. A pattern without match is no error, and an
-        unreadable attribute is left out. Raises JolokiaError.
+        `patterns`: the attributes to read (none: all), by pattern of MBean names. A pattern without a match is no
+        error, and an unreadable attribute is left out. Raises JolokiaError.
         """
         requests: list[dict[str, Any]] = [
             {"type": "read", "mbean": pattern, "config": {"ignoreErrors": True}}

@@ -1,4 +1,4 @@
-"""Prepare one client for the pages, in the words and shapes of their templates."""
+"""Prepare the data of one client for the page templates: texts, table rows and the four measurements."""
 
 from __future__ import annotations
 
@@ -25,17 +25,19 @@ from clienthealth_exporters.prometheus.states import LAG_ALARMS, SILENT_SECONDS
 
 _PACKAGE = "clienthealth_exporters.prometheus"
 MAX_EVIDENCE = 12
-#: Number of a verdict's facts that are shown first. A reader cannot take in more at a glance.
+#: Number of a verdict's facts that are shown first: as many as a reader takes in at a glance.
 DECIDING = 3
 MAX_PARTITIONS = 25
 
 
 @dataclass(frozen=True)
 class View:
-    """The data of a page besides the clients. Times in epoch seconds.
+    """The data of a page besides the clients. Times are epoch seconds.
 
-    `trouble`: why the state cannot be trusted. `left_out`: number of records that were dropped for lack of room.
-    `owners`: the owners of services.
+    trouble   why the state may be incomplete (the topic is not read, Kafka does not answer); None if it is complete
+    newest    time of the newest data of any client; None before the first record
+    left_out  number of records that were dropped because the exporter keeps at most `max_clients` clients
+    owners    the owners of services and groups
     """
 
     settings: Settings
@@ -52,19 +54,19 @@ def page(template: str, **values: Any) -> str:
 
 
 def address(client: Client) -> str:
-    """Return the address of a client's page. It is relative, because a proxy may serve all pages under another path."""
+    """Return the relative address of a client's page, because a proxy may serve all pages under another path."""
     query = {"service": client.service, "instance": client.instance, "client_id": client.client_id}
     return f"client?{urlencode(query, errors='replace')}"
 
 
 def owner_of(owners: Owners, client: Client) -> Owner | None:
-    """Return the owner of a client or a group, or None."""
+    """Return the owner of a client's service, or for a group the owner of the group first; None without an owner."""
     named = owners.of_group(client.group or client.client_id) if client.kind == "group" else None
     return named or owners.owner_of(client.service)
 
 
 def identity_parts(record: HealthRecord) -> list[str]:
-    """Return the names of the client, and of the place where it runs."""
+    """Return the client's kind, library with version, host and instance, and group; unknown ones are left out."""
     client = record.client
     library = " ".join(part for part in (client.library, client.version) if part)
     host = client.host if client.instance.startswith(client.host) and client.host else ""
@@ -85,7 +87,7 @@ def blindness(view: View) -> list[str]:
 
 
 def since(view: View, verdict: Verdict) -> str:
-    """Return since when a failure lasts and for how long, as text."""
+    """Return the time at which a failure began and its duration, as text."""
     begun = amount(verdict.since_ms)
     if begun is None:
         return "since an unknown time"
@@ -93,16 +95,16 @@ def since(view: View, verdict: Verdict) -> str:
 
 
 def onset(view: View, record: HealthRecord) -> str:
-    """Return when the client's oldest lasting failure began, '' if unknown."""
+    """Return the time at which the client's oldest open failure began, as text; '' if unknown."""
     begun = [at for verdict in record.verdicts if verdict.unhealthy and (at := amount(verdict.since_ms)) is not None]
     return wording.moment(min(begun) / 1000, view.now) if begun else ""
 
 
 def facts_of(verdict: Verdict) -> tuple[list[Evidence], list[Evidence]]:
-    """Return the deciding facts in order of time, and the other facts.
+    """Return (deciding facts, other facts), both in the order of the verdict's evidence.
 
-    The newest fact of each kind is deciding, because facts of different kinds weigh more than repetitions. The newest
-    other facts fill up the deciding facts to DECIDING.
+    At most DECIDING facts are deciding. The newest fact of each kind comes before a second fact of the same kind,
+    because facts of different kinds weigh more than repetitions.
     """
     facts = verdict.evidence
     of_each_kind = {fact.kind: fact for fact in facts}.values()
@@ -111,7 +113,7 @@ def facts_of(verdict: Verdict) -> tuple[list[Evidence], list[Evidence]]:
 
 
 def what_is_wrong(record: HealthRecord) -> str:
-    """Return the client's failures as a short text: titles and causes, or a group's lag state."""
+    """Return the titles and causes of the client's failures, without failures the group's lag state, or ''."""
     titles = []
     for verdict in record.verdicts:
         if verdict.unhealthy:
@@ -122,30 +124,30 @@ def what_is_wrong(record: HealthRecord) -> str:
 
 
 def reasons(record: HealthRecord) -> list[str]:
-    """Return the reasons why a client cannot be judged."""
+    """Return the reasons of a client's `unknown` verdicts, sorted, each once."""
     return sorted({str(verdict.reason) for verdict in record.verdicts if verdict.reason})
 
 
 def judged(record: HealthRecord) -> str:
-    """Return how many modes of a client were judged, and why the other modes were not."""
+    """Return, as text, how many failure modes of a healthy client were judged, and which were not, with the reason."""
     fine, blind = others(record)
     return f"nothing found, {len(fine)} of {len(fine) + len(blind)} judged; not judged: {', '.join(blind)}"
 
 
 def others(record: HealthRecord) -> tuple[list[str], list[str]]:
-    """Return the modes in which the client is healthy, and the unknown modes with the reason."""
+    """Return (failure modes with status ok, failure modes with status unknown and the reason)."""
     fine = [v.mode for v in record.verdicts if v.status == "ok"]
     blind = [f"{v.mode} ({v.reason})" if v.reason else v.mode for v in record.verdicts if v.status == "unknown"]
     return fine, blind
 
 
 def runbook_url(settings: Settings, name: str) -> str:
-    """Return the address of a mode's runbook: at the configured place, otherwise on this server."""
+    """Return the address of a mode's runbook: below `[links] runbooks`, else on this server."""
     return f"{runbooks(settings.links, status_page='.')}/{quote(name)}"
 
 
 def plain(value: Any) -> str:
-    """Return a value of a verdict's detail as text."""
+    """Return a value in a verdict's detail as text: a list of strings joined by commas, other lists as JSON."""
     if isinstance(value, str):
         return value
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
@@ -161,7 +163,10 @@ def level(ratio: float) -> str:
 
 
 def partition_rows(record: HealthRecord) -> list[tuple[str, str, str, str, str]]:
-    """Return the partitions with name, state, lag, age and member. Partitions in trouble come first."""
+    """Return (topic-partition, lag state, lag, age of the oldest unread record, member's client id) of each partition.
+
+    All members are texts. Partitions in a state of LAG_ALARMS come first; within each part the largest lag comes first.
+    """
 
     def order(row: Mapping[str, Any]) -> tuple[bool, float]:
         return row.get("state") in LAG_ALARMS, number(row.get("records")) or 0
@@ -176,15 +181,16 @@ def partition_rows(record: HealthRecord) -> list[tuple[str, str, str, str, str]]
     return rows
 
 
-# -- the four measurements of a client as text: buffer, callback, topic queue, lag; unknown is never shown as 0 -------
+# -- The four measurements of a client as text: buffer, callback, topic queue, lag. Unknown is never shown as 0. ------
 
 
 @dataclass(frozen=True)
 class Measurement:
     """A measurement of a client, in words.
 
-    `value`: None if unknown, or if this kind of client does not have the measurement (`applies` is False). `ratio`: the
-    used share of the limit, None if there is no limit.
+    value    None if unknown, or if this kind of client does not have the measurement (`applies` is False)
+    note     more about the measurement, such as the maximum
+    ratio    the used share (0 to 1) of the buffer or queue; None if it has no limit
     """
 
     name: str
@@ -195,14 +201,14 @@ class Measurement:
 
     @property
     def text(self) -> str:
-        """The measurement in a few words."""
+        """The value, "unknown", or a dash if the measurement does not apply."""
         return self.value or ("unknown" if self.applies else "–")
 
 
 def measurements(record: HealthRecord) -> list[Measurement]:
     """Return the four measurements (buffer, callback, topic queue, lag), always in this order."""
     kind = record.client.kind
-    # Producers on librdkafka report waiting records per topic, Java producers do not.
+    # Producers of librdkafka report a queue per topic, Java producers do not.
     queues = any(row.get("used_ratio") is not None for row in record.rows("queues"))
     readers: tuple[tuple[str, bool, Callable[[str, HealthRecord], Measurement]], ...] = (
         ("Buffer", kind == "producer", _buffer),
@@ -216,7 +222,7 @@ def measurements(record: HealthRecord) -> list[Measurement]:
 def _buffer(name: str, record: HealthRecord) -> Measurement:
     used, queued = amount(record.value("buffer_used_ratio", "last")), amount(record.value("buffer", "queued_records"))
     if used is None:
-        # kafka-python 3 has no limit, so there is no used share.
+        # The buffer of kafka-python 3 has no limit, so there is no used share.
         return Measurement(name, None if queued is None else f"{wording.count(queued)} records queued")
     waiting, full = record.value("buffer", "waiting_threads"), record.value("buffer", "seconds_to_full")
     notes = (
@@ -245,7 +251,7 @@ def _queue(name: str, record: HealthRecord) -> Measurement:
     if ratios:
         used, topic = max(ratios)
         return Measurement(name, f"{wording.percent(used)} full", f"{topic}, fullest of {len(ratios)}", used)
-    # The Java consumer has no such queue. Its lag counts its waiting records.
+    # The Java consumer has no queue per topic, so show the topic with the largest lag instead.
     waiting: dict[str, float] = {}
     for row in record.rows("lag"):
         waiting[row["topic"]] = waiting.get(row["topic"], 0) + (amount(row.get("records")) or 0)

@@ -1,4 +1,4 @@
-"""Prepare the rest of a client's page: last hour, incidents, dumps, options, known bugs, and a text to copy."""
+"""Prepare the parts that only a client's own page has: last hour, incidents, dumps, options, and a text to copy."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from clienthealth_exporters.prometheus.client_card import View
 from clienthealth_exporters.prometheus.history import HOUR_SECONDS, PLOTTED, Track
 from clienthealth_exporters.prometheus.states import State
 
-#: Height in pixels: _HEIGHT of the plot, _AXIS of the row of times below the plot.
+#: Heights in pixels: of the plot, and of the row of times below the plot.
 _HEIGHT, _AXIS = 56, 18
 _QUARTER_SECONDS = 900
-#: Samples further apart than this (s) are not joined by a line, because the measurement is unknown in between.
+#: Maximum time (s) between two samples that a line joins. Between samples further apart the measurement is unknown.
 _GAP_SECONDS = 180.0
 Point = tuple[float, float | None]
 
@@ -35,16 +35,19 @@ _WORDS: dict[str, Callable[[float], str]] = {
 
 
 def details(view: View, state: State, track: Track | None) -> dict[str, Any]:
-    """Return the parts of a client's page that the overview does not have, by their names in the template."""
+    """Return the values for client.html.j2 besides the card, by their names in the template.
+
+    `track`: the exporter's history of the client, None if it has none. `plots` is then None, too.
+    """
     record, drawn = state.record, None
     if track is not None:
         plots = (plot(name, track.series(name, view.now - HOUR_SECONDS), view.now) for name in PLOTTED)
         drawn = [of_hour for of_hour in plots if of_hour]
-    # Present failures come from the record, ended ones from the exporter's memory.
+    # Open failures come from the record, changes of the last hour from the exporter's memory.
     lasting = ((v, since) for v in record.verdicts if v.unhealthy and (since := amount(v.since_ms)) is not None)
     incidents = [(since / 1000, f"{v.mode}: still {v.status}") for v, since in lasting]
     incidents += [(change.at, f"{change.mode}: {change.status}") for change in (track.changes() if track else ())]
-    # A text for a ticket. A button copies it if scripts run; without scripts the reader selects it.
+    # Plain text of the evidence, for a ticket. A button copies this text; without scripts the reader selects it.
     client = record.client
     evidence = [f"{client.service} / {client.client_id} on {client.instance}, {wording.moment(view.now, view.now)}"]
     for verdict in record.verdicts:
@@ -60,7 +63,7 @@ def details(view: View, state: State, track: Track | None) -> dict[str, Any]:
         "plots": drawn,
         "incidents": sorted(incidents, reverse=True),
         "dumps": sorted(dumps, key=lambda fact: -(amount(fact.ts_ms) or 0)),
-        # Show only options that the client reports. Any other option has the library's default or an unknown value.
+        # Only options that the client reports: any other option has the library's default or an unknown value.
         "options": sorted(record.config.items()),
         "advice": lint({**record.config, **_measured(record)}, record.client.kind),
         "known": list(_known(record)),
@@ -69,7 +72,10 @@ def details(view: View, state: State, track: Track | None) -> dict[str, Any]:
 
 
 def _measured(record: HealthRecord) -> dict[str, str]:
-    """Return the measurements to compare a client's options with; their names begin with `measured.`."""
+    """Return measurements as options named `measured.…`, for the advice that compares options with measurements.
+
+    `full_poll_ms`: estimated time that the handler needs for max.poll.records records.
+    """
     figures = {"buffer_used_ratio": record.value("buffer_used_ratio", "last")}
     figures["waiting_threads"] = record.value("buffer", "waiting_threads")
     idle, rate = record.value("poll_idle_ratio"), record.value("records_consumed_rate")
@@ -80,7 +86,7 @@ def _measured(record: HealthRecord) -> dict[str, str]:
 
 
 def _known(record: HealthRecord) -> Iterator[tuple[str, str]]:
-    """Yield everything in a client's record except verdicts: its identity and its numbers."""
+    """Yield (name, text) of the client's identity and of each indicator in the record that is not a list."""
     client = record.client
     library = f"{client.library or ''} {client.version or ''}".strip()
     known = [("service", client.service), ("client id", client.client_id), ("kind", client.kind), ("library", library)]
@@ -91,7 +97,10 @@ def _known(record: HealthRecord) -> Iterator[tuple[str, str]]:
 
 
 def plot(name: str, points: Sequence[Point], now: float) -> Markup | None:
-    """Plot a measurement over the last hour; None if it is unknown."""
+    """Return a figure of a measurement over the last hour as SVG with a caption; None if every value is unknown.
+
+    `points`: (epoch seconds, value or None), in order of time.
+    """
     values = [value for _, value in points if value is not None]
     if not values:
         return None
@@ -99,7 +108,7 @@ def plot(name: str, points: Sequence[Point], now: float) -> Markup | None:
     top = 1.0 if name in ("Buffer", "Topic queue") else max(*values, 1e-9) * 1.05
     span = f"{words(min(values))} to {words(max(values))}"
     summary = f"{name}, last hour: {span}, last {words(values[-1])}, {len(values)} readings"
-    # Each stretch is drawn as one line. A gap or an unknown value begins a new stretch.
+    # A stretch is a sequence of points that one line joins. A gap or an unknown value begins a new stretch.
     stretches: list[list[tuple[float, float]]] = [[]]
     last = 0.0
     for at, value in points:
@@ -108,7 +117,7 @@ def plot(name: str, points: Sequence[Point], now: float) -> Markup | None:
         if value is not None:
             stretches[-1].append((_across(at, now), round(1 + (_HEIGHT - 2) * (1 - min(1.0, value / top)), 1)))
         last = at
-    # The times of the axis are in UTC, the newest first.
+    # Label each quarter of an hour in UTC, the newest first.
     quarters = range(int(now - now % _QUARTER_SECONDS), int(now) - HOUR_SECONDS, -_QUARTER_SECONDS)
     times = [(round(_across(end, now), 2), f"{datetime.fromtimestamp(end, UTC):%H:%M}") for end in quarters]
     body = [

@@ -38,12 +38,12 @@ from clienthealth_exporters.prometheus.webhook import Webhook
 
 log = logging.getLogger(__name__)
 PROBES = frozenset({"/healthz", "/readyz", "/livez"})
-#: The reader polls the brokers every few seconds. Without a request for this long (s) it is stuck.
+#: Maximum time (s) without a poll of the topic, after which /livez fails. The reader normally polls every few seconds.
 STUCK_SECONDS = 120.0
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Serve until SIGTERM or Ctrl-C. Raises ServiceError if the port is taken."""
+    """Serve until SIGTERM or Ctrl-C; return 0. Raises ServiceError if the port is taken."""
     overrides = {name: value for name in ("host", "port") if (value := getattr(args, name)) is not None}
     settings = replace(settings, prometheus=replace(settings.prometheus, **overrides))
     stop = stop_event()
@@ -69,8 +69,11 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 class Exporter:
     """The exporter's state and its answers to HTTP requests.
 
-    `trouble`: returns why the state cannot be trusted, or None; `idle`: returns the seconds since the last poll of the
-    topic. Raises SettingsError if the owners' files cannot be read.
+    trouble  returns why the state may be incomplete, None if it is complete
+    clock    returns the time in epoch seconds
+    idle     returns the seconds since the topic was last polled
+
+    Raises SettingsError if the owners' files cannot be read.
     """
 
     settings: Settings
@@ -98,7 +101,7 @@ class Exporter:
                 page = self.metrics()
                 if self._complete:
                     return Response(page, exposition.CONTENT_TYPE)
-                # Let the scrape fail, because a partial page would make half a fleet look complete.
+                # Let the scrape fail: after a partial page, Prometheus would take the missing clients as gone.
                 later = {"Retry-After": "1"}
                 return Response(page, exposition.CONTENT_TYPE, HTTPStatus.SERVICE_UNAVAILABLE, later)
             case "/healthz" | "/readyz":
@@ -113,7 +116,7 @@ class Exporter:
             case html_page.SCRIPT_PATH:
                 return Response(html_page.script(), "text/javascript; charset=utf-8")
             case "/clients.json":
-                # Return the record exactly as the monitor wrote it.
+                # The records are not decoded: each is returned as the monitor wrote it.
                 records = ((b", " if number else b"") + state.raw for number, state in enumerate(self.states.live()))
                 return Response(itertools.chain((b"[",), records, (b"]",)), "application/json")
             case path if path.startswith(api.PREFIX):
@@ -131,16 +134,16 @@ class Exporter:
         return Response("not found\n", "text/plain", HTTPStatus.NOT_FOUND)
 
     def metrics(self) -> Iterator[bytes]:
-        """Return the page for Prometheus in pieces.
+        """Return the page for Prometheus as an iterator of blocks.
 
-        Until the whole topic is read, it has only the exporter's own metrics.
+        The page has only the exporter's own metrics until the whole topic has been read once.
         """
         trouble = self.trouble()
         self._complete = self._complete or trouble is None
         return (text.encode("utf-8", "replace") for text in self._page(trouble, whole=self._complete))
 
     def prepare(self) -> None:
-        """Make the lines of all clients before the exporter is ready. 20,000 clients take 4 s of CPU."""
+        """Make the lines of all clients before the first scrape. For 20,000 clients this takes 4 s of CPU."""
         self.states.shown(self.states.live(), self.settings.prometheus.max_series_per_metric, {})
 
     def _page(self, trouble: str | None, whole: bool) -> Iterator[str]:
@@ -152,7 +155,7 @@ class Exporter:
             yield from self._rendered(services.samples(states))
             cluster = self.settings.prometheus.cluster_name
             yield from self._rendered(services.owners_of(states, self._owners.current(), cluster))
-        # The number of missing series by metric is complete only now.
+        # `lacking` is complete only after all blocks above have been made.
         self._dropped.update(lacking)
         left_out = Counter({EVERYBODY: self.states.left_out}) if self.states.left_out else Counter[str]()
         dropped: list[Sample] = [((name,), count) for name, count in sorted((self._dropped + left_out).items())]
@@ -167,7 +170,7 @@ class Exporter:
         yield from self._rendered((METRICS[f"kafka_client_health_{name}"], samples) for name, samples in own.items())
 
     def _rendered(self, metrics: Iterable[tuple[Family, list[Sample]]]) -> Iterator[str]:
-        """Yield the text of the metrics that do not belong to a client. A metric without samples has no text."""
+        """Yield the text of each metric of services or of the exporter. A metric without samples has no text."""
         return (exposition.rendered(family, samples, self._begin) for family, samples in metrics if samples)
 
     def _view(self) -> status_page.View:
@@ -181,22 +184,22 @@ class Exporter:
         )
 
     def _facets_of(self, states: list[State], owners: Owners) -> Facets:
-        """Return the values to filter by. They are counted once for all requests."""
+        """Return the values to filter by. They are counted again only after the states or the owners changed."""
         if self._facets[0] is not states or self._facets[1] is not owners:
             self._facets = (states, owners, facets(states, self.settings, owners))
         return self._facets[2]
 
     def _client(self, request: Request) -> Response:
-        """Return a client's page.
+        """Return a client's page, or a redirect to the shard that serves the client.
 
-        A stale client and one of another shard have a page, too, because an alert may have named it.
+        Stale clients and clients of other shards have pages, too, because an alert may link to them.
         """
         service, instance, client_id = (request.query.get(name, "") for name in ("service", "instance", "client_id"))
         names = service, instance, client_id
         for state in self.states.live():
             if (state.client.service, state.client.instance, state.client.client_id) == names:
                 return Response(status_page.client(self._view(), state, self.states.history.track(state.key)))
-        # The shard that serves the client, as 2/4, and its status page; '' if unknown.
+        # `shard`: another shard that serves the client, as 2/4. `page`: that shard's status page. '' means none.
         shard, page, ours = "", "", self.settings.prometheus
         asked = Client(service, "", instance, client_id)
         number = place(asked.key.encode("utf-8", "replace"), ours)

@@ -1,8 +1,9 @@
-"""Prometheus text format (0.0.4). A client's lines are prepared when its record arrives, not per scrape.
+"""Prometheus text format (0.0.4). A client's lines are made once per record, not at each scrape.
 
-prometheus-client builds and prints every sample at each scrape. With 12,000 partitions that is 90,000 lines and takes
-seconds (tests/bench/bench_scrape.py prints both). Here a scrape joins prepared text. Labels that all lines of a client
-share are stored once. The ends of lines (`} 1`) are the same for most healthy clients, which share one object.
+The library prometheus-client builds and prints every sample at each scrape: for 12,000 partitions 90,000 lines, which
+takes seconds (tests/bench/bench_scrape.py measures both ways). Here a scrape joins text that is already made. Labels
+that all lines of a client have in common are stored once. Most healthy clients have equal ends of lines (`} 1`) and
+share one object for them.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _BLOCK_CLIENTS = 1_000
 _NOTHING = ("",) * len(FAMILIES)
 
 
-#: Maps an indicator to the metrics that are made from it, with their positions in FAMILIES.
+#: The metrics that are made from an indicator, by the indicator's name, each with its position in FAMILIES.
 _BY_INDICATOR: defaultdict[str, list[tuple[int, Family]]] = defaultdict(list)
 for _position, _family in enumerate(FAMILIES):
     _BY_INDICATOR[_family.needs].append((_position, _family))
@@ -36,8 +37,8 @@ for _position, _family in enumerate(FAMILIES):
 class Lines:
     """The lines of one record on the page.
 
-    `client`, `group`, `partition`: the first labels, as text, of every line of that scope. `ends`: for each metric, in
-    the order of FAMILIES, the rest of its lines after these labels; '' for a metric without a value.
+    `client`, `group`, `partition`: the first labels of every line of that scope, as text. `ends`: for each metric, in
+    the order of FAMILIES, what follows these labels in each of the metric's lines; '' for a metric without a value.
     """
 
     client: str
@@ -47,10 +48,11 @@ class Lines:
 
 
 class Shown(NamedTuple):
-    """The lines of one record that a page contains.
+    """The lines of a record, and which of them a page contains.
 
-    `group`: True if lines about its group are included. `whole`: True if all lines except evidence are included, False
-    if only those that every group has. `evidence`: True if the lines that decide failure modes are included.
+    group     True if the page contains the record's lines about its consumer group
+    whole     True if the page contains all lines except evidence; False if only the lines that every group has
+    evidence  True if the page contains the metrics that decide failure modes
     """
 
     lines: Lines
@@ -59,7 +61,7 @@ class Shown(NamedTuple):
     evidence: bool = False
 
     def has(self, family: Family) -> bool:
-        """True if the page has this record's lines of a metric."""
+        """True if the page contains this record's lines of a metric."""
         if family.evidence:
             return self.evidence
         return (self.whole or family.always) and (self.group or family.scope != "group")
@@ -80,14 +82,13 @@ def beginning(settings: Settings) -> str:
 def lines(record: HealthRecord, cluster: str, begin: str = "") -> Lines:
     """Return the lines of a record.
 
-    `cluster`: label cluster_name of clients that do not report one. A group reports it as its instance. `begin`: see
-    `beginning`.
+    `cluster`: label cluster_name of a client; a group's label is its instance. `begin`: the result of `beginning`.
     """
     client = record.client
     if client.kind == "group":
         cluster = client.instance
     ends = list(_NOTHING)
-    # An empty list or mapping is unknown; a zero is a value.
+    # An empty list or mapping means unknown; a zero is a value.
     known = [name for name, value in record.indicators.items() if value or type(value) not in (list, dict)]
     for name in ("", *known):
         for position, family in _BY_INDICATOR.get(name, ()):
@@ -105,10 +106,10 @@ def lines(record: HealthRecord, cluster: str, begin: str = "") -> Lines:
 
 
 def page(shown: Sequence[Shown], cap: int, dropped: MutableMapping[str, int]) -> Iterator[str]:
-    """Return the page of all clients in blocks of text, metric by metric.
+    """Yield the page of all clients in blocks of text, metric by metric.
 
-    If a metric has more than `cap` series, the series of the first clients are kept, in the given order. `dropped`
-    counts the left-out series by metric.
+    If a metric has more than `cap` series, the page has only those of the first clients in the order of `shown`.
+    `dropped` is increased by the number of left-out series of each metric.
     """
     for index, family in enumerate(FAMILIES):
         blocks = _once if family.scope == "partition" else _each
@@ -121,7 +122,7 @@ def page(shown: Sequence[Shown], cap: int, dropped: MutableMapping[str, int]) ->
 def _each(
     index: int, family: Family, shown: Sequence[Shown], cap: int, dropped: MutableMapping[str, int]
 ) -> Iterator[str]:
-    """Return the lines of a metric, client by client."""
+    """Yield the lines of a metric, client by client, in blocks of _BLOCK_CLIENTS clients."""
     block: list[str] = []
     for one in shown:
         of_record = one.lines
@@ -145,9 +146,9 @@ def _each(
 def _once(
     index: int, family: Family, shown: Sequence[Shown], cap: int, dropped: MutableMapping[str, int]
 ) -> Iterator[str]:
-    """Return the lines of a metric that has the same series in several records.
+    """Yield, as one block, the lines of a metric with series that occur in several records (of partitions).
 
-    Each series comes once, from the last record.
+    Each series has one line, with the value of the last record that has the series.
     """
     values: dict[str, str] = {}
     for of_record, _, whole, _ in shown:
@@ -163,7 +164,7 @@ def _once(
 
 
 def rendered(family: Family, samples: Iterable[Sample], begin: str = "") -> str:
-    """Return a metric of the exporter or of services, from the values of its labels. `begin`: see `beginning`."""
+    """Return the text of a metric of services or of the exporter. `begin`: the result of `beginning`."""
     lines = [_head(family)]
     for labels, value in samples:
         inside = f"{begin}{labels_text(family.labels, labels)}".rstrip(",")
@@ -177,7 +178,7 @@ def _pairs(names: tuple[str, ...], values: tuple[str, ...]) -> str:
 
 @functools.lru_cache(maxsize=20_000)
 def labels_text(names: tuple[str, ...], values: tuple[str, ...]) -> str:
-    """Return `name="value"` pairs, escaped."""
+    """Return labels as escaped `name="value"` pairs, joined by commas."""
     return _pairs(names, values)
 
 
@@ -187,7 +188,7 @@ def _head(family: Family) -> str:
 
 @functools.lru_cache(maxsize=20_000)
 def _several(names: tuple[str, ...], samples: tuple[Sample, ...]) -> str:
-    """Return the ends of lines with extra labels, one per series. Most healthy clients share one object."""
+    """Return the ends of lines for a metric with extra labels, one line per sample. Equal samples share one object."""
     return "".join([f",{labels_text(names, extra)}}} {_value(value)}\n" for extra, value in dict(samples).items()])
 
 

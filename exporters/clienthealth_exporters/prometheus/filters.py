@@ -1,4 +1,4 @@
-"""Filter the clients of a page by fields, text and page number. The page's address contains them, to share a view."""
+"""Filters of the status page: fields, text and page number. A page's address contains the filters, to share it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from clienthealth.settings import Settings
 from clienthealth_exporters.prometheus.client_card import owner_of
 from clienthealth_exporters.prometheus.states import State
 
-#: The fields to filter by, in the order of the form.
+#: The fields to filter by, in the order of the form on the status page.
 FIELDS = ("cluster", "team", "service", "mode", "cause", "status", "library", "version")
 PAGE_SIZE = 60
-#: A field with more values than this gets a text box with suggestions instead of a list.
+#: Maximum number of values in a list to choose from. A field with more values has a text box with up to MAX_PROPOSED
+#: suggestions.
 MAX_LISTED = 40
 MAX_PROPOSED = 500
-#: The number of clients by field and value.
+#: The number of clients with each value of each field.
 Facets = Mapping[str, Counter[str]]
 
 
@@ -33,27 +34,27 @@ class Filters:
 
     @classmethod
     def from_query(cls, query: Mapping[str, str]) -> Self:
-        """Return the filters in an address; invalid parts are ignored."""
+        """Return the filters in the query of an address. Unknown fields and an invalid page number are ignored."""
         chosen = {name: text for name in FIELDS if (text := query.get(name, "").strip())}
         number = query.get("page", "")
         page = int(number) if number.isascii() and number.isdigit() and len(number) < 7 else 1
         return cls(query.get("q", "").strip(), chosen, max(1, page))
 
     def __bool__(self) -> bool:
-        """True if the filters leave any client out."""
+        """True if there is any filter besides the page number."""
         return bool(self.text or self.chosen)
 
     def address(self, page: int = 1, **changed: str) -> str:
-        """Return the relative address of the page with these filters, or with changed ones.
+        """Return the relative address of a page with these filters, not escaped for HTML.
 
-        It is not escaped for HTML.
+        `changed`: new values by field; '' removes a filter.
         """
         fields = {"q": self.text, **self.chosen, **changed, "page": str(page) if page > 1 else ""}
         query = urlencode({name: value for name, value in fields.items() if value}, errors="replace")
         return f"./?{query}" if query else "./"
 
     def among(self, states: Iterable[State], settings: Settings, owners: Owners) -> list[State]:
-        """Return the matching clients, in their order."""
+        """Return the clients that match all filters, in the order given."""
         needle = self.text.lower()
         return [
             state
@@ -64,7 +65,7 @@ class Filters:
 
 
 def facets(states: Iterable[State], settings: Settings, owners: Owners) -> Facets:
-    """Return the values of all clients to filter by."""
+    """Return the number of clients with each value of each field."""
     counts: dict[str, Counter[str]] = {name: Counter() for name in FIELDS}
     for state in states:
         for name, counter in counts.items():
@@ -73,7 +74,7 @@ def facets(states: Iterable[State], settings: Settings, owners: Owners) -> Facet
 
 
 def _values(name: str, state: State, settings: Settings, owners: Owners) -> list[str]:
-    """Return a client's values of a field. A group's instance is the name of its cluster."""
+    """Return a client's values of a field: several only for `mode` and `cause`. A group's cluster is its instance."""
     client = state.client
     if name == "mode":
         return [mode for mode, _, _ in state.failures]

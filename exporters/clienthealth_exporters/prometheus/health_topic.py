@@ -1,4 +1,4 @@
-"""Read the compacted topic `client-health` from its beginning, and report whether it is completely read, or why not."""
+"""Read the compacted topic `client-health` from its beginning, and report why the read state may be incomplete."""
 
 from __future__ import annotations
 
@@ -24,22 +24,24 @@ CHECK_SECONDS = 5.0
 ANSWER_MS = 4_000
 RETRY_SECONDS = 2.0
 CLIENT_ID = "kafka-client-health-exporter"
-#: Options of the admin client. It looks for new and returning brokers only when its metadata has expired.
+#: Options of the admin client. Its metadata expires soon, because only then it looks for new and returning brokers.
 ASKING = {"request_timeout_ms": ANSWER_MS, "metadata_max_age_ms": round(CHECK_SECONDS * 1000)}
-#: Options of both clients. kafka-python queries a random broker. If that broker does not answer in time, it tries
-#: another.
+#: Options of the consumer and the admin client. kafka-python asks a random broker first; the timeout leaves time to try
+#: another broker.
 CONNECTING = {"client_id": CLIENT_ID, "bootstrap_timeout_ms": 10_000}
 CODECS = "pip install 'kafka-client-health[exporters]' brings all codecs"
 
 
 @dataclass
 class HealthTopic:
-    """Feeds every record of the topic to `put(key, value, timestamp_ms)`.
+    """The reader of the topic: calls `put(key, value, timestamp_ms)` for every record.
 
-    It uses no consumer group: each exporter reads everything, so that several can run in parallel. Every few seconds it
-    requests the end of the topic from the brokers, because polls do not show the loss of a broker. While a partition
-    has no leader, it reads the other partitions. When the whole topic is read, it calls `prepare` before it reports
-    that the topic is read, so that the first answers are ready.
+    The reader uses no consumer group, so that several exporters can each read everything. Every CHECK_SECONDS the
+    reader requests the end of the topic from the brokers, because polls do not show the loss of a broker. While a
+    partition has no leader, the reader reads the other partitions. When the whole topic is read, the reader calls
+    `prepare`, and only then sets `trouble` to None.
+
+    connect, ask  make the consumer and the admin client
     """
 
     settings: Settings
@@ -47,17 +49,17 @@ class HealthTopic:
     connect: Callable[..., KafkaConsumer] = consumer
     ask: Callable[..., KafkaAdminClient] = admin
     prepare: Callable[[], None] = lambda: None
-    #: Why the state cannot be trusted; None while the whole topic is read and Kafka answers.
+    #: The reason why the read state may be incomplete; None while the whole topic is read and Kafka answers.
     trouble: str | None = "starting"
     _looked: float = field(default_factory=time.monotonic)
 
     @property
     def idle_seconds(self) -> float:
-        """Return the seconds since the topic was last polled, or a poll was attempted."""
+        """Return the seconds since the last poll of the topic, or the last attempt to connect."""
         return time.monotonic() - self._looked
 
     def run(self, stop: threading.Event) -> None:
-        """Read until `stop` is set, even while brokers are lost. Only errors in our own code raise."""
+        """Read until `stop` is set. Errors of Kafka are logged and reading is tried again; other errors raise."""
         while not stop.is_set():
             self._looked = time.monotonic()
             try:
@@ -96,7 +98,10 @@ class HealthTopic:
                         self.put(record.key, record.value, record.timestamp)
 
     def _compare(self, reader: KafkaConsumer, there: Extents) -> None:
-        """Assign new partitions from their beginning, and find out if the whole topic has been read."""
+        """Assign new partitions to the consumer from their beginning, and set `trouble`.
+
+        `there`: the topic's present partitions with their begin and end offsets.
+        """
         topic, assigned = self.settings.topics.health, reader.assignment()
         if new := there.known.keys() - assigned:
             reader.assign(sorted(assigned | new))

@@ -1,8 +1,8 @@
 """The exporter's bounded memory of the last hours: measurements, incidents, services by hour.
 
-It begins when the exporter starts, because the topic has only the newest record of each client. One hour of 2,000
-clients took 12 MB. The memory also has records of clients that this exporter no longer serves or that another shard
-serves, because an alert may have named them.
+The memory begins when the exporter starts, because the topic has only the newest record of each client. One hour of
+2,000 clients takes 12 MB (measured). The memory also has records of clients that this exporter no longer serves or that
+another shard serves, because an alert may link to their pages.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from clienthealth.model.verdicts import UNHEALTHY
 if TYPE_CHECKING:
     from clienthealth_exporters.prometheus.states import State
 
-#: The measurements of a client that are kept, and their index in `State.largest`. None: lag, which is stored
-#: separately.
+#: The measurements of a client that are kept, each with its index in `State.largest`; None for the lag, which is
+#: `State.lag`.
 PLOTTED: Mapping[str, int | None] = {"Buffer": 0, "Callback": 1, "Topic queue": 3, "Lag": None}
 HOUR_SECONDS = 3600
-#: POINTS: samples per client, one per half minute. MAX_CLIENTS: maximum number of clients; unhealthy ones replace
-#: healthy ones.
+#: POINTS: maximum number of samples per client: an hour with one sample per half minute. MAX_CLIENTS: maximum number of
+#: clients with samples; an unhealthy client replaces a healthy one.
 POINTS = 120
 MAX_CLIENTS = 2000
 MAX_CHANGES = 40
 HOURS = 24
 MAX_SERVICES = 2000
-#: Maximum number of remembered records of unhealthy clients. If there are more, the oldest is dropped.
+#: Maximum number of records in `Recall`. If there are more, the record that was kept first is dropped.
 MAX_RECALLED = 5_000
 Names = tuple[str, str, str]
 _WIDTH = 1 + len(PLOTTED)
@@ -43,7 +43,7 @@ _WIDTH = 1 + len(PLOTTED)
 
 @dataclass(frozen=True)
 class Change:
-    """One change of a client's status in a failure mode. `at`: epoch seconds."""
+    """One change of a client's status in a failure mode to `status`. `at`: epoch seconds."""
 
     at: float
     mode: str
@@ -62,7 +62,7 @@ class Track:
         self.unhealthy_at = 0.0
 
     def add(self, at: float, state: State) -> None:
-        """Add a state of the client."""
+        """Add a state of the client. `at`: time of the state (epoch seconds)."""
         values = [state.lag if position is None else state.largest[position] for position in PLOTTED.values()]
         self._points.extend([at, *(nan if value is None else value for value in values)])
         del self._points[: -_WIDTH * POINTS]
@@ -76,9 +76,12 @@ class Track:
             self.unhealthy_at = at
 
     def series(self, name: str, since: float) -> list[tuple[float, float | None]]:
-        """Return moments (epoch seconds) and values of a measurement, None where it was unknown."""
+        """Return (epoch seconds, value) of a measurement, oldest first; None where the value was unknown.
+
+        `name`: a key of PLOTTED. `since`: epoch seconds of the earliest sample.
+        """
         column = 1 + list(PLOTTED).index(name)
-        # Copy the list, because the writer may append to it at any time.
+        # Copy the points, because the thread that reads the topic may append to them at any time.
         points = self._points[:]
         pairs = zip(points[::_WIDTH], points[column::_WIDTH], strict=True)
         return [(at, None if isnan(value) else value) for at, value in pairs if at >= since]
@@ -91,7 +94,7 @@ class Track:
 class History:
     """The last hours of all clients.
 
-    Thread-safe. `begun`: the earliest moment that is kept, None if nothing is kept.
+    Thread-safe. `begun`: the earliest event time so far (epoch seconds); None before the first state.
     """
 
     def __init__(self) -> None:
@@ -101,7 +104,7 @@ class History:
         self.begun: float | None = None
 
     def note(self, state: State) -> None:
-        """Take in a client's new state."""
+        """Add a client's new state to the client's samples and to its service's hour."""
         at = state.seen
         with self._lock:
             self.begun = at if self.begun is None else min(self.begun, at)
@@ -125,20 +128,20 @@ class History:
                 del hours[old]
 
     def track(self, key: str) -> Track | None:
-        """Return the memory of a client's last hour; None if there is none."""
+        """Return the samples and status changes of the client with this key; None if there are none."""
         return self._tracks.get(key)
 
     def changes(self, most: int) -> list[tuple[str, Change]]:
-        """Return the newest changes of all clients, each with the client's key."""
+        """Return the newest `most` status changes of all clients as (client key, change), the newest first."""
         with self._lock:
             tracks = list(self._tracks.items())
         found = [(key, change) for key, track in tracks for change in track.changes()]
         return nlargest(most, found, key=lambda of_client: of_client[1].at)
 
     def services(self) -> Iterator[tuple[str, Mapping[int, float]]]:
-        """Yield each service with its unhealthy share (0 to 1) of judged samples, by hour since 1970.
+        """Yield (service, shares): the unhealthy share (0 to 1) of the service's judged records, by hour since 1970.
 
-        The worst service comes first.
+        The service with the largest sum of shares comes first.
         """
         with self._lock:
             rows = [
@@ -156,7 +159,7 @@ def lag_of(record: HealthRecord) -> float | None:
 
 
 class NamedRecord(msgspec.Struct):
-    """The part of a client's record that holds its identity and its group."""
+    """The client in a record, decoded only as far as its names, kind and group."""
 
     service: str
     instance: str
@@ -166,15 +169,14 @@ class NamedRecord(msgspec.Struct):
 
     @property
     def names(self) -> Names:
-        """The names in the address of its page."""
+        """The client's names in the address of its page: service, instance, client id."""
         return self.service, self.instance, self.client_id
 
 
 class Recall:
-    """Records of stale clients, and of clients of other shards, so that they still have pages.
+    """Records of clients that are no longer served here, and of clients of other shards, so that they still have pages.
 
-    Thread-safe and bounded. It maps the names of a client to its newest record as bytes, and the time when that was
-    written.
+    Thread-safe. Keeps one record for each client, and at most MAX_RECALLED.
     """
 
     def __init__(self) -> None:
@@ -182,7 +184,7 @@ class Recall:
         self._records: dict[Names, tuple[str, bytes, float]] = {}
 
     def keep(self, names: Names, key: str, raw: bytes, written: float) -> None:
-        """Keep a record in place of an older one."""
+        """Keep a client's record in place of its earlier one. `raw`: the record as JSON; `written`: epoch seconds."""
         with self._lock:
             self._records.pop(names, None)
             if len(self._records) >= MAX_RECALLED:
@@ -190,5 +192,5 @@ class Recall:
             self._records[names] = key, strict(raw), written
 
     def get(self, names: Names) -> tuple[str, bytes, float] | None:
-        """Return a client's key, its record, and when the record was written (epoch seconds)."""
+        """Return (key, record as JSON, time at which it was written in epoch seconds); None if none is kept."""
         return self._records.get(names)

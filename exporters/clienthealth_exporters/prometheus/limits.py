@@ -1,4 +1,4 @@
-"""The limits above which measurements are worrying: one table for alerts, dashboards and the status page."""
+"""The thresholds above which measurements need attention: one table for alerts, dashboards and the status page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ _FILE = Path(__file__).with_suffix(".toml")
 
 
 class Limits(Stated, of=Section(_FILE.name, table(_FILE))):
-    """The limits. Shares are 0 to 1, times are in seconds, and other numbers count clients."""
+    """The thresholds in limits.toml, which gives the reason for each.
+
+    The names show the units: `_ratio` is a share from 0 to 1, `_clients` and `_services` are numbers of these.
+    """
 
     buffer_used_ratio: float = DEFAULT
     buffer_full_ratio: float = DEFAULT
@@ -44,7 +47,8 @@ LIMITS = Limits()
 class Burn:
     """A pair of windows. An alert fires if the error budget burns faster than `factor` in both windows.
 
-    `pages`: True if the alert may page, False if it only opens a ticket.
+    A factor of 1 spends exactly the whole budget in its period. `hold`: how long both windows must exceed the factor
+    before the alert fires. `pages`: True if the alert pages, False if the alert opens a ticket.
     """
 
     long: str
@@ -54,7 +58,7 @@ class Burn:
     pages: bool = False
 
 
-#: The windows of the SRE workbook. The fourth pair is that of kubernetes-mixin. alerts/rules/slo.yml.j2 uses them.
+#: The windows for alerts/rules/slo.yml.j2: those of Google's SRE workbook, and the pair 1d and 2h of kubernetes-mixin.
 BURNS = (
     Burn("1h", "5m", 14.4, "2m", pages=True),
     Burn("6h", "30m", 6, "15m", pages=True),

@@ -1,6 +1,6 @@
-"""The series of clients in Prometheus, from series.toml: names, labels, help and sources of the values.
+"""The exporter's metrics, from series.toml: names, labels, help, and where the values come from.
 
-Rules, dashboards and the documentation take the names from series.toml. An unknown value has no line.
+Rules, dashboards and the documentation take the names from series.toml. An unknown value has no series.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ from clienthealth.measure.lag_state import STATE_ORDER
 from clienthealth.model.health_record import HealthRecord, amount
 from clienthealth.model.tables import table
 
-#: A sample with the values of its extra labels.
+#: (values of the extra labels, value): a sample.
 Sample = tuple[tuple[str, ...], float]
 #: The labels of a client's series.
 CLIENT = ("service", "host", "instance", "client_id")
-#: Number of healthy clients, per service and kind, that are also served with their evidence, for comparison.
+#: For each service and kind with an unhealthy client: number of healthy clients that are served with evidence, too, for
+#: comparison.
 PEERS = 5
 Scope = Literal["client", "group", "partition", "service", "exporter"]
-#: The labels that identify the subject of a series. The installation's fixed labels come before them.
+#: The labels that identify the subject of a series, by scope. The installation's fixed labels precede these labels.
 SCOPES: Mapping[Scope, tuple[str, ...]] = {
     "client": CLIENT,
-    # group_type: classic, consumer, streams or share. A group that never commits has its protocol here (connect).
+    # group_type: classic, consumer, streams or share; for a classic group of another protocol that protocol (connect).
     "group": ("cluster_name", "group", "group_type"),
     "partition": ("cluster_name",),
     "service": ("service",),
@@ -35,19 +36,20 @@ SCOPES: Mapping[Scope, tuple[str, ...]] = {
 
 
 class Family(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True):
-    """A metric. Its labels are those of its scope and the extra ones of its samples.
+    """A metric. A field that does not apply has its default.
 
-    indicator  the path of its number in a record, with a dot before each level below the first
-    stats      names of several numbers below `indicator`, each of which is a sample
-    nonzero    True if the metric is nearly always 0 for nearly all clients: it is served only while it is not 0
-    lag        the name of a number that each partition has in the list of indicators `lag`
-    reads      the function of READS that returns the metric's samples
-    onset      a failure mode: while the client has it, the sample is the time since the mode's onset, if that is longer
-               than the indicator's window can show
-    detail     "mode.name": the number `name` in the detail of the failure `mode`; of an interval the upper end
+    extra      labels in addition to the labels of the scope
+    indicator  path of the value in a record's indicators, with a dot between two levels
+    stats      names of several numbers below `indicator`; each number is a sample with its name as the label
+    nonzero    True if a series exists only while the value is not 0, because it is 0 for nearly all clients
+    lag        name of the value in each row of the indicator `lag`, which has one row per partition
+    reads      key in READS of the function that returns the samples
+    onset      id of a failure mode: while the client has this failure, the value is the time (s) since its onset, if
+               that is longer than the indicator, which reaches back only to the start of the window
+    detail     "mode.name": the number `name` in the detail of the failure `mode`; for an interval its upper end
     evidence   True if the metric decides a failure mode: served only for unhealthy clients and their peers (`PEERS`)
-    largest    for a metric of services: the metric of clients of which it is the maximum over all clients of a service
-    at         the values of the extra labels to which `largest` is limited; None: no limit
+    largest    for a metric of services: the value is the maximum of this metric over the service's clients
+    at         values of the extra labels that select the series of `largest`; None selects all
     """
 
     name: str
@@ -67,27 +69,27 @@ class Family(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
 
     @property
     def kind(self) -> str:
-        """The metric's type in Prometheus."""
+        """The metric's type in Prometheus: counter if the name ends with `_total`, else gauge."""
         return "counter" if self.name.endswith("_total") else "gauge"
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """All labels of the metric, in their order."""
+        """All labels of the metric in the order of the page: those of the scope, then the extra ones."""
         return SCOPES[self.scope] + self.extra
 
     @property
     def needs(self) -> str:
-        """The indicator that a record needs for this metric; '' if every record has it."""
+        """The indicator without which a record has no sample of this metric; '' if no indicator is needed."""
         return "lag" if self.lag else "" if self.onset else self.indicator.partition(".")[0]
 
     @cached_property
     def always(self) -> bool:
-        """True if every group has this metric, even with `client_series = unhealthy` in the settings."""
+        """True if the metric is served for every group, even with `client_series = "unhealthy"` in the settings."""
         return self.scope == "group" and self.needs == "group"
 
     @cached_property
     def read(self) -> Callable[[HealthRecord], tuple[Sample, ...]]:
-        """The function that returns a record's samples, each with the values of its extra labels."""
+        """The function that returns a record's samples of this metric."""
         path, labels = self.indicator.split("."), [((stat,), stat) for stat in self.stats]
 
         def number(record: HealthRecord) -> tuple[Sample, ...]:
@@ -181,8 +183,8 @@ METRICS: Mapping[str, Family] = {
     for name, row in rows.items()
 }
 ALL_FAMILIES = tuple(METRICS.values())
-#: All series of clients and groups, in the order of the page.
+#: The metrics of clients and groups, in the order of the page.
 FAMILIES = tuple(METRICS[name] for scope in ("client", "group", "partition") for name in _TABLE[scope])
-#: The metric that every client and group has. A client without room for its series counts once, as one missing series
-#: of this metric.
+#: The metric that every client and group has. `series_dropped_total` counts a client that is left out as a whole as one
+#: dropped series of this metric.
 EVERYBODY = FAMILIES[0].name

@@ -1,7 +1,7 @@
-"""Sums over the clients of each service: the number in each state, and the worst of each measurement.
+"""Sums over the clients of each service: the number in each state, and the worst value of each measurement.
 
-They are always served, whatever the cap on series and the profile are, because missing series would make shares and
-budgets wrong.
+The sums cover all clients, even those without series because of `max_series_per_metric` or `client_series`. Otherwise
+shares and error budgets would be wrong.
 """
 
 from __future__ import annotations
@@ -18,18 +18,20 @@ from clienthealth_exporters.prometheus.series import ALL_FAMILIES, METRICS, Fami
 if TYPE_CHECKING:
     from clienthealth_exporters.prometheus.states import State
 
-#: The states of an existing client in the sums.
+#: The states of a client in the sums; a service has a series for each of them.
 STANDINGS = ("ok", "partial", "unknown", "suspected", "confirmed", "gone")
-#: Maximum number of (kind, library, version) per service, because clients can report any number of them.
+#: Maximum number of combinations of kind, library and version per service. Clients could otherwise create any number of
+#: series by their reports.
 VERSIONS = 20
-#: Metrics of a service that have the value of its worst client.
+#: Metrics of a service with the value of the service's worst client.
 WORST = [family for family in ALL_FAMILIES if family.largest]
 
 
 def standing(record: HealthRecord) -> str:
-    """Return a client's state in the sums. A client without data for long is unknown, whatever its state was before.
+    """Return a client's state in the sums.
 
-    A group is judged only by its lag, and does not lower the share of failing clients.
+    A stale client is `unknown`, whatever its verdicts are. A group is `unknown`, too, because only its lag is judged,
+    and it must not lower the share of failing clients.
     """
     if record.departed:
         return "gone"
@@ -37,7 +39,7 @@ def standing(record: HealthRecord) -> str:
 
 
 def largest(record: HealthRecord) -> tuple[float | None, ...]:
-    """Return the client's values of the measurements that services show as a maximum, None for unknown ones."""
+    """Return the client's value for each metric of WORST, None if it is unknown or the client has gone."""
     if record.departed:
         return (None,) * len(WORST)
     return tuple([
@@ -47,12 +49,12 @@ def largest(record: HealthRecord) -> tuple[float | None, ...]:
 
 
 def sent(record: HealthRecord) -> float | None:
-    """Return a producer's sent records per second; None if unknown or stale."""
+    """Return the records per second that a producer sends; None if unknown, or if the client is stale or has gone."""
     return None if record.departed or record.stale else amount(record.value("record_send_rate"))
 
 
 def samples(states: Iterable[State]) -> Iterator[tuple[Family, list[Sample]]]:
-    """Return the metrics of all services. Groups are not clients and do not count."""
+    """Yield each metric of services with its samples. Consumer groups are not clients and do not count."""
     clients = [state for state in states if state.client.kind != "group"]
     alike = Counter([(state.client.service, state.standing, state.statuses) for state in clients])
     standings: Counter[tuple[str, str]] = Counter()
@@ -87,7 +89,10 @@ def samples(states: Iterable[State]) -> Iterator[tuple[Family, list[Sample]]]:
 
 
 def _versions(clients: Iterable[State]) -> list[Sample]:
-    """Return the number of clients by library and version, the most frequent ones of each service."""
+    """Return the number of clients by service, kind, library, version and state.
+
+    Beyond the VERSIONS most frequent combinations of a service, the library is '' and the version is "other".
+    """
     running: Counter[tuple[str, ...]] = Counter()
     by_service: defaultdict[str, Counter[tuple[str, ...]]] = defaultdict(Counter)
     for state in clients:
@@ -106,7 +111,10 @@ def _versions(clients: Iterable[State]) -> list[Sample]:
 
 
 def owners_of(states: Iterable[State], owners: Owners, cluster: str) -> Iterator[tuple[Family, list[Sample]]]:
-    """Yield the owners of services and groups, if known. `cluster`: the cluster of groups that consumers report."""
+    """Yield the metrics of the owners of services and groups; nothing if no owners are configured.
+
+    `cluster`: cluster name of a group that is known only from its members.
+    """
     if not owners.rows:
         return
     services: dict[str, Owner] = {}

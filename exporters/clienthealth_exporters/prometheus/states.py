@@ -1,4 +1,4 @@
-"""The newest state of every client in the topic `client-health` so far."""
+"""The newest state of every client, as read so far from the topic `client-health`."""
 
 from __future__ import annotations
 
@@ -29,33 +29,40 @@ from clienthealth_exporters.prometheus.services import largest, sent, standing
 log = logging.getLogger(__name__)
 _URGENCY: Mapping[Standing, int] = {"ok": 0, "partial": 5, "unknown": 10, "suspected": 20, "confirmed": 30}
 _STATUSES = {urgency: status for status, urgency in _URGENCY.items()}
-#: The limit of each measurement in `largest`, None if it has none.
+#: The threshold of each metric in WORST, in the same order; None if it has none.
 _LIMITS = (LIMITS.buffer_used_ratio, LIMITS.callback_seconds, None, LIMITS.queue_used_ratio, None)
-#: The subject of a record: a client or a consumer group.
+#: The two kinds of subjects of a record, as label values.
 CLIENTS, GROUPS = "clients", "groups"
-#: States of a consumer group that need attention, the most urgent last.
+#: Lag states of a consumer group that need attention, the most urgent last.
 LAG_ALARMS = STATE_ORDER[STATE_ORDER.index("WARN") :]
-#: A client's state becomes unknown if the monitor has published nothing about it for this long (s), not even its
-#: departure. In that case there is no input, or the monitor has stopped. For a client with a longer window, the
-#: window's length is added.
+#: Time (s) without a record about a client, not even of its departure, after which its state becomes unknown: the
+#: monitor has stopped or gets no input. For a client with a long window the time is its window and half of this.
 SILENT_SECONDS = 180
-#: Minimum time (s) between two log lines about unreadable records. All of them are counted.
+#: Minimum time (s) between two log lines about unreadable records.
 COMPLAINT_SECONDS = 60
-#: While the memory is full: ROOM_SECONDS is the minimum time between two searches for clients to evict, _ROOM_SHARE the
-#: maximum share of all clients that one search evicts.
+#: While `max_clients` clients are kept: ROOM_SECONDS is the minimum time (s) between two searches for clients to evict,
+#: _ROOM_SHARE the maximum share of `max_clients` that one search finds.
 ROOM_SECONDS = 5.0
 _ROOM_SHARE = 0.1
 
 
 @dataclass(slots=True)
 class State:
-    """A client's newest record. `written`: when the monitor wrote it; `seen`: time of the client's last data.
+    """A client's newest record. Times are epoch seconds, except the window's, which are epoch milliseconds.
 
-    `silent_from`: when the client's state becomes unknown. These three are epoch seconds. The record is kept as bytes,
-    because few clients are ever viewed in full. `standing`, `statuses` (by mode, without the ok ones), `largest` and
-    `sent` (records per second) are added up for its service. `lag` is in records. `shown`: True if the client has its
-    own series. `lines`: these series, made on first use. `failures`: mode, status and cause of its suspected and
-    confirmed modes.
+    raw          the record as JSON, decoded only when needed, because few clients are ever viewed in full
+    written      when the monitor wrote the record
+    seen         time of the client's last data
+    urgency      rank in lists: the larger, the nearer to the top
+    standing     the client's state in the sums of its service (`services.STANDINGS`)
+    statuses     (mode, status) of all verdicts that are not ok
+    failures     (mode, status, cause) of the suspected and confirmed verdicts; cause '' if unknown
+    largest      the values for `services.WORST`
+    lag          in records
+    sent         records per second
+    shown        True if the client has series of its own
+    silent_from  when the client's state becomes unknown without a newer record
+    lines        the client's series, made on first use
     """
 
     key: str
@@ -80,7 +87,7 @@ class State:
 
     @property
     def record(self) -> HealthRecord:
-        """The whole record."""
+        """The decoded record."""
         return decode(self.raw)
 
     @property
@@ -92,17 +99,17 @@ class State:
 
     @property
     def worth(self) -> tuple[bool, bool]:
-        """The rank for eviction if there is no room: stale healthy clients go first, then other healthy ones."""
+        """The rank for eviction, the lowest first: healthy clients that have gone, other healthy ones, failing ones."""
         return self.urgency >= _URGENCY["suspected"], not self.departed
 
     @property
     def group(self) -> str:
-        """The client's consumer group, '' without one."""
+        """The client's consumer group; '' if it has none."""
         return group_of(self.client)
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """The identity of the client or group. A group may be reported under several services."""
+        """The identity of the client or group, without the service of a group, as two services may report one group."""
         client = self.client
         if client.kind == "group":
             return "group", client.instance, self.group
@@ -120,19 +127,19 @@ _ELSEWHERE = msgspec.json.Decoder(_Elsewhere)
 class States:
     """The newest record per key. Thread-safe: the reader of the topic writes, the web server reads.
 
-    A record with an older window than the known one is ignored. The record of a departure overlaps with the last
-    windows before it and replaces them. After a departure, only a window that cannot overlap with the departure brings
-    the client back.
+    A record with an older window than the known record is ignored. The record of a departure overlaps with the last
+    windows before the departure, and replaces them. After a departure, only a window that cannot overlap with the
+    departure brings the client back.
 
-    If no more records arrive, event time stands still. So a client does not lose its series because the monitor gets no
-    data, but without evidence no client is `ok` (`aged`).
+    A client is dropped `ttl_seconds` after its last record, counted only while records arrive. So no client loses its
+    series because the monitor gets no data; but after `silent_from` its `ok` verdicts become `unknown` (`aged`).
 
-    The settings limit the number of clients (`left_out` counts records without room). So client names that change at
-    every start neither fill the memory nor slow the scrapes.
+    The setting `max_clients` limits the number of clients, so that client names that change at every start neither fill
+    the memory nor slow the scrapes. `left_out` counts records without room.
 
-    If several exporters share a fleet, each keeps the clients of its own shard. Of the other shards it keeps two
-    things: the names of groups with records, because a group's own record gives the group's lag on any shard; and the
-    records of unhealthy clients (`recalled`), so that a link works on any exporter. Raises SettingsError.
+    If several exporters share a fleet, each keeps the clients of its own shard. From other shards it keeps two things:
+    the names of groups with records of their own, because the lag of such a group comes from that record on any shard;
+    and the records of unhealthy clients (`recalled`), so that a link works on any exporter. Raises SettingsError.
     """
 
     def __init__(self, settings: Settings, clock: Callable[[], float] = time.time) -> None:
@@ -158,7 +165,7 @@ class States:
         self._recall = Recall()
 
     def put(self, key: bytes | None, value: bytes | None, timestamp_ms: int) -> None:
-        """Take a record. A record without a value removes its client. An unreadable record is only counted."""
+        """Take a record of the topic. `value` None removes the client; an unreadable record is counted and logged."""
         name = (key or b"").decode("utf-8", "replace")
         if value is None:
             with self._lock:
@@ -194,23 +201,23 @@ class States:
 
     @property
     def newest(self) -> float | None:
-        """Return the newest event time of clients' records, else of groups' (epoch s); None before the first."""
+        """Return the newest event time of any client, or of any group if there are no clients (epoch s), or None."""
         return self._newest.get(CLIENTS, self._newest.get(GROUPS))
 
     @property
     def newest_of(self) -> Mapping[str, float]:
-        """Return the newest event times of clients and of consumer groups. A subject without records is absent."""
+        """Return the newest event time (epoch s) of CLIENTS and of GROUPS. A subject without records is absent."""
         with self._lock:
             return dict(self._newest)
 
     def live(self) -> list[State]:
-        """Return all clients that are within their time to live, the worst first, one state per client.
+        """Return one state per client, the most urgent first, after dropping clients beyond their time to live.
 
-        The list must not be changed. It is the same object until something changes.
+        The caller must not change the list. The same list is returned until a client changes.
         """
         now = self._clock()
         with self._lock:
-            # A stale client first becomes unknown. After its time to live it is dropped.
+            # A client without new records first becomes unknown, and is dropped after its time to live.
             oldest = min(now, self._written + SILENT_SECONDS) - self._settings.prometheus.ttl_seconds
             old = [key for key, state in self._states.items() if state.written < oldest]
             for key in old:
@@ -238,24 +245,24 @@ class States:
         return ordered
 
     def recalled(self, names: Names) -> State | None:
-        """Return the last state of a client that is not live: an unhealthy client, or one of another shard."""
+        """Return the last state of a client that was dropped or belongs to another shard; None if none is kept."""
         if (known := self._recall.get(names)) is None:
             return None
         key, raw, written = known
         return self._state(key, raw, round(1000 * written))
 
     def _forgotten(self, state: State) -> None:
-        """Keep the record of a client that is dropped, because an alert may have named the client."""
+        """Keep the record of a dropped client that fails or has failed, because an alert may link to its page."""
         names = state.client.service, state.client.instance, state.client.client_id
         track = self.history.track(state.key)
         if state.urgency >= _URGENCY["suspected"] or self._recall.get(names) or (track and track.unhealthy_at):
             self._recall.keep(names, state.key, state.raw, state.written)
 
     def shown(self, states: Sequence[State], most: int, dropped: MutableMapping[str, int]) -> list[Shown]:
-        """Return the lines on the page for some states.
+        """Return the lines of those states that have series on the page, in the order given.
 
-        A group's lag comes from its own record, else from a consumer's. Only the first `most` clients, or groups, have
-        series. Each of the others is counted in `dropped`, by metric, and its lines are not made.
+        A group's lag comes from the group's own record, else from the records of its consumers. Only the first `most`
+        clients and the first `most` groups have series. `dropped` is increased by one for each further client or group.
         """
         groups = {state.group for state in states if state.client.kind == "group"}
         groups |= {group for group, _ in list(self._elsewhere.values())}
@@ -277,7 +284,7 @@ class States:
         return series
 
     def _room(self, new: State) -> bool:
-        """True if there is room for another client, if necessary by eviction."""
+        """True if there is room for a new client, if necessary after evicting a client of lower rank (`worth`)."""
         most = self._settings.prometheus.max_clients
         if len(self._states) < most:
             return True
@@ -285,7 +292,7 @@ class States:
             self._looked = self._clock()
             lesser = [state for state in self._states.values() if state.worth < (True, True)]
             lesser.sort(key=attrgetter("worth", "written"))
-            # The list is reversed, because clients are evicted from its end.
+            # The first to evict stands at the end of the list.
             self._spare = [state.key for state in lesser[: max(1, int(most * _ROOM_SHARE))]][::-1]
         while self._spare:
             key = self._spare[-1]
@@ -294,7 +301,7 @@ class States:
                 break
             self._spare.pop()
             if not self._spare:
-                # The list of evictable clients is used up; a new search may find more.
+                # The list is used up, so allow a new search at once.
                 self._looked = -inf
             if other is not None:
                 self._forgotten(self._states.pop(key))
@@ -303,11 +310,11 @@ class States:
         return False
 
     def _note(self, key: str, value: bytes, written: float) -> None:
-        """Take a record of another shard."""
+        """Take a record of a client that another shard serves. `written`: epoch seconds."""
         try:
             record = _ELSEWHERE.decode(value)
         except msgspec.DecodeError:
-            # The shard that serves the client counts this unreadable record.
+            # Do not count this unreadable record: the shard that serves the client counts it.
             return
         client = record.client
         if record.worst in ("suspected", "confirmed") or self._recall.get(client.names):
@@ -359,7 +366,7 @@ class States:
 
 
 def _compared(states: Sequence[State]) -> set[str]:
-    """Return the keys of unhealthy clients, and of some (`PEERS`) healthy ones of the same service and kind."""
+    """Return the keys of failing clients, and of up to PEERS healthy ones of the same service and kind."""
     ill = [state for state in states if state.failures]
     wanted = dict.fromkeys(((state.client.service, state.client.kind) for state in ill), PEERS)
     keys = {state.key for state in ill}
@@ -372,9 +379,9 @@ def _compared(states: Sequence[State]) -> set[str]:
 
 
 def _beyond(record: HealthRecord, most: Sequence[float | None]) -> bool:
-    """True if a measurement exceeds the limit of an alert.
+    """True if a measurement exceeds the threshold of an alert, so that the alert needs the client's own series.
 
-    For such a client, the alert needs the client's own series.
+    `most`: the client's values for `services.WORST`.
     """
     if "clock" in record.indicators:
         return True
@@ -386,7 +393,7 @@ def _beyond(record: HealthRecord, most: Sequence[float | None]) -> bool:
 
 
 def urgency(record: HealthRecord) -> int:
-    """Return how urgent a client is, by its status. A group, by its lag state, is below suspected clients."""
+    """Return the client's rank in lists. A group with a lag state of LAG_ALARMS ranks just below suspected clients."""
     if record.client.kind != "group":
         return _URGENCY[record.standing]
     state = record.text("group", "status")

@@ -1,7 +1,7 @@
-"""The status page: what is wrong and in which services, then every client, the worst first.
+"""The status page: a summary of failures and the services that have them, then every client, the worst first.
 
-The page is readable without Grafana, at night and on a phone. Log text can be hostile, so the templates escape all text
-from records.
+The page needs no Grafana, and is readable at night and on a phone. The templates escape all text from records, because
+log text can be hostile.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from clienthealth_exporters.prometheus.states import State
 __all__ = ["View", "client", "fleet", "missing", "overview"]
 
 REFRESH_SECONDS = 15
-#: FULL_CARDS: number of unhealthy clients with a full card; the other unhealthy clients get one line each. MAX_CAUSES:
-#: number of rows on causes. MAX_OWNED: number of rows on services.
+#: FULL_CARDS: maximum number of unhealthy clients with a full card; each further one gets a line. MAX_CAUSES: maximum
+#: number of rows on causes. MAX_OWNED: maximum number of rows on services.
 FULL_CARDS = 10
 MAX_CAUSES = 12
 MAX_OWNED = 8
 NAMED_SERVICES = 3
-#: Number of unhealthy clients from which the page has rows on causes and services. For fewer, cards are enough.
+#: Minimum number of unhealthy clients for rows on causes and services. For fewer clients, cards are enough.
 SUMMED_UP_FROM = 3
 MAX_SERVICES = 200
 MAX_VERSIONS = 60
 MAX_SILENT = 100
 #: For each level: minimum unhealthy share of an hour, name of the colour, and a sign for readers who see no colours.
 LEVELS = ((0.0, "ok", ""), (1e-9, "some", "·"), (0.05, "warn", "!"), (0.25, "bad", "‼"))
-#: Folder of the runbooks: in a checkout a link to alerts/runbooks; a wheel contains the files.
+#: Folder of the runbooks: in a checkout a link to alerts/runbooks, in a wheel the files themselves.
 FOLDER = Path(__file__).parent / "runbooks"
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
 _NAME = re.compile(r"[a-z0-9-]+")
@@ -57,9 +57,12 @@ _WORDS = (*_ILL, *_TITLES)
 
 @dataclass(frozen=True)
 class Cause:
-    """Clients that have the same failure for the same cause.
+    """A failure mode with one cause, and how many clients have it.
 
-    `services`: the services with most of these clients; `more`: number of other services.
+    cause      id of the cause, '' if unknown
+    confirmed, suspected  number of clients
+    services   up to NAMED_SERVICES services with most of these clients
+    more       number of further services with such clients
     """
 
     mode: str
@@ -73,7 +76,7 @@ class Cause:
 
 @dataclass(frozen=True)
 class Service:
-    """A service with unhealthy clients: their number by status, and the total. `owner`: None if unknown."""
+    """A service with unhealthy clients. `ill`: number of unhealthy clients by status; `total`: number of clients."""
 
     owner: Owner | None
     name: str
@@ -82,7 +85,7 @@ class Service:
 
 
 def overview(view: View, states: list[State], facets: Facets, filters: Filters) -> str:
-    """Return a page of the matching clients, the worst first."""
+    """Return the status page as HTML: the clients that match the filters, the worst first."""
     every = _by_status(states)
     matching = _by_status(filters.among(states, view.settings, view.owners)) if filters else every
     ordered = [state for those in matching.values() for state in those]
@@ -92,7 +95,7 @@ def overview(view: View, states: list[State], facets: Facets, filters: Filters) 
     ill = [state for status in _ILL for state in matching[status]]
     summed_up = len(ill) >= SUMMED_UP_FROM and filters.page == 1
     services = _services(ill, ordered, view.owners) if summed_up else []
-    # Services by team. The team with the worst client comes first. Clients without an owner have the team ''.
+    # Services by team. The team of the worst service comes first; the team '' has the services without an owner.
     teams: dict[str, list[Service]] = {}
     for one in services[:MAX_OWNED]:
         teams.setdefault(one.owner.team if one.owner else "", []).append(one)
@@ -123,14 +126,14 @@ def overview(view: View, states: list[State], facets: Facets, filters: Filters) 
 
 
 def client(view: View, state: State, track: Track | None, note: str = "") -> str:
-    """Return one client's page with its last hour. `note`: a remark on this page."""
+    """Return one client's page as HTML. `track`: the client's last hour, or None; `note`: a remark at the top."""
     name = state.client.client_id or state.key
     shown: Mapping[str, Any] = details(view, state, track)
     return page("client.html.j2", view=view, refresh=REFRESH_SECONDS, name=name, state=state, note=note, **shown)
 
 
 def fleet(view: View, states: list[State], history: History) -> str:
-    """Return all services: their health by hour, the client versions in use, and clients that recently became stale."""
+    """Return the page /fleet as HTML: services by hour, versions in use, and clients that are stale or have gone."""
     this = int(view.now // HOUR_SECONDS)
     hours = range(this - HOURS + 1, this + 1)
     rows = list(history.services())
@@ -157,12 +160,12 @@ def fleet(view: View, states: list[State], history: History) -> str:
 
 
 def missing(view: View, name: str, shard: str) -> str:
-    """Return the page for a client that is unknown or forgotten. `shard`: another shard that would serve the client."""
+    """Return the page for a client without a record. `shard`: another shard that serves the client, '' if none."""
     return page("missing.html.j2", view=view, refresh=None, name=name, shard=shard)
 
 
 def _causes(ill: Iterable[State]) -> Iterator[Cause]:
-    """Yield the failures by mode and cause. Failures that are confirmed for most clients come first."""
+    """Yield each pair of failure mode and cause, the one with the most confirmed clients first."""
     found: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     where: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for state in ill:
@@ -179,7 +182,10 @@ def _causes(ill: Iterable[State]) -> Iterator[Cause]:
 
 
 def _services(ill: Iterable[State], every: Iterable[State], owners: Owners) -> list[Service]:
-    """Return the services of unhealthy clients, the one with most of these clients first."""
+    """Return the services with unhealthy clients, the one with the most confirmed clients first.
+
+    `ill`: the unhealthy clients; `every`: all clients, for the totals.
+    """
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for state in ill:
         counts[state.client.service][state.status] += 1
@@ -189,7 +195,7 @@ def _services(ill: Iterable[State], every: Iterable[State], owners: Owners) -> l
 
 
 def _by_status(states: list[State]) -> dict[str, list[State]]:
-    """Group clients by status word, in the order given."""
+    """Return the clients by status word, the worst status first; an empty list for a status without clients."""
     by_status: dict[str, list[State]] = {word: [] for word in _WORDS}
     for state in states:
         by_status[state.status].append(state)
@@ -197,24 +203,24 @@ def _by_status(states: list[State]) -> dict[str, list[State]]:
 
 
 def _cell(share: float | None) -> tuple[str, str, str]:
-    """Return colour, sign and words for an hour's unhealthy share."""
+    """Return (colour, sign, text) for an hour's unhealthy share (0 to 1, None if unknown)."""
     if share is None:
         return "none", "", ""
     _, level, mark = [row for row in LEVELS if share >= row[0]][-1]
     return level, mark, wording.percent(share)
 
 
-# -- runbooks: an alert's link works without any other server -- Their Markdown becomes HTML by markdown-it. HTML in it
-# and links that run a script are not passed through.
+# -- Runbooks. The exporter serves them, so that an alert's link needs no other server. markdown-it turns their Markdown
+# into HTML; it escapes HTML in the Markdown, and makes no links that run a script.
 
 
 def runbook_names() -> list[str]:
-    """Return the names of all runbooks: one per failure mode and measurement, one for the monitor itself."""
+    """Return the names of all runbooks, sorted: for example `consumer-lag`."""
     return sorted(path.stem for path in FOLDER.glob("*.md"))
 
 
 def runbook(name: str) -> str | None:
-    """Return a runbook as a page, None if there is none of this name."""
+    """Return a runbook as an HTML page, None if no runbook has this name."""
     if not _NAME.fullmatch(name) or name not in runbook_names():
         return None
     text = (FOLDER / f"{name}.md").read_text(encoding="utf-8")
@@ -223,14 +229,14 @@ def runbook(name: str) -> str | None:
 
 
 def runbook_index() -> str:
-    """Return the list of all runbooks."""
+    """Return the list of all runbooks as an HTML page."""
     links = [element("li", element("a", name, href=f".{RUNBOOKS}/{name}")) for name in runbook_names()]
     content = element("h1", "Runbooks") + element("ul", *links)
     return page("text.html.j2", refresh=None, title="Runbooks", content=content, links=(), home="./")
 
 
 def runbook_html(text: str) -> str:
-    """Return Markdown (CommonMark with tables) as HTML. Headings have ids, and a wide table scrolls by itself."""
+    """Return Markdown (CommonMark with tables) as HTML. Headings have ids, and wide tables scroll sideways."""
     tokens = _MARKDOWN.parse(_COMMENT.sub("", text))
     for token, following in pairwise(tokens):
         if token.type == "heading_open":

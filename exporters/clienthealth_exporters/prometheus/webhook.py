@@ -1,8 +1,8 @@
 """Incidents for automation: each change of a client's failure is sent to a webhook as a CloudEvent.
 
-A separate thread sends the events in order, and sends an event again if the receiver did not take it. The thread that
-reads the health topic never waits for it. Until the exporter has read the whole health topic once, it sends no changes.
-If several exporters send the same change, their events have the same id.
+A separate thread sends the events in order, and repeats an event that the receiver did not accept. The thread that
+reads the health topic never waits for the sending thread. No event is sent before the exporter has read the whole
+health topic once. If several exporters send the same change, their events have the same id.
 """
 
 from __future__ import annotations
@@ -33,11 +33,12 @@ log = logging.getLogger(__name__)
 #: MAX_WAITING: maximum number of waiting events; if there are more, the oldest is dropped. MAX_FACTS: maximum number of
 #: facts in an event. MAX_TEXT: maximum number of characters in a fact.
 MAX_WAITING, MAX_FACTS, MAX_TEXT = 1_000, 5, 500
-#: PAUSES: pauses (s) after failed attempts; the last pause repeats. GIVE_UP_SECONDS: the age (s) at which an event is
-#: dropped.
+#: PAUSES: pauses (s) after consecutive failed attempts; the last pause repeats. GIVE_UP_SECONDS: maximum age (s) of an
+#: event; an older one is dropped after its next failed attempt.
 PAUSES, GIVE_UP_SECONDS = (1.0, 2.0, 5.0, 15.0, 60.0), 3_600.0
 ANSWER_SECONDS = 10.0
-#: HTTP statuses below 500 after which a retry can succeed. All others mean that the receiver refuses the event.
+#: HTTP statuses below 500 after which a retry can succeed. Any other of 300 to 499 means that the receiver refuses the
+#: event.
 LATER = frozenset({408, 425, 429})
 #: Minimum time (s) between two warnings about the same problem.
 WARNING_SECONDS = 60.0
@@ -45,7 +46,10 @@ TYPES = {(False, True): "opened", (True, True): "changed", (True, False): "close
 
 
 class Webhook:
-    """Sends events while it is open. Raises SettingsError if the secret cannot be read."""
+    """Sends events until `close`. Raises SettingsError if the file of the secret cannot be read.
+
+    `trouble`: returns None once the whole health topic has been read.
+    """
 
     def __init__(
         self, settings: Settings, trouble: Callable[[], str | None], pauses: tuple[float, ...] = PAUSES
@@ -68,7 +72,7 @@ class Webhook:
         self._thread.start()
 
     def note(self, before: State | None, after: State | None) -> None:
-        """Queue the events for a client's change from one state to another (None: no state). Never waits."""
+        """Queue the events for a client's change from `before` to `after`; None means no state. Never waits."""
         self._begun = self._begun or self._trouble() is None
         if not self._begun:
             return
@@ -81,7 +85,7 @@ class Webhook:
             self._changed.notify_all()
 
     def close(self, seconds: float = 5.0) -> None:
-        """Send the waiting events, for at most about `seconds`."""
+        """Send the waiting events for at most about `seconds`, then end the thread."""
         until = time.monotonic() + seconds
         with self._changed:
             self._changed.wait_for(lambda: not self._waiting, max(0.0, until - time.monotonic()))
@@ -91,10 +95,7 @@ class Webhook:
         self._thread.join(seconds)
 
     def _events(self, before: State | None, after: State | None) -> Iterator[Mapping[str, Any]]:
-        """Yield an event for each mode with a changed status.
-
-        `unknown` does not end a failure. A failure lasts until there is evidence of its end.
-        """
+        """Yield an event for each failure mode that was or is a failure of the client and has another status now."""
         was, now = ({mode: status for mode, status, _ in one.failures} if one else {} for one in (before, after))
         state = after or before
         changed = [mode for mode in sorted(was | now) if was.get(mode) != now.get(mode)]
@@ -147,7 +148,7 @@ class Webhook:
                 return
 
     def _sent(self, event: Mapping[str, Any]) -> bool:
-        """True if the receiver took the event, or will never take it."""
+        """True if the event is done: the receiver accepted it, or refused it for good."""
         body, stamp = json.dumps(event, ensure_ascii=False).encode(errors="replace"), str(int(time.time()))
         headers = {
             "Content-Type": "application/cloudevents+json; charset=utf-8",
@@ -183,7 +184,7 @@ class Webhook:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Treats a redirect as a refusal. Following it would send the events elsewhere, and by GET."""
+    """Treats a redirect as a refusal, because following a redirect would send the event to another server, by GET."""
 
     def redirect_request(self, *_: Any) -> None:
         return None

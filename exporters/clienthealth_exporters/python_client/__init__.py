@@ -1,4 +1,4 @@
-"""Report on an application's own Kafka clients, of kafka-python 3, aiokafka or confluent-kafka.
+"""Report on an application's own Kafka clients: clients of kafka-python 3, aiokafka or confluent-kafka.
 
 from clienthealth_exporters.python_client import report
 
@@ -7,33 +7,34 @@ producer = KafkaProducer(bootstrap_servers="kafka:9092", client_id="order-produc
 
 Producer = report(confluent_kafka.Producer, service="orders-api")
 
-The second form is for confluent-kafka: it returns a class with reporting clients in place of the library's. librdkafka
-passes its own statistics only to callbacks that exist from the beginning.
+The second form is for confluent-kafka: it returns a class to use in place of the library's class, with clients that
+report. A client cannot be changed later, because librdkafka passes its statistics only to callbacks that are in the
+client's first configuration.
 
-The application runs as before. Every 10 s a snapshot of each client goes to the topic `client-metrics` of the same
-cluster. A last snapshot is sent when the client is closed or the process ends. A snapshot contains:
+The application runs as before. Every 10 s the reporter sends a snapshot of each client to the topic `client-metrics` of
+the same cluster. The reporter sends a last snapshot when the client is closed or the process ends. A snapshot contains:
 
-- producers: records sent, acknowledged and failed (`record-send-total`, `record-ack-total`, `record-error-total`) and
-  not yet acknowledged (`queue-records`), also by topic; the time from `send()` to the acknowledgement
-  (`ack-latency-avg`, `-max`); the duration of the application's callbacks, including the time so far of a callback
-  that has not returned (`callback-time-avg`, `-max`, `-p99`); all times in ms;
-- consumers: time in `poll()` (`poll-idle-ratio-avg`), since and between polls
-  (`last-poll-seconds-ago`, `time-between-poll-max`), records consumed, position and lag by partition, also of
-  consumers that never commit;
-- for both, the library's own measurements under the monitor's names: kafka-python's `metrics()`, librdkafka's
-  statistics. aiokafka measures nothing, and its callbacks are not timed.
+- of a producer: the numbers of records sent, acknowledged, failed, and not yet acknowledged (`record-send-total`,
+  `record-ack-total`, `record-error-total`, `queue-records`), and by topic those sent and failed; the time from `send()`
+  to the acknowledgement (`ack-latency-avg`, `-max`); the duration of the application's callbacks, including the time so
+  far of a callback that has not returned (`callback-time-avg`, `-max`, `-p99`); all times in ms;
+- of a consumer: the share of time in `poll()` (`poll-idle-ratio-avg`), the time since the last poll
+  (`last-poll-seconds-ago`, in s) and between polls (`time-between-poll-max`, in ms), and for each partition records
+  consumed, position and lag, even if the consumer never commits;
+- of both, the library's own measurements under the monitor's names: kafka-python's `metrics()`, librdkafka's
+  statistics. aiokafka has no measurements of its own, and callbacks on its futures are not timed.
 
-librdkafka's lines to the application's `logger`, and its errors, go to the topic `client-logs`. The lines of
-kafka-python's and aiokafka's loggers go to `logs_topic` if that is given.
+The lines that librdkafka writes to the application's `logger`, and librdkafka's errors, go to the topic `client-logs`.
+The lines of the loggers of kafka-python and aiokafka go to `logs_topic` if that is given.
 
-The cost is some microseconds a record and, while a record is in flight, two small objects. The rest happens on one
-daemon thread with its own small producer. It needs only the library and msgspec. It never raises into the application.
-In `close()` it blocks the application for at most `close_seconds`, for the last snapshot. While the cluster is
-unreachable, snapshots are dropped and counted (`Reporter.dropped_total`). After a fork the child must call `report`
-again for its own clients.
+A record costs some microseconds and, while the record is in flight, two small objects. Everything else happens on one
+daemon thread with a small producer of its own. The reporter needs only the library and msgspec. The reporter never
+raises into the application. A client's `close()` takes at most `close_seconds` longer, to send the last snapshot. While
+the cluster is unreachable, snapshots are dropped and counted (`Reporter.dropped_total`). After a fork the child must
+call `report` again for its own clients.
 
-A callback is timed if it is given to `produce()`, or added to the future that `send()` returned before the record was
-acknowledged.
+A callback is timed if it is given to `produce()` (confluent-kafka), or if it is added to the future of `send()` before
+the record is acknowledged (kafka-python).
 """
 
 from __future__ import annotations
@@ -58,17 +59,17 @@ from clienthealth_exporters.python_client.probes import Sender, Watched
 
 log = logging.getLogger(__name__)
 
-#: The module of this package that handles a library, by the package of a client's class.
+#: The module of this package that handles a library, by the top-level package of a client's class.
 _LIBRARIES = {"kafka": "kafka_python", "aiokafka": "aio", "cimpl": "confluent", "confluent_kafka": "confluent"}
-#: Environment variables for the service (SERVICE: the first one that is set counts) and for the instance (INSTANCE).
+#: Environment variables that name the service (the first one that is set counts) and the instance.
 SERVICE, INSTANCE = ("KAFKA_HEALTH_SERVICE", "OTEL_SERVICE_NAME"), "KAFKA_HEALTH_INSTANCE"
-#: Maximum number of waiting log lines. If there are more, the oldest are dropped.
+#: Maximum number of log lines that wait for the next report. If there are more, the oldest are dropped.
 MAX_LINES = 1000
-#: A topic that rejects log lines is not tried again for this long (s).
+#: Time (s) for which no log lines are sent after the topic accepted none of a report's lines.
 PAUSE_SECONDS = 60.0
 
-#: Instance and client id of every reported client. Two clients never get the same name, although kafka-python gives all
-#: consumers the same default id.
+#: Instance and client id of every reported client, so that no two clients get the same name: kafka-python, for example,
+#: gives all consumers the same default id.
 _TAKEN: set[tuple[str, str]] = set()
 _LOCK = threading.RLock()
 
@@ -85,13 +86,17 @@ def report(
 ) -> Any:
     """Report on producers and consumers from now on. Return the Reporter.
 
-    For a class of confluent-kafka it returns a class like it instead. All clients of that class report.
+    If the first argument is a class of confluent-kafka, returns a subclass of that class instead. All clients of the
+    subclass report.
 
-    `service`: by default $KAFKA_HEALTH_SERVICE or $OTEL_SERVICE_NAME. `instance` names the process: by default
-    $KAFKA_HEALTH_INSTANCE, or host:pid. `logs_topic`: for confluent-kafka by default `client-logs`, else none; `""` for
-    none. `kafka_options` are the options of the reporter's own producer; by default it uses the cluster and the
-    security of the first client. Raises TypeError for anything but a producer or consumer, or without a service. Both
-    errors appear as soon as the application starts.
+    service        by default $KAFKA_HEALTH_SERVICE, or $OTEL_SERVICE_NAME
+    instance       a name of the process; by default $KAFKA_HEALTH_INSTANCE, or host:pid
+    logs_topic     topic for log lines, "" for none; by default `client-logs` for confluent-kafka, else none
+    close_seconds  maximum time that a client's close() waits until the last snapshot is delivered
+    kafka_options  options of the reporter's own producer; by default the options of the first client that concern the
+                   cluster and its security
+
+    Raises TypeError if there is no service, or if an argument is neither a producer nor a consumer.
     """
     if not clients:
         raise TypeError("no client to report on")
@@ -128,7 +133,7 @@ def report(
 
 
 def _module_of(client: Any) -> Any:
-    """Return the module for the library of a client or of a class. Raises TypeError."""
+    """Return the module that handles the library of a client or class. Raises TypeError if no module handles it."""
     of = client if isinstance(client, type) else type(client)
     for base in of.__mro__:
         if (name := _LIBRARIES.get(base.__module__.partition(".")[0])) is not None:
@@ -143,7 +148,10 @@ def _module_of(client: Any) -> Any:
 
 @dataclass(eq=False)
 class Reporter:
-    """Publishes snapshots of the clients of one process from its own thread."""
+    """Publishes snapshots of the clients of one process, from a thread of its own.
+
+    `at_end`: called when the thread ends, because no client is left.
+    """
 
     process: ClientProcess
     topic: str
@@ -152,7 +160,7 @@ class Reporter:
     close_seconds: float
     sender: Sender | None = None
     at_end: Callable[[], None] = lambda: None
-    #: Number of snapshots that were delivered, and of those that were dropped.
+    #: Number of snapshots that were delivered, and number that were dropped because they could not be delivered.
     delivered_total: int = 0
     dropped_total: int = 0
     _watched: list[Watched] = field(default_factory=list)
@@ -163,7 +171,7 @@ class Reporter:
     _no_lines_before: float = 0.0
 
     def watch(self, watched: Watched) -> None:
-        """Report on one more client. If its client id is already in use, a number is appended."""
+        """Report on one more client. If another reported client has the same client id, appends a number: `id-2`."""
         wanted, number = watched.client_id, 1
         with _LOCK:
             while (self.process.instance, watched.client_id) in _TAKEN:
@@ -180,21 +188,21 @@ class Reporter:
         self._wake.set()
 
     def on_line(self, logger: str, *line: Any) -> None:
-        """Take a line (level, text) of a library. Without a line, note that new statistics exist."""
+        """Keep a log line (level, text). A call without a line reports new statistics, and wakes the thread."""
         if not line:
             self._wake.set()
         elif self.logs_topic:
             self.keep(logger, line[0], line[1])
 
     def keep(self, logger: str, level: int, text: str, more: Mapping[str, Any] | None = None) -> None:
-        """Keep a log line until the next report."""
+        """Keep a log line until the next report. `more`: further fields of the line, which replace the present ones."""
         process = self.process
         client = {"service": process.service, "host": process.host, "instance": process.instance}
         line = {"time": time.time(), "level": logging.getLevelName(level), "logger": logger, "message": text}
         self._lines.append(json.dumps({**client, **line, **(more or {})}).encode())
 
     def snapshot(self, watched: Watched) -> dict[str, Any]:
-        """Return a client's snapshot in the canonical form."""
+        """Return a client's snapshot in the canonical form, with the library's measurements while the client exists."""
         client, probe = watched.client(), watched.probe
         metrics, topics = probe.metrics(), probe.topics()
         if client is not None:
@@ -213,7 +221,7 @@ class Reporter:
         return canonical.key(snapshot).encode(), json.dumps(snapshot, allow_nan=False).encode()
 
     def _finish(self, watched: Watched) -> None:
-        """Send the last snapshot after the client's `close()`, and wait for it briefly."""
+        """Hand the last snapshot of a closed client to the thread, and wait up to `close_seconds` for its delivery."""
         with _LOCK:
             if watched not in self._watched:
                 return
@@ -230,8 +238,8 @@ class Reporter:
             _TAKEN.discard((self.process.instance, watched.client_id))
 
     def _at_exit(self) -> None:
-        # kafka-python closes its producers after this function has run. Only after that the number of undelivered
-        # records is known.
+        # Leave out producers of kafka-python: the library closes them after this function, and only their close() shows
+        # the final number of undelivered records.
         for watched in list(self._watched):
             if watched.probe.kind == "consumer" or watched.library != "kafka-python":
                 self._finish(watched)
@@ -240,7 +248,7 @@ class Reporter:
         while True:
             self._wake.clear()
             now = time.monotonic()
-            # A client with new measurements is due one interval earlier.
+            # A client with new measurements of its library is due one interval earlier.
             due = [one for one in list(self._watched) if now >= one.due - self.interval_seconds * one.fresh()]
             try:
                 self._publish(due)
@@ -250,10 +258,10 @@ class Reporter:
                 for watched in due:
                     watched.due = now + self.interval_seconds * watched.patience
                     if watched.client() is None and watched in self._watched:
-                        # The client object was freed without a close(), and its last state has just been published.
+                        # The client object was freed without a close(). Its last snapshot has just been published.
                         self._forget(watched)
                 if not self._watched and not self._last:
-                    # Another client of the same class will start a new thread.
+                    # End the thread. A later client of the same class starts a new thread.
                     self._thread = None
                     break
                 following = min((watched.due for watched in self._watched), default=now)
@@ -264,7 +272,7 @@ class Reporter:
             self.sender.close()
 
     def _publish(self, due: list[Watched]) -> None:
-        """Send last snapshots of ended clients, snapshots that are due, and the log lines since the last report."""
+        """Send the last snapshots of closed clients, snapshots of the clients in `due`, and the waiting log lines."""
         ended = [self._last.popleft() for _ in range(len(self._last))]
         snapshots = [(key, value) for key, value, _ in ended] + [self._encoded(watched) for watched in due]
         delivered = 0
@@ -287,7 +295,7 @@ class Reporter:
 
 
 class _Lines(logging.Handler):
-    """Keeps the log lines of a library for the reporter, except those of the reporter's own producer."""
+    """Passes a library's log lines to the reporter, except those from threads of the reporter and its producer."""
 
     def __init__(self, reporter: Reporter) -> None:
         super().__init__()
@@ -301,7 +309,8 @@ class _Lines(logging.Handler):
             self._reporter.keep(record.name, record.levelno, record.getMessage(), more)
         last, logger = logging.lastResort, logging.getLogger(record.name)
         while last is not None and record.levelno >= last.level:
-            # If the application has no handler, its warnings go to standard error. This handler must not stop that.
+            # If the application has no handler of its own, `logging` writes warnings to standard error. Having this
+            # handler would end that, so write them here.
             if any(not isinstance(handler, _Lines) for handler in logger.handlers):
                 break
             if not logger.propagate or logger.parent is None:

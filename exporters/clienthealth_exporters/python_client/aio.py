@@ -1,6 +1,6 @@
-"""aiokafka: probe the calls of a producer or consumer, and send reports.
+"""aiokafka: probe the calls of a producer or consumer, and send the reporter's snapshots.
 
-Reports are sent on the event loop of the reporter's thread, because the application's loop may be blocked.
+Snapshots are sent on the event loop of the reporter's thread, because the application's loop may be blocked.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from clienthealth_exporters.python_client.probes import (
     quietly,
 )
 
-#: Options for reaching the cluster, taken from the reported client.
+#: Options for connecting to the cluster, which the reporter's producer takes from the reported client.
 _CONNECTION = (
     *("bootstrap_servers", "security_protocol", "ssl_context", "sasl_mechanism", "sasl_plain_username"),
     *("sasl_plain_password", "sasl_kerberos_service_name", "sasl_kerberos_domain_name", "sasl_oauth_token_provider"),
@@ -31,7 +31,10 @@ _CONNECTION = (
 
 
 def watched(client: Any) -> Watched:
-    """Probe a client's calls from now on. Raises TypeError if it is neither producer nor consumer."""
+    """Probe a client's calls from now on, and return the client as `Watched`.
+
+    Raises TypeError if the client is neither an AIOKafkaProducer nor an AIOKafkaConsumer.
+    """
     if not isinstance(client, aiokafka.AIOKafkaProducer | aiokafka.AIOKafkaConsumer):
         raise TypeError(f"{type(client).__name__} is neither an AIOKafkaProducer nor an AIOKafkaConsumer")
     producing = isinstance(client, aiokafka.AIOKafkaProducer)
@@ -39,7 +42,7 @@ def watched(client: Any) -> Watched:
     base: Any = type(client)
     client.__dict__[ATTRIBUTE] = probe
     client.__class__ = (_watched_producer if producing else _watched_consumer)(base)
-    # Only a consumer has a group and a limit of the time between polls.
+    # A producer has neither attribute.
     group, limit = getattr(client, "_group_id", None), getattr(client, "_max_poll_interval_ms", None)
     config = {} if limit is None else {"max.poll.interval.ms": str(limit)}
     client_id = getattr(_connection(client), "_client_id", None) or "aiokafka"
@@ -51,7 +54,7 @@ def _connection(client: Any) -> Any:
 
 
 def connection_of(client: Any) -> dict[str, Any]:
-    """Return the options of a client for reaching its cluster."""
+    """Return the client's options for connecting to its cluster, without unset ones."""
     values = {name: getattr(_connection(client), f"_{name}", None) for name in _CONNECTION}
     return {name: value for name, value in values.items() if value is not None}
 
@@ -62,7 +65,7 @@ def _stopping(base: Any) -> Any:
         try:
             await base.stop(self)
         finally:
-            # Wait for the last report in a thread, so that the application's loop is not blocked.
+            # `closed` waits until the last snapshot is sent. A thread keeps that wait from blocking the loop.
             await asyncio.to_thread(quietly, self.__dict__[ATTRIBUTE].closed)
 
     return stop
@@ -84,7 +87,8 @@ def _watched_producer(base: Any) -> type:
             count.taken()
 
             def settled(future: asyncio.Future[Any]) -> None:
-                # Reading the future's exception would suppress the warning that the application never read it.
+                # Read the private attribute: future.exception() would suppress asyncio's warning about an exception
+                # that the application never retrieved.
                 if future.cancelled() or getattr(future, "_exception", None) is not None:
                     count.gave_up()
                 else:
@@ -120,7 +124,7 @@ def _watched_consumer(base: Any) -> type:
 
 
 class Sender:
-    """Sends reports with its own small producer, on the event loop of the reporter's thread."""
+    """Sends records with its own small producer, on the event loop of the reporter's thread."""
 
     def __init__(self, client_id: str, options: Mapping[str, Any]) -> None:
         self._options = {"client_id": client_id, "acks": 1, "request_timeout_ms": 4000, **options}
@@ -128,11 +132,13 @@ class Sender:
         self._producer: Any = None
 
     def deliver(self, records: Sequence[tuple[str, bytes, bytes]]) -> int:
-        """Send, and wait for the acknowledgements."""
+        """Send records (topic, key, value). Wait up to DELIVERY_SECONDS; return how many were acknowledged."""
         return self._loop.run_until_complete(asyncio.wait_for(self.send(records), DELIVERY_SECONDS))
 
     async def send(self, records: Sequence[tuple[str, bytes, bytes]]) -> int:
-        """Send the records. Runs on the loop of the reporter's thread."""
+        """Send records (topic, key, value) on the event loop of the reporter's thread; return how many were
+        acknowledged.
+        """
         if self._producer is None:
             producer = aiokafka.AIOKafkaProducer(**self._options)
             try:

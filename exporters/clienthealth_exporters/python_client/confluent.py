@@ -1,8 +1,9 @@
-"""confluent-kafka (librdkafka): a class with reporting clients, in place of the application's own class.
+"""confluent-kafka (librdkafka): make a class with reporting clients, to use in place of the library's class.
 
 librdkafka passes statistics, errors and log lines to callbacks in the configuration, and the outcome of a record to the
-callback of `produce()`. All of them are wrapped, and the application's own are called as before. They run in the
-application's `poll()`. If it does not poll, or a callback does not return, the reporter's thread keeps running.
+callback of `produce()`. Each of these callbacks is wrapped; the wrapper calls the application's callback as before. The
+callbacks run in the application's `poll()`. If the application does not poll, or if a callback does not return, the
+reporter's thread keeps running.
 """
 
 from __future__ import annotations
@@ -35,18 +36,16 @@ _CONNECTION = (
     *("bootstrap.servers", "metadata.broker.list", "security.", "ssl.", "sasl.", "enable.ssl.", "oauth_cb"),
     *("client.dns.lookup", "broker.address.", "socket."),
 )
-#: Name of the attribute that holds the callback in a producer's configuration, which the library calls for every record
-#: without a callback of its own.
+#: Attribute of a client that holds `on_delivery` of its configuration: the callback for each record without its own.
 _ON_DELIVERY = "_kafka_health_on_delivery"
-#: The place of the callback among the arguments of `produce()` after the topic.
+#: Position of the callback among the positional arguments of `produce()`, not counting the topic.
 _POSITION = 3
 
 
 class Reported:
-    """Collects what a client of the class reports, until the reporter's thread takes it.
+    """Collects the statistics, log lines and errors of one client for the reporter.
 
-    on_line  is called with a line (level, text) of the library's log or of an error; a call without a line means that
-             there are new statistics
+    on_line  called with (level, text) of a log line or an error; a call without arguments means new statistics
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -55,15 +54,15 @@ class Reported:
         self._stats: str | None = None
 
     def wrapped(self, interval_seconds: float) -> dict[str, Any]:
-        """Return the application's configuration with callbacks that report and call its own."""
+        """Return the application's configuration with callbacks that report, then call the application's callbacks."""
         config = {"statistics.interval.ms": round(1000 * interval_seconds), **self.config}
         config["stats_cb"] = self._calling(self.keep_statistics, config.get("stats_cb"))
         if config.get("logger") is not None:
-            # The logger also gets the lines of errors.
+            # No error callback is needed: the library also writes errors to the logger.
             config["logger"] = _Tee(config["logger"], self)
         else:
             config["error_cb"] = self._calling(self.keep_error, config.get("error_cb"))
-        # Remove this callback: the library calls it only for records without a callback, and each record gets ours.
+        # Remove on_delivery: the library calls it only for records without a callback, and every record gets ours.
         config.pop("on_delivery", None)
         return config
 
@@ -72,7 +71,10 @@ class Reported:
         return self._stats is not None
 
     def taken(self, _client: Any = None) -> tuple[Mapping[str, float], list[dict[str, Any]]]:
-        """Return the measurements of the newest statistics, each only once; nothing if there are no new ones."""
+        """Return (metrics, topics) of the newest statistics, in the canonical form.
+
+        Both are empty if there are no new statistics since the previous call.
+        """
         text, self._stats = self._stats, None
         if text is None or not (decoded := FORMAT.decode(Record(text=text, document=msgspec.json.decode(text)))):
             return {}, []
@@ -85,7 +87,7 @@ class Reported:
         self.on_line()
 
     def keep_error(self, error: Any) -> None:
-        """Report an error as a line of the log."""
+        """Report a KafkaError as a log line."""
         self.on_line(logging.ERROR, f"{error.name()}: {error.str()}")
 
     @staticmethod
@@ -98,7 +100,7 @@ class Reported:
 
 
 class _Tee:
-    """The application's logger, with a copy of its lines for the reporter."""
+    """A logger that passes each line to the reporter and to the application's logger."""
 
     def __init__(self, logger: Any, reported: Reported) -> None:
         self._logger, self._reported = logger, reported
@@ -109,9 +111,10 @@ class _Tee:
 
 
 def reporting(base: Any, start: Callable[..., None], interval_seconds: float) -> Any:
-    """Return a class like `base` with clients that report.
+    """Return a subclass of `base`, a Producer or Consumer class, with clients that report. Raises TypeError.
 
-    `start` gets each client as `Watched`, the options for reaching its cluster, and its `Reported`.
+    `start` is called for each new client with its `Watched`, its options for connecting to the cluster, and its
+    `Reported`.
     """
     if not issubclass(base, confluent_kafka.Producer | confluent_kafka.Consumer):
         raise TypeError(f"{base.__name__} is neither a Producer nor a Consumer")
@@ -122,7 +125,7 @@ def reporting(base: Any, start: Callable[..., None], interval_seconds: float) ->
         given = {**(kwargs.pop(name) if name else {}), **(args[0] if args else {}), **kwargs}
         probe, reported = ProducerProbe() if producing else ConsumerProbe(), Reported(given)
         base.__init__(self, reported.wrapped(interval_seconds), *args[1:])
-        # If the application only asks for failures, the library does not report how many records are in flight.
+        # With delivery.report.only.error the library does not report successes, so acknowledged records are not known.
         only_errors = str(given.get("delivery.report.only.error", "")).lower()
         probe.all_reported = only_errors not in ("true", "1", "t", "yes", "on")
         self.__dict__.update({ATTRIBUTE: probe, _ON_DELIVERY: given.get("on_delivery")})
@@ -133,14 +136,14 @@ def reporting(base: Any, start: Callable[..., None], interval_seconds: float) ->
         watched.fresh, watched.patience = reported.fresh, 1.25
         quietly(start, watched, connection_of(given), reported)
 
-    # Wrap only methods that this version of the library has.
+    # Not every version of the library has all methods in the table, such as produce_batch.
     wrappers = _PRODUCER if producing else _CONSUMER
     calls = {name: wrapper(getattr(base, name)) for name, wrapper in wrappers.items() if hasattr(base, name)}
     return named_like(type(base.__name__, (base,), {"__init__": begin, **calls}), base)
 
 
 def _producing(method: Any) -> Callable[..., Any]:
-    """Return a `produce` that counts the record."""
+    """Return a method that calls `method` (produce) and counts the record and its outcome."""
 
     def produce(self: Any, topic: str, *args: Any, **kwargs: Any) -> Any:
         named = [kwargs.pop(name, None) for name in ("on_delivery", "callback")]
@@ -161,7 +164,7 @@ def _producing(method: Any) -> Callable[..., Any]:
 
 
 def _producing_batch(method: Any) -> Callable[..., Any]:
-    """Return a `produce_batch` that counts the records."""
+    """Return a method that calls `method` (produce_batch) and counts the records and their outcomes."""
 
     def produce_batch(self: Any, topic: str, messages: Any, *args: Any, **kwargs: Any) -> Any:
         named = [kwargs.pop(name, None) for name in ("on_delivery", "callback")]
@@ -183,9 +186,9 @@ def _producing_batch(method: Any) -> Callable[..., Any]:
 
 
 def _callback(producer: Any, topic: str, own: Callable[..., object] | None) -> tuple[Callable[..., Any], Any]:
-    """Return a callback that counts a record's outcome, and the counts of its topic.
+    """Return (callback, counter): a delivery callback that counts one record's outcome, and the counter of its topic.
 
-    It calls the callback of the record, or that of the configuration, as the library does.
+    The callback then calls `own`, or the configured on_delivery if `own` is None, as the library does.
     """
     probe: ProducerProbe = producer.__dict__[ATTRIBUTE]
     own = own or producer.__dict__[_ON_DELIVERY]
@@ -205,7 +208,7 @@ def _callback(producer: Any, topic: str, own: Callable[..., object] | None) -> t
 
 
 def _polling(method: Any) -> Callable[..., Any]:
-    """Return a method that times a poll, or a poll for several messages."""
+    """Return a method that calls `method` (poll or consume), measures the time, and counts the messages."""
 
     def poll(self: Any, *args: Any, **kwargs: Any) -> Any:
         with self.__dict__[ATTRIBUTE].poll(self) as got:
@@ -217,19 +220,19 @@ def _polling(method: Any) -> Callable[..., Any]:
     return poll
 
 
-#: Functions that make the replacement of a method of the library's class, by the method's name.
+#: By the name of a method of the library's class: the function that makes the method's replacement.
 _CLOSING = {"close": closing, "__exit__": closing}
 _PRODUCER = {"produce": _producing, "produce_batch": _producing_batch, **_CLOSING}
 _CONSUMER = {"poll": _polling, "consume": _polling, **_CLOSING}
 
 
 def connection_of(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a client for reaching its cluster."""
+    """Return the options in a client's configuration for connecting to the cluster."""
     return {name: value for name, value in config.items() if name.startswith(_CONNECTION)}
 
 
 class Sender:
-    """Sends reports with its own small producer, because the application's producer may be stuck."""
+    """Sends records with its own small producer, because the application's producer may be stuck."""
 
     def __init__(self, client_id: str, options: Mapping[str, Any]) -> None:
         silent = logging.getLogger(f"{__name__}.sender")
@@ -246,7 +249,7 @@ class Sender:
         self._producer: Any = None
 
     def deliver(self, records: Sequence[tuple[str, bytes, bytes]]) -> int:
-        """Send, and wait for the acknowledgements."""
+        """Send records (topic, key, value). Wait up to DELIVERY_SECONDS + 1; return how many were acknowledged."""
         if self._producer is None:
             self._producer = confluent_kafka.Producer(self._options)
         failed: list[object] = []
@@ -258,5 +261,5 @@ class Sender:
         return max(0, len(records) - len(failed) - int(left))
 
     def close(self) -> None:
-        """Do nothing. No record is in flight, and librdkafka ends with the object."""
+        """Drop the producer. `deliver` leaves no record in flight, and librdkafka ends with the object."""
         self._producer = None

@@ -1,8 +1,8 @@
-"""kafka-python 3: probe the calls of a producer or consumer, and send reports.
+"""kafka-python 3: probe the calls of a producer or consumer, and send the reporter's snapshots.
 
-A subclass replaces the client's class. So calls go through the probe while `isinstance` and identity stay as they are.
-Nothing refers back to the client, so it is closed and freed as before. Arguments, results and exceptions pass through
-unchanged.
+A subclass replaces the client's class, so that calls go through the probe while `isinstance` and the client's identity
+stay the same. No strong reference to the client is kept, so the client is closed and freed as before. Arguments,
+results and exceptions pass through unchanged.
 """
 
 from __future__ import annotations
@@ -30,15 +30,18 @@ from clienthealth_exporters.python_client.probes import (
 )
 
 log = logging.getLogger(__name__)
-#: Options for reaching the cluster, taken from the reported client.
+#: Prefixes of the options for connecting to the cluster, which the reporter's producer takes from the reported client.
 _CONNECTION = ("bootstrap_servers", "security_", "ssl_", "sasl_", "proxy_url", "socks5_proxy", "client_dns_lookup")
-#: kafka-python 3.0 measures these in seconds although it documents milliseconds.
+#: Factor to milliseconds by metric: kafka-python 3.0 measures these metrics in seconds, but documents milliseconds.
 _FACTORS = {"record-queue-time-avg": 1000.0, "record-queue-time-max": 1000.0}
 _GROUPS = ("producer-metrics", "consumer-metrics", "consumer-fetch-manager-metrics", "consumer-coordinator-metrics")
 
 
 def watched(client: Any) -> Watched:
-    """Probe a client's calls from now on. Raises TypeError if it is neither producer nor consumer."""
+    """Probe a client's calls from now on, and return the client as `Watched`.
+
+    Raises TypeError if the client is neither a KafkaProducer nor a KafkaConsumer.
+    """
     if not isinstance(client, kafka.KafkaProducer | kafka.KafkaConsumer):
         raise TypeError(f"{type(client).__name__} is neither a KafkaProducer nor a KafkaConsumer")
     probe = ProducerProbe() if isinstance(client, kafka.KafkaProducer) else ConsumerProbe()
@@ -57,14 +60,17 @@ def watched(client: Any) -> Watched:
 
 
 def watch(client: Any, probe: Any) -> None:
-    """Route the client's calls through the probe."""
+    """Replace the client's class by a subclass that routes the client's calls through the probe."""
     base: Any = type(client)
     client.__dict__[ATTRIBUTE] = probe
     client.__class__ = (_watched_producer if probe.kind == "producer" else _watched_consumer)(base)
 
 
 def accepted(probe: ProducerProbe, future: Any, topic: Any, began: float) -> None:
-    """Follow a record that `send()` accepted, and time the callbacks that are added to its future later."""
+    """Count the outcome of a record that `send()` accepted, and time the callbacks that are added to its future later.
+
+    `topic`: the counts of the record's topic. `began`: when `send()` was called.
+    """
     future.add_callback(probe.delivered, topic, probe.sampled(began))
     future.add_errback(topic.gave_up)
     if not future.is_done:
@@ -110,7 +116,10 @@ def _watched_consumer(base: Any) -> type:
 
 
 def timed_future(base: Any, timed: Callable[[Callable[[Any], object]], Callable[[Any], object]]) -> type:
-    """Return a class of futures that time the callbacks added before the future is done."""
+    """Return a subclass of `base`, a class of futures, that wraps callbacks with `timed`.
+
+    Only callbacks that are added before the future is done are wrapped.
+    """
 
     def timing(add: Callable[[Any, Callable[..., object]], Any]) -> Callable[..., Any]:
         def added(self: Any, f: Callable[..., object], *args: Any, **kwargs: Any) -> Any:
@@ -124,9 +133,9 @@ def timed_future(base: Any, timed: Callable[[Callable[[Any], object]], Callable[
 
 
 def library_metrics(client: Any, kind: str) -> dict[str, float]:
-    """Return kafka-python's `metrics()` under the monitor's names.
+    """Return kafka-python's `metrics()` of a client under the monitor's names (CLIENT_METRICS of this kind of client).
 
-    kafka-python reports 0 as the average of no values. Such an average has an infinite maximum, and is left out.
+    kafka-python reports 0 as the average of no values. Such an average is left out; its maximum is infinite.
     """
     ours = {name: f"{name.removesuffix('-avg')}-max" for name in CLIENT_METRICS[kind]}
     known = {*ours, *ours.values()}
@@ -143,12 +152,12 @@ def library_metrics(client: Any, kind: str) -> dict[str, float]:
 
 
 def connection_of(client: Any) -> dict[str, Any]:
-    """Return the options of a client for reaching its cluster."""
+    """Return the client's options for connecting to its cluster, without unset ones."""
     return {name: value for name, value in client.config.items() if name.startswith(_CONNECTION) and value is not None}
 
 
 class Sender:
-    """Sends reports with its own small producer."""
+    """Sends records with its own small producer."""
 
     def __init__(self, client_id: str, options: Mapping[str, Any]) -> None:
         self._options = {
@@ -165,11 +174,11 @@ class Sender:
         self._producer: Any = None
 
     def deliver(self, records: Sequence[tuple[str, bytes, bytes]]) -> int:
-        """Send, and wait for the acknowledgements."""
+        """Send records (topic, key, value). Wait up to DELIVERY_SECONDS; return how many were acknowledged."""
         if self._producer is None:
             self._producer = kafka.KafkaProducer(**self._options)
-            # Exclude this producer from kafka-python's cleanup at exit, because it still has to report on clients that
-            # are closed there.
+            # Exclude this producer from kafka-python's cleanup at exit: that cleanup closes reported clients, and this
+            # producer sends the last snapshots after it.
             getattr(self._producer, "_unregister_cleanup", lambda: None)()
         futures = [self._producer.send(topic, key=key, value=value) for topic, key, value in records]
         until = time.monotonic() + DELIVERY_SECONDS

@@ -1,4 +1,4 @@
-"""Probes of a producer or consumer of any library: numbers only, in a fixed amount of memory."""
+"""Probes that measure a producer or consumer of any library. A probe keeps only numbers, in bounded memory."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from clienthealth.model.clients import Kind
 
 log = logging.getLogger(__name__)
 
-#: The attribute of a watched client that holds its probe.
+#: The attribute of a reported client that holds its probe.
 ATTRIBUTE = "_kafka_health_probe"
-#: Time limit (s) for the acknowledgement of reports.
+#: Maximum time (s) to wait for the acknowledgement of snapshots and log lines.
 DELIVERY_SECONDS = 5.0
-#: Maximum number of topics or partitions of an application in its reports.
+#: Maximum number of topics in a producer's snapshot, and of partitions in a consumer's.
 MAX_TOPICS = 500
-#: Minimum time (s) between two timed records. At a high rate, neighbouring records take about the same time.
+#: Minimum time (s) between two records with a measured latency: records sent closer together take about the same time.
 SAMPLING_SECONDS = 0.001
-#: From one microsecond upward each bucket of durations is a fifth wider than the previous one. The last one is for an
-#: hour and more.
+#: Buckets of durations: bucket n ends at SMALLEST_SECONDS × GROWTH^n, so each bound is a fifth above the one before.
+#: The last bucket begins at 51 minutes and has no upper bound.
 SMALLEST_SECONDS = 1e-6
 GROWTH = 2**0.25
 BUCKETS = 128
 
 
 def quietly(work: Callable[..., None], *args: object) -> None:
-    """Run `work` and log its errors, because a defect of the reporter must not affect the application."""
+    """Run `work`; log its exceptions and never raise, because a defect here must not affect the application."""
     try:
         work(*args)
     except Exception:
@@ -41,13 +41,13 @@ def quietly(work: Callable[..., None], *args: object) -> None:
 
 
 def named_like(made: type, base: type) -> type:
-    """Give the class `made` the name of `base`, which appears in logs and messages of the application."""
+    """Give the class `made` the name and module of `base`, and return it. The application's logs may show that name."""
     made.__name__, made.__qualname__, made.__module__ = base.__name__, base.__qualname__, base.__module__
     return made
 
 
 def closing(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method that runs `method` and afterwards informs the client's probe that the client is closed."""
+    """Return a method that runs `method` and then calls the probe's `closed`, even if `method` raises."""
 
     @functools.wraps(method)
     def close(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -60,10 +60,13 @@ def closing(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Sender(Protocol):
-    """Sends reports to the cluster with the application's library. Only the reporter's thread uses it."""
+    """Sends snapshots and log lines with the application's library. Only the reporter's thread calls a Sender."""
 
     def deliver(self, records: Sequence[tuple[str, bytes, bytes]]) -> int:
-        """Send topics, keys and values, and wait. Return how many were acknowledged. May raise anything."""
+        """Send records (topic, key, value) and wait for the brokers. Return how many were acknowledged.
+
+        May raise any exception.
+        """
 
     def close(self) -> None:
         """Close the connection."""
@@ -73,11 +76,11 @@ class Sender(Protocol):
 class Watched:
     """A reported client, held by a weak reference.
 
-    more      returns the library's measurements that the probe does not have, by names of CLIENT_METRICS, and the
-              library's measurements by topic, which replace the probe's (None: the library has none)
-    fresh     True if the library has new measurements, which are then reported at once
-    patience  number of intervals after which a report is made even without new measurements
-    due       time of the next report, on the monotonic clock
+    more      returns (metrics, topics) of the library for a client: metrics by names of CLIENT_METRICS, used where the
+              probe has none; topics in the canonical form, used in place of the probe's (None: use the probe's)
+    fresh     returns True if the library has new measurements; the client is then due one interval earlier
+    patience  number of intervals after which a snapshot is due even without new measurements
+    due       time of the next snapshot, on the monotonic clock
     """
 
     client: weakref.ref[Any]
@@ -94,7 +97,7 @@ class Watched:
 
 
 class Summary(NamedTuple):
-    """A summary of durations, in seconds. `p99` is exact to a fifth and never more than `max`."""
+    """A summary of durations, in seconds. `p99` is at most a fifth too large, and never larger than `max`."""
 
     number: int
     avg: float
@@ -103,9 +106,9 @@ class Summary(NamedTuple):
 
 
 class Durations:
-    """Durations in a fixed amount of memory: their number, sum, maximum, and a histogram for quantiles.
+    """Durations in a fixed amount of memory: their number, sum, maximum, and a histogram for the 99th percentile.
 
-    Not safe for several threads at once, so the caller must hold a lock.
+    Not thread-safe: the caller must hold a lock.
     """
 
     __slots__ = ("_buckets", "_count", "_max", "_sum")
@@ -115,7 +118,7 @@ class Durations:
         self._buckets = [0] * BUCKETS
 
     def add(self, seconds: float) -> None:
-        """Add a duration. A negative one, from a clock that went backwards, counts as 0."""
+        """Add a duration. A negative duration, from a clock that went backwards, counts as 0."""
         seconds = max(0.0, seconds)
         self._count += 1
         self._sum += seconds
@@ -124,7 +127,7 @@ class Durations:
         self._buckets[min(position, BUCKETS - 1)] += 1
 
     def drain(self) -> Summary | None:
-        """Return the durations since the previous call; None if there were none."""
+        """Return a summary of the durations since the previous call, and forget them; None if there were none."""
         if not self._count:
             return None
         rank, seen = math.ceil(0.99 * self._count), 0
@@ -141,7 +144,10 @@ class Durations:
 
 
 class _Topic:
-    """Counts the records of one topic. It is protected by the probe's lock."""
+    """Counts the records of one topic. Thread-safe by the probe's lock.
+
+    refused  number of failed records that the library never accepted; they are in `failed`, but not in `sent`
+    """
 
     __slots__ = ("_lock", "acknowledged", "failed", "refused", "sent")
 
@@ -155,7 +161,7 @@ class _Topic:
             self.sent += 1
 
     def not_taken(self) -> None:
-        """Count a record for which `send()` raised an error: as failed, and neither as sent nor as waiting."""
+        """Count a record for which `send()` raised an error as failed and refused."""
         with self._lock:
             self.failed += 1
             self.refused += 1
@@ -168,7 +174,8 @@ class _Topic:
 class ProducerProbe:
     """Counts sent, acknowledged and failed records; times acknowledgements and the application's callbacks.
 
-    Every record is counted. The time to the acknowledgement is measured for at most one record per millisecond.
+    Every record is counted. The time until the acknowledgement is measured for at most one record per millisecond.
+    `closed` is called after the client was closed.
     """
 
     kind: Kind = "producer"
@@ -176,20 +183,20 @@ class ProducerProbe:
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self.closed: Callable[[], None] = lambda: None
         self.clock = clock
-        # Reentrant, because a garbage collection may run the application's code while the lock is held.
+        # Reentrant: a garbage collection while the lock is held may run application code that calls the probe again.
         self._lock = threading.RLock()
         self._topics: dict[str, _Topic] = {}
         self._other_topics = _Topic(self._lock)
         self._latencies, self._callbacks = Durations(), Durations()
         self._next_sample = 0.0
-        #: False if the library reports only failures. In that case the number of remaining records is unknown.
+        #: False if the library reports only failures; the number of unacknowledged records is then unknown.
         self.all_reported = True
         self._callback_began: float | None = None
-        #: The class that times callbacks, by the class of futures that it replaces (kafka-python).
+        #: Only kafka-python: the subclass that times callbacks, by class of futures.
         self.futures: dict[type, type] = {}
 
     def topic(self, name: str) -> _Topic:
-        """Return the counts of a topic."""
+        """Return the counts of a topic. All topics after the first MAX_TOPICS share one object."""
         with self._lock:
             counts = self._topics.get(name)
             if counts is None:
@@ -199,14 +206,15 @@ class ProducerProbe:
         return counts
 
     def sampled(self, began: float) -> float | None:
-        """Return `began` if the time from `began` to the record's acknowledgement should be measured, else None."""
+        """Return `began` if the latency of the record that was sent at `began` is to be measured, else None."""
         if began < self._next_sample:
             return None
         self._next_sample = began + SAMPLING_SECONDS
         return began
 
     def delivered(self, topic: _Topic, began: float | None, _metadata: object = None) -> None:
-        """Count an acknowledged record, and measure the time since `began`, unless `sampled` returned None."""
+        """Count an acknowledged record, and measure its latency. `began`: the result of `sampled` (None: not measured).
+        """
         seconds = None if began is None else self.clock() - began
         with self._lock:
             topic.acknowledged += 1
@@ -214,7 +222,7 @@ class ProducerProbe:
                 self._latencies.add(seconds)
 
     def timed(self, callback: Callable[..., object]) -> Callable[..., object]:
-        """Return a callback that runs this one and counts its duration. A producer runs one callback at a time."""
+        """Return a callback that runs `callback` and measures its duration. A producer runs one callback at a time."""
         clock = self.clock
 
         def run(*outcome: Any) -> object:
@@ -229,7 +237,11 @@ class ProducerProbe:
         return run
 
     def metrics(self) -> dict[str, float]:
-        """Return counts, and times measured since the previous call. A running callback counts with its time so far."""
+        """Return the counts so far, and the times (ms) measured since the previous call.
+
+        The time so far of a callback that is still running counts for the maximum, and for the average only if no other
+        callback returned.
+        """
         began = self._callback_began
         with self._lock:
             latency, callback = self._latencies.drain(), self._callbacks.drain()
@@ -252,7 +264,7 @@ class ProducerProbe:
         return values
 
     def topics(self) -> list[dict[str, Any]]:
-        """Return sent and failed records by topic."""
+        """Return the sent and failed records of each topic, in the canonical form."""
         with self._lock:
             counts = {name: (topic.sent, topic.failed) for name, topic in self._topics.items()}
         return [
@@ -263,14 +275,14 @@ class ProducerProbe:
 
 @dataclass(slots=True)
 class Polled:
-    """The result of a poll: number of records by partition, and number of other records."""
+    """The result of a poll: records by partition, and the number of records of which the partition is not tracked."""
 
     records: Mapping[Any, Any] = field(default_factory=dict)
     others: int = 0
 
 
 class ConsumerProbe:
-    """Measures the time in and between polls, records consumed, and the lag of each partition at its last read."""
+    """Measures the time in and between polls, the records consumed, and the lag of each partition at its last poll."""
 
     kind: Kind = "consumer"
 
@@ -290,7 +302,7 @@ class ConsumerProbe:
 
     @contextmanager
     def poll(self, consumer: Any) -> Iterator[Polled]:
-        """Time a poll. The caller fills in what the poll returned."""
+        """Time a poll. The caller must put the records that the poll returned into the yielded object."""
         got = Polled()
         self.polling()
         try:
@@ -316,8 +328,8 @@ class ConsumerProbe:
                 self._consumed += len(batch)
                 counts = self._partitions.get(partition)
                 if counts is None and len(self._partitions) < MAX_TOPICS:
-                    # Ask for the assignment only if a partition is new here. It rarely changes, and a change always
-                    # brings a new partition.
+                    # Remove partitions that are no longer assigned. This is done only when a new partition appears, so
+                    # that not every poll reads the assignment.
                     assigned = consumer.assignment()
                     self._partitions = {tp: kept for tp, kept in self._partitions.items() if tp in assigned}
                     counts = self._partitions[partition] = [0, 0, 0]
@@ -328,7 +340,10 @@ class ConsumerProbe:
                     counts[2] = max(0, (consumer.highwater(partition) or position) - position)
 
     def metrics(self) -> dict[str, float]:
-        """Return counts, and times measured since the previous call. A poll() in progress counts so far."""
+        """Return the counts so far, and the times since the previous call. A poll in progress counts up to now.
+
+        `last-poll-seconds-ago` is in s (0 during a poll), `time-between-poll-max` in ms.
+        """
         now = self.clock()
         with self._lock:
             in_poll = self._in_poll
@@ -351,7 +366,7 @@ class ConsumerProbe:
         return values
 
     def topics(self) -> list[dict[str, Any]]:
-        """Return records consumed, position and lag by partition."""
+        """Return records consumed, position and lag of each partition, in the canonical form."""
         with self._lock:
             by_partition = {(tp.topic, tp.partition): tuple(values) for tp, values in self._partitions.items()}
         return [
@@ -361,5 +376,5 @@ class ConsumerProbe:
 
 
 def entry(topic: str, partition: int | None, metrics: Mapping[str, float]) -> dict[str, Any]:
-    """Return the canonical entry of a topic or a partition."""
+    """Return the entry of a topic (`partition` None) or of a partition in a canonical snapshot."""
     return {"topic": topic, "partition": partition, "thread": None, "metrics": dict(metrics)}
