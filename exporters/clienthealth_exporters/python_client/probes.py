@@ -213,8 +213,7 @@ class ProducerProbe:
         return began
 
     def delivered(self, topic: _Topic, began: float | None, _metadata: object = None) -> None:
-        """Count an acknowledged record, and measure its latency. `began`: the result of `sampled` (None: not measured).
-        """
+        """Count an acknowledged record, and measure its latency. `began`: the result of `sampled`."""
         seconds = None if began is None else self.clock() - began
         with self._lock:
             topic.acknowledged += 1
