@@ -1,4 +1,4 @@
-"""Write incidents of a review into Grafana as annotations."""
+"""Read incidents from a review.json, and describe each as an annotation for Grafana."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dashboards.scope import TAG
 
 @dataclass(frozen=True)
 class Incident:
-    """An incident of a review. Times in epoch milliseconds; `stop_ms` is None while the incident lasts."""
+    """An incident of a review. Times are epoch milliseconds; `stop_ms` is None while the incident is open."""
 
     service: str
     instance: str
@@ -30,9 +30,9 @@ class Incident:
         return f"{self.service}|{self.instance}|{self.client_id}|{self.mode}|{self.start_ms}"
 
     def annotation(self) -> dict[str, Any]:
-        """Return the incident as arguments of Grafana's annotations.
+        """Return the arguments of grafana_client's add_annotation for this incident.
 
-        A tag of the annotation contains the incident's identity, so that a later push finds the annotation.
+        One of the tags is the incident's identity, so that a later push finds the annotation.
         """
         still = "" if self.stop_ms is not None else " (still open)"
         return {
@@ -44,7 +44,7 @@ class Incident:
 
 
 def incidents(path: Path) -> list[Incident]:
-    """Return the incidents in a review.json. Raises InputError if the file is not one."""
+    """Return the incidents in a review.json. Raises InputError if the file cannot be read or is no review.json."""
     try:
         review = json.loads(path.read_text(encoding="utf-8"))
         return [_incident(listed) for theme in review["themes"] for listed in theme["listed"]]

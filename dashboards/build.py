@@ -21,7 +21,7 @@ OUT = "dashboards/out"
 
 @cache
 def pages(links: LinkSettings) -> tuple[Page, ...]:
-    """Return every dashboard: the general ones, one per failure mode, the review's and the monitor's own."""
+    """Return every dashboard: overview, producers, consumers, one per failure mode, weekly review, monitor health."""
     return (
         overview.page(links),
         producers.page(),
@@ -33,7 +33,7 @@ def pages(links: LinkSettings) -> tuple[Page, ...]:
 
 
 def boards(settings: Settings | None = None) -> Mapping[str, dict[str, Any]]:
-    """Return the dashboards as JSON values, by name. Without settings they equal the committed files."""
+    """Return the dashboards as JSON values, by name. Without settings the result equals the committed files."""
     chosen = settings or Settings()
     return {page.name: rendered(page, chosen) for page in pages(chosen.links)}
 

@@ -10,7 +10,7 @@ from clienthealth.model.errors import SettingsError
 
 
 def run(args: argparse.Namespace) -> int:
-    """Push the dashboards, and print the outcome for each."""
+    """Push the dashboards and the given incidents, and print the outcome for each. Returns 0."""
     from dashboards import annotations, build, push
 
     settings = load(args.config)

@@ -1,7 +1,8 @@
 """Colours, thresholds and words that mean the same on every dashboard.
 
-Blue, yellow and dark red differ for every kind of colour vision (a test measures it). Grafana's green, yellow and red
-do not. Nothing is shown by colour alone: values also have a word, and limits a line.
+People with any kind of colour vision can distinguish blue, yellow and dark red (a test measures the differences), but
+not Grafana's green, yellow and red. No colour carries a meaning alone: a coloured value also has a word or a number,
+and a threshold in a chart has a line.
 """
 
 from __future__ import annotations
@@ -14,25 +15,25 @@ from grafana_foundation_sdk.models import dashboard as model
 from clienthealth.model.verdicts import STATUS_ORDER
 from clienthealth.modes import modes
 
-#: Names of Grafana's colours, which adapt to its theme, and the fixed colours for which they stand.
+#: Grafana's names of the three colours, which follow the light or dark theme, and one RGB value for each.
 GOOD, WARNING, CRITICAL = "blue", "yellow", "dark-red"
 PALETTE: Mapping[str, str] = {GOOD: "#5794F2", WARNING: "#FADE2A", CRITICAL: "#C4162A"}
-#: Colours of an unknown value, which is neither good nor bad: NEUTRAL for a text, CLEAR for no colour at all.
+#: Colours for values that are neither good nor bad: NEUTRAL is the colour of text, CLEAR is transparent.
 NEUTRAL, CLEAR = "text", "transparent"
 #: Background colour of a text for an unknown value.
 UNKNOWN = "#50565e"
-#: Colour of an unknown state in a timeline. NEUTRAL would be black on a light page, and louder than a failure.
+#: Colour of an unknown state in a timeline: NEUTRAL would be black on a light page, and stand out more than a failure.
 BAND = "#8e959e"
 
-#: Colours of verdict statuses as numbers (STATUS_ORDER). The worst status has the highest number, so that `max` finds
-#: it.
+#: Colours of the verdict statuses, in the order of STATUS_ORDER. A query shows a status as its position in that order,
+#: so that `max` finds the worst status.
 STATUS_COLOURS = (NEUTRAL, GOOD, WARNING, CRITICAL)
 
-#: States of a consumer group, the worst one last. In REWIND records are processed twice; in STOP none are processed.
+#: Lag states of a consumer group, the worst one last: REWIND ranks above STOP because records are processed twice.
 LAG_STATES = ("UNKNOWN", "IDLE", "OK", "WARN", "STALL", "STOP", "REWIND")
 LAG_COLOURS = (NEUTRAL, GOOD, GOOD, WARNING, CRITICAL, CRITICAL, CRITICAL)
 
-#: Colours for failures. None of them means healthy.
+#: Colours to tell failure modes apart. No colour in the list means healthy elsewhere.
 FAILURES = (
     "dark-red", "orange", "purple", "yellow", "light-red", "dark-purple", "dark-orange", "light-purple", "dark-yellow",
     "light-orange", "super-light-red", "super-light-purple",
@@ -40,7 +41,7 @@ FAILURES = (
 
 
 def mode_colours() -> Mapping[str, str]:
-    """Return a fixed colour for each failure mode."""
+    """Return the colour of each failure mode, by mode id. More modes than colours share colours."""
     return {mode: FAILURES[place % len(FAILURES)] for place, mode in enumerate(modes())}
 
 
@@ -58,7 +59,7 @@ def limits(base: str, above: Limits) -> build.ThresholdsConfig:
 
 
 def words(numbered: Mapping[int, tuple[str, str]]) -> list[model.ValueMapping]:
-    """Map each number to a word in a colour."""
+    """Return mappings that show each number as a (word, colour)."""
     options = {
         str(value): model.ValueMappingResult(text=text, color=colour, index=index)
         for index, (value, (text, colour)) in enumerate(numbered.items())
@@ -67,26 +68,26 @@ def words(numbered: Mapping[int, tuple[str, str]]) -> list[model.ValueMapping]:
 
 
 def coloured(texts: Mapping[str, str]) -> list[model.ValueMapping]:
-    """Map texts to colours."""
+    """Return mappings that show each text in a colour. `texts`: the colour by text."""
     return [model.ValueMap({text: model.ValueMappingResult(text=text, color=c) for text, c in texts.items()})]
 
 
 def unknown(words: str) -> list[model.ValueMapping]:
-    """Show missing values as this text in the colour for unknown; otherwise they would have the colour of 0."""
+    """Return mappings that show a missing value as this text in UNKNOWN; otherwise Grafana uses the colour of 0."""
     unknown = model.ValueMappingResult(text=words, color=UNKNOWN)
     return [model.SpecialValueMap(model.DashboardSpecialValueMapOptions(model.SpecialValueMatch.NULL_AND_NAN, unknown))]
 
 
 def status_words() -> list[model.ValueMapping]:
-    """Return the words for a verdict's statuses."""
+    """Return mappings for the numbers of verdict statuses (their positions in STATUS_ORDER)."""
     return words(dict(enumerate(zip(STATUS_ORDER, (BAND, *STATUS_COLOURS[1:]), strict=True))))
 
 
 def lag_words() -> list[model.ValueMapping]:
-    """Return the words for a consumer group's states."""
+    """Return mappings for the numbers of a consumer group's lag states (their positions in LAG_STATES)."""
     return words(dict(enumerate(zip(LAG_STATES, (BAND, *LAG_COLOURS[1:]), strict=True))))
 
 
 def up_words() -> list[model.ValueMapping]:
-    """Return the words for up and down."""
+    """Return mappings that show 0 as down and 1 as up."""
     return words({0: ("down", CRITICAL), 1: ("up", GOOD)})

@@ -1,4 +1,4 @@
-"""Turn our declaration of a dashboard into Grafana's format."""
+"""Turn the declaration of a dashboard (`Page`) into the JSON that Grafana reads."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from dashboards.look import CRITICAL, WARNING
 from dashboards.panel import Panel
 from dashboards.scope import DATASOURCE, OF_KEPT, OF_SERVICE, TAG, keeping, named, variable
 
-#: Lowest id of rows. Rows are numbered by their place. All panels have lower ids.
+#: Id of the first row; each further row has the next id. All panels have lower ids.
 FIRST_ROW = 900
 
 
@@ -38,10 +38,12 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """A dashboard. `name` gives its uid; `variables` are names for `scope.variable`.
+    """A dashboard.
 
-    `refresh`: how often the dashboard reloads itself. '' means never, for heavy queries with results that
-    change slowly.
+    name       the dashboard's uid is made from it
+    variables  names for `scope.variable`
+    since      start of the time range that is shown first
+    refresh    how often the dashboard reloads itself; '' means never, for heavy queries whose results change slowly
     """
 
     name: str
@@ -54,7 +56,10 @@ class Page:
 
 
 def rendered(page: Page, settings: Settings) -> dict[str, Any]:
-    """Return the dashboard as plain values that can be written as JSON."""
+    """Return the dashboard as JSON values, with the labels and addresses of the settings.
+
+    Raises CatalogueError if two panels have the same id.
+    """
     board = (
         build.Dashboard(page.title)
         .uid(dashboard_uid(page.name))
@@ -108,9 +113,9 @@ def _check_ids(name: str, document: Mapping[str, Any]) -> None:
 
 
 def plain(dashboard: model.Dashboard) -> dict[str, Any]:
-    """Return JSON values without the defaults that Grafana's SDK adds."""
+    """Return a dashboard as JSON values, without some defaults that Grafana's SDK adds."""
     document: dict[str, Any] = json.loads(json.dumps(dashboard, cls=JSONEncoder))
-    # With a placement, Grafana hides links and annotations in a menu.
+    # Remove `placement`, because with it Grafana hides links and annotations in a menu.
     for item in [*document["links"], *document["annotations"]["list"]]:
         item.pop("placement", None)
     for item in document["templating"]["list"]:
@@ -123,7 +128,7 @@ def plain(dashboard: model.Dashboard) -> dict[str, Any]:
 
 
 def _kept(value: Any, settings: Settings) -> Any:
-    """Return the value with the labels of the settings put into each of its texts."""
+    """Return the value with the settings' labels and status page put into each text (`keeping`, `_addressed`)."""
     if isinstance(value, dict):
         return {key: _kept(inner, settings) for key, inner in value.items()}
     if isinstance(value, list):
@@ -132,9 +137,9 @@ def _kept(value: Any, settings: Settings) -> Any:
 
 
 def _addressed(text: str, settings: Settings) -> str:
-    """Return the text with the labels of the settings put in.
+    """Return a link's text with `${status_page}` replaced by an address that depends on the labels of a series or row.
 
-    If there are several status pages, the labels of a series or row choose the page to which its link leads.
+    Other texts stay the same, and so do links if the settings name only one status page (an address without braces).
     """
     page = settings.links.status_page.rstrip("/")
     of_series = re.search(r"\$\{(__field\.labels|__data\.fields)\.", text)
@@ -163,7 +168,10 @@ def _alerts(name: str, severity: str, colour: str, scope: str) -> build.Annotati
 
 
 def _deployments() -> build.AnnotationQuery:
-    """Mark when a service starts to run a version of a client library that it did not run within the last hour."""
+    """Return annotations for the times at which a service starts to run a version of a client library.
+
+    A version that the service ran within the hour before, or a service without earlier clients, has no annotation.
+    """
     running = f'kafka_client_service_version_clients{{status!="gone", {OF_SERVICE}}}'
     what, client = listed((*KEPT, "service", "library", "version")), listed((*KEPT, "service"))
     before = f"max_over_time({running}[1h] offset 2m)"
@@ -185,7 +193,7 @@ def _deployments() -> build.AnnotationQuery:
 
 
 def _incidents() -> build.AnnotationQuery:
-    """Show the annotations that `kafka-health dashboards push --incidents` has written into Grafana."""
+    """Return the annotations that `kafka-health dashboards push --incidents` has written into Grafana."""
     return (
         build.AnnotationQuery()
         .name("Incidents")
@@ -197,7 +205,7 @@ def _incidents() -> build.AnnotationQuery:
 
 
 class _Tagged(Builder[Dataquery]):
-    """Grafana's own annotations with the product's tag. The SDK has no builder for them."""
+    """A query for Grafana's own annotations with the product's tag, because the SDK has no builder for such a query."""
 
     def build(self) -> Dataquery:
         return UnknownDataquery({"limit": 100, "matchAny": False, "tags": [TAG], "type": "tags"})

@@ -1,4 +1,4 @@
-"""Panels in the common style of all dashboards. Each has a fixed id, because links and annotations refer to it."""
+"""Panels in the common style of all dashboards. Each panel has a fixed id, which links and annotations refer to."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from dashboards.scope import DATASOURCE
 Panel: TypeAlias = Builder[model.Panel]
 Linked: TypeAlias = Sequence[Builder[model.DashboardLink]]
 NOTHING = "no data"
-#: Text for an empty result, if emptiness is good.
+#: Text for an empty result in a panel where an empty result is good.
 NONE = "none"
-#: Grafana's units for seconds: AGE for single values (1 hour, 45 minutes), CLOCK for an axis (01:45:00).
+#: Grafana's units for seconds: AGE shows "1 hour, 45 minutes" (single values), CLOCK shows 01:45:00 (an axis).
 AGE, CLOCK = "dtdurations", "dthms"
-#: An unknown value in a table.
+#: Text for an unknown number in a table.
 UNKNOWN = "–"
-#: Maximum number of points in time in a chart. More are hardly visible, and each of them makes a query dearer. With
-#: three times as many (one for each pixel), Prometheus took 30 s for 10,000 clients.
+#: Maximum number of points in time in a chart, because each point makes a query more expensive: with three times as
+#: many (one for each pixel), Prometheus took 30 s for 10,000 clients.
 MOMENTS = 240
-#: The order of labels in tables: what is wrong, with which client, where. Columns with values follow.
+#: The order of label columns in tables: what is wrong, with which client, where. Columns with values follow.
 ORDER = (
     "status", "mode", "service", "team", "client_id", "group", "topic", "partition", "library", "version", "kind",
     "reason", "source_topic", "metric", "member_host", "instance", "host", "cluster_name", "cluster", "env", "shard",
@@ -40,14 +40,17 @@ ORDER = (
 
 #: Labels with short values. They get narrow columns, and the other labels share the rest of a row's width.
 NARROW = ("status", "partition", "library", "version", "kind", "shard")
-#: FEW: maximum number of value columns in a full-width table with room for words. WHOLE: full width in units of the
-#: grid.
+#: FEW: maximum number of value columns in a table of full width; with more columns, all columns are narrow. WHOLE: the
+#: full width in units of Grafana's grid.
 FEW, WHOLE = 6, 24
 
 
 @dataclass(frozen=True)
 class Query:
-    """A query and the name of its series. Braces in the name stand for labels. `limit`: True for a dashed line."""
+    """A query, and the legend of its series, in which `{{label}}` stands for a label's value.
+
+    `limit`: True if the series is drawn as a dashed line.
+    """
 
     expr: str
     legend: str
@@ -69,10 +72,15 @@ def chart(
     colours: Mapping[str, str] | None = None,
     nothing: str = NOTHING,
 ) -> Panel:
-    """Return a chart with lines over time. `above`: limits, drawn as dashed lines; `ceiling`: least upper end of the
-    axis.
+    """Return a chart with lines over time.
 
-    `colours`: the colour of a series, by the beginning of its name.
+    above    colours by threshold; each threshold is drawn as a dashed line
+    ceiling  minimum for the upper end of the axis
+    width    in units of the grid
+    links    where a click on a series leads
+    stacked  True if the series are drawn on top of each other
+    colours  fixed colour of the series whose name begins with this word
+    nothing  text for an empty result
     """
     panel = (
         timeseries.Panel()
@@ -101,8 +109,7 @@ def chart(
     if ceiling is not None:
         panel.axis_soft_max(ceiling)
     if unit == CLOCK:
-        # Without whole numbers, Grafana 11 shows NaN on an axis of a few seconds, because it reads 00:00:03 as a
-        # number.
+        # Without this, Grafana 11 shows NaN on an axis of a few seconds, because it reads 00:00:03 as a number.
         panel.decimals(0)
     if stacked:
         panel.stacking(common_build.StackingConfig().mode(common.StackingMode.NORMAL).group("A"))
@@ -132,7 +139,7 @@ def number(
 ) -> Panel:
     """Return a panel with the newest value in large type; with `legend`, the series' name is shown instead.
 
-    `above`: limits and their colours. Without limits the value has no colour, and an unknown value never has one.
+    `above`: colours by threshold; GOOD below the first. Without `above` and `mappings` the value has no colour.
     """
     panel = (
         stat.Panel()
@@ -178,9 +185,13 @@ def rows(
 ) -> Panel:
     """Return a table: one row per set of labels, one column per query.
 
-    `columns`: query and unit by heading. `above`, `words`: limits and words by column. `coloured`: colours of the
-    values of a label. `linked`: where a click on a label leads. `largest`: the column by which rows are sorted, largest
-    first.
+    columns   (query, unit) by heading
+    hidden    labels without a column
+    above     thresholds by heading
+    words     mappings of values to words by heading
+    coloured  for a label: the colour of each of its values
+    linked    for a label: where a click on its value leads; `links` is for all other columns
+    largest   heading of the column by which the rows are sorted, the largest value first
     """
     panel = (
         table.Panel()
@@ -202,8 +213,7 @@ def rows(
         _lettered([Query(expr, heading) for heading, (expr, _) in columns.items()]), columns.items(), strict=True
     ):
         panel.with_target(_instant(ref, query, prometheus_model.PromQueryFormat.TABLE))
-        # Grafana calls the column of a single query `Value`, and the merged columns of several queries `Value #A`,
-        # `Value #B`, ….
+        # Grafana names the value column of a single query `Value`, those of several queries `Value #A`, `Value #B`, ….
         names["Value" if len(columns) == 1 else f"Value #{ref}"] = heading
         panel.override_by_name(heading, _column(unit, (above or {}).get(heading), (words or {}).get(heading, ())))
     for label, texts in (coloured or {}).items():
@@ -218,9 +228,9 @@ def rows(
     if len(columns) > 1:
         panel.with_transformation(model.DataTransformerConfig(id_val="merge", options={}))
     left_out = {name: True for name in ("Time", "__name__", "job", *hidden)}
-    # Without an order, Grafana sorts columns alphabetically, and the value of a single query comes first.
+    # Without explicit places, Grafana sorts columns alphabetically, and puts the value of a single query first.
     places = {name: place for place, name in enumerate((*ORDER, *names))}
-    # Grafana would write the text for an empty table into every empty label and every unknown number.
+    # Otherwise Grafana would write `nothing`, which is meant for an empty table, into each empty label and number.
     panel.override_by_field_type("string", [model.DynamicConfigValue("noValue", "")])
     panel.override_by_field_type("number", [model.DynamicConfigValue("noValue", UNKNOWN)])
     panel.override_by_regexp(f"/^({'|'.join(NARROW)})$/", [model.DynamicConfigValue("custom.width", 95)])
@@ -249,7 +259,7 @@ def timeline(
     width: int = 24,
     links: Linked = (),
 ) -> Panel:
-    """Return bands of states over time, one per series, twenty to a page."""
+    """Return a state timeline: one band per series, twenty bands per page. `mappings`: words and colours of states."""
     return (
         statetimeline.Panel()
         .id(id_)
@@ -275,13 +285,13 @@ def timeline(
 
 
 def words(id_: int, title: str, description: str, markdown: str, *, width: int = 24, height: int = 5) -> Panel:
-    """Return a text in Markdown."""
+    """Return a panel with a text in Markdown."""
     panel = text.Panel().id(id_).title(title).description(description).span(width).height(height)
     return panel.mode(text_model.TextMode.MARKDOWN).content(markdown)
 
 
 def alert_list(id_: int, title: str, description: str, *, width: int = 8, height: int = 9) -> Panel:
-    """Return the product's alerts from all data sources of Grafana, worst first."""
+    """Return a list of this product's pending and firing alerts, from all data sources, sorted by importance."""
     options = {
         "alertInstanceLabelFilter": '{alertname=~"KafkaClient.+", alertname!="KafkaClientHealthWatchdog"}',
         "alertName": "",
@@ -298,7 +308,7 @@ def alert_list(id_: int, title: str, description: str, *, width: int = 8, height
 
 
 def with_no_data_text(panel: Panel, nothing: str) -> Panel:
-    """Return the panel with another text for no data."""
+    """Return the panel with `nothing` as its text for no data."""
     cast(timeseries.Panel, panel).no_value(nothing)
     return panel
 
@@ -330,7 +340,10 @@ def _legend() -> common_build.VizLegendOptions:
 
 
 def _ranked(queries: Sequence[Query]) -> common_build.VizLegendOptions:
-    """Sort the legend with the worst series first, because only a few names are visible without scrolling."""
+    """Return a legend with the worst series first, because only a few names are visible without scrolling.
+
+    The worst series has the largest maximum, or the smallest minimum if a query selects the smallest series.
+    """
     lowest = any("bottomk(" in query.expr for query in queries)
     legend = _legend().display_mode(common.LegendDisplayMode.TABLE).calcs(["min" if lowest else "max"])
     return legend.sort_by("Min" if lowest else "Max").sort_desc(not lowest)

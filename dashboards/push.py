@@ -1,6 +1,6 @@
 """Send dashboards to a Grafana over its HTTP API, and incidents as annotations.
 
-An unchanged dashboard is left alone, so that a second push makes no new versions.
+A dashboard that is already equal in Grafana is not written, so that a second push makes no new version of it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from dashboards.annotations import Incident
 from dashboards.scope import TAG
 
 TOKEN_VARIABLE = "GRAFANA_TOKEN"
-#: Fields that Grafana itself sets or increments.
+#: Fields of a dashboard that Grafana sets, so that they are not compared.
 _GRAFANAS_OWN = frozenset({"id", "version", "schemaVersion"})
 
 Outcome = Literal["created", "updated", "unchanged"]
@@ -46,7 +46,10 @@ class Pushed:
 
 
 def token(file: str | None) -> str:
-    """Return a service account's token, from a file or $GRAFANA_TOKEN. Raises SettingsError if there is none."""
+    """Return the token of a service account: from `file`, or from $GRAFANA_TOKEN if `file` is None.
+
+    Raises SettingsError if there is no token.
+    """
     if file is not None:
         try:
             text = Path(file).read_text(encoding="utf-8").strip()
@@ -65,9 +68,10 @@ def token(file: str | None) -> str:
 
 
 class Grafana:
-    """A Grafana that receives dashboards. Every failure is a ServiceError with advice, and never contains the token.
+    """A Grafana that receives dashboards. `credential`: the token; `timeout`: maximum seconds for one request.
 
-    `timeout`: seconds for one request.
+    Raises SettingsError if the address is invalid. Each failed request raises ServiceError, without the token in its
+    text.
     """
 
     def __init__(self, url: str, credential: str, timeout: float) -> None:
@@ -90,32 +94,32 @@ class Grafana:
         )
 
     def close(self) -> None:
-        """Release the connections."""
+        """Close the connections."""
         self._api.client.s.close()
 
     def folder(self, title: str, uid: str) -> str:
-        """Return the uid of the folder. Create the folder if necessary."""
+        """Create the folder if no folder has this uid. Return the uid."""
         if self._get(lambda: self._api.folder.get_folder(uid)) is None:
             with self._request(f"the folder '{title}'"):
                 self._api.folder.create_folder(title, uid)
         return uid
 
     def push(self, board: Mapping[str, Any], folder: str, message: str) -> Pushed:
-        """Create or replace a dashboard and move it into the folder."""
+        """Create or replace a dashboard in the folder with the uid `folder`. `message`: text for Grafana's history."""
         there = self._get(lambda: self._api.dashboard.get_dashboard(board["uid"]))
         address = f"{self._url}/d/{board['uid']}"
         if there is not None and _same(there, board, folder):
             return Pushed(board["title"], "unchanged", address)
-        # Without a folder, Grafana moves the dashboard to General.
+        # Name the folder each time: without a folder, Grafana moves the dashboard to General.
         payload = {"dashboard": {**board, "id": None}, "folderUid": folder, "overwrite": True, "message": message}
         with self._request(f"the dashboard '{board['title']}'"):
             self._api.dashboard.update_dashboard(payload)
         return Pushed(board["title"], "created" if there is None else "updated", address)
 
     def annotate(self, incident: Incident) -> Outcome:
-        """Show an incident on all dashboards, as a region from its start to its end.
+        """Write an annotation for an incident, from the incident's start to its end; all dashboards show it.
 
-        If the incident's end becomes known later, a second call adds it.
+        A later call for the same incident updates the annotation, for example when the incident has ended.
         """
         with self._request("annotations"):
             there = self._api.annotations.find_annotations(tags=[TAG, quote(incident.identity, safe="")])
@@ -161,7 +165,7 @@ def _same(there: Mapping[str, Any], board: Mapping[str, Any], folder: str) -> bo
 
 
 def _holds(there: Any, ours: Any) -> bool:
-    """True if `there` contains all values of `ours`. Grafana may have added its own defaults."""
+    """True if `there` contains all values of `ours`; further fields in `there` are defaults that Grafana added."""
     if isinstance(ours, Mapping):
         return isinstance(there, Mapping) and all(key in there and _holds(there[key], ours[key]) for key in ours)
     if isinstance(ours, list):

@@ -1,4 +1,4 @@
-"""The scope of a dashboard: its variables, their label matchers, and links down to one client."""
+"""The scope of a dashboard: its variables, label matchers that use the variables, and links to narrower dashboards."""
 
 from __future__ import annotations
 
@@ -20,33 +20,36 @@ from clienthealth.settings import Settings
 from clienthealth_exporters.prometheus.series import CLIENT
 
 TAG = "kafka-client-health"
-#: Maximum number of series in charts over all clients. The worst ones are shown. More would be unreadable and slow.
+#: Maximum number of series in a chart over all clients: the worst ones. More series would be unreadable and slow.
 WORST = 20
 DATASOURCE = common.DataSourceRef(type_val="prometheus", uid="${datasource}")
 
 
 def matchers(labels: Sequence[str]) -> str:
-    """Format the matchers by which a query follows the variables of a dashboard."""
+    """Return label matchers that select the values of a dashboard's variables: `service=~"$service", …`."""
     return ", ".join(f'{label}=~"${label}"' for label in labels)
 
 
 def of_series(labels: Sequence[str]) -> str:
-    """Format the variables of a dashboard link from a series, with the values of the series."""
+    """Return URL parameters that set a dashboard's variables to the labels of the clicked series."""
     return "&".join(f"var-{label}=${{__field.labels.{label}:percentencode}}" for label in labels)
 
 
 def of_row(labels: Sequence[str]) -> str:
-    """Format the variables of a dashboard link from a row of a table."""
+    """Return URL parameters that set a dashboard's variables to the labels of the clicked table row."""
     return "&".join(f"var-{label}=${{__data.fields.{label}:percentencode}}" for label in labels)
 
 
 def named(labels: Sequence[str]) -> str:
-    """Format the labels in the name of a series."""
+    """Return the labels as placeholders in the legend of a series: `{{service}} …`."""
     return " ".join(f"{{{{{label}}}}}" for label in labels)
 
 
 def keeping(text: str, settings: Settings) -> str:
-    """Replace KEPT in matchers, links and names by the labels of the settings. Raises SettingsError."""
+    """Replace the default labels of an installation (KEPT) in queries, links and legends by those of the settings.
+
+    Raises SettingsError if the settings name no label.
+    """
     kept = kept_labels(settings)
     if kept == KEPT:
         return text
@@ -55,8 +58,8 @@ def keeping(text: str, settings: Settings) -> str:
     return text
 
 
-#: OF_…: matchers for series of an installation, of clients, topics, groups or services. BY_…: the labels that identify
-#: a client, or a sum over a service.
+#: OF_…: matchers for the series of the chosen installation, clients, topics, groups or services. BY_…: the labels that
+#: identify a client, or a service in one shard.
 OF_KEPT = matchers(KEPT)
 OF_CLIENT = f"{OF_KEPT}, {matchers(CLIENT)}"
 OF_TOPIC = f'{OF_KEPT}, topic=~"$topic"'
@@ -64,15 +67,14 @@ OF_GROUP = f'{OF_KEPT}, group=~"$group"'
 OF_GROUP_TOPIC = f'{OF_GROUP}, topic=~"$topic"'
 OF_SERVICE = f'{OF_KEPT}, service=~"$service"'
 BY_CLIENT = listed((*KEPT, *CLIENT))
-#: Labels in the name of a series. NAMED_KEPT: its installation, which separates staging from production. LEGEND: its
-#: client and its installation.
+#: Parts of a legend. NAMED_KEPT: the installation, such as staging or production. LEGEND: client and installation.
 NAMED_KEPT = named(KEPT)
 LEGEND = f"{{{{instance}}}} · {{{{client_id}}}} {NAMED_KEPT}"
 BY_SHARD = listed((*KEPT, "shard", "service"))
 
-#: Lists are short and rarely change, so they are queried once, when a dashboard is opened. Services come from the
-#: sums per service. These series are few and always exist, so no variable empties a dashboard or loads every client. An
-#: unknown service is an empty label. A query with `.+` would leave its series out.
+#: Variables with a list: label and query. The lists change rarely, so Grafana queries them only when a dashboard is
+#: opened. The sums per service give the list of services: these series are few and always exist, so the query does not
+#: load every client. A client without a service has an empty label, so the variables match `.*`, never `.+`.
 _LISTS: Mapping[str, tuple[str, str]] = {
     "service": ("Service", f"label_values(kafka_client_service_clients{{{OF_KEPT}}}, service)")
 }
@@ -92,12 +94,12 @@ GROUP_VARIABLES = ("group", "topic")
 
 
 def variable(name: str, settings: Settings) -> Builder[model.VariableModel]:
-    """Return the variable with this name: a label, `datasource`, or a constant from the settings."""
+    """Return the dashboard variable with this name: a label, `datasource`, or a constant from the settings."""
     if name in _TYPED:
         box = build.TextBoxVariable(name).label(f"{_TYPED[name]} (pattern)").description(_PATTERN)
         return box.default_value(".*")
     if name not in _FIXED:
-        # Read the values from the series of exporters, because these are few.
+        # A label of installations: list its values in exporters' own series, because these are few.
         kept = (name.capitalize(), f"label_values(kafka_client_health_exporter_up, {name})")
         label, query = _LISTS.get(name, kept)
         return (
@@ -126,18 +128,20 @@ def worst(
     among: str = "",
     zeros: bool = False,
 ) -> str:
-    """Return a query for the series that were worst at any moment in the range: the same series from beginning to end.
+    """Return a query for the series with the worst value at any time in the range, drawn over the whole range.
 
-    A plain topk selects other series at each moment, so a chart of twenty becomes one of hundreds.
+    A plain topk selects other series at each time, so that a chart of twenty series becomes a chart of hundreds.
 
-    `by`: the labels that identify a series. If several have equal labels (two shards, two replicas), the largest is
-    drawn. `ranked`: the metric by which series are selected, if it is not the drawn one. `among`: only clients that
-    have one of these series (`ever`) are selected. `zeros`: a missing series counts as 0 while an exporter answers;
-    otherwise a stacked chart would go on at the series' last value.
-
-    Most of the cost comes from operations on all series at each moment. For 10,000 clients, a sum at each moment takes
-    Prometheus twenty times as long as finding the few series to draw first. So `each` should be a plain series. Sum it
-    up only if `by` is coarser than a client.
+    each    query for all series; a plain series, unless `by` is coarser than a client. A sum over 10,000 clients at
+            each time takes Prometheus twenty times as long as selecting the series first
+    by      labels that identify a series; of several series with equal labels (two shards, two replicas) the largest
+            value is drawn
+    most    maximum number of series
+    pick    topk if large values are bad, bottomk if small values are bad
+    ranked  query by which the series are selected, if it is not `each`
+    among   query; only clients in its result are selected
+    zeros   True if a missing series counts as 0 while an exporter answers; otherwise a stacked chart would continue at
+            the last value of the series
     """
     end = "max" if pick == "topk" else "min"
     over = f"{end}_over_time(({ranked or each})[$__range:$__interval] @ end())"
@@ -152,12 +156,15 @@ def worst(
 
 
 def ever(series: str) -> str:
-    """Return a query for the series that existed at any moment in the range."""
+    """Return a query for all series that existed at any time in the range."""
     return f"max_over_time({series}[$__range:$__interval] @ end())"
 
 
 def failing_or_chosen(mode: str) -> str:
-    """Return a query for the clients that fail in a mode, and for those chosen by name, healthy or not."""
+    """Return a query for the clients that failed in a mode at any time in the range.
+
+    If host, instance or client id are chosen, the chosen clients are included, healthy or not.
+    """
     failing = f'kafka_client_failure_mode{{mode="{mode}", status=~"suspected|confirmed", {OF_CLIENT}}}'
     names = "".join(f"${name}" for name in CLIENT if name != "service")
     chosen = f'label_replace(vector(1), "names", "{names}", "", "")'
@@ -186,16 +193,17 @@ def _link(title: str, url: str) -> build.DashboardLink:
 
 
 def _narrowed(uid: str, field: str, labels: tuple[str, ...]) -> str:
-    """Return a link to a dashboard for the subject of a series or row. A missing label is passed as an empty one."""
+    """Return the address of a dashboard with its variables set to `labels` of a series or row (`field`)."""
     own = of_row if field == "__data.fields" else of_series
     choice = "&".join(own(some) for some in (labels, KEPT) if some)
     return f"/d/{uid}?{choice}&${{__url_time_range}}&${{datasource:queryparam}}"
 
 
 def to_client(dashboard: str, field: str = "__field.labels") -> list[Builder[model.DashboardLink]]:
-    """Return links from a client's series (or row, `__data.fields`) to its dashboard and to its evidence.
+    """Return two links from a client's series or row: to a dashboard for only this client, and to its status page.
 
-    `host` is left out, because it may be unknown and the other labels are enough.
+    `field`: `__field.labels` for a series, `__data.fields` for a row. The links do not contain `host`, because it may
+    be unknown and the other labels are enough.
     """
     labels = tuple(label for label in CLIENT if label != "host")
     evidence = "&".join(f"{label}=${{{field}.{label}:percentencode}}" for label in labels)
@@ -206,20 +214,20 @@ def to_client(dashboard: str, field: str = "__field.labels") -> list[Builder[mod
 
 
 def to_runbook(runbooks: str) -> list[Builder[model.DashboardLink]]:
-    """Return a link from a row of a failing client to its runbook. `runbooks`: address of the runbooks."""
+    """Return a link from a row with a failure mode to the mode's runbook. `runbooks`: address of all runbooks."""
     return [_link("Runbook", f"{runbooks}/${{__data.fields.mode}}")]
 
 
 def to_group() -> list[Builder[model.DashboardLink]]:
-    """Return a link from a series of a group to a dashboard for only that group."""
+    """Return a link from a group's series to the dashboard of consumers for only that group."""
     return [_link("This group alone", _narrowed(dashboard_uid("consumers"), "__field.labels", ("group",)))]
 
 
 def to_service(field: str = "__field.labels") -> list[Builder[model.DashboardLink]]:
-    """Return a link from a series of a service (or a row, `__data.fields`) to its clients."""
+    """Return a link from a service's series or row to the overview of the service. `field`: as in `to_client`."""
     return [_link("Clients of this service", _narrowed(dashboard_uid("overview"), field, ("service",)))]
 
 
 def to_installation() -> list[Builder[model.DashboardLink]]:
-    """Return a link from a row of an installation to its clients."""
+    """Return a link from an installation's row to the overview of the installation."""
     return [_link("This cluster and environment", _narrowed(dashboard_uid("overview"), "__data.fields", ()))]

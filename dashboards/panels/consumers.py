@@ -1,4 +1,4 @@
-"""Consumers and lag: which groups fall behind, and which topic delays another one."""
+"""The dashboard on consumers and lag: groups that fall behind, and topics that delay other topics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dashboards.scope import BY_CLIENT, CLIENT_VARIABLES, GROUP_VARIABLES, OF_CL
 
 
 def page() -> Page:
-    """Return the dashboard."""
+    """Return the dashboard on consumers and lag."""
     return Page(
         name="consumers",
         title="Kafka clients: consumers and lag",

@@ -1,4 +1,4 @@
-"""Panels on the deciding evidence of failure modes, from series of unhealthy clients and some healthy ones."""
+"""Panels on the metrics that decide failure modes. Only unhealthy clients and some healthy ones have these metrics."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from dashboards.panel import CLOCK, Panel, Query, chart, rows
 from dashboards.panels.measurements import worst_clients
 from dashboards.scope import BY_CLIENT, LEGEND, NAMED_KEPT, OF_CLIENT, OF_SERVICE, WORST, to_client, worst
 
-#: Number of healthy clients of a service that are drawn for comparison.
+#: Maximum number of services for which the healthiest client is drawn for comparison.
 _BEST = 4
-#: Maximum rows of the table of undelivered records.
+#: Maximum number of rows in the table of undelivered records.
 _LEFT_ROWS = 100
 _BY_SERVICE = listed((*KEPT, "service"))
 
 
 def _beside_best(metric: str, among: str, pick: str = "topk") -> list[Query]:
-    """Return queries for the worst clients and, as dashed lines, for the healthiest clients of their service."""
+    """Return a query for the worst clients and, as dashed lines, one for the healthiest client of each service."""
     best = f"{'min' if pick == 'topk' else 'max'} by ({_BY_SERVICE}) ({metric}{{{OF_SERVICE}}})"
     return [
         Query(worst_clients(metric, among, pick=pick, most=WORST - _BEST), LEGEND),

@@ -1,8 +1,8 @@
-"""One dashboard per failure mode, made from its declaration: deciding evidence, the verdict, further evidence.
+"""One dashboard per failure mode, made from its mode.toml: deciding measurements, the verdict, further measurements.
 
-The mode names the panels with deciding evidence (`panels`). The other panels show what is usual for its kinds of
-client. Until a client is chosen, charts show the failing clients. Evidence from logs and thread dumps has no series; it
-is on the status page, to which every client links.
+`panels` in mode.toml names the panels with the deciding measurements. The other panels are the same for all modes with
+the same kinds of client. Until a client is chosen, charts show only failing clients. Evidence from logs and thread
+dumps has no series; links lead to the status page, which shows this evidence.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dashboards.panels import evidence, groups, verdicts
 from dashboards.panels import measurements as measured
 from dashboards.scope import CLIENT_VARIABLES, GROUP_VARIABLES, failing_or_chosen
 
-#: Further evidence for each kind of client, in addition to the deciding panels (`panels` in mode.toml).
+#: Names of further panels, by kind of client, which each mode shows in addition to its deciding panels.
 _OF_PRODUCERS = (
     "buffer_used", "io_busy", "waiting_threads", "callback_time", "queue_time", "records_failed", "request_latency",
     "seconds_to_full",
@@ -29,7 +29,7 @@ _OF_CONSUMERS = ("topic_queues", "last_poll", "poll_idle")
 
 
 def page(mode: Mode, links: LinkSettings) -> Page:
-    """Return the dashboard of a mode. Raises CatalogueError if its mode.toml names panels that cannot be shown."""
+    """Return the dashboard of a mode. Raises CatalogueError if mode.toml names a panel that does not exist."""
     producers, consumers = "producer" in mode.kinds, bool(mode.kinds & {"consumer", "legacy-consumer"})
     sections = [
         Section("What decides", [_measured(mode, name) for name in mode.panels]),
@@ -63,7 +63,10 @@ def page(mode: Mode, links: LinkSettings) -> Page:
 
 
 def _measured(mode: Mode, name: str) -> Panel:
-    """Return the panel of that name, showing the clients that fail in this mode."""
+    """Return the panel with this name, limited to the clients that fail in the mode.
+
+    Raises CatalogueError if there is no such panel, or if its function needs arguments.
+    """
     made = next((vars(module)[name] for module in (evidence, measured) if name in vars(module)), None)
     if not inspect.isfunction(made) or made.__module__ not in (evidence.__name__, measured.__name__):
         raise CatalogueError(f"mode.toml of {mode.id}: neither evidence.py nor measurements.py has a panel {name}")

@@ -12,7 +12,7 @@ _BY = listed((*KEPT, "cluster_name", "group"))
 _TOPIC = listed((*KEPT, "cluster_name", "topic"))
 _PARTITION = f"{_TOPIC}, partition"
 _GROUP = f"{{{{group}}}} on {{{{cluster_name}}}} {NAMED_KEPT}"
-#: States that the timeline also draws dark red.
+#: Lag states that count as trouble: the states that the timeline draws dark red.
 _TROUBLE = "STALL|STOP|REWIND"
 
 
@@ -118,8 +118,10 @@ def lag_by_topic() -> Panel:
 
 
 def _busiest(offset: str, partition: str, by: str) -> str:
-    """Return a query for records per second, summed over partitions, of the series that were busiest in the time
-    shown."""
+    """Return a query for records per second of the series that were busiest in the time shown.
+
+    `offset`: query for offsets. `partition`: labels of an offset; `by`: labels of a series, the sum over partitions.
+    """
     pace = f"max by ({partition}) (deriv({offset}[$__range:$__interval] @ end()))"
     picked = f"topk({WORST // 2}, sum by ({by}) ({pace}))"
     return f"sum by ({by}) (max by ({partition}) (deriv({offset}[$__rate_interval])\nand on ({by})\n{picked}))"

@@ -1,6 +1,6 @@
 """Panels on the measurements of clients. A panel has the same id on every dashboard.
 
-Charts over all clients show the `WORST` clients in the time shown; choose a client to see it alone.
+A chart over all clients shows at most `WORST` clients: those with the worst values in the time shown.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from dashboards.scope import (
 def worst_clients(
     metric: str, among: str, matchers: str = "", by: str = BY_CLIENT, pick: str = "topk", most: int = WORST
 ) -> str:
-    """Return a query for the clients that are worst by a metric. `among`: see `scope.worst`."""
+    """Return a query for the clients with the worst values of a metric. Other parameters: see `scope.worst`."""
     scope = f"{matchers}, {OF_CLIENT}" if matchers else OF_CLIENT
     return worst(f"{metric}{{{scope}}}", by, most, pick, among=among)
 
@@ -356,7 +356,7 @@ def refused(kind: str, width: int = 12) -> Panel:
 
 
 def versions(id_: int, kind: str) -> Panel:
-    """Return libraries and versions of a kind of client with the failing share, from sums over all clients."""
+    """Return a table of libraries and versions: number of clients of this kind, and the share that is unhealthy."""
     by = listed((*KEPT, "library", "version"))
 
     def clients(statuses: str) -> str:

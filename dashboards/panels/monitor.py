@@ -1,6 +1,6 @@
 """The dashboard of the monitor itself, because a monitor without data must not look like a healthy fleet.
 
-Limits are those of alerts/rules/watchdog.yml.j2; a test compares them.
+The thresholds equal those in alerts/rules/watchdog.yml.j2; a test compares them.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def _each(
     legend: str = "",
     most: int = WORST,
 ) -> Query:
-    """Return a query with one line per value of a label and installation. Only the highest in the time shown are drawn.
+    """Return a query with one line per value of `label` and installation, at most `most` lines: the highest ones.
 
-    `measured`: queries by the labels to aggregate by. If the label is empty, there is one line for each installation.
+    `measured`: returns the query for the labels to aggregate by. With an empty `label`, each installation has one line.
     """
     by = listed((*KEPT, label)) if label else listed(KEPT)
     return Query(worst(measured(by), by, most), f"{legend or f'{{{{{label}}}}}'} {NAMED_KEPT}")
@@ -48,15 +48,12 @@ def _latency(by: str, share: float) -> str:
 
 
 def age_of_newest() -> str:
-    """Return a query for the age of the newest record of client health.
-
-    If there are several installations, the query returns the largest age.
-    """
+    """Return a query for the age (s) of the newest data in each installation; the largest of these ages."""
     return f"max({_age(listed(KEPT), 'exporter_newest_record_timestamp_seconds')})"
 
 
 def page() -> Page:
-    """Return the dashboard."""
+    """Return the dashboard on the monitor's health."""
     return Page(
         name="monitor",
         title="Kafka clients: monitor health",
@@ -72,7 +69,7 @@ def page() -> Page:
 
 
 def _state() -> str:
-    """Return a query for the monitor's worst state, as a number of `_SENTENCES`. An unknown state has no value."""
+    """Return a query for the monitor's worst problem, as a key of `_SENTENCES`; no value if the state is unknown."""
     reached = 'min(up{job="kafka-client-health-monitor"})'
     query = f"min({_P}_query_up{{{OF_KEPT}}})"
     exporter = f"min(max by ({listed((*KEPT, 'shard'))}) ({_P}_exporter_up{{{OF_KEPT}}}))"
@@ -111,9 +108,10 @@ def _strip() -> Sequence[Panel]:
         number(
             1,
             "Monitor",
-            "Whether Prometheus reaches the monitor. Down is bad: verdicts are not updated. What to do: read its log "
-            "and restart it; it resumes where it stopped. Alerts: KafkaClientHealthMonitorDown, and "
-            "KafkaClientHealthRestarting if it ends repeatedly, KafkaClientHealthNameTaken if two have the same name.",
+            "Whether Prometheus reaches the monitor. Down is bad: verdicts are not updated. What to do: read the "
+            "monitor's log and restart the monitor, which resumes where it stopped. Alerts: "
+            "KafkaClientHealthMonitorDown; KafkaClientHealthRestarting if the monitor ends repeatedly; "
+            "KafkaClientHealthNameTaken if two monitors have the same name.",
             'min(up{job="kafka-client-health-monitor"})',
             "none",
             mappings=up_words(),
@@ -133,8 +131,8 @@ def _strip() -> Sequence[Panel]:
             3,
             "Exporter",
             "Whether the exporter has read its whole topic and reaches Kafka. Down is bad: the displayed data is old "
-            "or incomplete. What to do: open its /healthz. Alerts: KafkaClientHealthExporterBlind, and by name "
-            "KafkaClientHealthReplicaBlind, KafkaClientHealthTargetDown.",
+            "or incomplete. What to do: open the exporter's /healthz. Alerts: KafkaClientHealthExporterBlind; for a "
+            "single exporter KafkaClientHealthReplicaBlind, KafkaClientHealthTargetDown.",
             f"min(max by ({listed((*KEPT, 'shard'))}) ({_P}_exporter_up{{{OF_KEPT}}}))",
             "none",
             mappings=up_words(),
@@ -153,7 +151,7 @@ def _strip() -> Sequence[Panel]:
         number(
             5,
             "Verdict latency, median",
-            "Time from the onset of a fault to its verdict, over the range that is shown. High is bad: faults "
+            "Median time from the onset of a failure to its verdict, in the range that is shown. High is bad: failures "
             "are found late. What to do: see input lag and batch duration. No alert of its own.",
             f"histogram_quantile(0.5, sum by (le) (rate({_LATENCY}[$__range]))) >= 0",
             "s",
@@ -186,8 +184,8 @@ def _input() -> Sequence[Panel]:
             11,
             "Age of the newest event",
             "Time since the newest event read from each topic. High is bad: data is missing or late. A topic of logs "
-            "may be empty while all is well; data of consumer groups does not count. Alerts: "
-            "KafkaClientHealthFallingBehind (first line), KafkaClientHealthInputSilent (second).",
+            "may be empty while everything is well; data of consumer groups does not count for the alerts. Alerts: "
+            "KafkaClientHealthFallingBehind (lower dashed line), KafkaClientHealthInputSilent (upper line).",
             [
                 _each(
                     "source_topic, of",
@@ -210,8 +208,8 @@ def _input() -> Sequence[Panel]:
         chart(
             13,
             "Share of records rejected",
-            "Records that cannot be read, as a share of all. High is bad: their clients are not monitored. "
-            "What to do: read the header reject_reason on the topic of rejects. Alert: "
+            "Share of the input records that cannot be read. High is bad: the clients in these records are not "
+            "monitored. What to do: read the header reject_reason of the records on the topic of rejects. Alert: "
             "KafkaClientHealthRejectsRising.",
             [
                 _each(
@@ -230,9 +228,8 @@ def _work() -> Sequence[Panel]:
         chart(
             20,
             "Batch duration",
-            "How long the last batch took. Longer than the trigger interval for long is bad: "
-            "the monitor falls behind. What to do: give the monitor more cores or fewer clients. Alert: "
-            "KafkaClientHealthFallingBehind.",
+            "Duration of the last batch. If batches stay longer than the trigger interval, the monitor falls behind. "
+            "What to do: give the monitor more cores or fewer clients. Alert: KafkaClientHealthFallingBehind.",
             [_each("query", lambda by: f"max by ({by}) ({_P}_batch_duration_seconds{{{OF_KEPT}}})")],
             "s",
         ),
@@ -247,8 +244,8 @@ def _work() -> Sequence[Panel]:
         chart(
             22,
             "Clients in the state",
-            "Clients that the query keeps. Rising for days is bad: some clients get a new name at each start. What to "
-            "do: give clients stable ids, or the monitor more memory. Alert beyond a limit: "
+            "Number of clients in the query's state. Rising for days is bad: some clients get a new name at each "
+            "start. What to do: give clients stable ids, or the monitor more memory. Alert if a limit is reached: "
             "KafkaClientHealthLimitReached.",
             [_each("query", lambda by: f"max by ({by}) ({_P}_state_rows{{{OF_KEPT}}})")],
             "short",
@@ -256,8 +253,8 @@ def _work() -> Sequence[Panel]:
         chart(
             23,
             "Verdict latency",
-            "Time from the onset of a fault to its verdict; shown while faults are found. High is bad: a minute "
-            "is usual. What to do: see input lag and batch duration. No alert of its own.",
+            "Time from the onset of a failure to its verdict; shown while failures are found. Much more than the usual "
+            "minute is bad. What to do: see input lag and batch duration. No alert of its own.",
             [
                 _each("", lambda by: _latency(by, 0.5), "median", WORST // 2),
                 _each("", lambda by: _latency(by, 0.95), "95 %", WORST // 2),
@@ -267,9 +264,9 @@ def _work() -> Sequence[Panel]:
         chart(
             24,
             "Changes of verdicts",
-            "Incidents opened, escalated, eased, closed and withdrawn. Many withdrawn incidents, or incidents that "
-            "open and close repeatedly, are bad: a threshold is too strict. What to do: read the mode's runbook on "
-            "false alarms. No alert.",
+            "Number of incidents that were opened, escalated, eased, closed and withdrawn. Many withdrawn incidents "
+            "are bad, and so are incidents that open and close repeatedly: a threshold is too strict. What to do: read "
+            "about false alarms in the runbook of the failure mode. No alert.",
             [_each("change", lambda by: _rate(by, "incident_changes_total", "increase"))],
             "none",
             width=24,
@@ -282,9 +279,9 @@ def _left_out() -> Sequence[Panel]:
         chart(
             30,
             "Records that came too late",
-            "Samples and events per second that arrived after their windows were closed, and were left out. Bad if it "
-            "lasts: a clock or a collector is far behind. What to do: check the clocks of the clients. Alert: "
-            "KafkaClientHealthLateRecords.",
+            "Samples and events per second that arrived after their windows were closed, and were therefore left out. "
+            "Late records for long are bad: a clock or a collector is far behind. What to do: check the clocks of the "
+            "clients. Alert: KafkaClientHealthLateRecords.",
             [_each("query", lambda by: _rate(by, "late_records_total"))],
             "recps",
             nothing=NONE,
@@ -292,9 +289,9 @@ def _left_out() -> Sequence[Panel]:
         chart(
             31,
             "Records rejected, by reason",
-            "Records per second that cannot be read, by reason. Any is bad. What to do: read the topic of "
-            "rejects; the reason says what is wrong. Alerts: KafkaClientHealthRejectsRising, "
-            "KafkaClientHealthRecordSkipped (fatal), KafkaClientHealthJudgementFailed (step-failed).",
+            "Records per second that cannot be read, by reason. Any rejected record is bad. What to do: read the "
+            "records on the topic of rejects. Alerts: KafkaClientHealthRejectsRising, "
+            "KafkaClientHealthRecordSkipped (reason fatal), KafkaClientHealthJudgementFailed (reason step-failed).",
             [_each("reason", lambda by: _rate(by, "records_rejected_total"))],
             "recps",
             nothing=NONE,
@@ -302,8 +299,8 @@ def _left_out() -> Sequence[Panel]:
         chart(
             32,
             "Series left out",
-            "Series that the exporter left out because a metric has too many series. Any is bad: some clients "
-            "are missing. What to do: raise max_series_per_metric or run an exporter per cluster. Alert: "
+            "Series that the exporter left out because a metric has too many series. Any such series is bad: some "
+            "clients are missing. What to do: raise max_series_per_metric, or run an exporter per cluster. Alert: "
             "KafkaClientHealthSeriesDropped.",
             [_each("metric", lambda by: _rate(by, "series_dropped_total", "increase"))],
             "short",
@@ -312,8 +309,8 @@ def _left_out() -> Sequence[Panel]:
         chart(
             33,
             "Health records that the exporter cannot read",
-            "Any is bad: another program writes to the topic, or versions differ. What to do: compare the "
-            "versions of monitor and exporter. Alert: KafkaClientHealthDecodeErrors.",
+            "Any such record is bad: another program writes to the topic, or monitor and exporter have different "
+            "versions. What to do: compare the versions of monitor and exporter. Alert: KafkaClientHealthDecodeErrors.",
             [_each("", lambda by: _rate(by, "exporter_decode_errors_total", "increase"), "records")],
             "short",
             nothing=NONE,
@@ -321,10 +318,9 @@ def _left_out() -> Sequence[Panel]:
         chart(
             34,
             "Left out by a limit",
-            "Readings and events per second that were left out because a limit of [monitor] is reached. Bad if it "
-            "lasts: clients beyond the limit are not monitored. What to do: find the program that sends so much, or "
-            "raise the limit. Alert: "
-            "KafkaClientHealthLimitReached.",
+            "Samples and events per second that were left out because a limit of [monitor] is reached. Losses for long "
+            "are bad: clients beyond the limit are not monitored. What to do: find the program that sends so much, or "
+            "raise the limit. Alert: KafkaClientHealthLimitReached.",
             [_each("limit", lambda by: _rate(by, "left_out_total"))],
             "short",
             nothing=NONE,
@@ -332,10 +328,9 @@ def _left_out() -> Sequence[Panel]:
         chart(
             35,
             "Input that was gone before it was read",
-            "Records that retention deleted, or partitions that were created again, before the monitor read them. Any "
-            "is bad: "
-            "their clients are unknown for that time. What to do: raise retention.ms of the topic. Alert: "
-            "KafkaClientHealthInputLost.",
+            "Records that retention deleted before the monitor read them, and partitions that were created again. Any "
+            "is bad: clients that reported there are unknown for that time. What to do: raise retention.ms of the "
+            "topic. Alert: KafkaClientHealthInputLost.",
             [
                 _each("source_topic", lambda by: _rate(by, "lost_records_total", "increase"), most=WORST // 2),
                 _each(
@@ -351,9 +346,9 @@ def _left_out() -> Sequence[Panel]:
         chart(
             36,
             "Clocks that are wrong",
-            "Difference between a client's clock and those of other clients, if more than a minute. The difference "
-            "affects no other client, but data from the future is left out. What to do: correct the time service of "
-            "its machine. Alert: KafkaClientClockWrong.",
+            "Difference between a client's clock and the clocks of other clients; shown from one minute on. A wrong "
+            "clock affects no other client, but samples from the future are left out. What to do: correct the time "
+            "service of the client's machine. Alert: KafkaClientClockWrong.",
             [Query(worst(f"max by ({BY_CLIENT}) (abs({_SKEW}))", BY_CLIENT), LEGEND)],
             CLOCK,
             nothing=NONE,
@@ -361,8 +356,8 @@ def _left_out() -> Sequence[Panel]:
         number(
             37,
             "Files of owners",
-            "Whether the exporter has read the present [owners] files. Unread is bad: alerts go to the previous "
-            "owners of services. What to do: let kafka-health check-config name the line. Alert: "
+            "Whether the exporter could read the present [owners] files. Unread is bad: alerts go to the previous "
+            "owners of services. What to do: run kafka-health check-config, which names the wrong line. Alert: "
             "KafkaClientHealthOwnersUnread.",
             f"min({_P}_exporter_owners_read{{{OF_KEPT}}})",
             "none",

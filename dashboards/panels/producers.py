@@ -1,4 +1,4 @@
-"""Producers: free buffer, duration of callbacks, and delivery of records."""
+"""The dashboard on producers: buffers, callbacks, I/O threads, and brokers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dashboards.scope import BY_CLIENT, CLIENT_VARIABLES, OF_CLIENT
 
 
 def page() -> Page:
-    """Return the dashboard."""
+    """Return the dashboard on producers."""
     return Page(
         name="producers",
         title="Kafka clients: producers",

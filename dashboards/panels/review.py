@@ -1,8 +1,8 @@
-"""The numbers of the weekly review, live: healthy client-minutes, the error budget, and what spent it.
+"""The numbers of the weekly review up to now: healthy client-minutes, the error budget, and what spent the budget.
 
-Definitions are those of the review: suspected or confirmed clients are unhealthy; unknown or gone clients are in
-neither sum. `alerts/rules` record the series, one sample a minute. The pace of spending is that of the alerts, which
-count only confirmed failures.
+The definitions are those of the review: suspected and confirmed clients are unhealthy, and unknown and gone clients
+count neither as healthy nor as unhealthy. `alerts/rules` record the series, one sample a minute. The chart of the pace
+counts only confirmed failures, as the alerts do.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CONFIRMED = "service:kafka_client_confirmed:count"
 
 
 def _minutes(series: str, by: str = "") -> str:
-    """Return a query for the client-minutes in the time shown."""
+    """Return a query for client-minutes in the time shown: the sum of a count of clients with one sample a minute."""
     return f"sum{by} (sum_over_time({series}{{{OF_SERVICE}}}{_EACH_MINUTE}))"
 
 
@@ -34,7 +34,7 @@ def _unhealthy_share(by: str = "") -> str:
 
 
 def page() -> Page:
-    """Return the dashboard."""
+    """Return the dashboard on the weekly review."""
     return Page(
         name="review",
         title="Kafka clients: weekly review",
@@ -54,9 +54,9 @@ def _strip() -> Sequence[Panel]:
         number(
             1,
             "Healthy client-minutes",
-            "Share of the observed client-minutes that were healthy, in the range that is shown: neither suspected nor "
-            "confirmed. Low is bad. Compare with the target beside it. What to do: see which service and mode spent "
-            "the budget. Alert: KafkaClientErrorBudgetBurn, which counts only confirmed failures.",
+            "Share of the observed client-minutes that were healthy (neither suspected nor confirmed), in the range "
+            "that is shown. A share below the target is bad. What to do: see which service and failure mode spent the "
+            "budget. Alert: KafkaClientErrorBudgetBurn, which counts only confirmed failures.",
             f"1 - ({_unhealthy_share()})",
             "percentunit",
             nothing="nothing observed",
@@ -65,8 +65,8 @@ def _strip() -> Sequence[Panel]:
         number(
             2,
             "Target",
-            "The share of healthy client-minutes that each service should reach: [review] slo_target of the "
-            "settings. `kafka-health dashboards` writes it into the dashboard. Alert: KafkaClientErrorBudgetBurn.",
+            "The share of healthy client-minutes that each service should reach. `kafka-health dashboards push` takes "
+            "it from [review] slo_target in the settings. Alert: KafkaClientErrorBudgetBurn.",
             "vector($slo_target)",
             "percentunit",
             width=6,
@@ -74,9 +74,9 @@ def _strip() -> Sequence[Panel]:
         number(
             3,
             "Error budget spent",
-            "Unhealthy client-minutes, suspected or confirmed, as a share of those that the target allows. At 1 the "
-            "budget is spent. What to do then: reliability before features, as the review's actions say. Alert: "
-            "KafkaClientErrorBudgetBurn, which counts only confirmed failures and so fires later.",
+            "Unhealthy (suspected or confirmed) client-minutes as a share of the unhealthy client-minutes that the "
+            "target allows. At 1 the budget is spent. What to do then: work on reliability before features, as the "
+            "review recommends. Alert: KafkaClientErrorBudgetBurn, which counts only confirmed failures.",
             f"({_unhealthy_share()}) / (1 - $slo_target)",
             "percentunit",
             above={1: CRITICAL},
@@ -86,8 +86,8 @@ def _strip() -> Sequence[Panel]:
         number(
             4,
             "Unhealthy client-minutes",
-            "Sum of the minutes in which clients were suspected or confirmed. High is bad. What to do: see the "
-            "modes below. Alert: KafkaClientErrorBudgetBurn.",
+            "Sum over clients of the minutes in which the client was suspected or confirmed. High is bad. What to do: "
+            "see the failure modes below. Alert: KafkaClientErrorBudgetBurn.",
             _minutes(UNHEALTHY),
             "short",
             nothing="nothing observed",
@@ -101,8 +101,8 @@ def _services() -> Panel:
     return rows(
         10,
         "Services",
-        "The objective of each service: observed and unhealthy (suspected or confirmed) client-minutes, and the share "
-        "of its budget that is spent. A share above 1 means that the budget is overspent. What to do: click a service "
+        "For each service: observed and unhealthy (suspected or confirmed) client-minutes, and the spent share of the "
+        "service's error budget. A share above 1 means that the budget is overspent. What to do: click a service "
         "for its clients. Alert: KafkaClientErrorBudgetBurn.",
         {
             "healthy": (f"1 - ({_unhealthy_share(by)})", "percentunit"),
@@ -133,9 +133,9 @@ def _burn() -> Panel:
     return chart(
         20,
         "Pace at which the budget burns",
-        f"Pace at which confirmed failures spend the budget; at a pace of 1 it is spent exactly. Above {slow:g} is bad "
-        f"if it lasts, above {fast:g} pages within the hour. What to do: see which mode burns it. Alert: "
-        "KafkaClientErrorBudgetBurn.",
+        f"Pace at which confirmed failures spend the budget; a pace of 1 spends exactly the whole budget. A pace that "
+        f"stays above {slow:g} is bad, and a pace above {fast:g} pages within an hour. What to do: see which failure "
+        "mode spends the budget. Alert: KafkaClientErrorBudgetBurn.",
         pace,
         "none",
         above={slow: WARNING, fast: CRITICAL},
@@ -148,9 +148,9 @@ def _by_mode() -> Panel:
     return chart(
         21,
         "Unhealthy clients by failure mode",
-        "Clients with a suspected or confirmed failure, which spend the budget, by mode; a client with two failures "
-        "counts in both. "
-        "Any is bad. What to do: follow the runbook of the mode with most clients. Alert: the mode's.",
+        "Clients with a suspected or confirmed failure, by failure mode; a client with two failures counts for both. "
+        "Any is bad, because it spends the budget. What to do: follow the runbook of the mode with most clients. "
+        "Alert: the mode's.",
         [verdicts.by_mode()],
         "none",
         stacked=True,
@@ -164,8 +164,8 @@ def _healthy() -> Panel:
     return chart(
         22,
         "Observed and unhealthy clients",
-        "Clients that are judged, clients with a suspected or confirmed failure, and clients with a confirmed "
-        "failure. A fall of judged clients is bad, too, because the others are not monitored. Alert: "
+        "Clients that are judged (dashed), clients with a suspected or confirmed failure, and clients with a confirmed "
+        "failure. Fewer judged clients are bad, too, because clients that are not judged are not monitored. Alert: "
         "KafkaClientErrorBudgetBurn.",
         [
             Query(

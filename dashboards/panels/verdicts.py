@@ -1,4 +1,4 @@
-"""Panels on verdicts, for all modes or for one: unhealthy clients, since when, and how their status changed."""
+"""Panels on verdicts, for all failure modes or for one: numbers of clients, unhealthy clients, and status over time."""
 
 from __future__ import annotations
 
@@ -25,37 +25,37 @@ from dashboards.scope import (
 
 _MODE = "kafka_client_failure_mode"
 _SINCE = "kafka_client_failure_mode_since_timestamp_seconds"
-#: Maximum number of bands of a timeline. The worst ones are kept. The table and the status page show more.
+#: Maximum number of bands in a timeline: those of the worst clients. The table and the status page show more clients.
 _BANDS = 100
-#: Healthy clients have no series. While the exporter answers, this expression makes a missing series count as 0.
+#: 0 while an exporter answers. As `or` in a query, it makes a missing count 0, because healthy clients have no series.
 _NONE = f"0 * max(kafka_client_health_exporter_up{{{OF_KEPT}}})"
 
 
 def clients(statuses: str, by: str = "") -> str:
-    """Return a query that counts clients of the chosen services with these statuses.
+    """Return a query that counts the clients of the chosen services with these statuses (`confirmed|suspected`).
 
-    Replicas of the exporter count once. Shards are added up.
+    `by`: a clause ` by (labels)`, '' for one total. Replicas of the exporter count once; shards are added up.
     """
     chosen = f'status=~"{statuses}", {OF_SERVICE}'
     return f"sum{by} (max by ({BY_SHARD}, status) (kafka_client_service_clients{{{chosen}}}))"
 
 
 def in_mode(statuses: str, mode: Mode | None = None, by: str = "") -> str:
-    """Return a query that counts clients by their status in a failure mode."""
+    """Return a query that counts the clients with these statuses in a failure mode, or in any mode if it is None."""
     chosen = ", ".join(([f'mode="{mode.id}"'] if mode else []) + [f'status=~"{statuses}"', OF_SERVICE])
     return f"sum{by} (max by ({BY_SHARD}, mode, status) (kafka_client_service_failure_mode_clients{{{chosen}}}))"
 
 
 def by_mode() -> Query:
-    """Return a query for the unhealthy clients of the chosen services, by failure mode and installation."""
+    """Return a query for the number of unhealthy clients of the chosen services, by failure mode and installation."""
     by = listed((*KEPT, "mode"))
     return Query(worst(in_mode("suspected|confirmed", by=f" by ({by})"), by, zeros=True), f"{{{{mode}}}} {NAMED_KEPT}")
 
 
 def failing(status: str, by: str = "", mode: Mode | None = None) -> str:
-    """Return a query that counts chosen clients with this status.
+    """Return a query that counts the chosen clients with this status in `mode`, or in at least one mode if it is None.
 
-    A client may have several statuses, in different modes, even after it has gone.
+    A client may count for two statuses, in different modes, and may count after it has gone.
     """
     return f'count{by} (max by ({BY_CLIENT}) ({_MODE}{{status="{status}", {_of(mode)}}}))'
 
@@ -69,7 +69,7 @@ def _of(mode: Mode | None) -> str:
 
 
 def confirmed(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
-    """Return the number of clients with a confirmed failure."""
+    """Return a panel with the number of clients with a confirmed failure."""
     return number(
         id_,
         "Confirmed",
@@ -84,7 +84,7 @@ def confirmed(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
 
 
 def suspected(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
-    """Return the number of clients with a suspected failure."""
+    """Return a panel with the number of clients with a suspected failure."""
     return number(
         id_,
         "Suspected",
@@ -99,7 +99,7 @@ def suspected(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
 
 
 def unknown(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
-    """Return the number of clients that cannot be judged."""
+    """Return a panel with the number of clients that cannot be judged."""
     judged = "in every failure mode" if mode is None else "in this failure mode"
     return number(
         id_,
@@ -115,7 +115,10 @@ def unknown(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
 
 
 def unhealthy(id_: int, mode: Mode | None = None, width: int = 24, runbooks: str = "") -> Panel:
-    """Return a table of unhealthy clients with their owners and onsets. `runbooks`: their address; '' for no links."""
+    """Return a table of unhealthy clients with their owners and onsets.
+
+    `runbooks`: the address of the runbooks for links from each mode; '' for no such links.
+    """
     now = f'max by ({BY_CLIENT}, mode, status) ({_MODE}{{status=~"suspected|confirmed", {_of(mode)}}}) == 1'
     since = f"max by ({BY_CLIENT}, mode) ({_SINCE}{{{_of(mode)}}}) * 1000"
     rows_ = f"(({since}) * on ({BY_CLIENT}, mode) group_right () ({now})\nor\n({now}) * 0)"
@@ -155,7 +158,7 @@ def history(id_: int, mode: Mode) -> Panel:
 
 
 def failures(id_: int) -> Panel:
-    """Return a timeline of failures by service, the worst first. Names of clients would be too long for a band."""
+    """Return a timeline of failures by service and mode, the worst first, because clients' names are too long."""
     return timeline(
         id_,
         "Failures over time",
@@ -177,9 +180,9 @@ def failures(id_: int) -> Panel:
 
 
 def _over_time(by: str, shown: Sequence[str], of_status: str) -> str:
-    """Return a query for the worst status at each moment, as a number, for the series that were worst.
+    """Return a query for the worst status at each time, as its position in STATUS_ORDER, for the _BANDS worst series.
 
-    `of_status`: a query with a place for the status, 1 for what has that status.
+    `of_status`: a format string with a place for the status: a query with the value 1 for each series in that status.
     """
     parts = [f"{of_status.format(s)} * {STATUS_ORDER.index(s)}" for s in reversed(shown) if s != "ok"]
     return worst("\n  " + "\n  or\n  ".join(parts) + "\n", by, _BANDS)
