@@ -15,7 +15,7 @@ from clienthealth.settings import Settings
 from clienthealth_exporters.alerts.build import FILES, write
 from deploy.demo.processes import Process, port_or_free
 
-#: Debian installs Alertmanager as prometheus-alertmanager.
+#: Names of the program: Debian installs Alertmanager as prometheus-alertmanager.
 ALERTMANAGER = ("prometheus-alertmanager", "alertmanager")
 PROMETHEUS = ("prometheus",)
 INTERVAL = "5s"
@@ -34,12 +34,12 @@ class Alerting:
 
 
 def program(names: tuple[str, ...]) -> str | None:
-    """Return the path of the first of these programs that is installed."""
+    """Return the path of the first of these programs that is installed, None if none is."""
     return next((path for name in names if (path := shutil.which(name))), None)
 
 
 def missing() -> list[str]:
-    """Return the programs that are not installed, each with how to get it."""
+    """Return one sentence for each program that is not installed, with the command to install it."""
     programs = {
         "Prometheus": (PROMETHEUS, "apt-get install prometheus", "brew install prometheus"),
         "Alertmanager": (ALERTMANAGER, "apt-get install prometheus-alertmanager", "github.com/prometheus/alertmanager"),
@@ -52,10 +52,10 @@ def missing() -> list[str]:
 
 
 def alertmanager_config(webhook_url: str, group_wait: str | None = None) -> str:
-    """Return `alertmanager.yml` with its routes and inhibitions, but with a local webhook as every receiver.
+    """Return the product's `alertmanager.yml` with a local webhook in place of all receivers.
 
-    The configuration needs no secret and no template. The heartbeat and the receiver `nobody` send nothing.
-    `group_wait`: replaces the file's pauses before the first and further messages of a group.
+    The receivers `heartbeat` and `nobody` send nothing. The configuration needs no secret and no template.
+    `group_wait`: replaces `group_wait` and `group_interval` of all routes; None keeps them.
     """
     text = (FILES / "alertmanager.yml").read_text(encoding="utf-8")
     routing = text.partition("\nreceivers:\n")[0]
@@ -76,12 +76,14 @@ def start(
     interval: str = INTERVAL,
     group_wait: str | None = GROUP_WAIT,
 ) -> Alerting:
-    """Start Prometheus and Alertmanager.
+    """Start Prometheus and Alertmanager, and wait until both answer. Requires that `missing()` is empty.
 
-    `scrape`: host:port by job. Raises ServiceError if one of them does not come up.
+    folder      for configuration, rules, data and logs
+    scrape      host:port by scrape job
+    interval    scrape and evaluation interval of Prometheus
+    group_wait  see `alertmanager_config`
 
-    Call it only if `missing()` is empty. `interval` is Prometheus' scrape interval; `group_wait`: see
-    `alertmanager_config`.
+    Raises ServiceError if one of the two does not answer within START_SECONDS.
     """
     folder.mkdir(parents=True, exist_ok=True)
     write(folder, settings, dry_run=False)
@@ -129,7 +131,7 @@ def answers(url: str) -> bool:
 
 
 def _prometheus_config(scrape: Mapping[str, str], alertmanager: str, interval: str) -> dict[str, object]:
-    """Return Prometheus' configuration. It is written as JSON, which is valid YAML."""
+    """Return Prometheus' configuration as JSON values, because JSON is valid YAML."""
     return {
         "global": {"scrape_interval": interval, "scrape_timeout": interval, "evaluation_interval": interval},
         "rule_files": ["rules/*.yml"],

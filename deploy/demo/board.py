@@ -1,4 +1,4 @@
-"""Print the state of the demo: a live table on a terminal, one line per change elsewhere, a table at the end."""
+"""Print the progress of the demo: lines for events, on a terminal also a live table, and a table at the end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _COLOURS = {"ok": "32", "suspected": "33", "confirmed": "31"}
 
 
 class Board:
-    """Prints to standard output, at most 80 columns wide. Uses colours and redraws only on a terminal."""
+    """Prints to standard output. Only on a terminal it draws the live table, with colours."""
 
     def __init__(self) -> None:
         self._terminal = sys.stdout.isatty()
@@ -22,7 +22,7 @@ class Board:
         self._began = time.monotonic()
 
     def say(self, text: str) -> None:
-        """Print a permanent line with the time since the start. It is not redrawn."""
+        """Print a line that stays, with the seconds since the start, above the live table."""
         self._erase()
         print(f"{time.monotonic() - self._began:5.0f} s  {text}", flush=True)
 
@@ -59,7 +59,9 @@ class Board:
 
 
 def account(courses: Sequence[Course]) -> list[str]:
-    """Return the closing table: seconds from each onset to suspicion, confirmation and page."""
+    """Return the lines of the closing table: for each client the onset, and the seconds from the onset to suspicion,
+    confirmation and page.
+    """
     lines = [f"{'client':<20} {'began (UTC)':<12} {'suspected':>10} {'confirmed':>10} {'paged':>10}"]
     for course in courses:
         mode, onset = course.client.mode, course.running.onset_ms

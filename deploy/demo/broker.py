@@ -1,4 +1,4 @@
-"""Run a real Kafka broker on this machine: one node in KRaft mode on loopback, from the jars of Maven Central."""
+"""Run a real Kafka broker on this machine: one node in KRaft mode on loopback, with jars from Maven Central."""
 
 from __future__ import annotations
 
@@ -22,22 +22,25 @@ from deploy.demo.processes import Process, free_port
 from deploy.demo.topics import create_topics
 from deploy.supply import plugin
 
-#: Three nodes on a busy machine have needed two minutes to start.
+#: Maximum time (s) until a broker answers. Three nodes on a busy machine have needed two minutes.
 START_SECONDS = 300.0
 STOP_SECONDS = 20.0
 LOG4J = Path(__file__).with_name("broker-log4j.properties")
-#: A small JVM, because several brokers share two cores with Spark. Its first start is mostly compilation.
+#: JVM options for little memory and CPU, because several brokers share two cores with Spark.
 JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", f"-Dlog4j.configuration={LOG4J.as_uri()}")
 
 
 class Broker:
-    """A broker with its own data `folder`. It can be started again on the same port and data.
+    """A broker that can be stopped and started again on the same port and data. A context manager: started while open.
 
-    `properties` override its configuration. `options` are the security settings that a client of this broker needs,
-    with the names of the settings file. Nodes of a cluster get `controller_port` and a common `cluster_id`.
-    `telemetry_to` names the brokers to which our plugin forwards pushed client metrics ('' for this broker, None for no
-    plugin). `jar_set` selects the jars of the next start. Use it as a context manager, or call `start` and `stop`.
-    `log` is its log file.
+    folder           for data, configuration and log
+    properties       additions to the broker's configuration, which override it
+    options          security settings for clients of this broker, named as in `[kafka.options]`
+    port             by default a free port
+    controller_port  set for the nodes of a cluster, as is the common `cluster_id`
+    telemetry_to     the brokers to which our plugin writes pushed client metrics: '' for this broker; None: no plugin
+    jar_set          name of the set of jars for the next start
+    log              the broker's log file
     """
 
     def __init__(
@@ -73,11 +76,11 @@ class Broker:
 
     @property
     def pid(self) -> int:
-        """The process id of its JVM."""
+        """The process id of the broker's JVM. Raises ServiceError if the broker does not run."""
         return self._running().pid
 
     def start(self) -> Self:
-        """Start the broker and wait until it answers. Raises ServiceError (with the log's end) or DependencyError."""
+        """Start the broker and wait until it answers. Raises ServiceError with the end of its log, DependencyError."""
         configuration = self.folder / "server.properties"
         if not configuration.exists():
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -98,7 +101,7 @@ class Broker:
         return self
 
     def stop(self) -> None:
-        """Shut the broker down normally. If that takes too long, kill it."""
+        """Shut the broker down normally; kill it after STOP_SECONDS."""
         if self._process is not None:
             self._process.stop(STOP_SECONDS)
             self._process = None
@@ -123,7 +126,7 @@ class Broker:
         self._running().resume()
 
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
-        """Create a topic unless it exists."""
+        """Create a topic unless it exists. Raises KafkaError, ServiceError."""
         create_topics(self.kafka, [name], partitions, config)
 
     def __enter__(self) -> Self:
@@ -190,7 +193,7 @@ def new_cluster_id() -> str:
 
 
 def plugin_properties(servers: str) -> dict[str, str]:
-    """Return the broker properties that load our plugin, which writes to a topic on the brokers `servers`."""
+    """Return the broker properties that load our plugin; the plugin writes to the brokers `servers`."""
     return {
         # JmxReporter is the default of brokers 4.x. An explicit list replaces the default, so name it here.
         "metric.reporters": f"org.apache.kafka.common.metrics.JmxReporter,{PLUGIN}",
@@ -200,6 +203,9 @@ def plugin_properties(servers: str) -> dict[str, str]:
 
 
 def java_command(jar_set: str, heap_mb: int, program: str, *arguments: str, also: Iterable[Path] = ()) -> list[str]:
-    """Return the command that runs a main class with a set of jars and those in `also`. Raises DependencyError."""
+    """Return the command that runs the main class `program` with a set of jars and the jars in `also`.
+
+    Raises DependencyError if Java is missing, or if a jar cannot be fetched.
+    """
     path = os.pathsep.join(map(str, [*jars.classpath(jar_set), *also]))
     return [java(), f"-Xmx{heap_mb}m", *JVM, "-cp", path, program, *arguments]

@@ -1,4 +1,4 @@
-"""Describe a client of the demo: a program with options, and the faults of its broker or network path."""
+"""Describe and start a client of the demo: a program with options, and the faults of its broker or network path."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from deploy.demo.running import Running
 from deploy.demo.topics import create_topics
 
 PROGRAMS = Path(__file__).parent / "java"
-#: The program for all Python libraries. A library's name takes the place of a Java client's set of jars.
+#: The program for all Python libraries. `DemoClient.classpath` then names the library instead of a set of jars.
 PYTHON = Path(__file__).parent / "python" / "produce_and_consume.py"
 LIBRARIES = ("confluent-kafka", "kafka-python", "aiokafka")
-#: Delay (s) of each client of the cluster before it starts the next roll. A roll takes up to a minute.
+#: Pause (s) between two attempts of a client's thread to start a roll (`Cluster.roll`), which takes up to a minute.
 ROLL_SECONDS = 60.0
-#: Minimum rest (s) of a cluster between two rolls, however many clients it has.
+#: Minimum time (s) between two rolls of a cluster, however many clients the cluster has.
 REST_SECONDS = 90.0
-#: A small JVM, because the whole demo shares two cores.
+#: JVM options for little memory and CPU, because the whole demo shares two cores.
 JVM = ("-Xms16m", "-Xmx96m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-#: Sets of jars with clients that push their metrics themselves.
+#: Sets of jars with clients that push their metrics to their brokers (KIP-714).
 PUSHING = ("clients-3.9", "clients-4.1", "streams-4.4")
 
 
 class Broker(Protocol):
-    """A broker that serves one client, to be frozen, killed and restarted."""
+    """A broker for one client, which the demo freezes, kills and restarts."""
 
     @property
     def bootstrap_servers(self) -> str: ...
@@ -58,7 +58,7 @@ class LegacyBroker(Protocol):
 
 
 class Cluster(Protocol):
-    """A cluster of three brokers, of which at least two always run."""
+    """A cluster of three brokers. At least two of them always run."""
 
     @property
     def bootstrap_servers(self) -> str: ...
@@ -80,15 +80,16 @@ class Context(Protocol):
 
 @dataclass(frozen=True)
 class Outage:
-    """A fault of the client's own broker: it begins after `after` seconds and lasts for `seconds`.
+    """A fault of the client's broker, of the path to the broker, or of the client's process.
 
-    `after` counts from the program's start, or from the onset if `from_onset` is True. The outage begins only after the
-    client got its first acknowledgement.
-
-    `how`: pause, kill or stop the broker; shut its gateway, or let the gateway swallow data; in a cluster, kill the
-    node with the only replica of the first topic; freeze the client's own process. `fails`: True if the outage itself
-    is the failure; the onset is then the start of the outage. `every`: seconds from the end of an outage to the next
-    outage; None for a single outage.
+    after       seconds from the client's first acknowledgement to the start of the outage
+    seconds     duration of the outage
+    how         pause, kill, stop: what happens to the broker; shut: the gateway refuses connections; swallow: the
+                gateway forwards nothing; leader: the node with the only replica of the first topic is killed; freeze:
+                the client's process is stopped
+    from_onset  True if `seconds` count from the onset of the failure instead of the start of the outage
+    fails       True if the outage itself is the failure: the onset is then the start of the outage
+    every       seconds from the end of an outage to the next outage; None for a single outage
     """
 
     after: float
@@ -103,16 +104,21 @@ class Outage:
 class DemoClient:
     """A program with options, and the faults that it meets.
 
-    `mode`: the failure mode that the program shows, None for a control. `kinds`: the number of kinds of evidence that
-    its verdict needs. `measurements`: measurements that its load drives past their limits, so that a ticket is right
-    and a page is wrong. `default`: True if it belongs to the default choice, which fits a laptop. `classpath`: the set
-    of jars, or the Python library.
-
-    `broker`: the demo's broker, a separate broker for the client, an address without a broker, version 0.8.2.1, a
-    broker behind a gateway, or a cluster. The cluster's three brokers are upgraded, then restarted, killed and frozen
-    in turn. `not_by_pushes`: why its metrics are read through Jolokia although its version pushes them. `options`: the
-    program's system properties. `topics`: topics that are created before it starts; on 0.8.2.1 each topic gets
-    `load_rate` records per second.
+    program        name of the Java source file
+    service        the service name in reports and logs
+    mode           id of the failure mode that the client shows, None for a control
+    kinds          minimum number of kinds of evidence in its verdict
+    measurements   measurements that its load drives past their thresholds: a ticket on them is right, a page is wrong
+    default        True if the client is started unless clients are named; the default clients fit a laptop
+    classpath      name of the set of jars, or of the Python library
+    broker         shared: the demo's broker; own: a broker for this client; none: an address without a broker;
+                   legacy: version 0.8.2.1; gateway: a broker behind a gateway; cluster: three brokers, which are
+                   upgraded, then restarted, killed and frozen in turn
+    topics         topics that are created before the program starts
+    load_rate      records per second that each topic gets, only on the legacy broker
+    options        system properties of the program
+    nice           nice value of the process
+    not_by_pushes  the reason why the metrics are read through Jolokia although this version can push them; '' if none
     """
 
     name: str
@@ -144,13 +150,13 @@ class DemoClient:
 
     @property
     def client_ids(self) -> Sequence[str]:
-        """The client ids, if the options set them; globs if several clients share one prefix."""
+        """The client ids that the options set; a glob where several clients have a common prefix."""
         named = [self.options[name] for name in ("p.client.id", "c.client.id") if name in self.options]
         streams = [f"{self.options[name]}-*" for name in ("s.client.id",) if name in self.options]
         return [*(name.replace("{}", "*") for name in named), *streams]
 
     def start(self, context: Context) -> Running:
-        """Start the program. A failing client begins to fail about 30 s later."""
+        """Start the program, and what it needs. A failing client begins to fail about 30 s later."""
         folder = context.run_folder / self.name
         folder.mkdir(parents=True, exist_ok=True)
         addresses, actions = self._surroundings(context)
@@ -188,7 +194,7 @@ class DemoClient:
         return running
 
     def _surroundings(self, context: Context) -> tuple[dict[str, str], list[Callable[[Running], None]]]:
-        """Return the addresses that the program needs, and the actions to run in parallel with it."""
+        """Prepare broker and topics. Return the addresses for the program, and the actions to run beside it."""
         if self.broker == "legacy":
             legacy = context.legacy()
             create_legacy(legacy.bootstrap_servers, self.topics)
@@ -230,7 +236,7 @@ class DemoClient:
 
 
 def _behind_a_gateway(folder: Path) -> tuple[RealBroker, Gateway]:
-    """Start a broker that advertises a gateway's address. Its bootstrap port stays open when the gateway is shut."""
+    """Start a broker that advertises a gateway's address. The bootstrap port stays open while the gateway is shut."""
     broker_port, port = free_port(), free_port()
     gateway = Gateway(port, broker_port).open()
     advertised = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}
@@ -259,7 +265,7 @@ def _freeze(running: Running, outage: Outage) -> None:
 
 
 def _ways(broker: Broker, outage: Outage) -> tuple[Callable[[], object], Callable[[], object]]:
-    """Return the actions that begin and end an outage of the client's own broker."""
+    """Return the two actions that begin and end an outage of the client's own broker."""
     if outage.how == "pause":
         return broker.pause, broker.resume
     return (broker.kill if outage.how == "kill" else broker.stop), broker.restart

@@ -1,4 +1,4 @@
-"""List the demo's clients: real programs that really fail, and controls that only look like failures."""
+"""The demo's clients: programs that really fail, and controls: healthy programs that only look like failures."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ _NOT_CLOSED = DemoClient(
     service="nightly-export",
     mode="producer-not-closed",
     default=True,
-    # A client before 4.1.2 may stop pushing although it runs, so missing metrics do not prove its end.
+    # Clients before 4.1.2 may stop pushing while they run, so missing metrics would not prove that this client ended.
     classpath="clients-4.1",
     topics=("exports",),
     options={
@@ -157,7 +157,7 @@ _LOOP = DemoClient(
     classpath="legacy",
     broker="legacy",
     topics=("events",),
-    # This timeout is longer than stalls of a busy machine, because an expired session would end the loop.
+    # The session timeout is longer than the stalls of a busy machine, because an expired session would end the loop.
     options={"end": "loop", "topic": "events", "seconds": "25", "c.zookeeper.session.timeout.ms": "30000"},
     nice=19,
 )
@@ -189,7 +189,7 @@ _STEADY = DemoClient(
 
 
 def _control(base: DemoClient, name: str, help: str, **options: str) -> DemoClient:
-    """Return a control made from another client. `_` in names of options stands for a dot."""
+    """Return a control made from the client `base`. In the names of `options`, `_` stands for a dot."""
     changed = {key.replace("_", "."): value for key, value in options.items()}
     return replace(
         base,
@@ -314,7 +314,7 @@ _GROUPS = DemoClient(
 
 
 def _of_kafka_4(name: str, help: str, kind: str, **options: str) -> DemoClient:
-    """Return a client of Kafka 4 with a fault in one kind of group."""
+    """Return a client with members of one kind of group (`kind`) that stall because of these options."""
     return replace(_control(_GROUPS, name, help, kinds=kind, **options), help=help, mode="consumer-stalled")
 
 
@@ -363,7 +363,7 @@ def _rolled_python(library: str, service: str) -> DemoClient:
     )
 
 
-#: See KAFKA-19747.
+#: Why metrics of clients 3.9 are not taken from pushes (KAFKA-19747).
 _FALLS_SILENT = "a client 3.9 stops pushing for good when its connection breaks during a push"
 _CONTROLS = (
     _STEADY,
@@ -496,5 +496,5 @@ _FAILING = (
     _SHARE,
 )
 
-#: All clients by name.
+#: All clients of the demo, by name.
 CLIENTS: dict[str, DemoClient] = {client.name: client for client in (_HEALTHY, _GROUPS, *_FAILING, *_CONTROLS)}

@@ -1,7 +1,7 @@
-"""Run a cluster of three real Kafka brokers, each also a controller. It survives the loss of one node.
+"""Run a cluster of three real Kafka brokers, each also a controller. The cluster survives the loss of one node.
 
-Topics have three replicas, two of which must be in sync. A replica that is not in sync never leads. So the nodes can be
-upgraded, restarted, killed and frozen one by one while clients go on.
+Topics have three replicas, and at least two must be in sync. A replica that is not in sync never becomes leader. The
+nodes can therefore be upgraded, restarted, killed and frozen one by one while clients continue.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from deploy.demo.broker import Broker, new_cluster_id
 from deploy.demo.processes import free_port
 
 NODES = 3
-#: A returning node has little to fetch. On two busy cores that takes seconds.
+#: Maximum time (s) until all replicas are in sync. A returning node has little to fetch: seconds on two busy cores.
 SYNC_SECONDS = 300.0
-#: Time (s) for which a node is down or frozen. It is longer than replica.lag.time.max.ms and a client's request timeout
-#: (30 s each by default), and shorter than a producer's delivery.timeout.ms (120 s).
+#: Time (s) for which a node is down or frozen: longer than replica.lag.time.max.ms and a client's request timeout (both
+#: 30 s by default), shorter than a producer's delivery.timeout.ms (120 s).
 AWAY_SECONDS = 40.0
-#: The faults of a node, in the order in which they are applied.
+#: What happens to the nodes in turn, once all nodes are upgraded.
 FATES = ("restarted", "lost", "frozen")
 #: The set of jars to which nodes are upgraded.
 _NEWEST = "broker"
 _METADATA = "metadata.version"
-#: The settings that enable KIP-848, share and Streams groups.
+#: The feature versions that enable KIP-848, share and Streams groups.
 _OF_GROUPS = ("group.version", "share.version", "streams.version")
 _HEAP_MB = 192
 _DURABLE: Mapping[str, str] = {
@@ -53,10 +53,10 @@ _DURABLE: Mapping[str, str] = {
 
 
 class Cluster:
-    """Three nodes with data and logs in folders below `folder`. Use it as a context manager.
+    """Three nodes with data and logs in folders below `folder`. A context manager: started while open.
 
-    Topics get three partitions unless `create_topic` asks for another number. `telemetry_to` has the same meaning as
-    for `Broker`. `jar_set` selects the jars of the nodes' first start.
+    Topics get three partitions by default. `telemetry_to`: as for `Broker`. `jar_set`: name of the set of jars for the
+    first start of the nodes.
     """
 
     def __init__(self, folder: Path, telemetry_to: str | None = None, jar_set: str = _NEWEST) -> None:
@@ -87,8 +87,7 @@ class Cluster:
     def start(self) -> Self:
         """Start all nodes and wait until each answers. Raises ServiceError, DependencyError."""
         try:
-            # A node answers only after two controllers have elected a leader. So start all nodes before waiting for
-            # any.
+            # A node answers only after two controllers have elected a leader, so start all nodes at the same time.
             with ThreadPoolExecutor(NODES) as pool:
                 list(pool.map(Broker.start, self.nodes))
         except BaseException:
@@ -97,21 +96,21 @@ class Cluster:
         return self
 
     def kill(self) -> None:
-        """Kill all nodes at once, because the last node could not shut down normally without the others."""
+        """Kill all nodes, because the last node could not shut down normally without the others."""
         self._over.set()
         for node in self.nodes:
             node.kill()
 
     def roll(self, note: Callable[[str], None] = lambda _: None, rest_seconds: float = 0.0) -> None:
-        """Take one node away, bring it back, and return when every partition is in sync.
+        """Take one node away, bring it back, and return when every partition is in sync: one *roll*.
 
-        Calls upgrade one old node each; the call that upgrades the last old node also raises the metadata version.
-        Later calls restart, kill or freeze one node. These calls alternate between the next node in turn and the active
-        controller.
+        While there are nodes of an older version, a roll upgrades one of them; the roll that upgrades the last one also
+        raises the metadata version. Later rolls restart, kill or freeze a node (FATES), in turn the next node and the
+        active controller.
 
-        Does nothing while another thread rolls, or within `rest_seconds` after the last roll. `note` gets a text at
-        begin and end. Raises KafkaError, and ServiceError if the node does not come back or partitions stay out of
-        sync.
+        Does nothing while another thread rolls, or within `rest_seconds` after the last roll. `note` is called with a
+        text at the begin and the end. Raises KafkaError, and ServiceError if the node does not come back or partitions
+        stay out of sync.
         """
         if not self._rolling.acquire(blocking=False):
             return
@@ -163,7 +162,10 @@ class Cluster:
         return self.nodes[node - 1]
 
     def stored(self, topics: Iterable[str]) -> int:
-        """Return the number of records ever written to some topics. Raises ServiceError, KafkaError."""
+        """Return the number of records ever written to these topics: the sum of end offsets.
+
+        Raises ServiceError, KafkaError.
+        """
         client = admin(Settings(kafka=self.kafka))
         try:
             ends = {
@@ -176,9 +178,9 @@ class Cluster:
             client.close()
 
     def _finalise(self) -> int:
-        """Raise the metadata version to the newest of all nodes, then the group versions.
+        """Raise the metadata version to the newest that all nodes support, then the group versions.
 
-        Return the old metadata version.
+        Return the new metadata version. Raises ServiceError if a version is refused.
         """
         client = admin(Settings(kafka=self.kafka))
         try:
@@ -203,7 +205,7 @@ class Cluster:
         return self.nodes[node - 1]
 
     def wait_for_sync(self) -> None:
-        """Wait until all replicas of all partitions are in sync. Raises ServiceError if that takes too long."""
+        """Wait until all replicas of all partitions are in sync. Raises ServiceError after SYNC_SECONDS."""
         deadline = time.monotonic() + SYNC_SECONDS
         while lagging := self._out_of_sync():
             if time.monotonic() > deadline:
@@ -217,7 +219,7 @@ class Cluster:
         self.kill()
 
     def _out_of_sync(self) -> list[str]:
-        """Return the partitions out of sync as `topic-partition`, or the reason why they cannot be listed."""
+        """Return the partitions out of sync as `topic-partition`, or one text: the reason why they cannot be listed."""
         try:
             client = admin(Settings(kafka=self.kafka), bootstrap_timeout_ms=2000, request_timeout_ms=5000)
         except (ServiceError, KafkaError) as error:

@@ -1,4 +1,4 @@
-"""The commands `demo` and `replay`: run the whole product on this machine; play recordings onto its topics."""
+"""The commands `demo` (run the whole product on this machine) and `replay` (play recordings onto the input topics)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,7 @@ from deploy.demo.replay import replay
 
 
 def run_demo(args: argparse.Namespace) -> int:
-    """Run the demo.
-
-    Returns 0 if all expected results came, 1 if one did not come in time, 130 if Ctrl-C came first.
-    """
+    """Run the demo, or list its clients. The exit code is that of `main.run`; the list returns 0."""
     if args.list:
         for name, client in CLIENTS.items():
             print(f"{name:<24} {'*' if client.default else ' '} {client.help}")
@@ -24,16 +21,16 @@ def run_demo(args: argparse.Namespace) -> int:
 
 
 def run_replay(args: argparse.Namespace) -> int:
-    """Publish all records in the order of their times. Raises InputError."""
+    """Publish the records of the given recordings in the order of their times; return 0. Raises InputError."""
     replay(load(args.config), args.paths, args.speed, args.stream, args.keep_time)
     return 0
 
 
 def names(text: str) -> tuple[str, ...]:
-    """Parse names separated by commas."""
+    """Return names from a text in which commas separate them; empty names are dropped."""
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def expected(text: str) -> tuple[str, ...]:
-    """Parse the modes that the demo must find: their names, or 'none'."""
+    """Return the failure modes that the demo must page, from a text of ids or 'none' (no page may come)."""
     return () if text == "none" else names(text)

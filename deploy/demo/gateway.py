@@ -1,7 +1,4 @@
-"""Forward connections to a broker, as a load balancer or firewall does.
-
-A gateway can be shut, be slow, or swallow data.
-"""
+"""Forward connections to a broker, as a load balancer or firewall does, and simulate that device's failures."""
 
 from __future__ import annotations
 
@@ -16,10 +13,9 @@ LOOK_SECONDS = 0.2
 
 
 class Gateway:
-    """Forwards connections from 127.0.0.1:`port` to 127.0.0.1:`target` until it is closed. Call `open` first.
+    """Forwards connections from 127.0.0.1:`port` to 127.0.0.1:`target`, from the call of `open` until `close`.
 
-    `shut` refuses new connections and drops the open ones. `swallow` keeps them open and forwards nothing. `delay`
-    sends every chunk late. `source` is the address that the broker sees.
+    `source`: the address that the broker sees as the client's.
     """
 
     def __init__(self, port: int, target: int, source: str = "127.0.0.1") -> None:
@@ -34,7 +30,7 @@ class Gateway:
         self._thread: threading.Thread | None = None
 
     def open(self) -> Self:
-        """Forward everything, also after a call of `shut`, `swallow` or `delay`."""
+        """Forward all data without delay; ends the effects of `shut`, `swallow` and `delay`."""
         self._swallows, self._delay = False, 0.0
         with self._lock:
             if self._listener is None:
@@ -60,11 +56,11 @@ class Gateway:
         self._swallows = True
 
     def delay(self, seconds: float) -> None:
-        """Forward everything in order, each chunk this number of seconds late."""
+        """Forward all data in order, each chunk this number of seconds late."""
         self._delay = seconds
 
     def close(self) -> None:
-        """Stop for good."""
+        """Refuse and drop all connections, and end the thread."""
         self._closed.set()
         self.shut()
 

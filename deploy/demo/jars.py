@@ -1,6 +1,6 @@
-"""Fetch the jars of the demo's brokers and clients, and of tests, in addition to the product's.
+"""Fetch the jars of the demo's and the tests' brokers and clients, in addition to the product's jars.
 
-python -m deploy.demo.jars [SET…]      fetches the named sets, or those of the product and of the demo
+python -m deploy.demo.jars [SET…]      fetches the named sets; without names all sets of the product and of this module
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ LOG4J_1 = ("ch.qos.reload4j:reload4j:1.2.26", "org.slf4j:slf4j-reload4j:1.7.36")
 SETS.update(
     {
         "broker": JarSet(("org.apache.kafka:kafka_2.13:4.4.0", *LOG4J_1)),
-        # Brokers are upgraded from this version. ZooKeeper needs Netty for TLS.
+        # The version from which the demo upgrades brokers. Netty is left out: only ZooKeeper needs it, for TLS.
         "broker-3.9": JarSet(("org.apache.kafka:kafka_2.13:3.9.2", *LOG4J_1), without=("io.netty:*",)),
         "clients-3.9": JarSet(("org.apache.kafka:kafka-clients:3.9.1", *LOG4J_1)),
         "clients-4.1": JarSet(("org.apache.kafka:kafka-clients:4.1.2", *LOG4J_1)),
         "clients-4.4": JarSet(("org.apache.kafka:kafka-clients:4.4.0", *LOG4J_1)),
-        # With Kafka Streams but without RocksDB: the demo's state stores are in memory.
+        # RocksDB is left out, because the demo's state stores of Kafka Streams are in memory.
         "streams-4.4": JarSet(("org.apache.kafka:kafka-streams:4.4.0", *LOG4J_1), without=("org.rocksdb:*",)),
         "clients-2.3": JarSet(("org.apache.kafka:kafka-clients:2.3.1", *LOG4J_1)),
         "clients-0.11": JarSet(("org.apache.kafka:kafka-clients:0.11.0.3", *LOG4J_1)),
-        # A broker of 2015, its ZooKeeper and the Scala clients.
+        # The broker 0.8.2.1 of 2015, its ZooKeeper and the Scala clients.
         "legacy": JarSet(
             ("org.apache.kafka:kafka_2.11:0.8.2.1", *LOG4J_1),
             without=("junit:*", "jline:*", "log4j:*", "org.slf4j:slf4j-log4j12", "io.netty:*", "org.jboss.netty:*"),

@@ -1,4 +1,4 @@
-"""Check that a lasting failure is shown all the time, with one page and no other page.
+"""Check that each failure is shown without a gap until the end of the demo, and pages exactly once.
 
 A demo with a time limit prints the result at its end.
 """
@@ -11,14 +11,14 @@ from clienthealth.model.wording import clock
 from deploy.demo.progress import Course, unexplained
 from deploy.demo.webhook import Page
 
-#: Maximum time (s) from onset to page. It includes the time as suspected and the delays of a busy machine.
+#: Maximum time (s) from onset to page, including the time as suspected and the delays of a busy machine.
 DUE_SECONDS = 300.0
-#: A client that has not failed after this time (s) will never fail.
+#: Maximum time (s) from the start of the run to the onset of a client's failure.
 BEGIN_SECONDS = 900.0
 
 
 def report(courses: Sequence[Course], pages: Sequence[Page]) -> list[str]:
-    """Return a line for each failure: its pages, when it was first shown, and if it is still shown."""
+    """Return a line for each failure that has begun: its pages, and the times at which it was shown."""
     lines = []
     for course in courses:
         if course.client.mode is None or course.running.onset_ms is None:
@@ -33,10 +33,10 @@ def report(courses: Sequence[Course], pages: Sequence[Page]) -> list[str]:
 def shortcomings(
     courses: Sequence[Course], pages: Sequence[Page], seconds: float, now_ms: int, pager: bool = True
 ) -> list[str]:
-    """Return one sentence for each requirement that a run of `seconds`, ending at `now_ms`, did not meet.
+    """Return one sentence for each requirement that a run of `seconds`, ending at `now_ms` (epoch ms), did not meet.
 
-    Each failure must be shown without a gap until the end, with exactly one page. No other client or unnamed process
-    may be accused or paged. `pager`: False if no Alertmanager runs.
+    Each failure must be shown without a gap until the end, with exactly one page. No other client may be accused, and
+    no page may be about another client or name no client. `pager`: False if no Alertmanager runs, so no page can come.
     """
     sentences = []
     for course in courses:
@@ -65,7 +65,7 @@ def shortcomings(
 
 
 def paged(course: Course, pages: Sequence[Page]) -> list[Page]:
-    """Return the pages of a failure, without repeated notifications."""
+    """Return the pages that the client's failure explains, in order of arrival, without repeated notifications."""
     pages_of_client = [
         page
         for page in pages

@@ -1,4 +1,4 @@
-"""Run ZooKeeper and a broker 0.8.2.1 for the Scala clients of that time. Both run on Java 17."""
+"""Run ZooKeeper and a broker 0.8.2.1 for the demo's old Scala clients. Both programs run on Java 17."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from clienthealth.model.errors import ServiceError
 from deploy.demo.broker import START_SECONDS, STOP_SECONDS, java_command
 from deploy.demo.processes import Process, free_port
 
-#: ZooKeeper 3.4 looks for log4j 1 MBeans, which do not exist here.
+#: JVM option that keeps ZooKeeper 3.4 from registering MBeans of log4j 1, which is not installed here.
 _NO_LOG4J_MBEANS = "-Dzookeeper.jmx.log4j.disable=true"
 
 
 class LegacyBroker:
-    """One ZooKeeper and one broker with data in `folder`. Their logs in `folder`: `zookeeper.log`, `broker.log`."""
+    """One ZooKeeper and one broker, with data and logs (`zookeeper.log`, `broker.log`) in `folder`.
+
+    A context manager: started while open.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -37,7 +40,7 @@ class LegacyBroker:
     def start(self) -> Self:
         """Start ZooKeeper and the broker, and wait until both answer.
 
-        Raises ServiceError with the end of a log, or DependencyError.
+        Raises ServiceError with the end of the log, or DependencyError.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         zookeeper = self._write(
@@ -108,7 +111,7 @@ class LegacyBroker:
             return False
 
     def _broker_registered(self) -> bool:
-        """True if ZooKeeper has the broker's node. The broker registers it when it listens."""
+        """True if the broker has registered itself in ZooKeeper, which the broker does once it listens."""
         try:
             with socket.create_connection(("127.0.0.1", self._zookeeper_port), timeout=2) as connection:
                 connection.sendall(b"dump")

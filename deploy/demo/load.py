@@ -15,7 +15,7 @@ PAUSE_SECONDS = 0.2
 
 
 def create_legacy(bootstrap_servers: str, topics: Sequence[str]) -> None:
-    """Create topics on a broker 0.8.2. It creates a topic at the first metadata request for it."""
+    """Create topics on a broker 0.8.2, which creates a topic at the first request for its metadata."""
     producer = _producer(bootstrap_servers)
     try:
         for topic in topics:
@@ -42,7 +42,7 @@ def load_legacy(running: Running, bootstrap_servers: str, topics: Sequence[str],
 
 
 def _producer(bootstrap_servers: str) -> KafkaProducer:
-    """Return a producer with an explicit API version, because a broker 0.8.2 does not report its own."""
+    """Return a producer with an explicit API version, because a broker 0.8.2 does not report its version."""
     return KafkaProducer(
         bootstrap_servers=bootstrap_servers,
         client_id="kafka-health-demo-load",

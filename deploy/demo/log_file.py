@@ -1,4 +1,4 @@
-"""Follow a growing, rotated log file and yield events. Lines have the layout of `java/log4j.properties`."""
+"""Follow a log file that grows and is rotated, and yield its events. Its layout is that of `java/log4j.properties`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 CHUNK_BYTES = 1 << 20
-#: Maximum length of the text of an exception (characters). The rest is dropped.
+#: Maximum length (characters) of the stack trace of an event. Further lines are dropped.
 MAX_STACK_CHARS = 20_000
 
 _LINE = re.compile(rb"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) ([A-Z]+) +\[(.*?)\] (\S+) - (.*)")
@@ -20,7 +20,7 @@ _LINE = re.compile(rb"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) ([A-Z]+) +\[(.*?)\]
 
 @dataclass
 class LogEvent:
-    """A log line and the lines below it (an exception)."""
+    """A log line and the lines below it, which are a stack trace. `size`: length of `stack` in bytes."""
 
     ts_ms: int
     level: str
@@ -31,18 +31,18 @@ class LogEvent:
     size: int = 0
 
     def add(self, line: bytes) -> None:
-        """Append a line of the exception."""
+        """Append a line to the stack trace, unless MAX_STACK_CHARS is reached."""
         if self.size < MAX_STACK_CHARS:
             self.stack.append(line.decode(errors="replace").rstrip("\r\n"))
             self.size += len(line)
 
 
 class LogFile:
-    """Follows one log file, and after rotation the file that replaces it.
+    """Follows one log file, and after a rotation the file that replaces it.
 
-    At most `limit` events per logger, level and second of the log's clock are yielded; further events are only counted.
-    So a client that writes 100,000 lines a second does not drown the other clients. `behind`: True if more can be read
-    at once.
+    `limit`: maximum number of events that are yielded for each logger, level and second of the log's timestamps.
+    Further events are only counted, so that a client that writes 100,000 lines a second does not delay the others.
+    `behind`: True if the last read filled a whole chunk, so that more can be read at once.
     """
 
     def __init__(self, path: Path, limit: int) -> None:
@@ -57,12 +57,15 @@ class LogFile:
         self._count: Counter[tuple[bytes, bytes]] = Counter()
 
     def events(self) -> Iterator[LogEvent]:
-        """Yield the events since the last call, from at most one chunk of the file, and notes on omitted events."""
+        """Yield the complete events of at most one chunk, and for omitted events an event with their number.
+
+        An event is complete when the next one follows, or when two reads in a row find no new data.
+        """
         chunk = self._read()
         self.behind = len(chunk) == CHUNK_BYTES
         self._empty_reads = 0 if chunk else self._empty_reads + 1
         if not chunk:
-            if self._empty_reads > 1:  # An exception may be half written, so the event waits for a second empty read.
+            if self._empty_reads > 1:  # Wait for a second empty read, because a stack trace may be half written.
                 yield from self._complete()
             return
         lines = (self._rest + chunk).splitlines(keepends=True)
@@ -85,7 +88,7 @@ class LogFile:
                 )
 
     def close(self) -> Iterator[LogEvent]:
-        """Yield the last event and the last note on omitted events."""
+        """Yield the last event, and events with the numbers of omitted events. Close the file."""
         yield from self._complete()
         yield from self._left_out()
         if self._open is not None:

@@ -1,4 +1,4 @@
-"""Run the demo: choose clients, start everything, follow the monitor's verdicts, stop everything."""
+"""Run the demo: choose clients, start the product and the clients, follow the monitor's verdicts, stop everything."""
 
 from __future__ import annotations
 
@@ -27,18 +27,22 @@ from deploy.demo.webhook import Page
 
 LOOK_SECONDS = 1.0
 KEPT_RUNS = 3
-#: Maximum time (s) from a record's acknowledgement to its consumption, at the end of a run.
+#: Maximum time (s) at the end of a run until all acknowledged records are consumed.
 CATCH_UP_SECONDS = 60.0
-#: Folders that are not needed after a run.
+#: Folders of a run that are removed at its end, as glob patterns.
 BULKY = ("broker*/data", "cluster/*/data", "legacy/data", "legacy/zookeeper", "checkpoints", "alerting/prometheus")
 
 
 @dataclass(frozen=True)
 class Options:
-    """The options of a run. `seconds`: duration from the start of the clients, None: until Ctrl-C.
+    """The options of a run.
 
-    `expect`: the modes that must be paged. An empty sequence: no page may come. None: every failure must be shown until
-    the end, with one page each (`lasting`); without a duration the run is not judged.
+    seconds  duration from the start of the clients; None: until Ctrl-C
+    expect   ids of the failure modes that must be paged; empty: no page may come; None: each failure must be shown
+             until the end, with exactly one page (`lasting`), which is checked only with a duration
+    clients  names of the clients to start; empty: the default clients
+    folder   the folder of the run; None: a new folder in the cache
+    keep     True if bulky data is kept after the run
     """
 
     seconds: float | None = None
@@ -49,11 +53,14 @@ class Options:
 
 
 def run(options: Options) -> int:
-    """Run the demo. Return 0 when every expected mode was paged with proof, 1 if a page was late.
+    """Run the demo and return its exit code.
 
-    Without expectations the result is 0 if, at the end, every failure is still shown and was paged once, else 1. The
-    result is also 1 if a client is accused of another mode, or if no failure explains an alert. Ctrl-C gives 0 without
-    expectations, else 130. Raises HealthError if something is missing or a part of the product ends.
+    0    all requirements of `Options.expect` are met; also after Ctrl-C if `expect` is None
+    1    a requirement is not met, a client is accused of another mode, no failure explains an alert, or acknowledged
+         records are lost
+    130  Ctrl-C ended a run with expected modes
+
+    Raises HealthError if a program is missing or a process of the product ends.
     """
     clients = chosen(options)
     _check_environment(options)
@@ -71,7 +78,7 @@ def run(options: Options) -> int:
 
 
 def chosen(options: Options) -> list[DemoClient]:
-    """Return the clients to start. Raises InputError for unknown names and for modes that no client shows."""
+    """Return the clients to start. Raises InputError for an unknown client or mode, or a mode that no client shows."""
     unknown = [name for name in options.clients if name not in CLIENTS]
     if unknown:
         raise InputError(f"unknown clients: {', '.join(unknown)}; known are {', '.join(CLIENTS)}")
@@ -129,7 +136,7 @@ def _perform(options: Options, clients: Sequence[DemoClient], stack: Stack, boar
 
 
 def _watch(options: Options, courses: Sequence[Course], stack: Stack, board: Board) -> None:
-    """Follow the run until the time is over or all expected pages have come."""
+    """Follow the run until the time is over or all expected pages have come. Raises ServiceError if a process ends."""
     deadline = None if options.seconds is None else time.monotonic() + options.seconds
     seen_pages = 0
     begun: set[str] = set()
@@ -155,7 +162,7 @@ def _watch(options: Options, courses: Sequence[Course], stack: Stack, board: Boa
 
 
 def _lost(courses: Sequence[Course], stack: Stack, board: Board) -> Iterator[str]:
-    """Yield a sentence per topic with acknowledged records that are not stored or not consumed."""
+    """Yield a sentence for each loss: acknowledged records on the cluster that are not stored, or not consumed."""
     by_topics: dict[str, list[Running]] = {}
     for course in courses:
         if course.client.broker == "cluster" and course.client.outage is None:
@@ -183,10 +190,7 @@ def _lost(courses: Sequence[Course], stack: Stack, board: Board) -> Iterator[str
 
 
 def shortcomings(expect: Sequence[str], courses: Sequence[Course], pages: Sequence[Page]) -> list[str]:
-    """Return one sentence for each expected page that did not come, and for each unexpected verdict or page.
-
-    While its broker fails, a client may be suspected of another mode, but not paged for it.
-    """
+    """Return one sentence for each expected page that did not come, and for each wrong verdict or unexplained alert."""
     sentences = []
     for mode in expect:
         showing = [course for course in courses if course.client.mode == mode]
@@ -278,5 +282,5 @@ def _remove_bulky(folder: Path) -> None:
 
 
 def _now() -> str:
-    """Return the end of the present minute in the form that `kafka-health review` takes."""
+    """Return the present time in UTC in the form that `kafka-health review` takes."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

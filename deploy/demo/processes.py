@@ -1,9 +1,8 @@
-"""Start processes that end with this one, however it ends.
+"""Start child processes that end with this process, however this process ends.
 
-Every process gets its own session. So Ctrl-C reaches only this process, which ends the others normally. One small guard
-process holds the other end of a pipe. When this process is gone (even by kill -9), the guard reads the end of the pipe
-and kills the remaining processes. That needs only pipes, so it works on Linux and macOS, whichever thread started a
-process.
+Each child gets its own session, so that Ctrl-C reaches only this process, which then ends the children normally. A
+small guard process reads from a pipe of this process. When this process is gone (even by kill -9), the guard reads the
+end of the pipe and kills the remaining children. Pipes work on Linux and macOS, whichever thread starts a child.
 """
 
 from __future__ import annotations
@@ -43,9 +42,9 @@ _PORTS = (20_000, 32_768)
 
 
 def spawn(command: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
-    """Like `subprocess.Popen`, in its own session. The guard kills the new process and its children after this process.
+    """Start a process like `subprocess.Popen`, in its own session, and register it with the guard.
 
-    The caller calls `forget` when the process has ended.
+    The caller must call `forget` when the process has ended.
     """
     with _lock:
         guard = _started_guard()
@@ -59,7 +58,7 @@ def spawn(command: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
 def give_way(pid: int, nice: int) -> None:
     """Lower the priority of the whole session of a process that `spawn` started.
 
-    Linux shares CPUs among sessions first (`sched_autogroup_enabled`). So a nice value alone has no effect on other
+    Linux shares CPUs among sessions first (`sched_autogroup_enabled`), so a nice value alone has no effect on other
     sessions. Does nothing on other systems, or without permission.
     """
     with contextlib.suppress(OSError):
@@ -67,17 +66,17 @@ def give_way(pid: int, nice: int) -> None:
 
 
 def forget(pid: int) -> None:
-    """Remove the ended process from the guard's list, because its id may be reused."""
+    """Remove an ended process from the guard's list, because the system may use its id again."""
     with _lock:
         if _guard is not None:
             _tell(_guard, f"-{pid}")
 
 
 def free_port() -> int:
-    """Return a free TCP port on loopback.
+    """Return a free TCP port on loopback, from 20,000 to 32,767.
 
-    The port is below 32768, because systems use the ports above for outgoing connections. A client on this machine
-    could otherwise take the port before the server starts or while it restarts, or even connect to itself.
+    Systems use higher ports for outgoing connections: a client on this machine could take such a port before the server
+    starts or while the server restarts, and could even connect to itself.
     """
     while True:
         port = random.SystemRandom().randrange(*_PORTS)
@@ -87,7 +86,7 @@ def free_port() -> int:
 
 
 def port_or_free(port: int) -> int:
-    """Return `port` if it is free, else a free one."""
+    """Return `port` if it is free, else another free port."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -98,7 +97,10 @@ def port_or_free(port: int) -> int:
 
 
 class Process:
-    """A process started by us; `log` is the file to which its output is appended."""
+    """A process in its own session. `log`: the file to which its output is appended.
+
+    `environment`: variables in addition to those of this process.
+    """
 
     def __init__(
         self,
@@ -133,17 +135,17 @@ class Process:
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code: None while the process runs; negative for the number of the signal that ended it."""
+        """The exit code; None while the process runs; -N if signal N ended the process."""
         return self._process.poll()
 
     def signal(self, number: int) -> None:
         """Send a signal to the process and its children."""
-        # On macOS, a process group with only a dead member gives "not permitted".
+        # On macOS, signalling a process group of only dead processes raises PermissionError.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
 
     def pause(self) -> None:
-        """Freeze the process and wait until it stands still, which can take a while on a busy machine.
+        """Freeze the process and wait until it is stopped, which can take a while on a busy machine.
 
         Raises ServiceError with the end of the log if the process ends instead.
         """
@@ -160,7 +162,7 @@ class Process:
         self.signal(signal.SIGCONT)
 
     def stop(self, seconds: float = 10.0) -> None:
-        """Ask the process to end (it ends its children itself). Kill all of them after `seconds`."""
+        """Ask the process to end, which also ends its children. Kill the process and its children after `seconds`."""
         if self.alive:
             self._process.terminate()
             self.resume()
@@ -175,7 +177,9 @@ class Process:
         forget(self.pid)
 
     def wait_until(self, ready: Callable[[], bool], seconds: float) -> None:
-        """Wait for a condition. Raises ServiceError with the end of the log if the process ends or the time is over."""
+        """Wait until `ready` returns True. Raises ServiceError with the end of the log if the process ends or after
+        `seconds`.
+        """
         deadline = time.monotonic() + seconds
         while not ready():
             if not self.alive:
@@ -185,7 +189,7 @@ class Process:
             time.sleep(0.1)
 
     def tail(self) -> str:
-        """Return the last lines of the log and the path of the log file."""
+        """Return the last TAIL_LINES lines of the log, and a line with the path of the log file."""
         lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-TAIL_LINES:]
         return "\n".join((*(f"  {line[:TAIL_COLUMNS]}" for line in lines), f"  (log: {self.log})"))
 

@@ -1,4 +1,4 @@
-"""Record the course of each demo client: when it failed, was judged, and was paged."""
+"""Record for each demo client when it failed, when it was judged, and when it was paged."""
 
 from __future__ import annotations
 
@@ -15,13 +15,18 @@ from deploy.demo.webhook import Page
 
 @dataclass
 class Course:
-    """The course of one client so far. Times are epoch milliseconds of this machine's clock.
+    """What happened to one demo client so far. Times are epoch milliseconds of this machine's clock.
 
-    `now`: newest status by mode, the worst of all clients in the process. `first`: when a mode first had a status.
-    `kinds`: the kinds of evidence of a mode. `paged`: when the critical alert of a mode was delivered. `alerts`: when
-    an alert of any severity was first delivered. `first_shown_ms` and `last_shown_ms`: when the client's own failure
-    was first and last shown. `gaps`: (start, end) of the periods between these times in which the failure was not
-    shown. `events`: the number of timeline entries that were already returned.
+    now             newest status by mode: the worst status of all Kafka clients in the process
+    first           time at which a (mode, status) was first seen
+    kinds           kinds of evidence by mode, from suspected and confirmed verdicts
+    paged           time at which the first critical alert of a mode was delivered
+    alerts          time at which each "severity alertname" was first delivered
+    firing          modes whose critical alert fires now
+    first_shown_ms  time at which the failure of the client's own mode was first shown, None if never
+    last_shown_ms   time at which that failure was last shown
+    gaps            (start, end) of the periods in between in which that failure was not shown
+    events          number of timeline entries that `take_timeline` has already returned
     """
 
     client: DemoClient
@@ -44,22 +49,22 @@ class Course:
 
     @property
     def worst(self) -> tuple[Status, str]:
-        """Return the worst present status and its mode."""
+        """Return (status, mode) with the worst present status; ("unknown", "") before the first verdict."""
         return max(((status, mode) for mode, status in self.now.items()), key=_order, default=("unknown", ""))
 
     @property
     def accused(self) -> set[str]:
-        """Return the modes that were ever suspected or confirmed, other than the client's own."""
+        """Return the modes that were ever suspected or confirmed, without the client's own mode."""
         return {mode for mode, status in self.first if _RANK[status] >= _RANK["suspected"]} - {self.client.mode}
 
     @property
     def wronged(self) -> set[str]:
-        """Return the modes of `accused` that are wrong. While a broker fails, a suspicion alone is allowed."""
+        """Return the wrongly accused modes: `accused`, but for a client with an outage only the confirmed ones."""
         convicted = {mode for mode, status in self.first if status == "confirmed"} - {self.client.mode}
         return convicted if self.client.outage else self.accused
 
     def take_states(self, states: Sequence[Mapping[str, Any]]) -> list[str]:
-        """Update the course from the newest states of all clients. Return the changes in words."""
+        """Update from the newest states of all clients (/clients.json). Return each changed status as a text."""
         now = int(time.time() * 1000)
         before, self.now = self.now, {}
         for state in states:
@@ -85,13 +90,13 @@ class Course:
         ]
 
     def take_timeline(self) -> list[str]:
-        """Return the new events of the client's broker in words."""
+        """Return the texts of new events of the client's broker since the previous call."""
         new = self.running.timeline[self.events :]
         self.events += len(new)
         return [what for _, what in new if what.startswith(("ROLL", "OUTAGE"))]
 
     def take_page(self, page: Page) -> str | None:
-        """Take a notification. Return its text if it is about this client."""
+        """Take an alert of a notification. Return a text on it if it is about this client, else None."""
         if not self._is_mine(page.labels):
             return None
         mode = page.labels.get("mode", "")
@@ -105,9 +110,11 @@ class Course:
         return f"{page.labels.get('severity')} alert {page.labels.get('alertname')} {page.status}"
 
     def explains(self, labels: Mapping[str, str]) -> bool:
-        """True if this client explains an alert: by its mode, by the mode's effect on client or group, or by its load.
+        """True if this client is the reason for an alert with these labels.
 
-        A failing consumer explains a ticket about its stopped group, but not a page about it.
+        A client explains alerts on its own mode, alerts without a mode on a failing client or its service, and tickets
+        on the measurements in `DemoClient.measurements`. A failing consumer also explains a ticket on its group, but
+        not a page on the group.
         """
         if "group" in labels:
             fails = self.client.mode is not None and labels["group"] == self.client.options.get("c.group.id")
@@ -119,12 +126,12 @@ class Course:
         return is_of_client and (by_failure or by_load)
 
     def after_onset(self, at_ms: int | None) -> float | None:
-        """Return the seconds from the onset to a moment."""
+        """Return the seconds from the onset to `at_ms`; None if either is unknown."""
         onset = self.running.onset_ms
         return None if at_ms is None or onset is None else (at_ms - onset) / 1000
 
     def as_json(self) -> dict[str, Any]:
-        """Return the entry for `result.json` in the run folder."""
+        """Return the client's entry for `result.json` in the run folder."""
         return {
             "client": self.client.name,
             "service": self.client.service,
@@ -148,7 +155,7 @@ class Course:
 
 
 def unexplained(pages: Sequence[Page], courses: Sequence[Course]) -> list[str]:
-    """Return one sentence for each alert that no running failure explains, or that lacks advice."""
+    """Return one sentence for each alert that no client explains (`explains`), or that has no link to a runbook."""
     sentences = []
     for page in pages:
         labels = page.labels

@@ -3,9 +3,9 @@
 python -m deploy.demo.record CLIENT FOLDER [--seconds N] [--classpath JARS] [--set OPTION=VALUE]… [--pushes S]
 
 The folder then contains `metrics.jsonl.gz` (a line per client and second), `app.log.gz`, `jstack-*.txt` and
-`truth.json`. With `--pushes` its clients push every S seconds. Then `pushes-CLIENT_ID.jsonl.gz` contains the records
-that our plugin wrote, one per line with `ts`, `headers` and `value` (base 64). The recording never names this machine:
-the host is `host-1`, and paths omit the program's folder.
+`truth.json`. With `--pushes` the clients push their metrics every S seconds, and `pushes-CLIENT_ID.jsonl.gz` contains
+the records that our plugin wrote, one per line with `ts`, `headers` and `value` (base 64). The recording never names
+this machine: the host is `host-1`, and the folder of the program is left out of paths.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from deploy.demo.legacy import LegacyBroker
 from deploy.demo.running import Running
 from deploy.demo.topics import ask_for_pushes, create_ours
 
-#: Times of the thread dumps (s): after the start, after the onset, and after the start of a client without onset.
+#: Times (s) of the thread dumps: after the start; after the onset; and, for a control, further ones after the start.
 DUMPS_BEFORE = (15.0,)
 DUMPS_AFTER_ONSET = (4.0, 12.0, 25.0, 40.0, 70.0)
 DUMPS_WITHOUT_ONSET = (30.0, 45.0, 60.0, 90.0)
-#: All MBeans of clients, including those that the product does not read.
+#: Patterns of all MBeans of clients, including those that the product does not read.
 WHOLE = ("kafka.producer:*", "kafka.consumer:*", "kafka.server:type=FetcherLagMetrics,*", "kafka.common:type=AppInfo,*")
 #: Maximum number of pushes in one recording.
 MOST_PUSHES = 10_000
-#: Maximum number of log lines kept. A burst of lines would make the recording too large.
+#: Maximum number of log lines in a recording, because a burst of lines would make it too large.
 MAX_LOG_LINES = 20_000
 
 _HOST = re.compile(rf"(?<![A-Za-z0-9.]){re.escape(socket.gethostname())}(?![A-Za-z0-9.])")
@@ -55,7 +55,7 @@ _HOST = re.compile(rf"(?<![A-Za-z0-9.]){re.escape(socket.gethostname())}(?![A-Za
 
 @dataclass
 class Recording:
-    """The files that are written while the client runs."""
+    """Writes the files of a recording while the client runs. `dumps`: number of thread dumps so far."""
 
     client: DemoClient
     running: Running
@@ -64,7 +64,7 @@ class Recording:
     dumps: int = 0
 
     def read(self, lines: Any) -> None:
-        """Read the metrics of the process, and append one line for each of its clients."""
+        """Read the metrics of the process, and append one line of JSON for each of its Kafka clients to `lines`."""
         begin = time.perf_counter()
         try:
             mbeans = self.agent.read(dict.fromkeys(WHOLE, ()))
@@ -78,7 +78,7 @@ class Recording:
             lines.write((json.dumps(line, separators=(",", ":"), sort_keys=True) + "\n").encode())
 
     def dump(self, label: str) -> None:
-        """Write a thread dump into its own file."""
+        """Take a thread dump and write it into a file of its own, named by `label` and the time."""
         at = datetime.now(UTC)
         self.dumps += 1
         try:
@@ -92,7 +92,7 @@ class Recording:
 def record(
     client: DemoClient, context: Surroundings, folder: Path, seconds: float, linger: float = 10.0
 ) -> dict[str, Any]:
-    """Record a client for `seconds` (or until its end plus `linger`). Return the truth."""
+    """Record a client for `seconds`, or until `linger` seconds after its end. Return the content of truth.json."""
     folder.mkdir(parents=True, exist_ok=True)
     running = client.start(context)
     url = running.jolokia_urls[0].partition("=")[2].split()[0]
@@ -115,9 +115,10 @@ def record(
 
 
 def by_client(mbeans: MBeans) -> dict[str, dict[str, Any]]:
-    """Return the attributes of each client under the keys of a recording.
+    """Return the attributes of MBeans by client id, under the keys of a recording.
 
-    `group/name{tag=value,…}` is a metric of a Java client's `metrics()`, `domain:k=v,…/Attribute` is another MBean's.
+    The key is `group/name{tag=value,…}` for a metric of a Java client's `metrics()`, else `domain:k=v,…/Attribute`.
+    MBeans without a client id are included for every client.
     """
     of_clients: dict[str, dict[str, Any]] = {}
     shared: dict[str, Any] = {}
@@ -197,9 +198,9 @@ def _scrubbed(text: str) -> str:
 
 
 class Surroundings:
-    """The services that clients need, started on demand; use it as a context manager.
+    """The brokers that clients need, started on demand and stopped when this context manager is closed.
 
-    `push_seconds` is the push interval of clients, None for no pushes.
+    `push_seconds`: the interval at which clients push their metrics, None for no pushes.
     """
 
     def __init__(self, folder: Path, push_seconds: float | None = None) -> None:
@@ -211,11 +212,11 @@ class Surroundings:
 
     @cached_property
     def bootstrap_servers(self) -> str:
-        """The address of a broker without faults."""
+        """The address of a broker that keeps running. It is started at the first use."""
         return self.new_broker().bootstrap_servers
 
     def new_broker(self) -> Broker:
-        """Start a broker that may be frozen and killed."""
+        """Start and return a broker that the caller may freeze and kill."""
         self._brokers += 1
         folder = self.run_folder / f"broker-{self._brokers}"
         telemetry_to = None if self._push_seconds is None else ""
@@ -231,7 +232,7 @@ class Surroundings:
             self._asking.append(settings)
 
     def pushes(self, running: Running) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-        """Return the pushed records of a process by client id, as they are on the topic."""
+        """Return the pushed records of a process by client id: each with `ts`, `headers` and `value` in base 64."""
         by_client: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
         for settings in self._asking:
             for push in newest(settings, settings.topics.metrics[0], MOST_PUSHES).records:
@@ -242,11 +243,11 @@ class Surroundings:
         return by_client
 
     def legacy(self) -> LegacyBroker:
-        """Start ZooKeeper and a broker 0.8.2.1."""
+        """Start and return ZooKeeper and a broker 0.8.2.1."""
         return self._open.enter_context(LegacyBroker(self.run_folder / "legacy"))
 
     def cluster(self) -> Cluster:
-        """Start three brokers."""
+        """Start and return a cluster of three brokers."""
         telemetry_to = None if self._push_seconds is None else ""
         cluster = self._open.enter_context(Cluster(self.run_folder / "cluster", telemetry_to))
         self._asked(cluster.kafka)
@@ -260,7 +261,7 @@ class Surroundings:
 
 
 def main() -> None:
-    """Record one client."""
+    """Record the client that the command line names, and print its truth."""
     parser = argparse.ArgumentParser(description="Records a demo client while it runs.")
     parser.add_argument("client", choices=sorted(name for name, client in CLIENTS.items() if not client.python))
     parser.add_argument("folder", type=Path)

@@ -1,8 +1,8 @@
-"""Play recordings onto the input topics as if they happened now, by moving the times in records of any format.
+"""Play recordings onto the input topics as if they happened now, by shifting the times in records of any format.
 
-This needs no decoding. A record's own time is in a field with a known name, at the beginning of a line, or at the end
-of a sample in line protocol or Prometheus' text. Times are epoch numbers (10 digits for seconds, 13, 16 or 19 for
-milliseconds to nanoseconds) and dates in ISO 8601 and other usual forms.
+Records are not decoded. A record's own time is in a field with a known name, at the beginning of a line, or at the end
+of a sample in line protocol or Prometheus' text. Times are epoch numbers (10 digits: seconds, 13: milliseconds, 16:
+microseconds, 19: nanoseconds) or dates in ISO 8601 with a space or `T`, a point or comma, and an optional zone.
 """
 
 from __future__ import annotations
@@ -23,21 +23,27 @@ from clienthealth.settings import Settings
 EPOCH = rb"(?<![\w.+-])(?:\d{10}\.\d+|\d{10}(?:\d{3}|\d{6}|\d{9})?)(?![\w.]|-\d)"
 DATE = rb"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:[.,]\d{1,9})?(?:Z|[+-]\d{2}:?\d{2})?"
 ANY = re.compile(rb"(?P<epoch>%s)|(?P<date>%s)" % (EPOCH, DATE))
-#: Fields that may contain a record's own time. The first one present is used. librdkafka's `ts` is not a time of day.
+#: Fields that may contain a record's own time, the first one that is present counts. `ts` is the last, because
+#: librdkafka's `ts` is not a time of day.
 OWN = tuple(
     re.compile(rb'"%s"\s*:\s*"?(?P<time>%s|%s)' % (name, EPOCH, DATE))
     for name in (b"ts_ms", b"timeUnixNano", b"epochSecond", b"@timestamp", b"timestamp", b"time", b"asctime", b"ts")
 )
 LINE = re.compile(rb"(?:\[|%%\d\|)?(?P<time>%s|%s)" % (DATE, EPOCH))
-#: A sample of Prometheus (`name{labels} value time`) or of InfluxDB (`name,tag=value… field=value… time`).
+#: A sample in Prometheus' text format (`name{labels} value time`) or InfluxDB's (`name,tag=value… field=value… time`).
 SAMPLE = re.compile(rb"^[A-Za-z_:][\w:]*(?:(?:\{[^\n]*\})? \S+|,[^\n]*=[^\n]*) (?P<time>%s)\s*$" % EPOCH, re.MULTILINE)
 PARTS = re.compile(rb"(\d{4}-\d{2}-\d{2})([T ])(\d{2}:\d{2}:\d{2})([.,]?)(\d*)(.*)")
-#: Only times this close (ms) to the record's own time are moved with it. A more distant number may be a count.
+#: Maximum difference (ms) between the record's own time and another time that is shifted, too: a day. A number that
+#: differs more may be a count.
 NEAR_MS = 86_400_000
 
 
 def replay(settings: Settings, paths: Sequence[Path], speed: float, undecided_stream: str, keep_time: bool) -> None:
-    """Publish all records in the order of their times. Raises InputError."""
+    """Publish the records of recordings in the order of their times, at `speed` times their pace. Raises InputError.
+
+    `undecided_stream`: "metrics" or "logs" for files that do not show their stream, '' if there are none. `keep_time`:
+    True if the times in the records stay as they are.
+    """
     if speed <= 0:
         raise InputError("--speed must be greater than 0")
     records = read(paths)
@@ -47,7 +53,8 @@ def replay(settings: Settings, paths: Sequence[Path], speed: float, undecided_st
     timed = in_order(records)
     start, end = timed[0][0], timed[-1][0]
     began = time.time()
-    # The last record gets the present time. So a faster replay begins in the past and never ends in the future.
+    # Shift so that the last record gets the time at which it is sent. The times of a faster replay therefore begin in
+    # the past and never reach the future.
     shift_ms = 0 if keep_time else int(began * 1000) - start - int((end - start) * (1 - 1 / speed))
     topics = {"metrics": settings.topics.metrics[0], "logs": settings.topics.logs[0]}
     sink = producer(settings)
@@ -68,7 +75,7 @@ def replay(settings: Settings, paths: Sequence[Path], speed: float, undecided_st
 
 
 def in_order(records: list[Recorded]) -> list[tuple[int, Recorded]]:
-    """Return the records in order, each with its time in epoch ms. A record without a time follows its predecessor."""
+    """Return (epoch ms, record), sorted by time. A record without a time has the time of the record before it."""
     timed = []
     last: int | None = None
     for record in records:
@@ -80,7 +87,7 @@ def in_order(records: list[Recorded]) -> list[tuple[int, Recorded]]:
 
 
 def time_of(value: bytes) -> int | None:
-    """Return the record's own time as epoch ms, or None. A date without a zone is read as UTC."""
+    """Return the record's own time as epoch ms; None if it has none. A date without a zone is read as UTC."""
     match = LINE.match(value) or next(
         (candidate for pattern in (*OWN, SAMPLE) if (candidate := pattern.search(value))), None
     )
@@ -88,7 +95,10 @@ def time_of(value: bytes) -> int | None:
 
 
 def moved(value: bytes, shift_ms: int) -> bytes:
-    """Return the record with its own time, and all times near it, moved by `shift_ms`. The notation stays the same."""
+    """Return the record with its own time, and every other time within NEAR_MS of that, shifted by `shift_ms`.
+
+    Each time keeps its format and precision. A record without a time stays the same.
+    """
     own = time_of(value)
     if own is None:
         return value
@@ -103,7 +113,7 @@ def moved(value: bytes, shift_ms: int) -> bytes:
 
 
 def _millis(text: bytes) -> int | None:
-    """Return a time as epoch ms, None for a date that does not exist."""
+    """Return an epoch number or a date as epoch ms, None for a date that does not exist (2026-02-30)."""
     if b"-" not in text:
         return int(Decimal(text.decode()).scaleb(13 - _digits(text)))
     try:

@@ -1,4 +1,4 @@
-"""A running demo client: its process, the faults of its broker, and its own reports."""
+"""A running demo client: its process, the actions beside the process, and what the program prints about itself."""
 
 from __future__ import annotations
 
@@ -20,15 +20,19 @@ from clienthealth.model.errors import HealthError, ServiceError
 from deploy.demo.processes import forget, spawn
 
 STOP_SECONDS = 5.0
-#: Log lines in which pushing clients report the client instance id that the broker assigned.
+#: Log line with the client instance id that the broker assigned to a client that pushes its metrics.
 _PUSHES_AS = re.compile(rb"Client telemetry registered with client instance id: (\S+)\n")
 
 
 class Running:
-    """A started program. `output` keeps what the program prints. Lines `ONSET` and `COUNTERS` are parsed.
+    """A started program. Its lines `ONSET`, `RECOVERED` and `COUNTERS` on standard output are parsed.
 
-    `jolokia_urls` are targets for `kafka-health export jvm`; `log_source` is for the shipper. `actions` run beside the
-    program in one thread each, and must end soon after `wait` returns true.
+    jolokia_urls  targets for `kafka-health export jvm`
+    log_file      the program's log
+    actions       functions that run beside the program, in a thread each; they must return soon after `wait` is True
+    output        file with everything that the program prints
+    onset_ms      time (epoch ms) of the first ONSET, None before
+    timeline      (epoch ms, text) of each event so far
     """
 
     def __init__(
@@ -66,19 +70,19 @@ class Running:
 
     @property
     def pid(self) -> int:
-        """The process id of the JVM."""
+        """The process id of the program."""
         return self._process.pid
 
     @property
     def counters(self) -> Counter[str]:
-        """Return the newest counts, summed over all processes of the program."""
+        """Return the newest counters of COUNTERS lines, summed over all processes of the program."""
         total = Counter[str]()
         for counted in list(self._counters.values()):
             total.update(counted)
         return total
 
     def is_instance(self, name: str) -> bool:
-        """True if an instance name (host and process id, or a push's instance id) belongs to this process."""
+        """True if an instance name, `host:pid` or `host:client_instance_id`, belongs to this program."""
         process_name = name.rpartition(":")[2]
         return process_name == str(self.pid) or process_name in self._push_ids or process_name in self._read_push_ids()
 
@@ -95,14 +99,14 @@ class Running:
 
     @property
     def log_source(self) -> str:
-        """Return the entry for this log in the list of files that the log shipper reads."""
+        """Return this log's line, a JSON object, for the list of files that the log shipper reads."""
         host = socket.gethostname()
         source = {"service": self.service, "host": host, "instance": f"{host}:{self.pid}", "file": str(self.log_file)}
         return json.dumps(source)
 
     @property
     def alive(self) -> bool:
-        """True if the JVM runs."""
+        """True while the program runs."""
         return self._process.poll() is None
 
     @property
@@ -111,23 +115,23 @@ class Running:
         return self._stopping.is_set() or not self.alive
 
     def wait(self, seconds: float) -> bool:
-        """Wait; return true if the program stops and the caller should end."""
+        """Wait at most `seconds`. Return True if the program has ended or was asked to end."""
         return self._stopping.wait(seconds) or not self.alive
 
     def wait_for_onset(self, seconds: float) -> bool:
-        """Wait at most `seconds` for the failure to begin; return true if it has begun."""
+        """Wait at most `seconds` for the onset of the failure. Return True if the failure has begun."""
         return self._onset.wait(seconds)
 
     def begins(self, what: str) -> None:
-        """Record the onset of a failure with a cause outside the program, which the program cannot report itself."""
+        """Record now as the onset of a failure that the program cannot report itself, because the cause is outside."""
         self._understand(f"ONSET {int(time.time() * 1000)} {what}")
 
     def note(self, what: str) -> None:
-        """Record the present time of an action, with its description."""
+        """Add an event to the timeline, with the present time."""
         self.timeline.append((int(time.time() * 1000), what))
 
     def stop(self) -> None:
-        """End the process (kill it if it does not end), and end the actions beside it."""
+        """End the program, by a kill after STOP_SECONDS, and the actions beside it."""
         self._stopping.set()
         if self.alive:
             self._process.terminate()
@@ -140,7 +144,7 @@ class Running:
             thread.join(STOP_SECONDS)
 
     def check(self) -> None:
-        """Raise the error that ended an action, if an action failed."""
+        """Raise the error of an action that failed, or of a line that could not be parsed, if there is one."""
         if self._failure is not None:
             raise self._failure
 
@@ -159,7 +163,7 @@ class Running:
                 try:
                     self._understand(line.strip())
                 except ValueError:
-                    # Continue reading, because a program blocks when its pipe is full.
+                    # Go on reading, because the program would block if its pipe became full.
                     self._failure = ServiceError(f"{self.output}: not understood: {line.strip()}")
         self.note(f"application ended, exit code {self._process.wait()}")
         forget(self.pid)

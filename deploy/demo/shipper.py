@@ -2,8 +2,8 @@
 
 python -m deploy.demo.shipper FILES
 
-FILES lists the log files and is read again when it changes: a JSON object per line with `service`, `host`, `instance`
-and `file` (`Running.log_source`). The settings name the brokers.
+FILES is a list of log files that may grow: a JSON object per line with `service`, `host`, `instance` and `file`
+(`Running.log_source`). The settings name the brokers.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from deploy.demo.log_file import LogEvent, LogFile
 
 log = logging.getLogger(__name__)
 
-#: Maximum events per second, logger and level of one file.
+#: Maximum number of events per second that are shipped for each logger and level of a file.
 LIMIT = 50
 PAUSE_SECONDS = 0.5
 
 
 class Shipper:
-    """Follows all files of a list that may grow."""
+    """Ships the events of all log files in the list `files`, which may grow. `limit`: see `LogFile`."""
 
     def __init__(self, files: Path, publisher: Publisher, topic: str, limit: int = LIMIT) -> None:
         self._files = files
@@ -40,7 +40,7 @@ class Shipper:
         self._followed: dict[str, tuple[ClientProcess, LogFile]] = {}
 
     def run(self, stop: threading.Event) -> None:
-        """Ship until `stop` is set, then ship the rest."""
+        """Ship until `stop` is set, then ship what is left in all files."""
         while not stop.is_set():
             if not self.ship():
                 stop.wait(PAUSE_SECONDS)
@@ -50,7 +50,7 @@ class Shipper:
                 self._send(process, event)
 
     def ship(self) -> bool:
-        """Ship a chunk of each file. Return true if there is more."""
+        """Ship at most one chunk of each file. Return True if a file has more."""
         self._read_list()
         for process, file in self._followed.values():
             for event in file.events():
@@ -70,7 +70,7 @@ class Shipper:
                 log.info("ships %s of %s", source["file"], source["instance"])
 
     def _send(self, process: ClientProcess, event: LogEvent) -> None:
-        # The Elastic Common Schema with dotted keys.
+        # The fields are those of the Elastic Common Schema, with dotted keys.
         record = {
             "@timestamp": datetime.fromtimestamp(event.ts_ms / 1000, UTC).isoformat(timespec="milliseconds"),
             "log.level": event.level,
@@ -86,7 +86,7 @@ class Shipper:
 
 
 def main(files: Path, settings: Settings) -> int:
-    """Ship until SIGTERM or Ctrl-C."""
+    """Ship until SIGTERM or Ctrl-C. Return 1 if records could not be delivered, else 0."""
     stop = stop_event()
     publisher = Publisher.to(settings, "kafka-health-shipper", compression_type="gzip")
     try:

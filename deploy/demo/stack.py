@@ -1,6 +1,6 @@
 """Run the whole product on this machine: broker, topics, monitor, exporters, Prometheus, Alertmanager and clients.
 
-Every part keeps its state and logs in one run folder, listens on loopback, and ends when the stack is closed.
+Every process keeps its state and logs in one run folder, listens on loopback, and ends when the stack is closed.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from deploy.demo.running import Running
 from deploy.demo.topics import ask_for_pushes, create_ours
 from deploy.demo.webhook import Webhook
 
-#: Time limit (s) for Spark's start on two busy cores.
+#: Maximum time (s) until the monitor's first batch has ended, on two busy cores.
 MONITOR_SECONDS = 600.0
 STOP_SECONDS = 20.0
-#: Interval (s) at which JVMs are read and clients push.
+#: Interval (s) at which JVMs are read, and at which clients push their metrics.
 INTERVAL_SECONDS = 5.0
-#: Compiler options as in production, for all of Spark's JVMs. Spark's 26,000 classes come from jars that a checksum has
-#: checked, so bytecode verification is off. A start takes 18 s of CPU instead of 20 s.
+#: JVM options for all of Spark's JVMs: the compiler options are those of production. Bytecode verification is off, as
+#: checksums have verified the jars of Spark's 26,000 classes; a start then takes 18 s of CPU instead of 20 s.
 QUICK_START = {
     "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m "
     "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
@@ -45,9 +45,10 @@ QUICK_START = {
 
 
 class Stack:
-    """The parts, started by `start` and `start_clients`. A context manager that ends them all.
+    """The processes of the product and of the clients, which `start` and `start_clients` start.
 
-    Its clients are also started from it (`deploy.demo.client.Context`). `say`: called with a line of progress.
+    A context manager: closing it ends all processes. The clients use it as their `deploy.demo.client.Context`. `say`:
+    called with each line of progress.
     """
 
     def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
@@ -69,16 +70,19 @@ class Stack:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The broker that the monitor uses, and every client without a separate broker."""
+        """The address of the broker that the monitor uses, and every client without a broker of its own."""
         return self.broker.bootstrap_servers
 
     @property
     def status_page(self) -> str:
-        """The address of the exporter."""
+        """The address of the exporter's status page, without a trailing slash."""
         return f"http://127.0.0.1:{self.settings.prometheus.port}"
 
     def start(self, clients: Sequence[DemoClient]) -> None:
-        """Start everything but the clients. Raises ServiceError with the end of a log, or DependencyError."""
+        """Start everything but the clients, and wait for the monitor's first batch.
+
+        Raises ServiceError with the end of a log, or DependencyError.
+        """
         self._say("starting the broker")
         self._open.enter_context(self.broker)
         self._write_settings(clients)
@@ -108,7 +112,7 @@ class Stack:
         monitor.wait_until(self._monitor_works, MONITOR_SECONDS)
 
     def start_clients(self, clients: Sequence[DemoClient]) -> None:
-        """Start the clients and register them with the exporters."""
+        """Start the clients, and register them with the jvm exporter and the log shipper."""
         for client in clients:
             self._say(f"starting {client.name}: {client.help}")
             running = client.start(self)
@@ -120,9 +124,9 @@ class Stack:
                 files.write(f"{running.log_source}\n")
 
     def new_broker(self) -> Broker:
-        """Start a broker for one client, to be frozen and killed.
+        """Return a new broker for one client, which may be frozen and killed.
 
-        It forwards pushed metrics to the monitor's broker.
+        The broker's plugin writes pushed metrics to the monitor's broker.
         """
         if self._spare_brokers:
             return self._spare_brokers.pop()
@@ -133,13 +137,13 @@ class Stack:
         return broker
 
     def legacy(self) -> LegacyBroker:
-        """Start ZooKeeper and a broker 0.8.2.1, or return the running ones."""
+        """Return ZooKeeper and a broker 0.8.2.1, which are started at the first call."""
         if self._legacy is None:
             self._legacy = self._open.enter_context(LegacyBroker(self.run_folder / "legacy"))
         return self._legacy
 
     def cluster(self) -> Cluster:
-        """Start three brokers of the old version, to be upgraded later, or return the running ones."""
+        """Return a cluster of three brokers, which is started at the first call with an old version, to be upgraded."""
         if self._cluster is None:
             cluster = Cluster(self.run_folder / "cluster", self.bootstrap_servers, "broker-3.9")
             self._cluster = self._open.enter_context(cluster)
@@ -153,7 +157,7 @@ class Stack:
         return states
 
     def check(self) -> None:
-        """Raise ServiceError if a part of the product has ended, or if a broker did not come back."""
+        """Raise ServiceError if a process of the product has ended, or the error of a client's action that failed."""
         for running in self.running.values():
             running.check()
         for process in self._processes:
@@ -161,7 +165,7 @@ class Stack:
                 raise ServiceError(f"{process.name} ended with exit code {process.exit_code}\n{process.tail()}")
 
     def logs(self) -> Mapping[str, Path]:
-        """Return the log file of each part."""
+        """Return the log file of each process of the product, by name."""
         return {"broker": self.broker.log, **{process.name: process.log for process in self._processes}}
 
     def __enter__(self) -> Self:
@@ -179,7 +183,7 @@ class Stack:
                     pass
 
     def _prepare(self, clients: Sequence[DemoClient]) -> None:
-        """Start what clients will need, while Spark starts."""
+        """Start the brokers that the clients will need, while Spark starts."""
         if any(client.broker == "legacy" for client in clients):
             self.legacy()
         if any(client.broker == "cluster" for client in clients):
@@ -187,7 +191,7 @@ class Stack:
         self._spare_brokers = [self.new_broker() for client in clients if client.broker == "own"]
 
     def _write_settings(self, clients: Sequence[DemoClient]) -> None:
-        """Write the settings of this run: broker, folder, free ports, short time limits, services of the clients."""
+        """Write and load the settings of this run: broker, folders, free ports, intervals, services of the clients."""
         folder, defaults = self.run_folder, Settings()
         exporter_port = port_or_free(defaults.prometheus.port)
         metrics_port = port_or_free(defaults.monitor.metrics_port)

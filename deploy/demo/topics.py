@@ -1,4 +1,4 @@
-"""Create the topics of the demo, and its telemetry subscriptions."""
+"""Create topics for the demo, and the subscriptions that make clients push their metrics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clienthealth.platform.kafka import admin
 from clienthealth.platform.topics import Topic, inputs, outputs
 from clienthealth.settings import KafkaSettings, Settings
 
-#: Maximum time (s) until a new controller serves clients.
+#: Maximum time (s) for which requests are repeated while a new controller does not serve clients yet.
 _CONTROLLER_SECONDS = 60
 _HOUR_MS = 3_600_000
 
@@ -25,23 +25,23 @@ def create_topics(
     config: Mapping[str, str] | None = None,
     replicas: int = -1,
 ) -> None:
-    """Create missing topics and wait until all have a leader. Raises KafkaError, ServiceError.
+    """Create the topics that do not exist, and wait until all have a leader. Raises KafkaError, ServiceError.
 
-    -1 for `partitions` or `replicas` means the broker's default.
+    `partitions`, `replicas`: -1 means the broker's default.
     """
     _create(kafka, [Topic(name, partitions, config or {}, replicas) for name in topics])
 
 
 def create_ours(settings: Settings, partitions: int = 1) -> None:
-    """Create the topics that the monitor reads and writes."""
+    """Create the topics that the monitor reads and writes. Raises KafkaError, ServiceError."""
     ours = (*inputs(settings.topics, retention_ms=6 * _HOUR_MS), *outputs(settings.topics))
     _create(settings.kafka, [replace(topic, partitions=partitions) for topic in ours])
 
 
 def ask_for_pushes(kafka: KafkaSettings, seconds: float) -> None:
-    """Subscribe brokers to all metrics that the product reads. Raises KafkaError, ServiceError.
+    """Create the product's subscriptions on these brokers. Clients then push all metrics that the product reads.
 
-    Clients of these brokers then push the metrics.
+    `seconds`: the push interval. Raises KafkaError, ServiceError.
     """
     client = admin(Settings(kafka=kafka), client_id="kafka-health-demo")
     try:

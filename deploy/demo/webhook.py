@@ -1,4 +1,4 @@
-"""A pager for the demo: a web server that receives and keeps Alertmanager's notifications."""
+"""The demo's pager: a web server that receives and keeps Alertmanager's notifications."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ MAX_BODY = 4_000_000
 
 @dataclass(frozen=True)
 class Page:
-    """One alert of a notification. `received_ms`: time of arrival; `status`: firing or resolved.
+    """One alert in a notification. `received_ms`: time of arrival (epoch ms); `status`: firing or resolved.
 
-    `started`: the start of the alert, which is the same in repeated notifications.
+    `started`: the time at which the alert began, as Alertmanager wrote it; repeated notifications have the same time.
     """
 
     received_ms: int
@@ -29,9 +29,9 @@ class Page:
 
 
 class Webhook:
-    """Listens on loopback while it is open.
+    """A web server on loopback; a context manager that serves while open. `port`: 0 for any free port.
 
-    Keeps notifications in `pages`, and appends them to `file`, one per line.
+    Each alert that arrives is kept in `pages` and appended to `file` as a line of JSON.
     """
 
     def __init__(self, port: int, file: Path) -> None:
@@ -62,7 +62,7 @@ class Webhook:
 
     @property
     def pages(self) -> list[Page]:
-        """All notifications so far, in order of arrival."""
+        """Return a copy of all alerts so far, in order of arrival."""
         with self._lock:
             return list(self._pages)
 
@@ -75,7 +75,7 @@ class Webhook:
         self._server.server_close()
 
     def _receive(self, body: bytes) -> bool:
-        """Keep a notification; return false if the body is not a notification."""
+        """Keep the alerts of a notification. Return False if the body is no notification."""
         now = int(time.time() * 1000)
         try:
             alerts = json.loads(body)["alerts"]

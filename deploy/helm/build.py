@@ -1,7 +1,7 @@
 """Generate the chart's derived files: version, values schema, and alert routing in the Prometheus Operator's form.
 
-With the schema, Helm refuses wrong values before it installs anything. Values have the types of their defaults in
-values.yaml. Those under `config` are the settings.
+With the schema, Helm refuses wrong values before it installs anything. A value has the type of its default in
+values.yaml. The values under `config` are the product's settings, with the types and bounds of the settings.
 """
 
 from __future__ import annotations
@@ -24,14 +24,16 @@ from clienthealth.settings.fields import keys
 from clienthealth_exporters.alerts.build import FILES, routes_of
 
 CHART = "deploy/helm/kafka-client-health"
-#: Values with Kubernetes' own types, which Kubernetes checks.
+#: Names of values that the schema does not check, because Kubernetes checks them.
 _OF_KUBERNETES = frozenset({"resources"})
 _TYPES = {str: "string", bool: "boolean", int: "integer", float: "number"}
 Schema = dict[str, Any]
 
 
 def generate() -> dict[str, str]:
-    """Return Chart.yaml with the project's version, values.schema.json, and the routing of alerts."""
+    """Return the content of Chart.yaml (with the project's version), values.schema.json and files/alertmanager.json, by
+    path from the repository's root.
+    """
     root = locations.checkout()
     chart = (root / CHART / "Chart.yaml").read_text(encoding="utf-8")
     chart = re.sub(r"^(version|appVersion): .*$", rf"\1: {project()['version']}", chart, flags=re.MULTILINE)
@@ -51,7 +53,10 @@ def project() -> Mapping[str, Any]:
 
 
 def routing() -> Schema:
-    """Return alertmanager.yml's routes and inhibitions as an AlertmanagerConfig. Owners come from the values."""
+    """Return alertmanager.yml's routes and inhibitions in the form of an AlertmanagerConfig, without owners' routes.
+
+    The chart adds the routes of owners from its values.
+    """
     text = (FILES / "alertmanager.yml").read_text(encoding="utf-8")
     config = yaml.safe_load(routes_of(Owners(), text))
     rules = [
@@ -82,10 +87,10 @@ def _matcher(text: str) -> Schema:
 
 
 def schema(values: dict[str, Any]) -> Schema:
-    """Return the JSON schema of values with these defaults."""
+    """Return the JSON schema for the chart's values. `values`: the content of values.yaml."""
     document = _of_default("", values)
     document["properties"]["config"] = _closed(_settings())
-    # Helm passes these values to every chart that is part of another chart.
+    # If this chart is part of another chart, Helm passes the value `global` to it.
     document["properties"]["global"] = {"type": "object"}
     return {"$schema": "http://json-schema.org/draft-07/schema#", **document}
 
@@ -95,7 +100,10 @@ def _closed(properties: dict[str, Schema]) -> Schema:
 
 
 def _of_default(name: str, default: Any) -> Schema:
-    """Return the schema for a default value. An empty map or list allows anything. Numbers are counts and ports."""
+    """Return the schema for a value with this default. An empty map or list as the default allows any content.
+
+    An integer must be at least 1, because all integers in values.yaml are counts or ports; null removes it.
+    """
     if isinstance(default, dict):
         if not default or name in _OF_KUBERNETES:
             return {"type": "object"}
@@ -113,7 +121,7 @@ def _settings() -> dict[str, Schema]:
 
 
 def _section(section: type) -> Schema:
-    # JSON schema cannot limit a value by another setting. The program checks such limits when it reads the settings.
+    # JSON schema cannot bound a setting by another setting. The program checks such bounds when it reads the settings.
     return _closed(
         {name: {**msgspec.json.schema(key.checked), "description": key.reason} for name, key in keys(section).items()}
     )

@@ -1,6 +1,7 @@
-"""Generate the committed files on alerts: rules with placeholders for addresses, and the head of each runbook.
+"""Generate the committed files on alerts: rules with placeholders for addresses, and blocks of each runbook.
 
-A runbook repeats which alerts lead to it, their limits, and how to find the process of a client.
+The generated blocks list the alerts that link to the runbook with their thresholds and a command to silence them, and
+explain how to find a client's process and how to log in to brokers.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _PARTS = re.compile(r"<!-- generated: (process|access) -->\n.*?<!-- end -->", re
 
 
 def generate() -> dict[str, str]:
-    """Return the content of the committed files by path from the root, with placeholders for addresses."""
+    """Return the content of the committed files, by path from the repository's root."""
     files = {f"alerts/rules/{name}": text for name, text in rules(Settings()).items()}
     alerts = catalogue()
     for path in sorted((FILES / "runbooks").glob("*.md")):
@@ -37,8 +38,10 @@ def generate() -> dict[str, str]:
 class Alert(NamedTuple):
     """An alert as its runbook shows it.
 
-    labels  labels of the alert's subject, which the dashboard's link contains
-    limits  the fields of `Limits` that the alert's expression uses
+    hold     the alert's `for`, "at once" if it has none
+    runbook  name of the runbook that the alert links to
+    labels   labels of the alert's subject, which the dashboard's link contains
+    limits   names of the thresholds (`Limits`) in the alert's expression, and in the recorded series that it reads
     """
 
     name: str
@@ -51,7 +54,7 @@ class Alert(NamedTuple):
 
 
 class _Named(str):
-    """Placeholder for a limit: its text is the name of the limit, not its value."""
+    """Placeholder for a threshold: the text is the threshold's name instead of its value."""
 
     def __truediv__(self, share: float) -> str:
         return self
@@ -63,8 +66,8 @@ class _Names:
 
 
 def catalogue() -> list[Alert]:
-    """Return all alerts, without the tickets that replace pages."""
-    # Render with the names of limits instead of their values, to find the limits that an expression uses.
+    """Return all alerts, without the tickets that replace pages (`quiet`)."""
+    # Render with the names of the thresholds instead of their values, to find which thresholds an expression uses.
     files = rendered(Settings(), lambda severity: severity, limits=_Names()).values()
     every = [rule for text in files for group in yaml.safe_load(text)["groups"] for rule in group["rules"]]
     recorded = {rule["record"]: rule["expr"] for rule in every if "record" in rule}
@@ -84,7 +87,10 @@ def catalogue() -> list[Alert]:
 
 
 def _limits(expr: str, recorded: Mapping[str, str]) -> frozenset[str]:
-    """Return the limits that an expression names, and those of the recorded series that it reads."""
+    """Return the names of the thresholds in an expression, and in the recorded series that it reads, recursively.
+
+    `recorded`: expressions by the name of the recorded series.
+    """
     read = [recorded[name] for name in recorded if name in expr]
     others = {name: text for name, text in recorded.items() if name not in expr}
     of_recordings = (_limits(text, others) for text in read)
@@ -92,7 +98,7 @@ def _limits(expr: str, recorded: Mapping[str, str]) -> frozenset[str]:
     return named.union(*of_recordings)
 
 
-#: Placeholder of a label in commands of runbooks.
+#: The placeholder of each label in the commands of runbooks; other labels have their name in capitals.
 PLACEHOLDERS = {
     "cluster": "C",
     "env": "E",
@@ -105,7 +111,10 @@ PLACEHOLDERS = {
 
 
 def with_head(name: str, text: str, alerts: Sequence[Alert]) -> str:
-    """Return the page with its generated parts renewed. Raises CatalogueError if the page has no place for them."""
+    """Return a runbook with its generated blocks renewed. `name`: the runbook's file name without `.md`.
+
+    Raises CatalogueError if the page lacks the lines BEGIN and END.
+    """
     if not _BLOCK.search(text):
         raise CatalogueError(
             f"alerts/runbooks/{name}.md lacks the lines '{BEGIN}' and '{END}': put them where its alerts belong"

@@ -16,7 +16,7 @@ GENERATORS = (
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the files that differ, or (`--check`) name them."""
+    """Write the generated files that differ; with `--check` only print their names, and return 1 if there are any."""
     stale = []
     for generator in GENERATORS:
         for path, content in sorted(importlib.import_module(generator).generate().items()):

@@ -1,6 +1,6 @@
-"""Generate what the documentation repeats: the reference configuration, and blocks of hand-written pages.
+"""Generate the documentation that repeats the code: the reference configuration, and blocks of hand-written pages.
 
-A page contains `<!-- generated: NAME -->` … `<!-- end -->`. The block of that name replaces the text between.
+A page marks a block by `<!-- generated: NAME -->` … `<!-- end -->`. The function `BLOCKS[NAME]` returns its text.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from clienthealth.spark.self_monitoring import SelfMetrics
 from deploy.reference import rooms
 
 PAGES = ("README.md", "jobs/README.md", "deploy/operate.md", "jobs/clienthealth/read/formats/README.md")
-#: Suffixes that Prometheus' client library adds to a metric's name, by the metric's type.
+#: The suffix that Prometheus' client library adds to a metric's name, by the metric's type.
 _SUFFIXES = {"counter": "_total", "info": "_info"}
-#: The rule by which each tool or library spells a metric.
+#: By column heading: the rule by which a tool or library spells the names of metrics.
 RULES: Mapping[str, metric_names.Rule] = {
     "MBean attribute (Jolokia, Telegraf, jmxtrans, kafka-python)": metric_names.attribute,
     "KIP-714 (OTLP)": metric_names.kip714,
@@ -40,13 +40,13 @@ BLOCK = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def generate() -> dict[str, str]:
-    """Return the reference configuration, and each page with its blocks filled in."""
+    """Return the reference configuration and each page of PAGES with its blocks renewed, by path from the root."""
     pages = {page: (locations.checkout() / page).read_text(encoding="utf-8") for page in PAGES}
     return {"deploy/config.reference.toml": configuration(), **{p: filled(text) for p, text in pages.items()}}
 
 
 def filled(text: str) -> str:
-    """Return the page with its generated blocks renewed."""
+    """Return a page's text with its generated blocks renewed. Raises KeyError for an unknown block."""
     return BLOCK.sub(lambda block: f"{block[1]}{BLOCKS[block[2]]()}\n{block[3]}", text)
 
 
@@ -54,8 +54,8 @@ def configuration() -> str:
     """Return every setting with its default, reason and bounds, as TOML."""
     lines = [
         "# Every setting of Kafka Client Health with its default. Generated; do not edit.",
-        f"# Each can be set in the environment too: {PREFIX}<SECTION>_<KEY>, for instance",
-        f"# {PREFIX}KAFKA_BOOTSTRAP_SERVERS=broker-1:9092. A key that is not known is an error.",
+        f"# Each setting can also be set in the environment: {PREFIX}<SECTION>_<KEY>, for instance",
+        f"# {PREFIX}KAFKA_BOOTSTRAP_SERVERS=broker-1:9092. An unknown key is an error.",
     ]
     sections = {name: kind for name, kind in typing.get_type_hints(Settings).items() if name != "modes"}
     sections |= {f"modes.{mode.id}": type(mode.thresholds) for mode in modes().values()}
@@ -80,7 +80,7 @@ def _formats(stream: Stream) -> str:
 
 
 def _names() -> str:
-    """Return all names as a Markdown table: ours, the unit, and each other spelling."""
+    """Return a Markdown table of metrics: our name, the unit, the subject, and the name in each tool or library."""
     header = [
         "Our name",
         "Unit",
@@ -96,7 +96,7 @@ def _names() -> str:
     return _table(" | ".join(header), map(" | ".join, rows))
 
 
-#: MBean groups with attributes of a topic or a partition; a client may have the same attributes, too.
+#: MBean groups with attributes of a topic or a partition. The second group also has attributes of the client.
 _OF_TOPICS = ("producer-topic-metrics", "consumer-fetch-manager-metrics")
 
 

@@ -1,6 +1,6 @@
-"""The code of this checkout as data: modules, imports, and the rooms in the order of data flow.
+"""The code of this checkout as data: modules, imports, and *rooms*, the packages directly within PACKAGES.
 
-A room imports only from rooms before it.
+The rooms are in the order of data flow: a room imports only from rooms that come before it.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from pathlib import Path
 
 from clienthealth.platform import locations
 
-#: The installed packages; the packages directly within them are the rooms.
+#: The packages that the wheel installs.
 PACKAGES = ("clienthealth", "clienthealth_exporters")
 ROOT = locations.checkout()
-#: Folders of source code. `jobs` and `exporters` are not part of module names.
+#: Folders of source code. The folders `jobs` and `exporters` are not part of module names.
 FOLDERS = ("jobs/clienthealth", "exporters/clienthealth_exporters", "dashboards", "deploy")
 
 
@@ -32,7 +32,7 @@ def modules() -> Mapping[str, Path]:
 
 @cache
 def tree(module: str) -> ast.Module:
-    """Parse a module into its syntax tree."""
+    """Return the syntax tree of a module. `module`: its dotted name."""
     return ast.parse(modules()[module].read_text(encoding="utf-8"))
 
 
@@ -40,8 +40,8 @@ def tree(module: str) -> ast.Module:
 def imports(module: str, at_start: bool = False) -> Sequence[str]:
     """Return the dotted names that a module imports.
 
-    `from a import b` yields `a` and `a.b`; if `a.b` is a module, only that. `at_start`: only imports that run when the
-    module is imported.
+    `from a import b` gives `a` and `a.b`, but only `a.b` if that is a module. `at_start`: True for only those imports
+    that run when the module itself is imported.
     """
     named: list[str] = []
     package = module if modules()[module].name == "__init__.py" else module.rpartition(".")[0]
@@ -60,7 +60,7 @@ def imports(module: str, at_start: bool = False) -> Sequence[str]:
 
 
 def _statements(node: ast.AST, at_start: bool) -> Iterator[ast.AST]:
-    """Yield all statements. `at_start`: only those that run at import: no function bodies, no TYPE_CHECKING."""
+    """Yield all statements below a node. `at_start`: True leaves out function bodies and TYPE_CHECKING blocks."""
     for child in ast.iter_child_nodes(node):
         if not isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
             continue
@@ -79,7 +79,7 @@ def room(module: str) -> str:
 
 @cache
 def uses() -> Mapping[str, frozenset[str]]:
-    """Return, per room, the other rooms that its modules import."""
+    """Return, by room, the other rooms that the room's modules import."""
     inside = [module for module in modules() if module.startswith(PACKAGES) and module not in PACKAGES]
     used_by: dict[str, set[str]] = {room(module): set() for module in inside}
     for module in inside:
@@ -89,7 +89,7 @@ def uses() -> Mapping[str, frozenset[str]]:
 
 
 def floors() -> list[list[str]]:
-    """Sort the rooms into floors. Each room imports only from earlier floors. Raises ValueError for a cycle."""
+    """Return the rooms in layers, so that each room imports only from earlier layers. Raises ValueError for a cycle."""
     left, done = dict(uses()), list[list[str]]()
     while left:
         floor = sorted(name for name, used in left.items() if not used & left.keys())

@@ -1,8 +1,8 @@
 """`make audit`: list known vulnerabilities of the product's dependencies.
 
-Jars are compared with the committed list, which gives the reason for each accepted vulnerability and needs no network.
-Newer advisories come from OSV, and for Python packages from PyPI's advisory service through pip-audit. An unreachable
-service is reported but is no failure.
+Jars are compared with the committed list (known_cves.toml), which gives the reason for each accepted vulnerability and
+needs no network. OSV has newer advisories on jars; pip-audit asks PyPI's service for advisories on Python packages. A
+service that cannot be reached is reported, but is no failure.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from deploy.supply import osv
 from deploy.supply.jars import CVES, Jar, installed, judged, vulnerabilities
 from deploy.supply.sbom import requirements
 
-#: Messages that pip-audit prints if it got no answer at all, as opposed to a bad answer.
+#: Texts in pip-audit's messages which show that the service did not answer.
 _UNREACHABLE = (
     *("ConnectionError", "Connection refused", "NameResolutionError", "Max retries exceeded", "ProxyError"),
     *("ServiceError", "Could not connect", "Timeout", "403 Client Error", "404 Client Error", "503 Server Error"),
@@ -24,7 +24,7 @@ _UNREACHABLE = (
 
 
 def main() -> int:
-    """Return 1 if a dependency has to be changed, else 0."""
+    """Print all findings. Return 1 if a dependency or the committed list has to be changed, else 0."""
     present = list(installed())
     mend, stays = judged(present, vulnerabilities())
     print("\n".join([*stays, *(f"MEND {line}" for line in mend)]))
@@ -35,7 +35,7 @@ def main() -> int:
 
 
 def has_news(present: Sequence[Jar], url: str = osv.URL) -> bool:
-    """Print OSV's advisories on jars that are not in the committed list. Return True if such advisories exist."""
+    """Print OSV's advisories on these jars that the committed list lacks. Return True if there are any."""
     try:
         news = osv.unlisted(osv.advisories(present, url), vulnerabilities())
     except OSError as error:
@@ -49,7 +49,7 @@ def has_news(present: Sequence[Jar], url: str = osv.URL) -> bool:
 
 
 def _packages() -> bool:
-    """True if a Python package has to be changed."""
+    """Print pip-audit's findings on the packages of uv.lock. Return True if a package has to be changed."""
     listed = Path("dist/requirements.txt")
     listed.parent.mkdir(exist_ok=True)
     listed.write_text(requirements(), encoding="utf-8")
@@ -59,7 +59,10 @@ def _packages() -> bool:
 
 
 def has_vulnerability(code: int, out: str, err: str) -> bool:
-    """Print pip-audit's findings. Return True if a package has a known vulnerability."""
+    """Print pip-audit's findings, from its exit code and output. Return True if a package has a known vulnerability.
+
+    Returns False if the advisory service could not be reached.
+    """
     if code == 0:
         print("Python packages: none has a known vulnerability")
         return False

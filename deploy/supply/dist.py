@@ -1,4 +1,4 @@
-"""`make dist`: build the wheel and the source distribution of a release; install and try each one by itself.
+"""`make dist`: build the wheel and the source distribution of a release; install and try each in a new environment.
 
 python -m deploy.supply.dist [FOLDER]      (dist/)
 """
@@ -19,15 +19,15 @@ from clienthealth.platform.jars import cache
 from clienthealth.platform.locations import checkout
 from deploy.helm.build import project
 
-#: The sources of a distribution. Links bring the runbooks and the alert files into the packages.
+#: Files and folders that a distribution is built from. Links in the packages lead to the runbooks and the alert files.
 SOURCES = ("jobs", "exporters", "alerts", "pyproject.toml", "README.md", "LICENSE")
 BENCHMARK = "deploy/benchmark"
-#: A recording of a failed client. The exit code of `diagnose` must show that it found the failure.
+#: A recording of a failed client, in which the installed `diagnose` must find the failure.
 RECORDING = "tests/recordings/deadlock-3.9"
 
 
 def main() -> int:
-    """Build the source distribution and the wheel. Install each into a fresh environment, and try it."""
+    """Build the source distribution and the wheel, and try each in new environments. Raises ServiceError."""
     out = Path(sys.argv[1]) if len(sys.argv) > 1 else checkout() / "dist"
     for built in build(out):
         with tempfile.TemporaryDirectory() as folder:
@@ -40,7 +40,10 @@ def main() -> int:
 
 
 def build(out: Path) -> list[Path]:
-    """Build the source distribution, and the wheel from it, into a folder. Raises ServiceError."""
+    """Build the source distribution, and the wheel from it, into the folder `out`. Return their paths.
+
+    Raises ServiceError.
+    """
     with tempfile.TemporaryDirectory() as folder:
         sources = Path(folder)
         for name in SOURCES:
@@ -56,7 +59,10 @@ def build(out: Path) -> list[Path]:
 
 
 def benchmark(out: Path) -> Path:
-    """Build the package of the recordings, which a link adds to its sources. Raises ServiceError."""
+    """Build the wheel of the benchmark (kafka-client-failures) into the folder `out`. Return its path.
+
+    Raises ServiceError.
+    """
     version = project()["version"]
     with tempfile.TemporaryDirectory() as folder:
         sources = Path(folder) / "sources"
@@ -68,19 +74,25 @@ def benchmark(out: Path) -> Path:
 
 
 def install(distribution: Path, venv: Path, extras: str = "") -> Path:
-    """Install a distribution with only its dependencies. Return the folder of its programs. Raises ServiceError."""
+    """Install a distribution and its dependencies into a new environment `venv`. Return the folder of its programs.
+
+    `extras`: such as "[diagnose]". Raises ServiceError.
+    """
     _uv("venv", str(venv))
     _uv("pip", "install", "--python", str(venv / "bin/python"), f"{distribution.resolve()}{extras}")
     return venv / "bin"
 
 
 def megabytes(venv: Path) -> float:
-    """Return the size of an environment."""
+    """Return the size of an environment in MB (10^6 bytes), without links."""
     return sum(path.stat().st_size for path in venv.rglob("*") if path.is_file() and not path.is_symlink()) / 1e6
 
 
 def reports(programs: Path) -> None:
-    """Check that an application that installs the reporter gets msgspec but no Kafka library. Raises ServiceError."""
+    """Check that the base install can import the reporter, and that `diagnose` without its extra fails with code 2.
+
+    `programs`: the folder of the installed programs. Raises ServiceError.
+    """
     output([str(programs / "python"), "-c", "import clienthealth_exporters.python_client"])
     missing_extra = output([str(programs / "kafka-health"), "diagnose", "."], 2)
     if missing_extra:
@@ -88,7 +100,10 @@ def reports(programs: Path) -> None:
 
 
 def tried(programs: Path) -> None:
-    """Try everything that must work without Spark, Java and extras. Raises ServiceError."""
+    """Check what must work without Spark and Java: `diagnose`, `check-config`, `alerts`, and the runbooks.
+
+    Raises ServiceError.
+    """
     report = output([str(programs / "kafka-health"), "diagnose", str(checkout() / RECORDING)], 1)
     if DEADLOCK not in report:
         raise ServiceError(f"the deadlock of {RECORDING} is not found:\n{report}")
@@ -110,7 +125,10 @@ def _uv(*arguments: str) -> None:
 
 
 def output(command: Iterable[str], expected: int = 0, folder: Path | None = None) -> str:
-    """Return what a command prints. Raises ServiceError if its exit code is not the expected one."""
+    """Run a command in `folder` and return its standard output.
+
+    Raises ServiceError if the exit code is not `expected`.
+    """
     done = subprocess.run([*command], cwd=folder, capture_output=True, text=True, timeout=600, check=False)
     if done.returncode != expected:
         raise ServiceError(f"{' '.join(command)}: exit code {done.returncode}\n{done.stdout}{done.stderr}")

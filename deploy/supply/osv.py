@@ -18,14 +18,17 @@ _TIMEOUT_SECONDS = 30
 
 @dataclass(frozen=True)
 class Advisory:
-    """An advisory on some versions of a package. `names`: the advisory's id and its aliases in other databases."""
+    """An advisory on a package. `names`: the advisory's id in OSV, and its ids in other databases."""
 
     names: frozenset[str]
     summary: str
 
 
 def advisories(present: Iterable[Jar], url: str = URL) -> list[tuple[Jar, Advisory]]:
-    """Return all OSV advisories on jars with a known group. Raises OSError if the service does not answer."""
+    """Return (jar, advisory) for each OSV advisory on a version of these jars; jars of unknown group are left out.
+
+    Raises OSError if the service does not answer.
+    """
     asked = [jar for jar in present if jar.group]
     found = [
         (jar, name) for start in range(0, len(asked), _AT_ONCE) for jar, name in _ids(asked[start:][:_AT_ONCE], url)
@@ -35,7 +38,7 @@ def advisories(present: Iterable[Jar], url: str = URL) -> list[tuple[Jar, Adviso
 
 
 def unlisted(found: Iterable[tuple[Jar, Advisory]], cves: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return a line for each OSV advisory on a jar that the committed list does not name."""
+    """Return a line for each advisory in `found` that the committed list `cves` does not name for the jar, sorted."""
     listed: dict[str, set[str]] = {}
     for cve in cves:
         listed.setdefault(cve["jar"], set()).update((cve["id"], *cve.get("also", ())))
@@ -48,7 +51,7 @@ def unlisted(found: Iterable[tuple[Jar, Advisory]], cves: Iterable[Mapping[str, 
 
 
 def _ids(jars: Sequence[Jar], url: str) -> Iterator[tuple[Jar, str]]:
-    """Yield the ids of each jar's advisories. Follows the pages of long answers."""
+    """Yield (jar, advisory id). Follows the pages of long answers."""
     todo = [
         (jar, {"package": {"ecosystem": "Maven", "name": f"{jar.group}:{jar.name}"}, "version": jar.version})
         for jar in jars

@@ -1,4 +1,4 @@
-"""The brokers' plugin (deploy/broker-plugin) as a jar: `make plugin`, and part of `make dist` and `make release`.
+"""Build the brokers' plugin (deploy/broker-plugin) as a jar: `make plugin`, and part of `make release`.
 
 python -m deploy.supply.plugin [FOLDER]      (dist/)
 """
@@ -23,13 +23,13 @@ from deploy.demo import jars
 from deploy.helm.build import project
 
 SOURCES = "deploy/broker-plugin"
-#: RELEASE: the Java version for which the plugin is compiled, because the oldest brokers (3.7 to 3.9) run on it.
-#: COMPILED_WITH: the jars (`deploy.demo.jars`) with the plugin interfaces of both Kafka 3.7 and Kafka 4.2.
+#: RELEASE: the Java version for which the plugin is compiled, because the oldest supported brokers (3.7 to 3.9) run on
+#: Java 11. COMPILED_WITH: the set of jars (`deploy.demo.jars`) with the plugin interfaces of both Kafka 3.7 and 4.2.
 RELEASE, COMPILED_WITH = "11", "clients-4.4"
-#: The time of all files in the jar (a zip file). It is fixed, so that the same sources give the same bytes.
+#: The time of all files in the jar (a zip file), fixed so that the same sources give the same bytes.
 EPOCH = (1980, 1, 1, 0, 0, 0)
 NAME = "kafka-client-health-broker-plugin"
-#: A project publishes under its own domain; `example.org` is a placeholder.
+#: Maven group id: `example.org` is a placeholder for the domain of the project that publishes the plugin.
 GROUP = "org.example.kafka-client-health"
 _POM = """<?xml version="1.0" encoding="UTF-8"?>
 <project xmlns="http://maven.apache.org/POM/4.0.0" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
@@ -57,7 +57,7 @@ _POM = """<?xml version="1.0" encoding="UTF-8"?>
 
 
 def main() -> int:
-    """Build the plugin into a folder and print its path."""
+    """Build the plugin into the folder of the command line, and print the jar's path."""
     out = Path(sys.argv[1]) if len(sys.argv) > 1 else checkout() / "dist"
     out.mkdir(parents=True, exist_ok=True)
     print(shutil.copy(jar(), out / f"{NAME}-{project()['version']}.jar"))
@@ -65,9 +65,9 @@ def main() -> int:
 
 
 def publication(out: Path) -> list[Path]:
-    """Write the files for a Maven repository into a folder: jar, POM, sources, documentation.
+    """Write the files for a Maven repository into a folder. Return their paths: jar, POM, sources, documentation.
 
-    Raises DependencyError.
+    Raises DependencyError, ServiceError.
     """
     begin = f"{NAME}-{project()['version']}"
     compiled, described, documented = (out / f"{begin}{kind}" for kind in (".jar", ".pom", "-javadoc.jar"))
@@ -83,7 +83,7 @@ def publication(out: Path) -> list[Path]:
 
 
 def pom() -> str:
-    """Return the POM. The library that the plugin is compiled with is `provided`, because brokers already have it."""
+    """Return the POM as text. Its dependency, kafka-clients, has the scope `provided`, because brokers have it."""
     about, (of_group, of_name, of_version) = project(), jars.SETS[COMPILED_WITH].modules[0].split(":")
     known = {"name": NAME, "group": GROUP, "of_group": of_group, "of_name": of_name, "of_version": of_version}
     known |= {"version": about["version"], "licence": about["license"], "author": about["authors"][0]["name"]}
@@ -91,7 +91,10 @@ def pom() -> str:
 
 
 def jar() -> Path:
-    """Return the jar of the present sources. Compile it if necessary. Raises DependencyError, ServiceError."""
+    """Return the path of the jar in the cache, which is compiled if the sources have changed.
+
+    Raises DependencyError, ServiceError.
+    """
     sources = sorted((checkout() / SOURCES).rglob("*.java"))
     digest = hashlib.sha256(b"\0".join(source.read_bytes() for source in sources)).hexdigest()[:12]
     built = jars.cache() / "broker-plugin" / f"clienthealth-{digest}.jar"

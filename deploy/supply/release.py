@@ -3,10 +3,10 @@ it.
 
 python -m deploy.supply.release VERSION [FOLDER]      (dist/)
 
-Nothing here needs an account. The commit raises the version in pyproject.toml (`kafka-health generate` passes it on to
-the chart) and in uv.lock, and renames *Unreleased* in CHANGELOG.md to the version. The files have the time of that
-commit, so that they are the same whenever and wherever they are built. A second run continues an interrupted release,
-and builds a tagged release again.
+No step of this module needs an account. The commit raises the version in pyproject.toml (`kafka-health generate` copies
+the version to the chart) and in uv.lock, and renames *Unreleased* in CHANGELOG.md to the version. The files have the
+time of that commit, so that every build gives the same bytes. A second run continues an interrupted release, and builds
+a tagged release again.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from deploy.supply import dist, helm, plugin, sbom, site
 
 VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)")
 SUMS, NOTES = "SHA256SUMS", "NOTES.md"
-#: The heading of changes that are not in a release yet.
+#: The heading in CHANGELOG.md of changes that are not in a release yet.
 UNRELEASED = "Unreleased"
 _OURS = re.compile(r'(name = "kafka-client-health"\nversion = )"[^"]*"')
 
 
 def main() -> int:
-    """Commit, build, tag, and print the commands that publish the release. Nothing is sent from this machine."""
+    """Commit, build and tag the release, and print the commands that publish it. Sends nothing from this machine."""
     version, out = _argument(), Path(sys.argv[2]) if len(sys.argv) > 2 else checkout() / "dist"
     tag = f"v{version}"
     helm.main()
@@ -56,7 +56,7 @@ def main() -> int:
 
 
 def refuse(version: str) -> bool:
-    """Return True if the version is already tagged at this commit. Raises SettingsError if it cannot be released."""
+    """Return True if this commit already has the version's tag. Raises SettingsError if it cannot be released."""
     changed = _git("status", "--porcelain")
     if changed:
         raise SettingsError(f"a release contains only commits; commit these changes or stash them:\n{changed}")
@@ -77,7 +77,7 @@ def refuse(version: str) -> bool:
 
 
 def raise_to(version: str, day: str) -> None:
-    """Write the version into pyproject.toml, uv.lock, CHANGELOG.md and the generated files."""
+    """Write the version into pyproject.toml, uv.lock, CHANGELOG.md and the generated files. `day`: as 2026-11-27."""
     _replace("pyproject.toml", re.compile(r'^(version = )".*"$', re.MULTILINE), rf'\g<1>"{version}"')
     _replace("uv.lock", _OURS, rf'\g<1>"{version}"')
     _replace("CHANGELOG.md", re.compile(rf"^## {UNRELEASED}$", re.MULTILINE), f"## {version} ({day})")
@@ -85,7 +85,10 @@ def raise_to(version: str, day: str) -> None:
 
 
 def build(version: str, out: Path, epoch: int) -> list[Path]:
-    """Build all files of a release, the checksums last. `epoch`: time (s) of the files. Raises ServiceError."""
+    """Build all files of a release into `out`. Return their paths, the checksums last.
+
+    `epoch`: the time of the files in epoch seconds. Raises ServiceError.
+    """
     out.mkdir(parents=True, exist_ok=True)
     os.environ["SOURCE_DATE_EPOCH"] = str(epoch)
     name = project()["name"]
@@ -104,7 +107,7 @@ def build(version: str, out: Path, epoch: int) -> list[Path]:
 
 
 def settled(archive: bytes, epoch: int) -> bytes:
-    """Return a .tar.gz of the same files, sorted by name, all with the same time and without an owner."""
+    """Return a .tar.gz with the same files, but sorted by name, with `epoch` as the time, and without owners."""
     packed = io.BytesIO()
     with (
         tarfile.open(fileobj=io.BytesIO(archive)) as before,
@@ -120,7 +123,7 @@ def settled(archive: bytes, epoch: int) -> bytes:
 
 
 def publishing(version: str, out: Path) -> Iterator[str]:
-    """Yield the commands that publish a release, in order. `example.org` stands for the project's own servers."""
+    """Yield the commands that publish a release, in order. `example.org` is a placeholder for the project's servers."""
     where, name = os.path.relpath(out), project()["name"]
     image, jar = f"registry.example.org/{name}:{version}", f"{where}/{plugin.NAME}-{version}"
     yield f"(cd {where} && sha256sum --check {SUMS} && gpg --armor --detach-sign {SUMS})"
@@ -150,7 +153,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _sections() -> dict[str, str]:
-    """Return the text below each version's heading in CHANGELOG.md. The version is the heading's first word."""
+    """Return the text below each heading of CHANGELOG.md, by the heading's first word: the version or Unreleased."""
     _, *parts = re.split(
         r"^## (\S+).*\n", (checkout() / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.MULTILINE
     )

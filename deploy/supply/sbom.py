@@ -20,7 +20,7 @@ OUT = Path("dist/sbom.cdx.json")
 
 
 def main() -> int:
-    """Write the bill of materials."""
+    """Write the bill of materials to the file of the command line; return 0."""
     write(Path(sys.argv[1]) if len(sys.argv) > 1 else OUT)
     return 0
 
@@ -28,7 +28,7 @@ def main() -> int:
 def write(out: Path) -> None:
     """Write the bill of materials into a file.
 
-    The same packages and jars give the same bytes. The time in the file is SOURCE_DATE_EPOCH.
+    The same packages and jars give the same bytes. The time in the file is that of $SOURCE_DATE_EPOCH.
     """
     out.parent.mkdir(parents=True, exist_ok=True)
     bill = _python()
@@ -39,7 +39,7 @@ def write(out: Path) -> None:
 
 
 def requirements() -> str:
-    """Return the Python packages of uv.lock that an installation has, with their hashes."""
+    """Return the Python packages of uv.lock for an installation with all extras, as requirements.txt with hashes."""
     uv = os.environ.get("UV") or shutil.which("uv") or ".cache/uv/bin/uv"
     command = [uv, "export", "--frozen", "--no-emit-project", "--format", "requirements-txt", "--extra", "all"]
     command.append("--no-default-groups")  # development tools of this repository

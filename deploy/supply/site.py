@@ -1,9 +1,9 @@
-"""`make site`, and part of `make release`: build the pages as a site in dist/site. A broken link is an error.
+"""`make site`, and part of `make release`: build the repository's pages as a web site. A broken link is an error.
 
 python -m deploy.supply.site [FOLDER]      (dist/site)
 
-The site has README.md, the runbooks, all pages that they link to, and the files that these pages link to. Sphinx and
-MyST read the pages as GitHub does (its Markdown, its anchors) and check each link between them.
+The site has README.md, the runbooks, and all pages and files to which these lead by links. Sphinx and MyST read
+Markdown and anchors as GitHub does, and check each link between pages.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from deploy.helm.build import project
 
 START, RUNBOOKS = "README.md", "alerts/runbooks"
 LINK = re.compile(r"(\]\()(?!\w+:|#)([^)#\s]+)((?:#[^)]*)?\))")
-#: Captions of the sections, by the folder of their pages. A subfolder belongs to the section of its folder.
+#: Captions of the site's sections, by folder. A page belongs to the section of the longest folder that contains it.
 SECTIONS = {
     "": "About",
     "deploy": "Running it",
@@ -38,14 +38,14 @@ SECTIONS = {
 
 
 def main() -> int:
-    """Build the site."""
+    """Build the site into the folder of the command line; return 0."""
     out = Path(sys.argv[1]) if len(sys.argv) > 1 else checkout() / "dist/site"
     print(f"{out}: {build(out)} pages")
     return 0
 
 
 def build(out: Path, root: Path | None = None) -> int:
-    """Build the site of a checkout in a folder, which is emptied first. Return the number of pages.
+    """Build the site of the checkout `root` in the folder `out`, which is emptied first. Return the number of pages.
 
     Raises InputError with a list of all broken links.
     """
@@ -56,13 +56,13 @@ def build(out: Path, root: Path | None = None) -> int:
         "version": version,
         "release": version,
         "extensions": ["myst_parser"],
-        # MyST features that GitHub's Markdown does not have. Our text may contain their characters.
+        # Features of MyST that GitHub's Markdown lacks are off, because our text may contain their characters.
         "myst_disable_syntax": ["myst_role", "myst_target", "myst_line_comment", "myst_block_break"],
         "myst_heading_anchors": 6,
         "html_theme": "furo",
         "html_title": f"Kafka Client Health {version}",
         "html_copy_source": False,
-        # Our code blocks with samples of Kafka's own formats would cause these warnings.
+        # Code blocks with samples of Kafka's own formats would cause these warnings.
         "suppress_warnings": ["misc.highlighting_failure", "myst.header"],
     }
     with tempfile.TemporaryDirectory() as folder:
@@ -91,7 +91,10 @@ def build(out: Path, root: Path | None = None) -> int:
 
 
 def gather(root: Path, source: Path) -> list[str]:
-    """Copy README.md, the runbooks and everything that they link to into a folder. Return the paths of the pages."""
+    """Copy README.md, the runbooks, and all pages and files to which these lead by links into the folder `source`.
+
+    Return the paths of the pages from `root`, sorted.
+    """
     todo, pages = [START, *(f"{RUNBOOKS}/{page.name}" for page in (root / RUNBOOKS).glob("*.md"))], set[str]()
     while todo:
         path = todo.pop()
@@ -111,7 +114,7 @@ def gather(root: Path, source: Path) -> list[str]:
 
 
 def contents(pages: Iterable[str]) -> str:
-    """Return the first page of the site: its sections, each with its pages."""
+    """Return the site's index in reStructuredText: a table of contents for each section."""
     title = "Kafka Client Health"
     lines = [title, "=" * len(title), "", project()["description"], ""]
     order = [*SECTIONS]
@@ -127,9 +130,9 @@ def _section(page: str) -> str:
 
 
 def _as_in_site(root: Path, page: str, link: re.Match[str]) -> str:
-    """Return a link in the form for the site.
+    """Return a page's link as it is on the site.
 
-    Links to runbooks lose `.md`, and links to folders lead to the repository.
+    A link to a runbook by its served name gets `.md`; a link to a folder leads to the repository on the web.
     """
     there = (root / page).parent / link[2]
     if there.is_dir():

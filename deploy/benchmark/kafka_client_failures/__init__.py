@@ -17,18 +17,20 @@ from pathlib import Path
 
 RECORDINGS = Path(__file__).with_name("recordings")
 TRUTH = "truth.json"
-#: Many recordings of other failures also end with this one, because their process is stopped with records in its
-#: buffer.
+#: A failure mode that many recordings of other failures also show at their end, because the process is stopped with
+#: records in the producer's buffer. Naming it there is neither right nor wrong.
 AT_THE_END = "producer-not-closed"
 
 
 @dataclass(frozen=True)
 class Case:
-    """A recording. Its `name` reveals the failure, its `id` does not.
+    """A recording. The `name` reveals the failure, the `id` does not.
 
-    expected_mode  the failure that the client had, None for a control
-    also           modes that were also present; naming them is neither right nor wrong
-    onset_ms       time at which the failure began, epoch ms, if known
+    expected_mode  id of the failure mode that the client had, None for a control (a healthy client)
+    also           ids of modes that were also present; naming them is neither right nor wrong
+    onset_ms       time at which the failure began, epoch ms; None if unknown or for a control
+    versions       library and version of the client
+    notes          description of the client and its failure
     files          the data that a monitor could have seen
     """
 
@@ -42,16 +44,19 @@ class Case:
 
     @property
     def id(self) -> str:
-        """The name of the case in answers and blind copies."""
+        """The case's name in answers and blind copies: 8 hexadecimal digits."""
         return hashlib.sha256(self.name.encode()).hexdigest()[:8]
 
 
 @dataclass(frozen=True)
 class Score:
-    """The result of a tool.
+    """The score of a tool.
 
-    `by_mode`: per mode, the number of failures found and the number recorded. `wrong`: the case and the mode of each
-    false accusation.
+    by_mode           by failure mode: (failures found, failures recorded)
+    controls          number of controls
+    accused_controls  number of controls with at least one false accusation
+    wrong             (case name, mode) of each false accusation
+    unanswered        number of cases without an answer
     """
 
     by_mode: Mapping[str, tuple[int, int]]
@@ -62,12 +67,12 @@ class Score:
 
     @property
     def recall(self) -> float:
-        """Return the share of failures that were found."""
+        """Return the share (0 to 1) of recorded failures that were found."""
         return sum(found for found, _ in self.by_mode.values()) / sum(total for _, total in self.by_mode.values())
 
     @property
     def precision(self) -> float:
-        """Return the share of accusations that are right; 1 if there are none."""
+        """Return the share (0 to 1) of accusations that are right; 1 if there are no accusations."""
         right = sum(found for found, _ in self.by_mode.values())
         return right / (right + len(self.wrong)) if right or self.wrong else 1.0
 
@@ -108,7 +113,7 @@ def cases() -> list[Case]:
 
 
 def blind(folder: Path) -> int:
-    """Copy the files of each case into a folder, without names and truths. Return the number of cases."""
+    """Copy the files of each case to `folder`/id, without names and truths. Return the number of cases."""
     known = cases()
     for case in known:
         (folder / case.id).mkdir(parents=True)
@@ -118,9 +123,9 @@ def blind(folder: Path) -> int:
 
 
 def score(answers: Mapping[str, Collection[str]]) -> Score:
-    """Score a tool. `answers`: case id → modes that the tool accuses the client of, empty for none.
+    """Score a tool. `answers`: by case id, the modes that the tool accuses the client of (empty: none).
 
-    A failure without an answer is not found. Raises ValueError for ids that no case has.
+    A failure without an answer counts as not found. Raises ValueError for an id that no case has.
     """
     known = {case.id: case for case in cases()}
     if unknown := answers.keys() - known.keys():

@@ -1,10 +1,10 @@
-"""Applications of Python libraries that fail, each by a mistake that is made in real programs; for the compose demo.
+"""Python applications for the compose demo. Each one except `shop` fails by a mistake that real programs make.
 
     python failing.py NAME
 
-NAME is one of `APPLICATIONS`. Each application has only one call to the monitor: `report`. The environment has the
-brokers in KAFKA_BOOTSTRAP_SERVERS and the service in KAFKA_HEALTH_SERVICE. Failures begin after a minute, or after
-FAILS_AFTER seconds.
+NAME is a key of `APPLICATIONS`. Each application calls the product only to `report` its clients. Environment variables
+name the brokers (KAFKA_BOOTSTRAP_SERVERS) and the service (KAFKA_HEALTH_SERVICE). Failures begin after FAILS_AFTER
+seconds (60 by default).
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ TOPIC, PAYLOAD = "orders", b"x" * 200
 
 
 def shop() -> None:
-    """Produce orders and consume them: a healthy application, which makes the topic for the others too."""
-    # Keep a reference to the admin client; otherwise it is closed before it has an answer.
+    """Produce orders and consume them: a healthy application, which also creates the topic for the other applications."""
+    # Keep a reference to the admin client; otherwise the client is closed before it gets the answer.
     administrator = AdminClient({"bootstrap.servers": SERVERS})
     failed = administrator.create_topics([NewTopic(TOPIC, 3, 1)])[TOPIC].exception()
     if failed is not None and failed.args[0].code() != confluent_kafka.KafkaError.TOPIC_ALREADY_EXISTS:
@@ -46,9 +46,9 @@ def shop() -> None:
 
 
 def callback_deadlock() -> None:
-    """Hold a lock while waiting for room in the queue.
+    """Deadlock: hold a lock while waiting for room in the producer's queue, though the callback needs the same lock.
 
-    The callback needs the lock, and only the callback makes room.
+    Only a delivered record makes room, and its callback waits for the lock.
     """
     settings = {"bootstrap.servers": SERVERS, "client.id": "billing-events", "queue.buffering.max.messages": 500}
     producer, lock, delivered = report(confluent_kafka.Producer)(settings), threading.Lock(), [0]
@@ -80,7 +80,7 @@ def callback_deadlock() -> None:
 
 
 def consumer_stalled() -> None:
-    """Handle a record by a call that never returns."""
+    """Handle a record with a call that never returns, so that the consumer does not poll any more."""
     consumer = KafkaConsumer(
         TOPIC, bootstrap_servers=SERVERS, client_id="mailer", group_id="mail", max_poll_interval_ms=60_000
     )
@@ -92,7 +92,7 @@ def consumer_stalled() -> None:
 
 
 def send_blocked() -> None:
-    """Send to a topic with a name that was misspelt in a release. Each call waits for metadata."""
+    """Send to a topic with a misspelt name, so that each call waits for the topic's metadata."""
     producer = KafkaProducer(bootstrap_servers=SERVERS, client_id="checkout", max_block_ms=20_000)
     report(producer)
     begun = time.monotonic()

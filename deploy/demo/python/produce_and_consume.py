@@ -2,11 +2,17 @@
 
     python produce_and_consume.py LIBRARY NAME=VALUE…
 
-LIBRARY is confluent-kafka, kafka-python or aiokafka. Each reports as the documentation asks: librdkafka through its
-statistics, kafka-python through our reporter, and aiokafka, which has no metrics, through its log alone. SIGTERM ends
-it in order. Options: service, topics (comma separated), rate (records/s to each topic), p.bootstrap.servers, reports.to
-(brokers of the monitor), p.client.id, c.client.id, c.group.id; restart.every: run two such processes and replace the
-older one every so many seconds, as a rolling deployment does.
+LIBRARY is confluent-kafka, kafka-python or aiokafka. Each library reports as the documentation asks: librdkafka by its
+statistics, kafka-python by our reporter, and aiokafka, which has no metrics, only by its log. SIGTERM ends the
+application normally. Options:
+
+service, topics        the service's name; names of topics, separated by commas
+rate                   records per second to each topic
+p.bootstrap.servers    brokers of the producer and the consumer
+reports.to             brokers of the monitor, for the reports
+p.client.id, c.client.id, c.group.id
+restart.every          0, or a number of seconds: run two such processes, and replace the older one each time after that
+                       many seconds, as a rolling deployment does
 
 Each process prints lines `COUNTERS json` on standard output.
 """
@@ -37,7 +43,7 @@ FLUSH_SECONDS = 20
 
 
 class Shipper(logging.Handler):
-    """A logging handler that sends records to the topic of logs."""
+    """A logging handler that sends each record as JSON to the topic of logs. `send`: called with topic and text."""
 
     def __init__(self, send: Callable[[str, str], None]) -> None:
         super().__init__()
@@ -57,7 +63,7 @@ class Shipper(logging.Handler):
 
 
 class Application:
-    """The producer and the consumer; they run until `stop`."""
+    """The producer and the consumer of one process, which run until `stop` is set."""
 
     def __init__(self, library: str, options: Mapping[str, str]) -> None:
         self._library = library.replace("-", "_")
@@ -77,7 +83,7 @@ class Application:
         }
 
     def tell(self, topic: str, text: str) -> None:
-        """Send a report. Drop it if the reporting brokers are away and the queue is full."""
+        """Send a report to the monitor's brokers. Drop the report if the queue is full, because these brokers are away."""
         try:
             self._reports.produce(topic, text, headers=self._identity)
         except BufferError:
@@ -91,7 +97,7 @@ class Application:
         common = {
             "bootstrap.servers": self._servers,
             "statistics.interval.ms": 1000 * REPORT_SECONDS,
-            # A client that reports statistics must not also push metrics, because it would be listed twice.
+            # A client that reports statistics must not also push metrics: the monitor would list it twice.
             "enable.metrics.push": False,
             "stats_cb": lambda text: self.tell("client-metrics", text),
         }
@@ -184,12 +190,16 @@ class Application:
             self._tell()
 
     def _tell(self) -> None:
-        # Write a line in one call. Processes and threads share the pipe, and print() may write the newline separately.
+        # Write the whole line in one call, because processes and threads share the pipe, and print() may write the
+        # newline separately.
         os.write(sys.stdout.fileno(), f"COUNTERS {json.dumps({**self.counters, 'pid': os.getpid()})}\n".encode())
 
 
 def supervise(seconds: float) -> int:
-    """Run two of these processes and replace the older one every `seconds`; return 1 if one ends unexpectedly."""
+    """Run two worker processes, and replace the older one every `seconds` until SIGTERM.
+
+    Return 1 if a worker ends by itself or with an error, else 0.
+    """
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     command = [sys.executable, *sys.argv, "restart.every=0"]
