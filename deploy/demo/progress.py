@@ -164,7 +164,7 @@ def unexplained(pages: Sequence[Page], courses: Sequence[Course]) -> list[str]:
         )
         alert = f"{labels.get('severity')} alert {labels.get('alertname')} ({about or 'of the monitor itself'})"
         if not any(course.explains(labels) for course in courses):
-            sentences.append(f"wrong: {alert}: nothing fails that explains it")
+            sentences.append(f"wrong: {alert}: no failing client explains it")
         if not page.annotations.get("runbook_url"):
             sentences.append(f"wrong: {alert} has no link to a runbook")
     return list(dict.fromkeys(sentences))

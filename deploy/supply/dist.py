@@ -111,12 +111,12 @@ def tried(programs: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         rules = output([str(programs / "kafka-health"), "alerts", "--out", folder])
     if not all(name in rules for name in ("watchdog.yml", "slo.yml", "alertmanager.yml", ".tmpl")):
-        raise ServiceError(f"these alerts alone are in it:\n{rules}")
+        raise ServiceError(f"kafka-health alerts writes only these files:\n{rules}")
     listing = "files('clienthealth_exporters.prometheus').joinpath('runbooks').iterdir()"
     runbooks = f"from importlib.resources import files; print(len([*{listing}]))"
     served = int(output([str(programs / "python"), "-c", runbooks]))
     if served != len(list((checkout() / "alerts/runbooks").glob("*.md"))):
-        raise ServiceError(f"{served} runbooks are in it")
+        raise ServiceError(f"the distribution contains only {served} runbooks")
 
 
 def _uv(*arguments: str) -> None:

@@ -109,7 +109,7 @@ def built(folder: Path) -> Stage:
         elif word in ("ENTRYPOINT", "CMD"):
             stage.command += json.loads(rest)
         else:
-            raise ServiceError(f"{word} is not known here")
+            raise ServiceError(f"the Dockerfile has the instruction {word}, which `make image` does not support")
     return stage
 
 

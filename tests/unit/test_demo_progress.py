@@ -67,7 +67,7 @@ def test_what_a_failure_does_is_explained(labels: dict[str, Any]) -> None:
 )
 def test_what_no_failure_does_is_wrong(labels: dict[str, Any]) -> None:
     [sentence] = unexplained([page(**labels), page(**labels)], [DEADLOCKED, HEALTHY])
-    assert sentence.startswith("wrong: ") and sentence.endswith(": nothing fails that explains it")
+    assert sentence.startswith("wrong: ") and sentence.endswith(": no failing client explains it")
 
 
 def test_a_ticket_for_the_group_of_a_consumer_that_fails_is_right_and_a_page_is_wrong() -> None:

@@ -460,7 +460,7 @@ def test_page_of_one_client_and_of_none() -> None:
     assert "select-total stayed" in text(get(deadlock(), healthy(), path="/client", query=named))
     missing = text(get(healthy(), path="/client", query=named))
     assert "Nothing is known of orders-api · web-7:31337 · order-producer" in missing
-    assert "silent for more than 15 min" in missing
+    assert "sent no data for more than 15 min" in missing
 
 
 def test_links_follow_the_settings() -> None:

@@ -118,7 +118,7 @@ def readings(settings: Settings, group: str) -> Generator[list[dict[str, Any]], 
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Publish until SIGTERM or Ctrl-C. Returns 0; with `--once` 1 if a group could not be read. Raises ServiceError."""
     if args.json and not args.once:
-        raise InputError("--json goes with --once")
+        raise InputError("--json needs --once")
     if args.once:
         # Read every cluster, even if an earlier one failed. The exit code then reports the failure.
         return max([once(cluster, as_json=args.json) for cluster in clusters(settings)])

@@ -212,7 +212,7 @@ class Exporter:
             last = wording.moment(recalled.seen, self.clock())
             note = f"No data from this client since {last}; this is its last record."
             if shard:
-                note = f"The exporter of shard {shard} serves this client; below is its newest record."
+                note = f"The exporter of shard {shard} serves this client; below is the client's newest record."
             track = self.states.history.track(recalled.key)
             return Response(status_page.client(self._view(), recalled, track, note))
         status = HTTPStatus.OK if shard else HTTPStatus.NOT_FOUND

@@ -80,7 +80,7 @@ class Webhook:
             for event in self._events(before, after):
                 if len(self._waiting) >= MAX_WAITING:
                     self._waiting.popleft()
-                    self._dropped("too many wait")
+                    self._dropped("too many events wait")
                 self._waiting.append((time.monotonic(), event))
             self._changed.notify_all()
 
@@ -137,7 +137,7 @@ class Webhook:
             done = self._sent(event)
             with self._changed:
                 if not done and time.monotonic() - noted > GIVE_UP_SECONDS:
-                    self._dropped("the receiver did not accept it within an hour")
+                    self._dropped("the receiver did not accept the event within an hour")
                     done = True
                 # The event may have been dropped in the meantime, to make room for newer ones.
                 if done and self._waiting and self._waiting[0][1] is event:
