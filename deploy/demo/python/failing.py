@@ -29,7 +29,7 @@ TOPIC, PAYLOAD = "orders", b"x" * 200
 
 
 def shop() -> None:
-    """Produce orders and consume them: a healthy application, which also creates the topic for the other applications."""
+    """Produce orders and consume them: a healthy application, which also creates the topic for the others."""
     # Keep a reference to the admin client; otherwise the client is closed before it gets the answer.
     administrator = AdminClient({"bootstrap.servers": SERVERS})
     failed = administrator.create_topics([NewTopic(TOPIC, 3, 1)])[TOPIC].exception()
