@@ -119,9 +119,13 @@ def tried(programs: Path) -> None:
         raise ServiceError(f"the distribution contains only {served} runbooks")
 
 
+def uv() -> str:
+    """Return the uv program: $UV, else the one on PATH, else the one that the Makefile installs."""
+    return os.environ.get("UV") or shutil.which("uv") or str(cache() / "uv/bin/uv")
+
+
 def _uv(*arguments: str) -> None:
-    uv = os.environ.get("UV") or shutil.which("uv") or str(cache() / "uv/bin/uv")
-    output([uv, "--quiet", *arguments])
+    output([uv(), "--quiet", *arguments])
 
 
 def output(command: Iterable[str], expected: int = 0, folder: Path | None = None) -> str:

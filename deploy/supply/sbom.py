@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+from deploy.supply.dist import uv
 from deploy.supply.jars import Jar, installed
 
 OUT = Path("dist/sbom.cdx.json")
@@ -40,8 +39,7 @@ def write(out: Path) -> None:
 
 def requirements() -> str:
     """Return the Python packages of uv.lock for an installation with all extras, as requirements.txt with hashes."""
-    uv = os.environ.get("UV") or shutil.which("uv") or ".cache/uv/bin/uv"
-    command = [uv, "export", "--frozen", "--no-emit-project", "--format", "requirements-txt", "--extra", "all"]
+    command = [uv(), "export", "--frozen", "--no-emit-project", "--format", "requirements-txt", "--extra", "all"]
     command.append("--no-default-groups")  # development tools of this repository
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
