@@ -134,13 +134,13 @@ def test_what_cannot_be_released_is_refused_before_anything_changes(clone: Path)
         ("", "no version is given"),
         ("99.1", "'99.1' is no version"),
         ("v99.1.0", "'v99.1.0' is no version"),
-        ("98.9.9", f"the version is {VERSION} already"),
+        ("98.9.9", f"the version is already {VERSION}"),
         ("99.1.0", "CHANGELOG.md has nothing below '## Unreleased'"),
     ):
         refused = release(clone, version)
         assert (refused.returncode, says in refused.stderr) == (1, True), (version, refused.stderr)
     (clone / "new.py").touch()
-    assert "commit these changes, or stash them:\n?? new.py" in release(clone, VERSION).stderr
+    assert "commit these changes or stash them:\n?? new.py" in release(clone, VERSION).stderr
     git(clone, "add", "new.py")
     git(clone, "commit", "--quiet", "--message", "new")
     assert f"v{VERSION} exists already, as commit {head[:7]}" in release(clone, VERSION).stderr

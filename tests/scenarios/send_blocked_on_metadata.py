@@ -211,6 +211,20 @@ SCENARIOS: tuple[Scenario, ...] = (
         "records-too-large",
         window(readings=producer(rising(), record_send_total=rising(), record_error_total=rising(2))),
     ),
+    *(
+        make(
+            name,
+            window(
+                readings=producer(
+                    rising(), record_send_total=stuck_at(5000, 30), record_error_total=still(), metadata_age=age
+                )
+            ),
+        )
+        for make, name, age in (
+            (unknown, "no-send-while-metadata-is-renewed", lambda s: 0.05 if s >= 30 else 20.0),
+            (near_miss, "no-send-while-metadata-grows-old", lambda s: 20.0 + s),
+        )
+    ),
     unknown("sends-not-counted", window(readings=producer(rising()))),
     unknown(
         "never-any-metadata", window(readings=producer(rising(), metadata_age=still(1.8e9), record_send_total=still()))

@@ -15,7 +15,7 @@ from clienthealth.model.readings import LogEvent, Reading, Thread, ThreadDump
 from clienthealth.model.values import grouped
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import count_of, elapsed, listing, quoted
-from clienthealth.modes import MIN_READINGS, Gate, Limits, LiveMode, Texts, first_reason, mode_file
+from clienthealth.modes import MIN_READINGS, Gate, Limits, LiveMode, Texts, first_reason, lasted, mode_file
 from clienthealth.modes._evidence import (
     NEVER_SECONDS,
     SAME_MOMENT_MS,
@@ -336,10 +336,10 @@ def failing(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
     some, since = some[counted], since.at(counted)
     if len(some):
         counts = since.column("record-error-total")
-        lasted = since.ts[counts.last_row(since.lo, since.hi)] - since.ts[counts.first_row(since.lo, since.hi)]
+        took_ms = since.ts[counts.last_row(since.lo, since.hi)] - since.ts[counts.first_row(since.lo, since.hi)]
         why = _metadata(since, limits)
         # A send without metadata leaves nothing in the buffer. Buffered records wait for a broker (delivery-stalled).
-        why[(since.max(_used(since)) > 0) | (lasted < 1000 * limits.min_unsent_seconds)] = 0
+        why[(since.max(_used(since)) > 0) | (took_ms < 1000 * limits.min_unsent_seconds)] = 0
         why_failing[some] = np.where(_buffer_unchanged(since), why, 0)
     return why_failing
 
@@ -382,6 +382,7 @@ BLIND_IDLE = (
     "nothing was sent, and no log line or thread dump of its process was ever read that would show whether callers wait"
 )
 BLIND_METADATA = "nothing was sent, the client has no metadata yet, and neither a log line nor a thread dump shows why"
+BLIND_ASKS = "nothing was sent since the client began to renew its metadata again and again; a caller may wait for it"
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
@@ -389,7 +390,8 @@ def blind(w: Windows, thresholds: Thresholds) -> Texts:
 
     Nothing decides if a client sends nothing for an unknown reason.
     """
-    silent = ~sent_any(w)
+    silent, since = ~sent_any(w), unsent(w)
+    asks = (_metadata(since, thresholds) == RENEWED) & ~(since.max(_used(since)) > 0)
     unlogged = silent.copy()
     unlogged[silent] = ~w.has_log_data(np.flatnonzero(silent))
     age = w.once_for_rows("metadata known", lambda: _young(w.col("metadata-age")))
@@ -398,6 +400,7 @@ def blind(w: Windows, thresholds: Thresholds) -> Texts:
         (BLIND_SENDS, silent & ~w.reported("record-send-total")),
         (BLIND_METADATA, silent & ~w.reported(age)),
         (BLIND_IDLE, unlogged),
+        (BLIND_ASKS, asks & (lasted(since) >= thresholds.min_unsent_seconds)),
     )
 
 
