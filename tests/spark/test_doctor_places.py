@@ -106,10 +106,10 @@ def test_ctrl_c_amid_the_start_of_spark_is_one_line_and_leaves_no_jvm(begun: boo
         subprocess.Popen(command, stderr=out, stdout=subprocess.DEVNULL, cwd=tmp_path) as running,
     ):
         java_warning = "WARNING: Using incubator modules: jdk.incubator.vector\n"
-        eventually(lambda: "Starting Spark to try" in log.read_text("utf-8"), "Spark is to be started")
+        eventually(lambda: "Starting Spark to test" in log.read_text("utf-8"), "Spark is to be started")
         eventually(lambda: java_warning in log.read_text("utf-8") if begun else jvms_in(tmp_path), "the JVM")
         running.send_signal(signal.SIGINT)
         assert running.wait(300) == 130
     eventually(lambda: not jvms_in(tmp_path), "the JVM ends")
-    output = log.read_text("utf-8").partition("Starting Spark to try")[2].partition("\n")[2]
+    output = log.read_text("utf-8").partition("Starting Spark to test")[2].partition("\n")[2]
     assert output.replace(java_warning, "") == "\nInterrupted before all checks had run.\n"

@@ -316,7 +316,7 @@ def test_samples_in_a_mail_are_read_beside_its_log_lines(tmp_path: Path) -> None
     )
     [(client, verdicts)] = examine([tmp_path / "mail.txt"], Settings()).clients
     assert (client.client_id, client.kind) == ("p-1", "producer")
-    assert any("records wait in its buffer" in (verdict.reason or "") for verdict in verdicts)
+    assert any("records wait in the buffer" in (verdict.reason or "") for verdict in verdicts)
     assert statuses(tmp_path / "mail.txt")[1]["mail.txt"].used == 2, "the reading, and the line of the client"
 
 
