@@ -66,7 +66,7 @@ HAPPENS = {
     "another process has the port": port_taken,
     "there is no Java": no_java,
     "Java is too old": old_java,
-    "the address of the brokers is wrong, or they are down": nobody_listens,
+    "the address of the brokers is wrong, or the brokers are down": nobody_listens,
     "the settings were not named, so that the built-in address counts": no_settings,
     "the disk is full": spark_failure(FULL),
     "a second monitor was started": second_monitor,
