@@ -212,7 +212,7 @@ class Surroundings:
 
     @cached_property
     def bootstrap_servers(self) -> str:
-        """The address of a broker that keeps running. It is started at the first use."""
+        """The address of a broker without faults, which is started at the first use of this property."""
         return self.new_broker().bootstrap_servers
 
     def new_broker(self) -> Broker:

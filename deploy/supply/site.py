@@ -24,7 +24,7 @@ from deploy.helm.build import project
 
 START, RUNBOOKS = "README.md", "alerts/runbooks"
 LINK = re.compile(r"(\]\()(?!\w+:|#)([^)#\s]+)((?:#[^)]*)?\))")
-#: Captions of the site's sections, by folder. A page belongs to the section of the longest folder that contains it.
+#: Captions of the site's sections, by folder. A page belongs to the section of the deepest folder that contains it.
 SECTIONS = {
     "": "About",
     "deploy": "Running it",

@@ -405,11 +405,11 @@ class Pace:
         return states.keys() - wait
 
     def read(self, name: str, state: str, committed: Mapping[TopicPartition, int], now: float) -> None:
-        """Record that a group was read."""
+        """Record a successful read of a group at time `now`, with the group's state and committed offsets."""
         self._note(name, state, hash(frozenset(committed.items())), "", now)
 
     def failed(self, name: str, state: str, reason: str, now: float) -> None:
-        """Record that a group could not be read."""
+        """Record a failed read of a group at time `now`, with the reason."""
         self._note(name, state, None, reason, now)
 
     def failing(self, waiting: set[str]) -> dict[str, str]:

@@ -80,7 +80,7 @@ class DumpBudget:
         self._lock = threading.Lock()
 
     def grants(self, dumps: int, now: float) -> bool:
-        """True if this many dumps may be taken. If so, they count as taken. `now`: seconds of a monotonic clock."""
+        """True if this many dumps may be taken; the dumps then count as taken. `now`: seconds of a monotonic clock."""
         with self._lock:
             if self._at is not None:
                 self._left = min(self._most, self._left + (now - self._at) / 60 * self._per_minute)
@@ -105,7 +105,7 @@ class DumpPlan:
         self._taken = 0
 
     def due(self, reasons: Sequence[Reason], now: float) -> bool:
-        """True if a dump is due for these reasons. If so, it counts as taken. `now`: seconds of the budget's clock."""
+        """True if a dump is due for these reasons; the dump then counts as taken. `now`: as for `DumpBudget.grants`."""
         if not reasons:
             if now - self._last >= 2 * self._min_seconds:
                 self._taken = 0

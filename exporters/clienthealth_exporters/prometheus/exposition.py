@@ -146,7 +146,7 @@ def _each(
 def _once(
     index: int, family: Family, shown: Sequence[Shown], cap: int, dropped: MutableMapping[str, int]
 ) -> Iterator[str]:
-    """Yield, as one block, the lines of a metric with series that occur in several records (of partitions).
+    """Yield, as one block, the lines of a metric of partitions, which several clients and groups may report.
 
     Each series has one line, with the value of the last record that has the series.
     """

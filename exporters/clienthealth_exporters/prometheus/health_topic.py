@@ -24,7 +24,8 @@ CHECK_SECONDS = 5.0
 ANSWER_MS = 4_000
 RETRY_SECONDS = 2.0
 CLIENT_ID = "kafka-client-health-exporter"
-#: Options of the admin client. Its metadata expires soon, because only then it looks for new and returning brokers.
+#: Options of the admin client. Its metadata expires soon, because the client looks for new and returning brokers only
+#: when its metadata has expired.
 ASKING = {"request_timeout_ms": ANSWER_MS, "metadata_max_age_ms": round(CHECK_SECONDS * 1000)}
 #: Options of the consumer and the admin client. kafka-python asks a random broker first; the timeout leaves time to try
 #: another broker.

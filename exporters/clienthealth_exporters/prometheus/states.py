@@ -36,7 +36,7 @@ CLIENTS, GROUPS = "clients", "groups"
 #: Lag states of a consumer group that need attention, the most urgent last.
 LAG_ALARMS = STATE_ORDER[STATE_ORDER.index("WARN") :]
 #: Time (s) without a record about a client, not even of its departure, after which its state becomes unknown: the
-#: monitor has stopped or gets no input. For a client with a long window the time is its window and half of this.
+#: monitor has stopped or gets no input. For a client with a long window the time is its window plus half of this time.
 SILENT_SECONDS = 180
 #: Minimum time (s) between two log lines about unreadable records.
 COMPLAINT_SECONDS = 60

@@ -95,7 +95,10 @@ class Webhook:
         self._thread.join(seconds)
 
     def _events(self, before: State | None, after: State | None) -> Iterator[Mapping[str, Any]]:
-        """Yield an event for each failure mode that was or is a failure of the client and has another status now."""
+        """Yield an event for each failure mode with another status in `after` than in `before`.
+
+        Only suspected and confirmed count as a status here, so a failure that became unknown has ended.
+        """
         was, now = ({mode: status for mode, status, _ in one.failures} if one else {} for one in (before, after))
         state = after or before
         changed = [mode for mode in sorted(was | now) if was.get(mode) != now.get(mode)]

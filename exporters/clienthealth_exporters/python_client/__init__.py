@@ -309,8 +309,8 @@ class _Lines(logging.Handler):
             self._reporter.keep(record.name, record.levelno, record.getMessage(), more)
         last, logger = logging.lastResort, logging.getLogger(record.name)
         while last is not None and record.levelno >= last.level:
-            # If the application has no handler of its own, `logging` writes warnings to standard error. Having this
-            # handler would end that, so write them here.
+            # If an application has no handler of its own, `logging` writes warnings to standard error. This handler
+            # would end that, so write the warnings here.
             if any(not isinstance(handler, _Lines) for handler in logger.handlers):
                 break
             if not logger.propagate or logger.parent is None:

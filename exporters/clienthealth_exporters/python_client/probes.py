@@ -327,8 +327,8 @@ class ConsumerProbe:
                 self._consumed += len(batch)
                 counts = self._partitions.get(partition)
                 if counts is None and len(self._partitions) < MAX_TOPICS:
-                    # Remove partitions that are no longer assigned. This is done only when a new partition appears, so
-                    # that not every poll reads the assignment.
+                    # Remove partitions that are no longer assigned, but only when a new partition appears, so that not
+                    # every poll reads the assignment.
                     assigned = consumer.assignment()
                     self._partitions = {tp: kept for tp, kept in self._partitions.items() if tp in assigned}
                     counts = self._partitions[partition] = [0, 0, 0]
