@@ -123,7 +123,7 @@ def _inputs(begin: float, end: float, chosen: random.Random) -> Iterator[Snapsho
 def test_another_number_of_buckets_is_refused_in_one_sentence() -> None:
     data = save(BucketState(), 32)
     with pytest.raises(
-        StateError, match=r"^the checkpoint was written with 32 buckets, \[monitor\] buckets says 16; "
+        StateError, match=r"^the checkpoint was written with 32 buckets, \[monitor\] buckets is 16; "
     ) as logged:
         load(data, 16)
     assert "\n" not in str(logged.value)

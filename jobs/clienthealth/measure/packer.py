@@ -158,7 +158,7 @@ class Packer:
         return chunk, len(chunk.rows) - 1
 
     def snapshot(self, snapshot: Snapshot, client: Client, source: Source) -> None:
-        """Add a decoded snapshot of any format."""
+        """Add a decoded snapshot of any format. `source`: the input record."""
         assert snapshot.ts_ms is not None
         if client.kind == "group":
             self._group(snapshot, client, source)

@@ -119,7 +119,7 @@ def lag_entries(w: Windows, limits: LagSettings) -> list[list[dict[str, Any]]]:
 
 
 def states(w: Windows, limits: LagSettings) -> NDArray[np.object_]:
-    """Return the state of each of `lags`: OK, WARN or UNKNOWN."""
+    """Return one state per element of `lags`: OK, WARN or UNKNOWN."""
     lag, p = lags(w), points(w)
     rate = w.last("records-consumed-rate")
     consumed = w.grown("records-consumed-total")

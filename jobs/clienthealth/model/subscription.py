@@ -46,7 +46,7 @@ PLUGIN = "clienthealth.ClientTelemetryToTopic"
 
 @dataclass(frozen=True)
 class Subscription:
-    """A subscription: prefixes of metric names, the push interval, and which clients it is for ('': all)."""
+    """A subscription: prefixes of metric names, the push interval, and `match`, a filter of clients ('': all)."""
 
     metrics: tuple[str, ...]
     interval_ms: int

@@ -114,7 +114,9 @@ def _by_gate(mode: str, reason: str) -> Verdict:
 
 @dataclass(frozen=True)
 class Touched:
-    """The windows with new data, all of one kind of client, in order of client and start. [lo, hi): each window's rows.
+    """The windows with new data, all of one kind of client, in order of client and start.
+
+    `lo`, `hi`: the rows [lo, hi) of each window.
 
     logs  the log entries in each window, by the window's position
     """

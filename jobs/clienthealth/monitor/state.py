@@ -366,8 +366,8 @@ def load(data: bytes | bytearray, buckets: int) -> BucketState:
     saved = _decoder.decode(body)
     if saved.buckets != buckets:
         raise StateError(
-            f"the checkpoint was written with {saved.buckets} buckets, [monitor] buckets says {buckets}; "
-            "set it back, or begin anew with another folder in [monitor] checkpoint"
+            f"the checkpoint was written with {saved.buckets} buckets, [monitor] buckets is {buckets}; "
+            "restore that setting, or begin anew with another folder in [monitor] checkpoint"
         )
     clients = _table(Clients, saved.clients, saved.heads[2], len(saved.undelivered))
     parts = _table(Parts, saved.readings.parts, saved.heads[1], len(saved.topic_metrics))

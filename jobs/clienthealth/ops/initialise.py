@@ -166,7 +166,7 @@ def create_topics(settings: Settings, topics: Sequence[Topic], say: Callable[[st
                 names = ", ".join(left.name for left in topics[number:])
                 raise ServiceError(
                     f"this user may not create the topic {topic.name}. Have an administrator run the commands above "
-                    f"(of {names}), then run 'kafka-health init' again"
+                    f"(for {names}), then run 'kafka-health init' again"
                 ) from error
             except KafkaError as error:
                 too_many = isinstance(error, InvalidReplicationFactorError)

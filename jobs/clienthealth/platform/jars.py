@@ -1,4 +1,4 @@
-"""The Java of this machine, and Java archives from Maven Central, which the Ivy of PySpark downloads once.
+"""The Java of this machine, and jars from Maven Central, which Ivy (part of PySpark) downloads once.
 
 `classpath("spark")` returns the paths of a named set. The first call resolves the set and keeps the jars under
 `.cache/` of the checkout (or $KAFKA_HEALTH_CACHE). Each jar must have the SHA-256 in `jars.sha256`, because a checksum

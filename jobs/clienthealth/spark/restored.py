@@ -82,8 +82,8 @@ def sentence(state: Compared, settings: Settings, now: datetime) -> str | None:
             back = f"= {int((now - state.ends).total_seconds()) + MORE_SECONDS}"
         return (
             f"the history in {root} {until}, before what the checkpoint in {checkpoint} has read: verdicts "
-            "between the two are missing in reviews, and failures that ended there look open; to judge again the data "
-            "that the topics still have, name another folder in [monitor] checkpoint and a [monitor] "
+            "between the two are missing in reviews, and failures that ended in that time look open; to judge again "
+            "the data that the topics still have, name another folder in [monitor] checkpoint and a [monitor] "
             f"start_seconds_back {back}: nothing is counted twice"
         )
     if state.ahead:

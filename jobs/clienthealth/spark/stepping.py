@@ -201,7 +201,7 @@ def _taken_over(incident: OpenIncident, settings: Settings, now_ms: int) -> Open
 
 
 def _rows(published: Published, bucket: int, most: int, now_ms: int) -> tuple[list[Row], Summary]:
-    """Return the rows to publish, and the summary. `most`: the largest record (bytes) that the topics take."""
+    """Return the rows to publish, and the summary. `most`: maximum size (bytes) of a record on the topics."""
     from clienthealth.monitor.faults import REASON
 
     too_large = f"{REASON}: the record would take more than {most} bytes, [topics] max_message_bytes"

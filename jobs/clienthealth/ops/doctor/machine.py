@@ -66,7 +66,9 @@ def missing() -> list[str]:
 def codecs_present(_: Settings) -> Iterator[Finding]:
     """Check that the exporters have a decompression library for each codec."""
     if lacking := missing():
-        text = f"No library decompresses {', '.join(lacking)}; an exporter stops at such a record: {REMEDY}"
+        text = (
+            f"No library decompresses {', '.join(lacking)}; an exporter stops at a record with such a codec: {REMEDY}"
+        )
         yield Finding("codecs", "warning", text)
     else:
         yield Finding("codecs", "ok", f"Python reads topics compressed with {', '.join(READABLE)}.")
@@ -182,7 +184,7 @@ def _apart(spark: Any, settings: Settings, about: str) -> str | None:
 
 @contextmanager
 def _left_as_it_was(place: str) -> Iterator[None]:
-    """Delete the folders that the check created, because the doctor may run as another user than the monitor."""
+    """After the block, delete the folders that the block created, because the monitor may run as another user."""
     folders = () if is_url(place) else (Path(place), *Path(place).parents)
     made = [folder for folder in folders if not folder.exists()]
     yield
