@@ -1,7 +1,7 @@
 """Post-mortem: run recordings through the same decoding, windows and judges as the stream, in this process.
 
-The current time is taken from the records. Every client seems to disappear where the data ends, so missing data proves
-at most `suspected`.
+The newest record gives the current time. Every client seems to disappear where the data ends, so missing data alone
+makes a verdict at most `suspected`.
 """
 
 from __future__ import annotations
@@ -42,17 +42,18 @@ from clienthealth.read.recordings import Recorded
 from clienthealth.settings import Settings
 
 _Logged = TypeVar("_Logged", LogEvent | None, ThreadDump | None)
-#: Reject reasons of records that are no evidence. All other reasons mean that evidence could not be read.
+#: NOTHING_KNOWN: why an input was left out if none of its lines was used. HARMLESS: reject reasons of records that are
+#: no evidence. Every other reject reason means that evidence could not be read.
 NOTHING_KNOWN = "without any known words of a Kafka client"
 HARMLESS = ("empty", "unknown-format", "no-metrics", "missing-timestamp")
-#: No time zone is further ahead of UTC than this (ms).
+#: Maximum time (ms) that a time zone is ahead of UTC: 14 hours.
 AHEAD_MS = 14 * 3_600_000
 
 
 class _Tally:
     """Count, per input, the records that were used, left out, or could not be read.
 
-    `given`: the inputs as a reader lists them, with kind, length and undated parts. None: they are made from the
+    `given`: the list of inputs that the reader of the attachments fills. None: an input is made for each file of the
     records.
     """
 
@@ -62,7 +63,7 @@ class _Tally:
         self._by_topic: dict[str, Input] = {}
 
     def all(self) -> list[Input]:
-        """Return all inputs in order. An input that was not used has a reason."""
+        """Return all inputs in the order of reading. An input that was read but not used gets a reason."""
         for attached in self._inputs:
             if attached.read and not (attached.used or attached.left_out or attached.unread.keys() - {CUT}):
                 attached.left_out = {NOTHING_KNOWN: attached.read}
@@ -97,11 +98,15 @@ class _Tally:
 
 
 def diagnose(records: Iterable[Recorded], settings: Settings, inputs: list[Input] | None = None) -> Diagnosis:
-    """Judge all clients in the records. `inputs`: the list that the reader of the records fills while it reads."""
+    """Judge all clients in the records.
+
+    `inputs`: the list of inputs that the reader of the attachments fills while it yields `records`. None: an input is
+    made for each file of the records.
+    """
     packer, tally = Packer(1), _Tally(inputs)
     recognised, rejected = Counter[str](), Counter[str]()
     dumps: dict[Source, list[DumpedThread]] = {}
-    # A clock without a time zone may be ahead of UTC, so its newest times are not wrong.
+    # A log's times without a time zone may be ahead of UTC, so times up to AHEAD_MS in the future are accepted.
     now_ms = int(time.time() * 1000) + AHEAD_MS
     decoders = {"any": decode_any, "metrics": decode_metrics, "logs": decode_logs}
     before: dict[tuple[str, str], _Before] = {}
@@ -120,7 +125,7 @@ def diagnose(records: Iterable[Recorded], settings: Settings, inputs: list[Input
         if decoded.snapshots or decoded.lines:
             recognised[decoded.format or ""] += 1
         rejected.update({error.partition(":")[0] for error in decoded.errors})
-    # If metrics name their host, other attachments of the same process belong to that host, too.
+    # If the metrics of a process name its host, the process's other attachments belong to that host, too.
     places = {place: next(iter(names)) for place, names in named.items() if len(names) == 1}
     chunks = list(packer.chunks().values())
     entries = [entry for chunk in chunks for entry in chunk.log_entries]
@@ -143,9 +148,10 @@ def diagnose(records: Iterable[Recorded], settings: Settings, inputs: list[Input
 
 
 def _without_hosts(entries: Sequence[LogEntry], measured: Set[Place]) -> None:
-    """Assign log lines with a host to hostless metrics and dumps of their instance, if the shipper names a single host.
+    """Move log entries of a named host to the hostless process of their instance, if no other host is named for it.
 
-    `measured`: the places of metrics that name no other process.
+    Metrics, dumps and log of the instance then belong to one process. `measured`: the processes (service, instance)
+    with metrics that name no other process.
     """
     written = grouped({(entry.instance, entry.process) for entry in entries}, lambda pair: pair[0])
     nameless = {process for instance, of in written.items() for _, process in of if process[1] == instance}
@@ -156,7 +162,7 @@ def _without_hosts(entries: Sequence[LogEntry], measured: Set[Place]) -> None:
 
 
 def _to_utc(inputs: Sequence[Input], chunks: Sequence[Chunk]) -> None:
-    """Convert local times to UTC. This needs exactly one known time zone for the process."""
+    """Convert local times to UTC, for each process with exactly one known time zone."""
     zoned = {(one.process, one.zone_ms) for one in inputs if one.zone_ms is not None and one.process is not None}
     zones = grouped(zoned, lambda zone: zone[0])
     known: dict[tuple[str, str] | None, int] = {process: its[0][1] for process, its in zones.items() if len(its) == 1}
@@ -174,7 +180,7 @@ def _shifted(logged: _Logged, shifts: Mapping[str, int]) -> _Logged:
     return dataclasses.replace(logged, ts_ms=logged.ts_ms + shift) if logged is not None and shift else logged
 
 
-#: Clients with their verdicts, and the known issues.
+#: The clients with their verdicts, and the known issues by client.
 _Examined = tuple[list[tuple[Client, list[Verdict]]], dict[Client, list[Seen]]]
 
 
@@ -197,9 +203,10 @@ def _examined(chunks: Iterable[Chunk], settings: Settings, inputs: Sequence[Inpu
 
 
 def _with_version(client: Client, log_entries: Iterable[LogEntry]) -> Client:
-    """Return the client with the version in its process's log.
+    """Return a Java client with the version that its process's log contains.
 
-    The client stays as it is if it already has a version, or if the log contains several.
+    The client is returned unchanged if it has a version or another library, or if the log contains no version or
+    several.
     """
     if client.version or client.library not in (None, "", "java") or client.kind not in ("producer", "consumer"):
         return client
@@ -208,7 +215,7 @@ def _with_version(client: Client, log_entries: Iterable[LogEntry]) -> Client:
     return client if len(logged) != 1 else msgspec.structs.replace(client, library="java", version=logged.pop())
 
 
-#: A log with at most this number of lines counts as an excerpt, because a whole log is hardly ever so short.
+#: Inputs with at most this number of lines together count as an excerpt: a whole log is hardly ever so short.
 EXCERPT_LINES = 60
 
 
@@ -232,7 +239,7 @@ def _also_seen(state: BucketState, clients: Sequence[Client], excerpt: bool) -> 
 def _adds_failure(
     client: Client, verdicts: Sequence[Verdict], judged_clients: Iterable[tuple[Client, list[Verdict]]]
 ) -> bool:
-    """Return False for an unnamed client if a named client of its process and kind has the same failures or more."""
+    """False for a client without a client id if named clients of its process and kind have all of its failures."""
     place = client.service, client.host, client.kind
     beside = [
         of for other, of in judged_clients if other.client_id and (other.service, other.host, other.kind) == place
@@ -250,9 +257,9 @@ def raw_record(record: Recorded) -> RawRecord:
 
 
 class _Before(NamedTuple):
-    """The client that the previous line names, and the time of this line.
+    """The client that the previous log line names, and the time of that line (epoch ms).
 
-    `kind`: empty if the line does not show it.
+    `kind`: '' if the line does not show the kind of client.
     """
 
     client_id: str
@@ -261,16 +268,17 @@ class _Before(NamedTuple):
 
 
 NO_LINE = _Before("", "", 0)
-#: An exception without a client belongs to the client that a line at most this long (ms) before it names.
+#: Maximum time (ms) between a line that names a client and an exception that names none: the exception then belongs to
+#: that client.
 JUST_BEFORE_MS = 1_000
-#: The process of a file, as service and instance. Records that name no other process belong to it.
+#: The process of a file: (service, instance). Records of the file that name no other process belong to this process.
 Place = tuple[str, str]
 
 
 def pack(decoded: Decoded, source: Source, packer: Packer, repeats: int = 1, before: _Before = NO_LINE) -> _Before:
-    """Add a record's content to a packer. `repeats`: number of equal records that this one stands for.
+    """Add a record's content to a packer. `repeats`: number of equal records for which this record stands.
 
-    `before`: the client that the previous line names. Returns the last client that this record names.
+    `before`: the client that the line before this record names. Returns the client that the record's last line names.
     """
     for snapshot in decoded.snapshots:
         if snapshot.client.kind != "group":
@@ -279,7 +287,7 @@ def pack(decoded: Decoded, source: Source, packer: Packer, repeats: int = 1, bef
         process = process_of(line.client)
         events, dumps = events_and_dumps(line, source, catalogue())
         for event in events:
-            # The record belongs to the client of the previous line if kind and time fit.
+            # An exception without a client belongs to the client of the previous line if kind and time fit.
             near = before.client_id and before.kind and 0 <= event.ts_ms - before.ts_ms <= JUST_BEFORE_MS
             unnamed = event.client_id is None and line.stack
             if unnamed and near and catalogue().by_id[event.signature].kind in (None, before.kind):
@@ -292,7 +300,7 @@ def pack(decoded: Decoded, source: Source, packer: Packer, repeats: int = 1, bef
 
 
 def bucket_of(chunks: Iterable[Chunk], settings: Settings) -> Bucket:
-    """Return one bucket with all data that was packed."""
+    """Return one bucket that contains the data of all chunks."""
     state, chunks = BucketState(), list(chunks)
     readings.take(state, chunks, settings.monitor)
     entries = [entry for chunk in chunks for entry in chunk.log_entries]
@@ -303,9 +311,9 @@ def bucket_of(chunks: Iterable[Chunk], settings: Settings) -> Bucket:
 
 
 def judged(bucket: Bucket, undated: frozenset[str] = frozenset()) -> dict[str, tuple[Client, list[Verdict]]]:
-    """Return each client by key with its verdicts: per mode the worst of all windows or of one incident's.
+    """Return (client, verdicts) by `client_key`. A client has one verdict per mode, see `_worst`.
 
-    undated  topics (names of inputs) with lines that have no time of their own
+    `undated`: topics (names of inputs) with lines that have no time of their own.
     """
     by_key: dict[str, tuple[Client, list[Verdict]]] = {}
     for client, over_time in client_verdicts.verdicts_over_time(bucket, 0):
@@ -314,15 +322,16 @@ def judged(bucket: Bucket, undated: frozenset[str] = frozenset()) -> dict[str, t
     return by_key
 
 
-#: If a failure shows no sign for at least this long (ms), its return is another incident. A failure that lasts all
-#: night shows in its log in the evening, and in a dump in the morning.
+#: Evidence of a failure more than this long (ms) after the failure's last evidence belongs to another incident. Twelve
+#: hours, because a failure that lasts all night may show in a log in the evening and in a dump in the morning.
 ANOTHER_MS = 12 * 3_600_000
 
 
 def _worst(verdicts: Sequence[Verdict], undated: frozenset[str]) -> Verdict:
-    """Return the verdict on a mode's worst incident, the newest of equally bad ones. `detail.incidents` counts them.
+    """Return the verdict on a mode's worst incident; of equally bad incidents, on the newest.
 
-    Evidence without a time of its own fits any incident. `verdicts`: in order of time.
+    `detail.incidents` is the number of incidents if there are several. Returns the merged verdicts if there is one
+    incident, or if a verdict rests on evidence in `undated`, which fits any incident. `verdicts`: in order of time.
     """
     apart: list[list[Verdict]] = []
     for verdict in verdicts:
@@ -352,10 +361,10 @@ def settled(
 def add_ends(
     bucket: Bucket, by_key: dict[str, tuple[Client, list[Verdict]]], ended: frozenset[str] | None = None
 ) -> None:
-    """Add verdicts on the end of each client.
+    """Add the verdicts of the modes that judge a client's end.
 
-    If a client reported again after a gap, only its last session counts. `ended`: the instances of the processes that
-    ended; None: all, because there is no later data.
+    If a client reported again after a gap, only its last session is judged. `ended`: the instances of the processes
+    that have ended; None: every process counts as ended, because no later data exists.
     """
     state = bucket.state
     for number, ref in enumerate(state.all_clients):
@@ -382,7 +391,10 @@ def _outlived(bucket: Bucket, number: int) -> bool:
 
 
 def silence(bucket: Bucket, number: int, window: ClientWindow) -> list[Verdict]:
-    """Return verdicts on a client without data while other data goes on. `window`: the client's last window."""
+    """Return verdicts on a client that stopped reporting while other data goes on; [] for every other client.
+
+    `window`: the client's last window.
+    """
     if not _outlived(bucket, number):
         return []
     return stale_verdicts(departures.silence(bucket, number, window), bucket.settings.modes)

@@ -17,7 +17,8 @@ from clienthealth.monitor.adjust import APART_MS
 from clienthealth.read.recordings import Recorded
 from clienthealth.settings import Settings
 
-#: Size limit of a record. A dump of thousands of threads is one record, and files may have larger ones than topics.
+#: Maximum size of a record (bytes). A dump of thousands of threads is one record, and a file may contain larger records
+#: than a topic.
 MAX_RECORD_BYTES = 1 << 27
 DAY_MS = 86_400_000
 #: Maximum distance (ms) of a dump to other data of its process, if the dump's file name has only a time of day.
@@ -69,9 +70,9 @@ def examine(
 
 
 def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Sequence[Attached]) -> Iterator[Recorded]:
-    """Yield records that have a time but no date, on the day of other data of their process.
+    """Yield records with a time of day but no date, moved to the day of the process's dated data.
 
-    If no other data has a date, the day in the file's name is used. Without that the day is unknown.
+    Without dated data, the day in the file's name is used. Without such a day the records stay undated.
     """
     process, attached = identified
     spans = [other.span_ms for of_other, other in dated if of_other == process and other.span_ms is not None]
@@ -98,9 +99,9 @@ def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Seque
 
 
 def apart(process: tuple[str, str], record: Recorded, dated: Sequence[Attached]) -> Recorded:
-    """Move an undated record long before all dated ones of its process, so that no window contains both.
+    """Move an undated record to APART_MS before all dated records of its process, so that no window contains both.
 
-    The file's date does not show how far apart they really are.
+    The file's date does not show how much time lies between the undated record and the dated records.
     """
     starts = [other.start_ms for of_other, other in dated if of_other == process and other.start_ms is not None]
     return replace(record, ts_ms=min(starts) - APART_MS) if starts and record.ts_ms else record

@@ -21,9 +21,9 @@ Frames = tuple[str, tuple[str, ...]]
 
 
 def frames_of(fact: Evidence, dumps: Mapping[Source, Sequence[DumpedThread]]) -> tuple[Frames, ...]:
-    """Return the threads that a fact names, each with the frames that matter.
+    """Return (names of threads, frames) for the threads that a fact names. Threads with equal frames share an entry.
 
-    Threads at the same place are grouped.
+    Returns at most MOST_THREADS entries, and the frames of each entry as `decisive` selects them.
     """
     named: dict[tuple[str, ...], list[str]] = {}
     for thread in threads_of(fact, dumps):
@@ -33,7 +33,7 @@ def frames_of(fact: Evidence, dumps: Mapping[Source, Sequence[DumpedThread]]) ->
 
 
 def threads_of(fact: Evidence, dumps: Mapping[Source, Sequence[DumpedThread]]) -> list[DumpedThread]:
-    """Return the threads that a fact names, from the dump on which it rests."""
+    """Return the threads that a fact names, from the dump on which the fact rests."""
     of_dump = dumps.get(fact.source, ()) if fact.source is not None and fact.kind == "thread-dump" else ()
     return [thread for thread in of_dump if thread.name in fact.text]
 
@@ -48,7 +48,7 @@ def is_application(thread: DumpedThread) -> bool:
 def decisive(frames: Sequence[Frame], fact: str = "") -> tuple[str, ...]:
     """Return the frames (method, place) of Kafka and of the application that are nearest to the top of the stack.
 
-    `fact`: the evidence about the thread. The frame that it names is always included.
+    `fact`: the text of the evidence about the thread. The frame that this text names is always included.
     """
     own = [f for f in frames if not f[0].startswith((*_PLATFORM, *_NOISE)) and not any(made in f[0] for made in _MADE)]
     own = own or list(frames)
@@ -64,5 +64,5 @@ def decisive(frames: Sequence[Frame], fact: str = "") -> tuple[str, ...]:
 
 
 def _short(method: str) -> str:
-    """Return Kafka's own methods without their package."""
+    """Return `Class.method` for a method of Kafka, and any other method unchanged."""
     return ".".join(method.split(".")[-2:]) if method.startswith(_KAFKA) else method

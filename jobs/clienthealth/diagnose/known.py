@@ -94,7 +94,10 @@ def _topics(inputs: Iterable[Input], chosen: Callable[[Input], bool]) -> frozens
 
 
 def _log_of(log: ProcessLog | None, client: Client) -> tuple[tuple[LogEvent, ...], tuple[ThreadDump, ...]]:
-    """Return the log events about the client, and the dumps of its process, each rejoined from its lines."""
+    """Return the log events about the client, and the dumps of its process.
+
+    A dump is put together from its log entries.
+    """
     if log is None or not log.entries:
         return (), ()
     first, last = log.entries[0].ts_ms, log.entries[-1].ts_ms

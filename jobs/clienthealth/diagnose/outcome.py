@@ -51,10 +51,7 @@ class Diagnosis:
 
 
 def exit_code(diagnosis: Diagnosis) -> int:
-    """Return 0 only if every client was judged by every mode of its kind and is healthy.
-
-    The code is 2 if there is no client because no input could be read.
-    """
+    """Return the exit code as EXIT_CODES describes it: 2 only if no input could be read and no client was found."""
     clients, inputs = diagnosis.clients, diagnosis.inputs
     if not clients and any(attached.unread for attached in inputs) and not any(attached.read for attached in inputs):
         return UNREADABLE
@@ -69,9 +66,9 @@ def json_lines(
 ) -> Iterator[str]:
     """Yield one JSON object per client.
 
-    Keys: `client`, `verdicts`, `also_seen` (known issues), `inputs` about its process, `skipped`, and `version` with
-    the known bugs of its library's version. `of_instance`: more fields, by instance of its process. A client or process
-    that has only known issues has no verdicts.
+    Keys: `client`, `verdicts`, `also_seen` (known issues), `version` (known bugs of the client library's version),
+    `inputs` (used inputs of the client's process) and `skipped` (all unused inputs). `of_instance`: more keys for the
+    clients of a process, by instance of the process. A client or process with nothing but known issues has no verdicts.
     """
     used = [attached for attached in diagnosis.inputs if attached.used]
     skipped = [_input(attached) for attached in diagnosis.inputs if not attached.used]
@@ -89,7 +86,7 @@ def json_lines(
         )
 
 
-#: The fields of an input that its JSON contains.
+#: The fields of an `Input` that are in its JSON.
 _SHOWN = ("name", "what", "read", "used", "start_ms", "end_ms", "dated", "timed", "left_out", "unread")
 
 

@@ -53,7 +53,7 @@ PLAIN = Style()
 
 
 def style_of(stream: TextIO, verbose: bool) -> Style:
-    """Return the style that fits the stream: the width of a terminal (within limits), 80 elsewhere."""
+    """Return the style that fits the stream: a terminal's width (LEAST to MOST columns), else 80 columns."""
     wide = min(max(shutil.get_terminal_size((WIDTH, 24)).columns, LEAST), MOST) if stream.isatty() else WIDTH
     return Style(wide, colour_of(stream), verbose)
 
@@ -91,7 +91,7 @@ class _Report:
         return "\n\n".join(parts)
 
     def _once(self, all_stories: Sequence[Story]) -> list[Story]:
-        """Group clients that have the same story and no finding."""
+        """Merge the stories of clients that differ only in the name, and have neither findings nor known issues."""
 
         def alike(story: Story) -> object:
             alone = story.findings or story.also or self.verbose

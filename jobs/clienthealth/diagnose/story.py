@@ -30,22 +30,22 @@ MORE_THAN_DUMPS = "the client's log at INFO and its metrics over five minutes: t
 
 
 def next_command(library: str, dumps: int) -> str:
-    """Return a command whose output would make the verdict certain. `dumps`: number of thread dumps at hand."""
+    """Return, in words, the evidence that would make the verdict certain. `dumps`: number of thread dumps at hand."""
     if dumps > 1:
         return MORE_THAN_DUMPS
     of_library = (one["dump"] for one in _DUMPS["library"] if any(word in library.lower() for word in one["words"]))
     return str(next(of_library, _DUMPS["any"]))
 
 
-#: Number of facts shown per verdict.
+#: Maximum number of facts shown per verdict.
 MOST_FACTS = 6
 #: Maximum number of titles of known issues in a headline.
 MOST_TITLES = 3
 #: Keys of `detail` that are not shown separately, because the sentence on the cause usually contains them.
 _IN_CAUSE = ("cause", "culprit", "victims", "topic", "bootstrap", "partition", "broker", "note")
 _NUMBER, _DURATION = re.compile(r"\d[\d.,]*"), re.compile(r" for (\d{1,9}(?:\.\d)?) s\b")
-#: _AT_FIRST: the number at a fact's beginning: "at least 2 ", "1 ". _ONE_OR_MORE: a 0 there, with the counted noun:
-#: "0 sends ".
+#: _AT_FIRST: a number at the beginning of a fact's text ("at least 2 ", "1 "). _ONE_OR_MORE: 0 in place of that number,
+#: with the counted noun ("0 sends "), so that a singular noun and its plural compare as equal.
 _AT_FIRST, _ONE_OR_MORE = re.compile(r"(?:at least )?(\d[\d,]{0,12}) "), re.compile(r"^(?:at least )?0 ([a-z]+?)s? ")
 NOTHING = "nothing here is about a Kafka client"
 SILENT = "a Kafka client is named here, but nothing shows a failure mode or rules one out"
@@ -64,7 +64,7 @@ class ShownFact:
 
 @dataclass(frozen=True)
 class Finding:
-    """A verdict that something is wrong, in words. `detail`: names and values of its numbers."""
+    """A `suspected` or `confirmed` verdict, in words. `detail`: (name, value) of each shown key of `Verdict.detail`."""
 
     verdict: Verdict
     explained: Explanation
@@ -120,7 +120,11 @@ def stories(diagnosis: Diagnosis) -> list[Story]:
 
 
 def version_lines(client: Client, found: Collection[str]) -> Iterator[tuple[str, bool]]:
-    """Yield the known bugs of a client's version: a summary, then one each, and True if it concerns a finding."""
+    """Yield a line on the known bugs of a client's version, then a line on each bug.
+
+    Each line comes with True if it concerns a finding. `found`: the modes with findings. Yields nothing if the version
+    has no known bug.
+    """
     advice = advised(client.library, client.version, client.kind)
     if not advice.known:
         return
@@ -135,7 +139,7 @@ def version_lines(client: Client, found: Collection[str]) -> Iterator[tuple[str,
 
 
 _HEADLINES = {"unknown": "Cannot judge", "ok": "OK"}
-#: Statuses of a client from harmless to certain.
+#: Statuses of a client, from the best to the worst.
 _ORDER = ("ok", "unknown", "suspected", "confirmed")
 
 
@@ -206,7 +210,7 @@ class _Teller:
             detail=tuple(
                 (n.removesuffix("_seconds").replace("_", " "), _of_all(n, v, mode))
                 for n, v in verdict.detail.items()
-                # Show the cause itself if there is no sentence about it.
+                # The sentence on the cause usually contains the keys in _IN_CAUSE. Without a sentence they are shown.
                 if n not in _IN_CAUSE or (n != "note" and not explained.cause and v != "unknown")
             ),
             remedy=explained.remedy if self.dumps else f"{explained.first} {explained.remedy}".lstrip(),
@@ -230,9 +234,10 @@ def _place(source: Source | None, line: int | None = None) -> str:
 
 
 def _decisive(evidence: Sequence[Evidence]) -> list[Evidence]:
-    """Return the facts. Of facts that differ only in their numbers, return one.
+    """Return the facts in order of time. Of facts that differ only in numbers, return one.
 
-    That is the longest, else the one with the greatest number, else the newest.
+    That fact has the longest duration; if equal, the greatest first number; if equal, it is the newest. A fact is left
+    out if another fact begins with its whole text.
     """
     kept: dict[tuple[str, str], Evidence] = {}
     for fact in evidence:
@@ -240,7 +245,7 @@ def _decisive(evidence: Sequence[Evidence]) -> list[Evidence]:
         if same not in kept or _weight(fact) >= _weight(kept[same]):
             kept[same] = fact
     texts = [(fact.kind, fact.text) for fact in kept.values()]
-    # A fact is left out if another one contains it and more.
+    # A fact is left out if another fact begins with its whole text.
     more = {
         (kind, text)
         for kind, text in texts

@@ -72,8 +72,8 @@ def document(members: list[str]) -> str | None:
 
 CHUNK = 1 << 16
 MAX_MEMBERS = 20_000
-#: Maximum unpacked size: BASE_BYTES plus MAX_RATIO times the packed size. Packed logs have a hundredth of their size,
-#: zip bombs far less.
+#: Maximum unpacked size (bytes): BASE_BYTES plus MAX_RATIO times the packed size. Packing shrinks a log to about a
+#: hundredth of its size, and a zip bomb far more.
 BASE_BYTES, MAX_RATIO = 1 << 28, 200
 _UNSAFE = re.compile(r"[^\w.+@=, -]")
 
@@ -106,9 +106,9 @@ class Unpacked:
                 self._size += len(data)
                 if self._size <= self._limit:
                     return data
-                self._damage = f"it unpacks to more than {self._limit >> 20} MiB and may be a zip bomb"
+                self._damage = f"the file unpacks to more than {self._limit >> 20} MiB and may be a zip bomb"
             except EOFError:
-                self._damage = "it ends in the middle of the packed data"
+                self._damage = "the packed data is cut off"
             except (zlib.error, OSError, lzma.LZMAError, ValueError, RuntimeError) as error:
                 self._damage = f"the packed data is damaged ({error})"
         raise UnreadableError(self._damage)
@@ -178,7 +178,7 @@ def _zip(raw: Readable, folder: Path, limit: int) -> Iterator[tuple[str, str, bo
                 continue
             name = member.filename
             if number >= MAX_MEMBERS:
-                raise UnreadableError(f"it holds more than {MAX_MEMBERS} files")
+                raise UnreadableError(f"the archive has more than {MAX_MEMBERS} files")
             if member.flag_bits & 1:
                 yield name, "encrypted", True
                 continue
@@ -198,7 +198,7 @@ def _tar(raw: Readable, folder: Path, limit: int) -> Iterator[tuple[str, str, bo
     with tarfile.open(fileobj=cast(IO[bytes], raw), mode="r|") as archive:
         for number, member in enumerate(archive):
             if number >= MAX_MEMBERS:
-                raise UnreadableError(f"it holds more than {MAX_MEMBERS} files")
+                raise UnreadableError(f"the archive has more than {MAX_MEMBERS} files")
             content = archive.extractfile(member) if member.isfile() else None
             if content is not None:
                 left -= yield from _member(member.name, content, folder, left, float(member.mtime))
@@ -230,7 +230,7 @@ def _member(
         for chunk in chain((head,), iter(partial(content.read, CHUNK), b"")):
             size += len(chunk)
             if size > left:
-                raise UnreadableError("it unpacks to so much that it may be a zip bomb")
+                raise UnreadableError("the archive unpacks to so much data that it may be a zip bomb")
             out.write(chunk)
     if written is not None and written > 0:
         os.utime(path, (written, written))

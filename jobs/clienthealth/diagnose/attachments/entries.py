@@ -1,4 +1,4 @@
-"""Split a log into entries, making only those that contain a text of Kafka's clients.
+"""Split a log into entries, and yield only entries that contain a text of Kafka's clients.
 
 Blocks without such a text are only counted. The lines around each such text are parsed: the prefix is removed, and a
 line either begins an entry or belongs to the entry above (stack traces, the values of a configuration). Several writers
@@ -113,7 +113,8 @@ class Splitter:
     telling  number of parsed lines with a Kafka text
     glued    number of these lines that look like entries of their own, but were added to the entry above
 
-    An entry that repeats another one within a tenth of a second is left out. One further entry stands for all of these.
+    An entry that repeats another entry within a tenth of a second is left out. One further entry stands for all
+    repetitions of an entry.
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -127,7 +128,7 @@ class Splitter:
         self._parts: dict[bytes, tuple[bytes, bytes]] = {}
         self._time_of: dict[bytes, int] = {}
         self._zones: dict[bytes, int] = {}
-        #: Entries that stand for those left out. Key: the whole line; or writer, text and tenth of a second.
+        #: Entries that stand for repetitions. Key: the whole line; or writer, text and tenth of a second.
         self._left_out: dict[bytes | tuple[bytes, bytes, int], Entry] = {}
         self._stamped = False
         self._tail = b""
@@ -135,7 +136,7 @@ class Splitter:
 
     @property
     def zone_ms(self) -> int | None:
-        """Return by how much the writers' clocks are behind the shipper's clock; None if this is unknown or differs."""
+        """The time (ms) that all writers' clocks are behind the shipper's clock; None if unknown or not the same."""
         zones = set(self._zones.values())
         return zones.pop() if len(zones) == 1 else None
 
@@ -229,7 +230,7 @@ class Splitter:
         return True
 
     def _remember(self, key: bytes | tuple[bytes, bytes, int], entry: Entry) -> Iterator[Entry]:
-        """Remember this entry, so that equal ones are left out from now on."""
+        """Remember this entry, so that equal entries are left out from now on. Yields repetitions if memory is full."""
         if len(self._left_out) >= _REMEMBERED:
             yield from self._repeated()
             self._left_out.clear()
@@ -278,7 +279,7 @@ class Splitter:
         return Entry(entry.line, entry.ts_ms, text, stamp, writer, entry.dump, numbers=entry.numbers[:])
 
     def _time(self, stamp: Stamp | None, shipped: bytes, key: bytes) -> int | None:
-        """Return when a line was written: its own time, else its shipper's time, else that of the line before it."""
+        """Return a line's own time (epoch ms), else its shipper's time, else the time of the line before it."""
         own = stamp.ts_ms if stamp is not None else None
         if shipped:
             sent = self._shipped.stamp(shipped)
@@ -289,7 +290,7 @@ class Splitter:
                 # A local time differs from UTC by its zone. The shipper's time names its zone.
                 quarters = round((sent_ms - own) / QUARTER_MS)
                 exact = abs(sent_ms - own - quarters * QUARTER_MS) <= ZONE_EXACT_MS and abs(quarters) <= MOST_QUARTERS
-                # The difference fits no time zone, so the shipper was late.
+                # If the difference fits no time zone, the shipper was late, so the zone is taken as UTC.
                 own += self._zones.setdefault(key, quarters * QUARTER_MS if exact else 0)
         if own is None:
             return self._time_of.get(key, self.last_ms)

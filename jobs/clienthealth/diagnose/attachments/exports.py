@@ -63,7 +63,10 @@ def exported(content: bytes, lines: Sequence[bytes], is_record: Callable[[bytes]
 
 
 def of_table(text: str) -> list[Row] | None:
-    """Return the rows of a table (separated by commas, tabs or semicolons); None without a column of messages."""
+    """Return the rows of a table that is separated by commas, tabs or semicolons.
+
+    None if the head names no column of times, or neither a column of messages nor columns of metrics.
+    """
     text = re.sub("\r\n?", "\n", text.lstrip("\ufeff"))
     head = text.partition("\n")[0]
     for delimiter in (",", "\t", ";"):
@@ -85,7 +88,7 @@ def of_table(text: str) -> list[Row] | None:
 
 
 def _events(content: bytes) -> Iterator[Mapping[str, str]]:
-    """Yield the fields of each log event in XML. An event that is no valid XML stays as it is."""
+    """Yield the fields of each log event in XML. An event that is no valid XML becomes one field, `message`."""
     end = 0
     for begin in _EVENT.finditer(content):
         if begin.start() < end:
@@ -152,7 +155,7 @@ def _rows(value: Any, above: int | None, depth: int) -> Iterator[Row]:
         return
     labels, values = value.get("metric", value.get("stream")), value.get("values", [value.get("value")])
     if isinstance(labels, dict) and isinstance(values, list) and values != [None]:
-        # VictoriaMetrics gives times and values apart.
+        # VictoriaMetrics gives times and values in two lists.
         points = zip(value["timestamps"], values, strict=False) if isinstance(value.get("timestamps"), list) else values
         name = labels.pop("__name__", None)
         series = f"{name}{{{','.join(f'{key}={json.dumps(label)}' for key, label in labels.items())}}} "
@@ -177,7 +180,7 @@ def _rows(value: Any, above: int | None, depth: int) -> Iterator[Row]:
 
 
 def _text(fields: Mapping[str, object]) -> str | None:
-    """Return the application's line. The row's other fields precede it in the usual order."""
+    """Return the application's log line, after the row's level, thread and logger. None if the row has no message."""
     message = next((text for name in _MESSAGES if isinstance(text := fields.get(name), str)), None)
     if message is None:
         return None
@@ -191,7 +194,7 @@ def _text(fields: Mapping[str, object]) -> str | None:
 
 
 def _time_ms(text: str) -> int | None:
-    """Return a time in any form that a tool writes."""
+    """Return a time (epoch ms) in any form that a tool writes; None if the text is no time."""
     written = re.sub(r"\s+@\s+", " ", text.strip().strip('"'))
     stamp = Times.all().stamp(written.encode("utf-8", "replace")) if written[:1].isalnum() else None
     return stamp.ts_ms if stamp is not None else None

@@ -1,4 +1,4 @@
-"""Read metrics as people paste them into snapshots, through the names that all formats share.
+"""Turn metrics that people paste into snapshots, by the metric names that all formats share.
 
 Three forms have one value per line: a Prometheus exposition, scraped once or often; JmxTool's CSV; and `attribute =
 value` below or behind the name of an MBean, as JMX shells print them. Kafka's tools print `group:name:{tags} : value`.
@@ -70,7 +70,7 @@ _NOT_NUMBER = re.compile(r"(?<=[\s:(\[,])-?(?:inf|nan)\b")
 
 
 class Reading(NamedTuple):
-    """The lines of one moment. `line`: number of the first line; `ts_ms`: None if unknown."""
+    """One sample: the values of one moment. `line`: number of its first line; `ts_ms`: None if unknown."""
 
     line: int
     ts_ms: int | None
@@ -103,7 +103,7 @@ def _is_csv(line: str) -> bool:
 
 
 def readings(lines: Iterable[str], jvm: ClientProcess, file_ms: int) -> Iterator[Reading]:
-    """Return the samples in the lines of a text. `file_ms`: the time of samples without one."""
+    """Yield the samples in the lines of a text. `file_ms`: the time of samples without a time."""
     table: _Table | None = None
     pile = _Pile(jvm, file_ms)
     for count, raw in enumerate(lines):
@@ -119,9 +119,9 @@ def readings(lines: Iterable[str], jvm: ClientProcess, file_ms: int) -> Iterator
 
 
 def timed(found: Iterator[Reading], named_ms: Callable[[], int | None]) -> Iterator[Reading]:
-    """Yield the samples. If there is only one, without a time, it gets the time in its file's name.
+    """Yield the samples. A single sample without a time gets the time in its file's name.
 
-    `named_ms` returns that time, None if the name contains none.
+    `named_ms` returns the time in the file's name; None if the name contains no time.
     """
     begin = list(islice(found, 2))
     if [reading.ts_ms for reading in begin] == [None] and (ts_ms := named_ms()) is not None:
@@ -218,7 +218,7 @@ class _Pile:
 
 
 def rounds(document: object) -> list[Any]:
-    """Split Jolokia's answers to repeated requests into one list per repetition. Leave everything else as it is."""
+    """Split Jolokia's answers to repeated requests into one list per repetition; put any other document into a list."""
     if not isinstance(document, list) or not all(isinstance(one, dict) and "request" in one for one in document):
         return [document]
     result: list[Any] = []
@@ -239,7 +239,10 @@ class Document(NamedTuple):
 
 
 def documents(text: str, begins: re.Pattern[str] = _AT_LINE) -> Iterator[Document]:
-    """Yield JSON objects and lists that begin a line or follow another one. `begins`: other allowed places."""
+    """Yield JSON objects and lists that begin a line, or directly follow another JSON object or list.
+
+    `begins`: pattern of the places where the first of them may begin. `Document.lines` counts from 0.
+    """
     decoder, line, counted, at, left = json.JSONDecoder(), 0, 0, 0, _ATTEMPTS * len(text)
     while left >= 0 and (opened := begins.search(text, at)):
         begin = opened.end() if begins is _AT_LINE else opened.start()
@@ -303,7 +306,10 @@ def _printed(text: str) -> dict[str, dict[str, Any]] | None:
 
 
 def _closing(text: str, at: int) -> int:
-    """Return the index of the brace that closes the one at `at`, 0 if none does. Names contain no braces."""
+    """Return the index after the brace that closes the brace at `at`; 0 if there is none within MAX_TEXT characters.
+
+    Names contain no braces.
+    """
     depth = 0
     for match in re.finditer(r"[{}]", text[at : at + MAX_TEXT]):
         depth += 1 if match.group() == "{" else -1

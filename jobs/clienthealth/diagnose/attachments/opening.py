@@ -1,7 +1,7 @@
 """Open the inputs of `diagnose` as named streams of bytes: files, folders, archives (also nested), standard input.
 
-Files that are given together belong to one process. So do the files of a folder or archive. A folder inside it is a
-separate process, unless its name only sorts files (`logs/`, `dumps/`).
+Files that are given together belong to one process. So do the files of a folder or archive. An inner folder is a
+separate process, unless the inner folder's name only sorts files (`logs/`, `dumps/`).
 
 Names can separate processes, too. `X-metrics.jsonl` and `X.log` belong to a second process, named X. Logs of several
 names (`worker-1.log`, `worker-2.log`) are separate processes if every other file is named after one of them. Prefixes
@@ -47,7 +47,7 @@ class Input:
     timed      False if times are made up: the order is known, but durations are not
     left_out   number of left-out lines by reason, without lines that are not about Kafka
     unread     number of unreadable lines of evidence by reason
-    process    the process that wrote the input: service and place of its clients; None if unknown
+    process    the process that wrote the input: (service, instance or host); None if unknown
     topics     the names under which evidence refers to the input (`Source.topic`)
     names_client  True if any line names a Kafka client, or a class of a client's library
     """
@@ -91,11 +91,11 @@ class Input:
             self.start_ms, self.end_ms = (time + ms for time in self.span_ms)
 
     def leave_out(self, why: str) -> None:
-        """Count a part that is left out."""
+        """Count one more line (or record) that is left out for the reason `why`."""
         self.left_out[why] = self.left_out.get(why, 0) + 1
 
     def cannot_read(self, why: str, count: int = 1) -> None:
-        """Count parts that could not be read."""
+        """Count lines (or other parts) that could not be read for the reason `why`."""
         self.unread[why] = self.unread.get(why, 0) + count
 
 
@@ -299,7 +299,7 @@ class Opener(ExitStack):
         folder = Path(self.enter_context(tempfile.TemporaryDirectory(prefix="kafka-health-")))
         content: Readable = _Joined(head, raw)
         if packing == "zip":
-            # A zip has its index at the end, so it needs a file that can be read backwards.
+            # A zip has its index at the end, and a stream cannot be read backwards. So write it to a file first.
             spool = self.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
             shutil.copyfileobj(content, spool, CHUNK)
             spool.seek(0)

@@ -1,7 +1,7 @@
 """Undo what mail, trackers, chats and browsers do to a pasted text, before it is read.
 
-They add quoting, HTML, escaped line ends, backticks and prefixes of frames (numbers, bullets, a logger's prefix). They
-put stacks on one line, and wrap lines. A text without such marks is returned unchanged.
+These programs add quoting, HTML, escaped line ends, backticks, and prefixes of frames (numbers, bullets, a logger's
+prefix). They put stacks on one line, and wrap lines. A text without such changes is returned unchanged.
 """
 
 from __future__ import annotations
@@ -87,8 +87,9 @@ def restored(content: bytes) -> bytes:
 def context(content: bytes) -> Callable[[int], Context]:
     """Return a function that gives the context of one of a text's lines. `content`: a text as `restored` returns it.
 
-    A row of a table is an explanation. So is a line in a text with mostly explaining words. Words of quotations and
-    code do not count for this; commands for the reader do. Other lines are quotations if no time is near them.
+    A row of a table is an explanation. A line is an explanation, too, if most words near the line explain. Words of
+    quotations and code do not count, except commands that the reader is to run. Any other line is a quotation if no
+    time is near the line; else a program logged it.
     """
     text = content.decode("utf-8", "replace") if len(content) <= _PAGE else ""
     for_people = _RE["for_people"].search(text) is not None
@@ -98,7 +99,11 @@ def context(content: bytes) -> Callable[[int], Context]:
 
     @cache
     def weights(number: int) -> tuple[int, ...]:
-        """Return how much of a line explains and reports, and the size of its words, without quotations and code."""
+        """Return four numbers about a line's words outside quotations and code.
+
+        They are the weight of the explaining words, that of the reporting words, the size of all words in bytes, and
+        the number of common English words.
+        """
         line = lines[number]
         if fences[number] % 2 or _RE["code"].match(line):
             return _RE["command"].match(line) is not None, 0, 0, 0
@@ -219,7 +224,10 @@ def _unwrapped(text: str) -> str:
 
 
 def _indented(text: str) -> str:
-    """Join a sentence with the indented lines that continue it. Also join lines that a library always writes as two."""
+    """Join a sentence with the indented lines that continue it.
+
+    Also join two lines that only together match a log pattern.
+    """
 
     @cache
     def patterns_in(line: str) -> frozenset[str]:

@@ -33,11 +33,11 @@ from clienthealth.read.logs.times import time_in_name, zone_between
 from clienthealth.read.recordings import Recorded, Timed, readings
 from clienthealth.settings import Settings
 
-#: Maximum size (bytes) of a text that is examined as a whole. JSON documents and dumps of every shape are found only
-#: there.
+#: Maximum size (bytes) of a text that is examined as a whole. In larger texts, JSON documents over several lines and
+#: dumps of rare shapes are not found.
 WHOLE = 1 << 24
 _SAMPLE = 1 << 16
-#: Names of a client, or of a class of its library. The last one is a heading in the output of `kafka-consumer-groups`.
+#: Names of a client, or of a class of its library; LOG-END-OFFSET is a heading of `kafka-consumer-groups`.
 _MARKS = b"clientId= client_id= #producer- #consumer- org.apache.kafka kafka-producer-network LOG-END-OFFSET".split()
 #: The beginning of JSON that is not a line of a log: an object, or a list of objects.
 _OBJECT = re.compile(rb"\s*(?:\[\s*)?\{\s*\"")
@@ -52,9 +52,10 @@ Progress = Callable[[str, int, int | None], None]
 
 
 class Reader:
-    """Reads one stream. `now_ms`: time of undated items; `progress`: called with name, bytes read, and total bytes.
+    """Reads one stream. `progress`: called with the input's name, the bytes read, and the total bytes.
 
-    `undated`: the time given to undated items of each process; durations cannot be computed from it.
+    `now_ms`: time of undated items if the file's own time is not credible. `undated`: the time that the undated items
+    of each process get; no duration can be computed from it.
     """
 
     def __init__(
@@ -215,9 +216,10 @@ class Reader:
                 yield from (self._record("metrics", number, snapshot) for snapshot in content)
 
     def _documents(self, text: str) -> Generator[Recorded, None, set[int]]:
-        """Yield records from JSON that is the whole text, or metrics between other lines. Return the lines' numbers.
+        """Yield records for the text's JSON documents; return the numbers of these documents' lines.
 
-        A text that is wholly unreadable JSON becomes a record, too, so that its reject reason is shown.
+        If the text contains other lines, too, only documents with metrics or dumps are taken. JSON in no known format
+        becomes a record if the text contains nothing else, so that its reject reason is shown.
         """
         every = list(metrics.documents(text))
         alone = not metrics.between(text, every).strip(" \t\r\n,\ufeff")
@@ -262,9 +264,9 @@ class Reader:
                 yield number, line
 
     def _document(self, number: int, value: bytes) -> Recorded:
-        """Return a record of JSON. Without a time it gets the file's time, or at least its place in the order."""
+        """Return a record of JSON. JSON without a time gets the time of its file."""
         timeless = any(error.startswith("missing-timestamp") for error in self._decoded(value).errors)
-        # An empty answer (404) has no time and needs none.
+        # A failed answer of Jolokia (404) has no time and needs none.
         dated = self._decoded(value, self.now_ms) if timeless else None
         timeless = dated is not None and bool(dated.snapshots or dated.lines)
         return self._record("any", number, value, None if timeless else 0)
@@ -297,7 +299,7 @@ class Reader:
     def _dumps_of(
         self, lines: list[bytes], parted: list[Stripped], layout: Layout
     ) -> Generator[Recorded, None, set[int]]:
-        """Yield the dumps in the lines of each writer; return the numbers of their lines."""
+        """Yield the dumps in the lines of each writer; return the numbers of the lines that belong to a dump."""
         writers: dict[bytes, list[tuple[int, bytes]]] = {}
         for number, stripped in enumerate(parted):
             writers.setdefault(stripped.key, []).append((number, stripped.line))
@@ -337,7 +339,10 @@ class Reader:
             yield self._record("logs", first, LogLine(ts_ms=ts_ms, dumps=[dump]), ts_ms, writer)
 
     def _local(self, last_ms: int) -> None:
-        """Note that times have no zone, and guess it from the file's date. `last_ms`: the last of these times."""
+        """Note that the times name no zone, and guess the zone from the file's time.
+
+        `last_ms`: the newest time, or 0.
+        """
         if last_ms:
             self.input.local = True
             dated = self._undated == "file"
@@ -447,9 +452,9 @@ class Reader:
     def _record(
         self, stream: _Topic, number: int, value: _Value, ts_ms: int | None = 0, writer: str = "", repeats: int = 1
     ) -> Recorded:
-        """Return a record.
+        """Return a record. `value`: its bytes or parsed content. `writer`: the prefix that names its process, if any.
 
-        `value`: its bytes or parsed content; `ts_ms`: 0 if `value` contains the time, None if unknown.
+        `ts_ms`: 0 if `value` contains the time, None if unknown. `repeats`: number of equal records that it stands for.
         """
         service, instance = self._stream.process
         if writer:
@@ -487,7 +492,7 @@ def _is_reading(line: bytes) -> bool:
 def _is_by_line(lines: Sequence[bytes]) -> bool:
     """True if almost all of these lines are JSON; cut lines and a few others are allowed."""
     begun = [line for line in lines if line.lstrip()[:1] in (b"{", b"[")]
-    # This prefix is quick to check, and few lines of a log have it.
+    # A first character is quick to check, and few lines of a log begin with a brace or a bracket.
     if not begun or len(lines) < (len(lines) - len(begun)) * 4:
         return False
     return sum(isinstance(parsed(line), dict | list) for line in begun) * 2 >= len(lines)

@@ -5,8 +5,7 @@ orchestrators and syslog write *prefixes*, up to three in a row, for example if 
 --timestamps` went through syslog. A prefix may name the time and the writer of the line; lines of several writers are
 then separated.
 
-Every block ends with a line end, except perhaps the last one of a file. Nothing here holds more than a block and a
-line.
+Every block ends with a line end, except perhaps the last block of a file. At most one block and one line are in memory.
 """
 
 from __future__ import annotations
@@ -142,7 +141,7 @@ def _journal(fields: Fields) -> bytes | None:
 
 
 def _exported(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """Unwrap journald's export: one field per line, an empty line between entries, long fields with their length."""
+    """Unwrap journald's export: one field per line, an empty line between entries, binary fields after their length."""
     rest, entry = b"", dict[str, object]()
     for block in blocks:
         rest += block
@@ -189,10 +188,10 @@ class Layout:
 
     @classmethod
     def learned(cls, sample: Sequence[bytes], file_ms: int | None) -> Layout:
-        """Learn the layout from the file's first lines. `file_ms`: time of its last modification.
+        """Learn the layout from the file's first lines. `file_ms`: time of the file's last modification.
 
-        The application itself may write text that looks like a shipper's prefix. Without this text its lines have no
-        known layout, so it is kept.
+        The application itself may write text that looks like a shipper's prefix. Such text is kept if the lines have no
+        known layout without it.
         """
         layout = cls._with(Prefixes(sample[:_SAMPLE]), sample, file_ms)
         if not layout.shipped or (fit := layout._fit(sample)) >= _FITS:
@@ -225,7 +224,9 @@ class Layout:
         return utf8(self.shipped.parted(line).line).decode()
 
     def time_before(self, numbered: Mapping[int, bytes]) -> Callable[[int], int]:
-        """Return a function from a line's number to the time of the nearest dated line above it; 0 if there is none.
+        """Return a function from a line's number to the time (epoch ms) of the nearest dated line in the 500 above it.
+
+        The function returns 0 if none of these lines is dated.
 
         `numbered`: the lines of one writer, without prefix, by their numbers.
         """
@@ -328,9 +329,9 @@ def _is_syslog(matches: Sequence[re.Match[bytes]]) -> bool:
 
 
 def _is_compose(matches: Sequence[re.Match[bytes]]) -> bool:
-    """True if the prefixes name few writers, padded to the same width.
+    """True if the prefixes name few writers, and their bars stand in few columns.
 
-    Some versions of `docker compose` pad with one blank.
+    Some versions of `docker compose` pad all names to the same width, others write one blank after each name.
     """
     keys = {match["key"].upper() for match in matches}
     levels = {b"INFO", b"WARN", b"ERROR", b"DEBUG", b"TRACE", b"FATAL"}
@@ -345,7 +346,10 @@ def _is_stern(matches: Sequence[re.Match[bytes]]) -> bool:
 
 
 def _is_counting(matches: Sequence[re.Match[bytes]]) -> bool:
-    """True if the prefixes end with numbers of lines. Before a blank, a rising number may also be a time."""
+    """True if the prefixes end with rising numbers of lines.
+
+    If a blank follows the number, it must rise by exactly 1, because it may also be a time.
+    """
     numbers = [int(re.findall(rb"\d+", match.group())[-1]) for match in matches]
     most = 1 if matches[0].group().endswith(b" ") else 1 << 30
     return len(numbers) > 1 and all(0 < high - low <= most for low, high in pairwise(numbers))

@@ -1,7 +1,7 @@
 """Attach a Jolokia agent to a JVM of this machine while it is watched: on loopback, with a password, read-only.
 
-The agent's launcher loads it through Java's attach interface. The agent allows only reads of MBeans and thread dumps,
-and only with the password. The password is in a file that the watch writes.
+The launcher loads the agent through Java's attach interface. The agent allows only reads of MBeans and thread dumps,
+and only with the password. The password is in a file that `watch` writes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from clienthealth.read.mbeans import RUNTIME
 from clienthealth_exporters.jvm.jolokia import Jolokia, JolokiaError
 
 USER = "kafka-health"
-#: The launcher itself gives up after some 10 s if a JVM does not answer.
+#: Time limit (s) of the launcher. The launcher itself gives up after some 10 s if the JVM does not answer.
 LAUNCH_SECONDS = 30.0
 #: Time limit (s) from the launcher's end to the agent's first answer. At a load of 30, more than 10 s were measured.
 ANSWER_SECONDS = 30.0
@@ -41,7 +41,7 @@ _PACKAGE = "clienthealth.diagnose.watch"
 
 
 class Agent(NamedTuple):
-    """The address of an agent. User and password file are empty if it needs none."""
+    """The address of an agent. `user` and `password_file`: '' if the agent needs no password."""
 
     url: str
     user: str = ""
@@ -49,7 +49,11 @@ class Agent(NamedTuple):
 
 
 def runtime_of(pid: int) -> Literal["java", "python"]:
-    """Return the runtime of a process. Raises InputError if it does not exist, or may not be inspected."""
+    """Return the runtime of a process.
+
+    Raises InputError if there is no such process, if it runs in a container or belongs to another user, or if it is
+    neither a Java nor a Python process.
+    """
     process, own = _PROC / str(pid), _PROC / "self"
     try:
         os.kill(pid, 0)
@@ -104,11 +108,12 @@ def agent_jar(given: Path | None) -> Path:
 
 @contextmanager
 def attached(pid: int, jar: Path, with_password: bool = False) -> Iterator[Agent]:
-    """Yield an agent in the JVM, and remove it at the end. An agent that the JVM already has is used and stays.
+    """Yield an agent in the JVM. An agent attached here is removed at the end; an agent that the JVM had before stays.
 
-    The agent of a killed watch is removed first. The agent of a running watch is used with its password. `pid`: process
-    id of the JVM; `with_password`: True if the settings have a password for agents. Raises InputError if no agent can
-    be attached to the process, or if the process's agent needs a password; ServiceError if the agent does not start.
+    An agent that a killed `watch` left in the JVM is replaced. An agent of another running `watch` is used with the
+    password file of that `watch`. `pid`: process id of the JVM; `with_password`: True if the settings have a password
+    for agents. Raises InputError if no agent can be attached to the process, or if the process's agent needs an unknown
+    password; ServiceError if the launcher does not end in time.
     """
     with tempfile.TemporaryDirectory(prefix=_FOLDER) as folder:
         policy, config, password = (Path(folder, name) for name in ("policy.xml", "agent.properties", "password"))
@@ -158,8 +163,8 @@ def _of_a_watch(agent: Agent, pid: int, jar: Path, with_password: bool) -> Path 
     if with_password:
         return None
     raise InputError(
-        f"process {pid} has a Jolokia agent already, which asks for a password ({agent.url}): give that in [jvm] user "
-        f"and password_file; or, if nobody needs the agent, remove it with 'java -jar {jar} stop {pid}'"
+        f"process {pid} has a Jolokia agent already, which asks for a password ({agent.url}): name user and password "
+        f"in [jvm] user and password_file; or, if nobody needs the agent, remove it by 'java -jar {jar} stop {pid}'"
     )
 
 
@@ -197,7 +202,10 @@ def output_of(command: Sequence[str], seconds: float) -> subprocess.CompletedPro
 
 
 def _launch(jar: Path, *arguments: str) -> str:
-    """Return the launcher's output. Its exit code does not matter, because it looks for the agent too early."""
+    """Run the agent's launcher, and return its output.
+
+    The exit code is ignored, because the launcher looks for the agent before the agent answers.
+    """
     command = [java(), *_SMALL, "-jar", str(jar), *arguments]
     try:
         done = output_of(command, LAUNCH_SECONDS)

@@ -1,4 +1,4 @@
-"""Read a Python process: its stacks by py-spy, which needs nothing inside it, and its page of statistics, if any."""
+"""Read a Python process: its stacks by py-spy, without any change to the process, and its statistics page, if any."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _REFUSED = ("permission denied", "operation not permitted")
 
 
 class Stacks:
-    """The stacks of a Python process, read as often as `plan` allows; `publish` does nothing before that."""
+    """Reads the stacks of a Python process, at most as often as a DumpPlan allows."""
 
     def __init__(self, service: str, pid: int, settings: Settings, session: Session, budget: DumpBudget) -> None:
         """Raises DependencyError if py-spy is not installed."""
@@ -47,7 +47,10 @@ class Stacks:
         self._plan = DumpPlan(settings.jvm.dump_min_seconds, budget)
 
     def publish(self) -> None:
-        """Read the stacks if it is time. Raises ServiceError if py-spy is not permitted to, or fails."""
+        """Read the stacks if a dump is due.
+
+        Raises ServiceError if py-spy has no permission, fails, or does not end in time.
+        """
         if not self._plan.due(_ALWAYS, time.monotonic()):
             return
         try:
@@ -95,8 +98,8 @@ class Page:
 def _why(output: str) -> str:
     if any(word in output.lower() for word in _REFUSED):
         return (
-            "py-spy may not look into the process: run this as root, or allow it (sysctl kernel.yama.ptrace_scope=0; "
-            "in a container the capability SYS_PTRACE)"
+            "py-spy has no permission to read the process: run this command as root, or permit it (sysctl "
+            "kernel.yama.ptrace_scope=0; in a container the capability SYS_PTRACE)"
         )
     lines = output.strip().splitlines()
     return f"py-spy: {lines[-1] if lines else 'no stacks'}"

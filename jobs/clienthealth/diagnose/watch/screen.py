@@ -21,13 +21,13 @@ from clienthealth.modes import modes
 from clienthealth.monitor.incidents import Transition
 
 _COLOURS = {"ok": "32", "suspected": "33", "confirmed": "31"}
-#: Number of facts shown with a new finding. The report at the end shows all facts.
+#: Maximum number of facts shown with a new finding: the newest. The report at the end shows more.
 FACTS = 3
 #: The format of a row: 80 columns are enough for the longest verdict.
 ROW = "{:<32.32} {:<8.8} {}"
 HANGING = " " * 12
-#: THREADS: number of threads shown with a stack per process. FRAMES: number of frames per stack. `--verbose`
-#: lifts both limits. IN_TABLE: number of threads in the live table.
+#: THREADS: maximum number of threads shown with a stack per process. FRAMES: maximum number of frames per stack.
+#: `--verbose` lifts these two limits. IN_TABLE: maximum number of threads per process in the live table.
 THREADS, FRAMES, IN_TABLE = 4, 4, 2
 
 
@@ -130,7 +130,7 @@ def _stands(stand: Stand) -> str:
 
 
 def endings(processes: Sequence[Watched], clients: Sequence[tuple[Client, Sequence[Verdict]]]) -> Iterator[str]:
-    """Yield a line for each process that ended while it was watched; it includes lost records, as far as known."""
+    """Yield a line for each process that ended while it was watched. The line says whether records may be lost."""
     for process in processes:
         if not process.ended_ms:
             continue

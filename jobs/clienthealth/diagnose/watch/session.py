@@ -1,4 +1,4 @@
-"""The data of watched clients: samples and dumps. They are decoded, packed and judged as in the stream."""
+"""The data of watched clients: samples and dumps, which are decoded, packed and judged as in the stream."""
 
 from __future__ import annotations
 
@@ -79,12 +79,13 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Stand(NamedTuple):
-    """A thread's place in its process's newest dump. `since_ms`: time since which it is known to be at that place
-    (epoch ms).
+    """A thread's place in the newest dump of its process.
 
-    dumps   number of consecutive dumps that show the thread at these frames
-    cpu_ms  CPU time that the thread used since the first of these dumps, None if a dump lacks it
-    polled  True if an earlier dump showed the thread inside poll()
+    since_ms  time of the first of the consecutive dumps that show the thread at these frames, epoch ms
+    at_ms     time of the newest dump, epoch ms
+    dumps     number of these consecutive dumps
+    cpu_ms    CPU time that the thread used since the first of these dumps; None if a dump does not show CPU times
+    polled    True if this dump or an earlier one shows the thread inside poll()
     """
 
     thread: DumpedThread
@@ -109,10 +110,10 @@ class Session:
     """Takes records that would go to topics (`send`, from any thread), and judges them in `step`.
 
     newest  the state of each client as the monitor would publish it, by key
-    found   the worst finding of each client, by key and mode, without withdrawn ones
+    found   the worst verdict on each failure of a client, by key and mode, without withdrawn verdicts
     dumps   the threads of the newest dumps
     stands  the places of the application's threads, by instance of their process and name
-    faults  clients with a judgement that raised an error
+    faults  the reasons why data or clients could not be judged: errors that were raised
     """
 
     def __init__(self, settings: Settings, recorder: Recorder | None = None) -> None:

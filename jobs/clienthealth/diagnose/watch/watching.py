@@ -27,7 +27,7 @@ from clienthealth_exporters.jvm.dumps import DumpBudget
 from clienthealth_exporters.jvm.exporter import Target, Watch
 
 INTERVAL_SECONDS = 1.0
-#: Time (s) between two dumps, enough to show whether a thread moves.
+#: Minimum time (s) between two dumps: long enough to show whether a thread moves.
 DUMP_SECONDS = 5.0
 DUMPS_PER_MINUTE = 12.0
 #: A JVM with an unknown process id counts as ended if it does not answer for this long (s).
@@ -71,7 +71,7 @@ class Watched:
         return self.reader.process.instance if self.reader.process is not None else ""
 
     def read(self) -> None:
-        """Read once; a running process may not answer."""
+        """Read the process once. A failure sets `silent`; if the process has ended, it also sets `ended_ms`."""
         try:
             self.reader.publish()
         except ServiceError as error:
