@@ -1,15 +1,15 @@
 r"""Decode an input record into client snapshots, log lines, and the reasons why parts of it cannot be used.
 
-A record's format is named by the header `format`. Without that header it is recognised by the record's shape. Missing
-identity is taken from the record's headers, then from its Kafka key: `service|instance|client_id`, with `|` and `\` in
-a part escaped by `\`. For pushes through our broker plugin the headers identify the client (`formats/_pushed.py`), and
-the broker's time counts. A push may be empty: since Kafka 4.0 admin clients push, too, and they have no metrics of a
-producer or consumer.
+The header `format` names a record's format. Without that header the format is recognised by the record's content. Parts
+of the client's identity that the payload lacks are taken from the record's headers, then from its Kafka key:
+`service|instance|client_id`, with `|` and `\` in a part escaped by `\`. For pushes through our broker plugin the
+headers identify the client (`formats/_pushed.py`), and the broker's time counts. A push may be empty: since Kafka 4.0
+admin clients push, too, and they have no metrics of a producer or consumer.
 
 Compression (gzip, zstd), the frame of a schema registry, and the envelope of Kafka Connect are removed first
-(`formats/_payload.py`). No function here raises for any record, except ServiceError if the schema registry is away.
-Nearly all traffic is faultless canonical snapshots. `fast` reads these at a fraction of the cost of `decode_metrics`,
-with the same result.
+(`formats/_payload.py`). No function here raises for any record, except ServiceError if the schema registry cannot be
+reached. Nearly all records are canonical snapshots without errors. `fast` reads such records at a fraction of the cost
+of `decode_metrics`, with the same result.
 
 Reasons of rejects (`Decoded.errors`), sometimes followed by ": detail":
 
@@ -20,14 +20,14 @@ unknown-schema     framed with a schema that the registry does not have
 truncated-json     JSON that ends before it is closed
 malformed-json     JSON with an error in it, or nested too deeply
 unknown-format     text or JSON of no known format
-impossible-value   a metric or option that no client can have (`model.metrics.MOST`); only this value is not used
+impossible-value   a metric or option that no client can have (`model.metrics.MOST`); the other values are used
 wrong-types        a known format, but its essential parts have the wrong type
 no-metrics         a known format without metrics of a Kafka client
 missing-identity   no client can be identified
 foreign-service    a service that this topic may not carry (`[topics] services`)
-missing-timestamp  no time, or one before Kafka existed
+missing-timestamp  no time, or a time before Kafka existed (`values.EARLIEST_MS`)
 fatal              reading the record ended the monitor (`spark/poison.py`); only the record's place is known
-future-timestamp   a time more than `monitor.future_seconds` ahead of ours, so that the real time is unknown
+future-timestamp   a time more than `monitor.future_seconds` ahead of the monitor's clock; the real time is unknown
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Decoded(msgspec.Struct):
 
 
 class _Parsed(msgspec.Struct):
-    """A record in its format: its snapshots or lines, not yet completed, and the reasons of rejects so far."""
+    """A record in its format. `content`: its snapshots or lines, without the identity from headers and key."""
 
     result: Decoded
     record: Record = Record(text="")
@@ -152,12 +152,15 @@ def may_carry(topics: TopicSettings, topic: str, service: str) -> bool:
 
 
 def latest_ms(settings: Settings, now_ms: int) -> int:
-    """Return the latest time (epoch ms) that is not yet in the future."""
+    """Return the latest time (epoch ms) that is accepted: later times are rejected as `future-timestamp`."""
     return now_ms + settings.monitor.future_seconds * 1000
 
 
 def _readable(raw: RawRecord, settings: Settings) -> Record:
-    """Return the value as text (parsed if it is JSON) or as bytes. Raises PayloadError if it cannot be read."""
+    """Return the record with its value as text (parsed if it is JSON) or as bytes.
+
+    Raises PayloadError if unreadable.
+    """
     value = raw.value
     if value is None or len(value) == 0:
         raise PayloadError("empty")
@@ -243,7 +246,7 @@ def _wrong(mistake: Exception) -> str:
 
 
 def _unreadable(record: Record) -> str | None:
-    """Return what is wrong with the text itself, or None if nothing is."""
+    """Return the reject reason for damaged text or JSON; None if the text is not damaged."""
     text = record.text
     if _CONTROL.search(text):
         return "binary"
@@ -270,7 +273,7 @@ def _snapshots(parsed: _Parsed, topic: str, settings: Settings, now_ms: int) -> 
 
 
 def _opened(parsed: _Parsed) -> _Parsed:
-    """Read each line of the record completely. A mistake in reading a line costs the line, not the job."""
+    """Read each line of the record completely. A line that makes the parser raise is rejected; other lines count."""
     lines: list[LogLine] = []
     for line in parsed.content:
         try:
@@ -331,9 +334,10 @@ def _complete_line(line: LogLine, record: Record, latest: int) -> str | None:
 
 
 def _identified(client: Identity, record: Record) -> Identity:
-    """Fill missing fields of an identity from headers, then from the Kafka key; None where neither has them.
+    """Fill missing fields of an identity from the record's headers, then from its Kafka key; otherwise with None.
 
-    If a header names the instance that pushed, the headers win over the payload. An unknown kind becomes None.
+    If a header names the instance that pushed the record, the headers win over the payload. An unknown kind becomes
+    None.
     """
     header = record.headers.get
     if header(_pushed.INSTANCE):
@@ -344,7 +348,7 @@ def _identified(client: Identity, record: Record) -> Identity:
         for name, part in zip(_IN_KEY, parts, strict=True):
             fields[name] = fields[name] or part.strip() or None
     if not fields["instance"] and client.handle:
-        # All replicas of a service have the same handle, such as rdkafka#producer-1. The host tells them apart.
+        # All replicas of a service may have the same handle, such as rdkafka#producer-1. The host tells replicas apart.
         fields["instance"] = f"{fields['host']}:{client.handle}" if fields["host"] else client.handle
     kind = client.kind if client.kind in CLIENT_METRICS else (present(client.kind) or header("kind") or "").lower()
     return Identity(**fields, kind=kind if kind in CLIENT_METRICS else None, group=present(client.group))

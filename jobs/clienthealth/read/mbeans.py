@@ -1,7 +1,8 @@
 """Interpret the MBeans of Kafka clients, and make snapshots of all clients of a JVM.
 
 These are the MBeans of the Java client (0.8.2 to 4.x) and of the old Scala consumer. `model/metric_names.py` maps
-attributes to metrics. A value is left out if it is no number or negative, which means "unknown" in Kafka's clients.
+attributes to metrics. Values that are no numbers are left out. So are negative values: Kafka's clients write them for
+unknown values.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _ESCAPED = re.compile(r"\\(.)")
 #: Consumers up to 1.0 put the partition into the attribute's name instead of the MBean's name.
 _LAG = ".records-lag"
 _LAG_IN_NAME = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)\.records-lag")
-#: Since 2.4, clients without a client.id are named after their group.
+#: Since Kafka 2.4, consumers without a client.id are named after their group.
 _NAMED_BY_GROUP = re.compile(r"consumer-(?P<group>.+)-\d+")
 
 #: Places of the version: an attribute of the Java client, an MBean of the Scala client.
@@ -42,8 +43,8 @@ _NOTHING: Mapping[str, str] = {}
 class MBean(NamedTuple):
     """The meaning of an MBean's name.
 
-    path     `type`, or `type/name`
-    subject  what it measures; `kind` is None if the MBean is not a client's
+    path     the MBean's `type`, or `type/name` if it has both
+    subject  the client, topic, partition or broker that it measures; `kind` is None if the MBean is not a client's
     group    the client's group: from the Scala consumer's MBeans, or from the default id of Java consumers
     names    maps attributes to our names
     """
@@ -73,8 +74,8 @@ NAMES: dict[str, dict[str, str]] = {}
 for _spelled, _name in metric_names.mbeans().items():
     NAMES.setdefault(_spelled.rpartition("/")[0], {})[_spelled.rpartition("/")[2]] = _name
 
-#: The MBeans of a JVM that are read: maps a pattern to attributes (empty: all). Each requested attribute costs the JVM
-#: time, so only attributes that are used are requested.
+#: The MBeans of a JVM that are read: maps a pattern to the attributes that are requested (empty: all). Each requested
+#: attribute costs the JVM time, so attributes that are not used are not requested.
 PATTERNS: Mapping[str, Sequence[str]] = {
     **{f"kafka.{_KINDS[group]}:type={group},*": tuple(NAMES[group]) for group in metric_names.JAVA},
     # Old consumers have one attribute per partition, its lag. The pattern leaves out the MBeans of topics.
@@ -102,9 +103,9 @@ def object_name(name: str) -> tuple[str, dict[str, str]]:
 
 @lru_cache(maxsize=16_384)
 def parts(mbean: str) -> MBean:
-    """Return the parts of an MBean's name.
+    """Return the meaning of an MBean's name.
 
-    In app-info, old Java clients name the client `id` and Scala ones `clientId`.
+    In `app-info`, old Java clients have the key `id` in place of `client-id`. Scala clients have `clientId`.
     """
     domain, properties = object_name(mbean)
 
@@ -128,13 +129,13 @@ def parts(mbean: str) -> MBean:
 
 
 def process_of(service: str, mbeans: MBeans, config: Mapping[str, str]) -> ClientProcess | None:
-    """Return the JVM as a process, identified by pid@host in its Runtime MBean's Name; None if that is missing."""
+    """Return the JVM as a process, identified by pid@host in its Runtime MBean's Name; None if the Name is missing."""
     pid, _, host = str(mbeans.get(RUNTIME, {}).get("Name", "")).partition("@")
     return ClientProcess(service, host, f"{host}:{pid}", config) if pid and host else None
 
 
 def snapshots(mbeans: MBeans, process: ClientProcess, ts_ms: int) -> list[Snapshot]:
-    """Return a snapshot of each Kafka client of the JVM that has any value, sorted by kind and id."""
+    """Return a snapshot of each Kafka client of the JVM that has any value, sorted by kind and client id."""
     samples = Samples(ts_ms, Identity(process.service, process.host, process.instance, library="java"))
     for name, attributes in mbeans.items():
         read(samples, name, attributes)
@@ -148,7 +149,7 @@ def snapshots(mbeans: MBeans, process: ClientProcess, ts_ms: int) -> list[Snapsh
 
 
 def read(samples: Samples, name: str, attributes: Mapping[str, Any]) -> None:
-    """Add the samples in an MBean's attributes. An MBean that is not a client's has none."""
+    """Add the samples in an MBean's attributes. An MBean that belongs to no client adds none."""
     mbean = parts(name)
     subject = mbean.subject
     if subject.kind is None:

@@ -1,9 +1,9 @@
 """Read recordings and files as raw records, as if they came from topics.
 
-A folder is one process. `X-metrics.jsonl` and `X.log` in it are a second process, named X. `metrics.jsonl` has a sample
-per line. `*.log` is text in which stack traces belong to the line above. `jstack-*.txt` is a thread dump. Any other
-file has records of any known format: one per line, or a single record if the file is binary, a JSON document, a dump or
-a page of Prometheus' text.
+A folder is one process. `X-metrics.jsonl` and `X.log` in the folder are a second process, named X. `metrics.jsonl` has
+a sample per line. In `*.log`, a stack trace belongs to the line above it. `jstack-*.txt` is a thread dump. Any other
+file has records of any known format: one record per line, or a single record if the file is binary, a JSON document, a
+dump or a page of Prometheus' text.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Recorded:
     """One record: its bytes, its process, and its place (`offset`: line number from 0).
 
     ts_ms    the time to use if the record itself has none, epoch ms; 0 if unknown
-    timed    source of the time: the record (or a line before it), its file, or only the order
-    repeats  number of records that this one stands for: of a burst within a tenth of a second one record is kept
-    content  the record's content, if the file's reader already parsed it; `value` is then empty
+    timed    source of the time: `own` the record or a line before it, `file` the file's time, `order` the order alone
+    repeats  number of equal records for which this record stands: of a burst, one record per tenth of a second is kept
+    content  the content, if the file's reader already parsed it; `value` is then empty
     """
 
     stream: Stream
@@ -94,7 +94,7 @@ def _folder(folder: Path) -> Iterator[Recorded]:
 
 
 def second_process(stems: Sequence[str]) -> Callable[[str], str | None]:
-    """Return a function that maps a file's name without ending to its process; None for the folder's main process."""
+    """Return a function that maps a file's name without ending to its process, or to None for the main process."""
     prefixes = sorted(stem.removesuffix("-metrics") for stem in set(stems) if stem.endswith("-metrics"))
 
     def process_of(stem: str) -> str | None:
@@ -159,7 +159,10 @@ def readings(line: bytes, process: ClientProcess) -> list[Snapshot] | None:
 
 
 def _mbean(key: str, domain: str) -> tuple[str, str]:
-    """Return the MBean and the attribute in a metric's key. `domain`: the domain of keys that have none."""
+    """Return (MBean, attribute) from a metric's key.
+
+    `domain`: the MBean's domain for keys of the form `group/name{tags}`.
+    """
     named = METRIC.fullmatch(key)
     if named is None:
         mbean, _, attribute = key.rpartition("/")

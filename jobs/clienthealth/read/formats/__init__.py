@@ -1,9 +1,9 @@
 """Turn the text of an input record into client snapshots and log lines: one file per wire format.
 
-The program finds the files of this folder by itself. A new format is one new file with a `FORMAT`; for logs as JSON it
-is a table of `_json_layouts.toml`. Each format decides explicitly whether it recognises a record, because nearly every
-JSON object could be read as nearly every format. Everything is plain Python on one record. `decode.py` unpacks a
-record's bytes before this and fills in missing identity afterwards.
+The program finds the files of this folder by itself. A new format is one new file with a `FORMAT`; a new format of JSON
+logs is a table of `_json_layouts.toml`. Each format decides explicitly whether it recognises a record, because nearly
+every JSON object could be read as nearly every format. A format gets one record at a time. `decode.py` unpacks the
+record's bytes before, and fills in missing identity afterwards.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class Format:
                  Identity that the record lacks stays None: `decode.py` fills it from headers and key. Never raises.
     interval_ms  reporting interval of a client if the record does not contain it
     groups       True if the format can contain consumer groups
-    binary       True if the format is bytes: it gets only records with `data`, all other formats only records without
-    text         True for a text format of metrics; all other formats of metrics are JSON and get only JSON
+    binary       True if the format is bytes. Only such formats get records with `data`, and they get no other records
+    text         True for a text format of metrics; the other formats of metrics are JSON, and get only JSON
     about        a description in one line, if the format's file has none
     """
 

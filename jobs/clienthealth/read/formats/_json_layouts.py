@@ -1,7 +1,7 @@
 """Read log records that are JSON objects, by the field names of each format in `_json_layouts.toml`.
 
-A path such as `error.stack_trace` means a nested field or one field with a dotted name. Both occur, even in one record.
-Every value is read as text; an object or array becomes its JSON text.
+A path such as `error.stack_trace` means a nested field, or one field with a dotted name. Both forms occur, even in one
+record. Every value is read as text; an object or array becomes its JSON text.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ class JsonFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     all      fields that a record must have
     any      fields of which a record must have at least one
     none     fields that a record must not have
-    beside   a field that is allowed only if one of some other fields is present
-    carries  True if the message is a whole log line of another program, which is then parsed as such a line
+    beside   maps a field to other fields: the field is allowed only if one of the other fields is present
+    carries  True if the message is a whole log line of another program, with that program's own layout
     """
 
     about: str
@@ -106,7 +106,7 @@ class JsonFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
     def lines(self, record: Record) -> list[LogLine] | None:
-        """Return the record's line in a list."""
+        """Return a list of the record's only line; None if the record is no JSON object."""
         document = record.document
         return [line_of(document, self.layout)] if isinstance(document, dict) else None
 
@@ -128,7 +128,7 @@ _SURROGATES = re.compile(
 
 
 def parsed(text: str | bytes) -> Any:
-    """Return the value of a JSON text; None if it is not JSON or nested absurdly deep.
+    """Return the value of a JSON text; None if the text is not JSON, or is nested too deeply.
 
     NaN, Infinity, huge numbers and single surrogates are accepted, because some programs write them.
     """

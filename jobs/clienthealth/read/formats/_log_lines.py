@@ -1,8 +1,8 @@
 """The second step of reading logs, common to all formats: parse the line that a shipper carries.
 
-The first step, a format, reads a record's own fields. If they lack level and logger, the message is a line as some
-application wrote it: text in any layout, or JSON text. The line's fields win over those of its envelope. Stack traces
-become one text, in whatever form JSON carries them.
+The first step, a format, reads a record's own fields. If these fields lack level and logger, the message is a line as
+some application wrote it: text in any layout, or JSON text. The line's fields win over the fields of its envelope, the
+record. A stack trace becomes one text, in whatever form JSON carries it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from clienthealth.read.logs.times import has_zone, time_ms
 def stack_text(stack: str) -> str:
     """Return a stack trace as text, from text, an array of lines, or log4j2's object of an exception.
 
-    Other values stay as they are.
+    Any other text is returned unchanged.
     """
     if stack.startswith("["):
         lines = parsed(stack)
@@ -59,8 +59,8 @@ def _texts(values: list[Any]) -> list[str]:
     return [text for text in map(as_text, values) if text is not None]
 
 
-#: A time without a zone counts if it is within this time (ms) of the shipper's clock. A local time would be hours off,
-#: and shippers rarely delay a line for longer.
+#: A line's time without a zone is used only if it differs from the shipper's time by at most this (ms). A local time
+#: would be hours off, and a shipper rarely delays a line by more than this.
 BELIEVED_MS = 600_000
 #: The text before a JSON line from stern (pod and container) or Docker Compose (service and a bar).
 _CONTAINER = re.compile(r"[\w.-]{1,253} (?:[\w.-]{1,253}| *\|) (?=\{\")")
@@ -95,7 +95,10 @@ def opened(line: LogLine) -> LogLine:
 
 
 def _with_dumps(line: LogLine, text: str, dumps: list[Dump]) -> LogLine:
-    """Return the line with the dumps that its text contains, and without their text. A dump's text names no client."""
+    """Return the line with the dumps in its text as `dumps`, and with the rest of its text as message.
+
+    A dump's text does not name the line's client.
+    """
     taken = frozenset[int]().union(*(dump.taken for dump in dumps))
     rest = "\n".join(part for number, part in enumerate(text.split("\n")) if number not in taken).strip()
     if rest:

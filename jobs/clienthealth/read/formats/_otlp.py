@@ -1,12 +1,13 @@
 """Read Kafka clients from OTLP in either encoding: JSON or protobuf.
 
-A setting (`identity`) lists the attributes for client, service, process and host, because every plugin has its own.
-They are looked up on the data point (the agent's `client-id`), then on the resource. Sums may be deltas; with KIP-714
-they always are. Then the snapshot's `delta` is set, and the time span of the deltas is the client's interval. There is
-one snapshot per client and resource, at the time of its newest data point.
+The settings `[identity]` list the attributes that name client, service, process and host, because every plugin has its
+own attributes. An attribute is looked up on the data point (OpenTelemetry's Java agent puts `client-id` there), then on
+the resource. Sums may be deltas; in KIP-714 pushes they always are. For deltas the snapshot's `delta` is set, and the
+time span of the deltas is the client's interval. There is one snapshot per client and resource, at the time of its
+newest data point.
 
-The agent keeps only the finest level of a metric, and a KIP-714 subscription may request only that level. Values per
-topic are then summed; averages and maxima take the largest value.
+The Java agent keeps only the finest level of a metric, and a KIP-714 subscription may request only that level. Values
+per topic are then summed to the client's value; for averages and maxima the largest value is taken.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Metric(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def metric(spelled: str) -> Metric | None:
-    """Return a metric by its name, None if it is not a Kafka client's."""
+    """Return the meaning of a metric's name; None if it is not the name of a Kafka client's metric."""
     match = _CLIENT_METRIC.match(spelled)
     if match is None:
         return None
@@ -83,7 +84,7 @@ def attributes_of(listed: Any) -> Mapping[str, str]:
 
 
 def first(attributes: Mapping[str, Any], names: Sequence[str]) -> str | None:
-    """Return the first non-empty value of these names."""
+    """Return the first non-empty value among the attributes with these names, as text; None if there is none."""
     for name in names:
         if value := attributes.get(name):
             return str(value)
@@ -91,7 +92,7 @@ def first(attributes: Mapping[str, Any], names: Sequence[str]) -> str | None:
 
 
 def resource_of(attributes: Mapping[str, str], identity: IdentitySettings) -> Identity:
-    """Return the clients' identity in a resource's attributes. `client_id`: None if data points name the client."""
+    """Return the identity in a resource's attributes. `client_id` is None if only the data points name the client."""
     name = first(attributes, ("client_software_name", "client.software.name")) or ""
     library, version = software(name, first(attributes, ("client_software_version", "client.software.version")) or "")
     return Identity(
@@ -153,7 +154,7 @@ def log_line(
     logger: str | None,
     identity: IdentitySettings,
 ) -> LogLine:
-    """Return a log record as a line. `nanos`: its time since 1970; `severity`: as text and as number."""
+    """Return a log record as a line. `nanos`: time since 1970 (ns); `severity`: as text, and as a number (1 to 24)."""
     name, number = severity
     exception = (first(attributes, ("exception.type",)), first(attributes, ("exception.message",)))
     client_id = first(attributes, identity.otlp_client_id) or process.client_id

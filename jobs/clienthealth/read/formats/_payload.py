@@ -1,8 +1,9 @@
 """Unpack a payload: compression, the frame of a schema registry, and the envelopes of Kafka Connect and Debezium.
 
-Compressed payloads are recognised by their first bytes: gzip (RFC 1952) and zstd (RFC 8878). Clients and collectors use
-these if they cannot configure Kafka's own compression. A schema registry's serializers put a zero and the schema's
-number before the data (Confluent's wire format). For protobuf they also put the path of the message there.
+Compressed payloads are recognised by their first bytes: gzip (RFC 1952) and zstd (RFC 8878). Clients and collectors
+compress payloads if they cannot configure Kafka's own compression. A schema registry's serializers put a zero byte and
+the schema's number before the data (Confluent's wire format). The protobuf serializer also puts the path of the message
+after the number.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class PayloadError(ValueError):
 
 
 def fill(record: Record, value: bytes | memoryview, settings: Settings) -> None:
-    """Set the record's payload from its value as it arrived. Raises PayloadError if it is unusable."""
+    """Set the record's payload from its value as it arrived. Raises PayloadError if the value cannot be unpacked."""
     data = unpacked(value, settings.monitor.max_record_bytes)
     if frame := framed(data):
         _fill_from_frame(record, *frame, settings)
@@ -48,7 +49,10 @@ def _binary_formats() -> frozenset[str]:
 
 
 def _fill(record: Record, data: bytes | memoryview) -> None:
-    """Set the record's payload. Raises PayloadError if it is unusable."""
+    """Set the record's payload from uncompressed data without a frame.
+
+    Raises PayloadError if the data cannot be read.
+    """
     record.signal = signal(data)
     if record.signal or record.headers.get("format") in _binary_formats():
         record.data = data
@@ -65,9 +69,9 @@ def _fill(record: Record, data: bytes | memoryview) -> None:
 
 
 def _fill_from_frame(record: Record, number: int, data: memoryview, settings: Settings) -> None:
-    """Set a payload framed by the schema with this number.
+    """Set a payload that is framed with the number of its schema.
 
-    JSON needs no schema. Raises PayloadError if it is unusable.
+    Framed JSON is read without the schema. Raises PayloadError if the schema is missing, or does not fit the data.
     """
     if data[0] in b"{[":
         with suppress(PayloadError):
@@ -90,7 +94,10 @@ def _fill_from_frame(record: Record, number: int, data: memoryview, settings: Se
 
 
 def _fill_decoded(record: Record, document: Any) -> None:
-    """Set a payload that is already decoded to JSON's types. Raises PayloadError if it is unusable."""
+    """Set a payload that is already decoded to JSON's types.
+
+    Raises PayloadError if it is empty or cannot be written as JSON.
+    """
     try:
         record.text = document if isinstance(document, str) else msgspec.json.encode(document).decode()
     except (TypeError, ValueError) as error:
@@ -122,7 +129,10 @@ def _unwrap(record: Record) -> None:
 
 
 def unpacked(data: bytes | memoryview, most: int) -> bytes | memoryview:
-    """Return the payload without compression. Raises PayloadError if it is broken or exceeds `most` bytes."""
+    """Return the payload without compression.
+
+    Raises PayloadError if the compressed data is broken, or longer than `most` bytes when unpacked.
+    """
     head = bytes(data[:4])
     broken: type[Exception]
     if head.startswith(GZIP):

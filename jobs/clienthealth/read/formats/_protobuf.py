@@ -1,8 +1,8 @@
 """The parts of OTLP's protobuf messages that are read (opentelemetry-proto v1: metrics, logs, common).
 
-Attributes, names and bodies stay bytes until they are needed. The same few recur, so their meaning is computed once and
-cached by these bytes. That needs a schema of our own: it has the numbers and wire types of the original, has `bytes` in
-place of embedded messages, and lacks fields that are not read.
+Attributes, names and bodies stay bytes until they are needed. The same few attributes and names recur in all records,
+so the meaning of their bytes is computed once and cached. For that purpose the schema here differs from the original:
+it has `bytes` in place of embedded messages, and lacks the fields that are not read. Numbers and wire types are equal.
 
 Reading needs the package `protobuf`; recognising does not.
 """
@@ -50,7 +50,7 @@ def message_of(message: str, data: bytes | memoryview) -> Any:
 
 @lru_cache(maxsize=REMEMBERED)
 def attributes(pairs: tuple[bytes, ...]) -> Mapping[str, str]:
-    """Return attributes by name, with values as text. Those without a value, or with a list or object, are left out."""
+    """Return attributes by name, with values as text. Attributes with no value, a list or an object are left out."""
     by_name: dict[str, str] = {}
     for name, value in map(_pair, pairs):
         text = _scalar(_message("Value", value))
@@ -81,7 +81,7 @@ def body(data: bytes) -> str | None:
 
 
 def signal(data: bytes | memoryview) -> Stream | None:
-    """Return whether the bytes look like OTLP metrics or OTLP logs; None if they are neither, or hold no data.
+    """Return which OTLP data the bytes look like, `metrics` or `logs`; None if they are neither, or hold no data.
 
     A request has only field 1 (resources). Field 2 of a resource has scopes, and field 2 of a scope has metrics or log
     records. A metric begins with its name; a log record has times of eight bytes. The first metric or log record

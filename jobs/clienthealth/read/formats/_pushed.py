@@ -2,8 +2,8 @@
 
 `[identity] push_service` selects the service: a table in the settings, the principal (the name in `User:name`, the CN
 of a distinguished name), or the client id without a number at its end. Kafka's default ids contain no service, but
-`consumer-GROUP-1` contains its group. The process is the address with the client instance id. A client keeps that id
-from its first push to its last, so two processes with the same client id stay apart.
+`consumer-GROUP-1` contains its group. The instance is the client's address with its client instance id. A client keeps
+that id from its first push to its last, so two processes with the same client id stay apart.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _OF_GROUP = re.compile(r"consumer-(.+)-\d+")
 
 
 def identity_headers(headers: Mapping[str, str], identity: IdentitySettings) -> dict[str, str]:
-    """Turn the plugin's headers into the identity headers of any format; return nothing for other headers."""
+    """Turn the plugin's headers into the identity headers of any format; return {} for headers without INSTANCE."""
     instance = headers.get(INSTANCE)
     if not instance:
         return {}
@@ -47,7 +47,7 @@ def identity_headers(headers: Mapping[str, str], identity: IdentitySettings) -> 
 
 
 def complete(snapshot: Snapshot, headers: Mapping[str, str]) -> None:
-    """Take values from a push's headers: its time by the broker's clock, its interval, and if it is the last push."""
+    """Take values from a push's headers: its time by the broker's clock, its interval, and whether the client ends."""
     if INSTANCE not in headers:
         return
     if (arrived := headers.get("broker_time_ms", "")).isdecimal():
@@ -90,7 +90,7 @@ def _of_client_id(client_id: str) -> str:
 
 
 def _named(table: Sequence[str], texts: Sequence[str]) -> str:
-    """Return the first name with a glob that matches one of the texts; '' if no glob matches."""
+    """Return the name in the first entry (`glob=name`) with a glob that matches one of the texts; '' if none does."""
     for entry in table:
         glob, _, name = entry.rpartition("=")
         if any(text and fnmatchcase(text, glob) for text in texts):

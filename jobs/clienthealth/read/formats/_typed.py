@@ -24,7 +24,7 @@ UNKNOWN = float("nan")
 #: Maximum number of clients, and of sets of options, in the caches.
 REMEMBERED = 100_000
 
-#: Longest object of a client or its options (bytes) that is cached: four times the longest seen.
+#: Maximum size (bytes) of a record's `client`, and of its `config`, on the fast path: four times the largest seen.
 LONGEST = 4_096
 
 _Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
@@ -105,7 +105,7 @@ class Fast(msgspec.Struct, gc=False):
     interval_ms: int
 
     def snapshot(self) -> Snapshot:
-        """Return the Snapshot that `decode.decode_metrics` makes of the same record, for metrics of its own kind."""
+        """Return the Snapshot that `decode_metrics` makes of the same record, with the metrics of the client's kind."""
         identity = self.client.identity
         topics = [
             TopicMetrics(t.topic, t.partition, t.thread, t.member, _named(TOPIC_METRICS, t.values)) for t in self.topics

@@ -22,7 +22,7 @@ METRIC_NAMES: tuple[str, ...] = tuple(dict.fromkeys(name for names in CLIENT_MET
 
 
 def options(config: Any) -> dict[str, str]:
-    """Return the client's options that judges use, as texts. Empty values, lists and objects are left out."""
+    """Return the options that failure modes read, as texts. Empty values, lists and objects are left out."""
     options = mapping(config)
     return {name: value_text for name in CONFIG_OPTIONS if (value_text := text(options.get(name))) is not None}
 

@@ -1,8 +1,9 @@
-"""jmxtrans's KafkaWriter: one MBean attribute per record, with its whole name joined by dots in `keyspace`.
+"""jmxtrans's KafkaWriter: one MBean attribute per record; `keyspace` contains the attribute's whole name.
 
-Its parts are: host and port of the JVM (`checkout-1_9010`), MBean domain (`kafka_producer`), client id, perhaps topic
-and partition, MBean type, attribute. Dots within these parts are ambiguous. The consumer writes topics without dots, so
-further dots belong to its client id. In metrics of a topic, a producer's client id is assumed to have no dots.
+The parts of `keyspace`, joined by dots, are: host and port of the JVM (`checkout-1_9010`), MBean domain
+(`kafka_producer`), client id, perhaps topic and partition, MBean type, attribute. Dots within these parts are
+ambiguous. A consumer's keyspace has topics without dots, so further dots belong to the client id. In metrics of a
+topic, a producer's client id is assumed to have no dots.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _NAMES = metric_names.mbeans()
 
 @lru_cache(maxsize=16_384)
 def _parts(keyspace: str) -> tuple[str, Subject, str | None] | None:
-    """Return a keyspace's host and port, its subject, and our metric name; None if it is not a Kafka client's."""
+    """Return (host and port, subject, our metric name) of a keyspace; None if it names no metric of a Kafka client."""
     match = KEYSPACE.search(keyspace)
     if match is None:
         return None

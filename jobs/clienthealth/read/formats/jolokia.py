@@ -1,7 +1,7 @@
 """Jolokia: the response to a bulk read of MBeans (a JSON array), or to one read (an object), forwarded by a script.
 
-A read may be of a pattern, of one MBean, or of one attribute. Failed elements (status other than 200) are skipped. The
-response does not name the process, so headers or key must.
+A read may request a pattern, one MBean, or one attribute. Failed elements (status other than 200) are skipped. The
+response does not name the process, so headers or key must name it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from clienthealth.model.values import epoch, mapping, measurement
 from clienthealth.read.formats import Format, Record
 from clienthealth.read.mbeans import read
 
-#: If the keys of the value are MBean names, a pattern was requested.
+#: The name of an MBean. If the keys of a response's value match, the request was for a pattern of MBeans.
 MBEAN = re.compile(r"[^=]+:.*=")
 
 

@@ -8,7 +8,7 @@ Queue times are documented as milliseconds but are seconds (sender.py, all versi
 as milliseconds, because no delivery timeout lets a record wait in the queue for hours.
 
 The envelope has `client_id`, `client_type`, `host`, `service`, `instance`, `library_version`, `ts_ms`, `metrics`.
-Without it, identity comes from headers or key, and the time from the Kafka record.
+Without an envelope, identity comes from headers or key, and the time from the Kafka record.
 """
 
 from __future__ import annotations

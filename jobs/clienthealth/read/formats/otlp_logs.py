@@ -1,7 +1,7 @@
 """OpenTelemetry logs as OTLP JSON (`logs.encoding: otlp_json`): many resources and many log records in one message.
 
 The Java agent sends logger, level and exception; the collector's filelog receiver puts the bare line into `body`.
-64-bit numbers may be strings. A setting lists the attributes that name the process, as for metrics.
+64-bit numbers may be strings. The settings `[identity]` list the attributes that name the process.
 """
 
 from __future__ import annotations

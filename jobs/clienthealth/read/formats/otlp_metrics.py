@@ -1,7 +1,7 @@
 """OTLP metrics as JSON: KIP-714 pushes through a broker's plugin, and the OpenTelemetry Java agent.
 
-`_otlp.py` defines their meaning. Numbers may be strings. Histograms, summaries and resources without Kafka metrics are
-skipped.
+`_otlp.py` defines the meaning of names and attributes. Numbers may be strings. Histograms, summaries and resources
+without Kafka metrics are skipped.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ Kafka's own clients write a separate resource around every single metric; equal 
 
 Two pushes of the same metrics differ only in their numbers: times and values, which always take eight bytes. So the
 reader finds the places of the numbers once, together with the metric, client and topic of each number. For the next
-push it takes the numbers from these places and looks up the remaining bytes. Metrics of other programs are skipped by
-length and name.
+push the reader takes the numbers from these places, and looks up the meaning of the remaining bytes in a cache. Metrics
+of other programs are skipped by length and name.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""prometheus-kafka-adapter: one sample of Prometheus's remote write per record, its value a string.
+"""prometheus-kafka-adapter: one sample of Prometheus's remote write per record, with its value as a string.
 
 `_prometheus.py` defines the meaning of names and labels. Other samples on the topic are rejected as `no-metrics`;
 configure the adapter to match only `{__name__=~"kafka_(producer|consumer)_.*"}`.

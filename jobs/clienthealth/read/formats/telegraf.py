@@ -1,8 +1,8 @@
 """Telegraf's JSON (`data_format = "json"`): one metric per record, or a batch under `metrics`.
 
-A metric has a name, tags, fields and a time. This file defines their meaning for Kafka clients, also for line protocol
-(`influx.py`). The tag `host` and the agent's URL, or the scraped page's URL, identify the JVM. Telegraf leaves NaN
-fields out.
+A metric has a name, tags, fields and a time. This file defines what these parts mean for Kafka clients; `influx.py`
+uses the same meaning for line protocol. The JVM is identified by the URL of its Jolokia agent or of its scraped page;
+the tag `host` replaces a local address in the URL. Telegraf leaves NaN fields out.
 
 From inputs.jolokia2_agent: fields are MBean attributes. Client id, topic and partition are tags if the user listed them
 as tag keys.
@@ -47,7 +47,7 @@ class _Layout(NamedTuple):
 
 
 def add(processes: Processes, name: str, tags: Labels, fields: Mapping[str, Any], ts_ms: int | None) -> None:
-    """Add one metric of Telegraf. `ts_ms`: None if it has no time; field values are as written."""
+    """Add one metric of Telegraf. `ts_ms`: None if the metric has no time. Values of `fields` are as written."""
     layout = _layout(name, tuple(fields))
     for field, spelled in layout.series:
         if of_client := series(spelled, tags):

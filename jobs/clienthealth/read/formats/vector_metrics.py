@@ -1,7 +1,7 @@
 """Vector's metrics as its Kafka sink writes them (`encoding.codec = "json"`, or `native_json`): one series per record.
 
-They come from its sources `prometheus_scrape` and `prometheus_remote_write`; `_prometheus.py` defines the meaning of
-names and tags. Counts may be increments since the previous record.
+Such metrics come from Vector's sources `prometheus_scrape` and `prometheus_remote_write`. `_prometheus.py` defines the
+meaning of names and tags. A counter's value may be the increment since the previous record.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Logs: the content of lines and thread dumps from any source, and which of them are about a Kafka client."""
+"""Logs: lines and thread dumps from any source as fields, times and log events of Kafka clients."""

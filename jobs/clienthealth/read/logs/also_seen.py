@@ -1,7 +1,7 @@
-"""Known issues outside the failure modes: recognised by the client's own lines and counted, never judged, never paged.
+"""Known issues outside the failure modes: recognised by the client's own log lines, counted, and never judged or paged.
 
-`also_seen.toml` lists them, each with log patterns per library, a sentence, and what to do. Two of them, authentication
-and TLS, are also causes of failure modes. These modes read the same lines.
+`also_seen.toml` lists the issues, each with log patterns per library, a sentence, and what to do. Two of the issues,
+authentication and TLS, are also causes of failure modes. These modes read the same lines.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ MEASURED = "measured."
 
 
 class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"one_of": "is"}):
-    """A condition on one option of a client: the option equals one of some texts, or is below or above a number.
+    """A condition on one option of a client: the value equals one of some texts, or is below or above a number.
 
     option  the option's name; names that begin with `measured.` are the client's own measurements
-    like    regular expression that must match the whole text of the option
+    one_of  `is` in TOML: the texts, in lower case; the value's case does not matter
+    like    regular expression; the condition also holds if it matches the whole value
     of      name of another option, if `below` and `above` are multiples of that option's value
     """
 
@@ -55,10 +56,10 @@ class Trouble(Meaning, frozen=True, eq=False, kw_only=True, forbid_unknown_field
     id             the name of the issue's table, hyphenated: in records, in the history and in JSON
     sentence       one sentence: what the issue is
     action         what to do
-    least          minimum number of lines in one run; fewer lines are normal and not reported
-    apart_seconds  maximum distance of two lines in one run; the latest run is reported
+    least          minimum number of lines in a row for a report; fewer lines are normal
+    apart_seconds  maximum time between two lines that count as in a row; the latest such row is reported
     when           for an issue without lines: conditions on the options that a client logs at its start; all must hold
-    source         the library's own documentation; '' if a line shows the issue
+    source         address of the library's documentation of the option; '' if log lines show the issue
     """
 
     id: str
@@ -71,7 +72,7 @@ class Trouble(Meaning, frozen=True, eq=False, kw_only=True, forbid_unknown_field
 
     @property
     def hint(self) -> bool:
-        """True if nothing shows that the issue has harmed the client. Hints come after everything else."""
+        """True if only options of the client show the issue, and no line or measurement. Hints are listed last."""
         return bool(self.when) and not any(one.option.startswith(MEASURED) for one in self.when)
 
 
@@ -86,9 +87,9 @@ _DESCRIBED_BY = {
     "ruby-kafka": "lib/kafka",
     "pykafka": "cluster.py, broker.py and producer.py",
 }
-#: Characters that JSON may escape. A literal text with one of them may be missing in a raw record.
+#: Characters that JSON may escape. A raw JSON record may therefore not contain a literal text with such a character.
 _ESCAPED = re.compile(r"[\"\\<>&'=/+]")
-#: The beginning of each word in an error's class name, except of the first word.
+#: The beginning of each word except the first, in the class name of an error.
 _WORDS = re.compile(r"(?<=[a-z\d])(?=[A-Z])")
 #: Text that follows an error's class name where the error is thrown or logged, but not where source code mentions the
 #: class.
@@ -153,7 +154,10 @@ TROUBLES = tuple(BY_ID.values())
 
 
 def lint(options: Mapping[str, str], kind: Kind | None) -> list[tuple[Trouble, str]]:
-    """Return the known issues in a client's options, each with the options that cause it. Measured ones come first."""
+    """Return the known issues in a client's options, each with the options that cause it as text (`name = value, …`).
+
+    `options`: options and measurements by name. Issues that measurements show come first.
+    """
     found = []
     for trouble in TROUBLES if options else ():
         if trouble.when and trouble.kind in (None, kind) and all(one.holds(options) for one in trouble.when):

@@ -1,8 +1,9 @@
 """Bound bursts of log lines in three steps: when lines are read, when entries are packed, and in the state.
 
-1. Of similar lines only a few are read. Each counts for the similar lines around it (`spark/decoding.py`, `to_read`).
-2. Of entries that count as one, the first is kept with their number (`is_new`). 3. Of each process, the newest entries
-and all entries of rare log patterns are kept (`of_each_process`, `newest`).
+1. Only a few of many similar lines are read. Each line that is read also counts for similar lines around it
+(`spark/decoding.py`, `to_read`). 2. Equal entries are kept as one entry with their number (`is_new`). 3. At most a
+fixed number of entries is kept per process: all entries of rare log patterns, and the newest entries of frequent log
+patterns (`of_each_process`, `newest`).
 """
 
 from __future__ import annotations
@@ -15,24 +16,25 @@ from clienthealth.model.readings import LogEvent
 from clienthealth.model.values import grouped, integer
 from clienthealth.read.logs.dumps import DUMP_LINE
 
-#: Per SAMPLING_MS (ms) one of the events with the same log pattern, client, thread and address is kept, with the number
-#: of the others. So 100,000 lines a second need as much state as ten.
+#: One event per SAMPLING_MS (ms), log pattern, client, thread and address is kept; `repeats` is the number of events
+#: for which it stands. So 100,000 equal lines a second need as much state as ten.
 SAMPLING_MS = 100
-#: A dump of up to SLOTS × SLOT_BYTES is kept whole, even if many of its threads have the same frame. Of a burst of
-#: stack traces at most SLOTS copies of each line are kept per half minute.
+#: Equal lines of dumps count as one if they are in the same slot of SLOT_BYTES bytes of a file, within
+#: LINE_SAMPLING_MS (ms). So a dump of up to SLOTS × SLOT_BYTES (256 KiB) keeps a frame that many threads share, and
+#: a burst of stack traces keeps at most SLOTS copies of a line per half minute.
 SLOT_BYTES, SLOTS, LINE_SAMPLING_MS = 512, 512, 30_000
 
 T = TypeVar("T")
 
 
 class Entry(Protocol):
-    """A log event or a thread dump. Entries with equal `sample` count as one; `repeats` is their number."""
+    """A log event or a thread dump. `repeats`: number of equal entries (with the same `sample`) for which it stands."""
 
     repeats: int
 
     @property
     def process(self) -> tuple[str, str]:
-        """The process (service, host) that logged it."""
+        """The process (service, host) that logged the entry."""
 
     @property
     def signature(self) -> str:
@@ -47,7 +49,7 @@ E = TypeVar("E", bound=Entry)
 
 
 def sample_key(event: LogEvent) -> tuple[str, ...]:
-    """Return the key that equal events of one process share. It stays the same after restarts of the monitor."""
+    """Return the key that equal events of one process share. The key stays the same after restarts of the monitor."""
     detail = "given up" if event.captures.get("left") == "0" else event.captures.get("address", "")
     subject = (event.signature, event.client_id or "", event.thread or "", detail)
     if event.signature != DUMP_LINE:
@@ -59,7 +61,7 @@ def sample_key(event: LogEvent) -> tuple[str, ...]:
 
 
 def is_new(kept: dict[Hashable, E], entry: E) -> bool:
-    """True if no equal entry is kept yet. Otherwise the kept entry also counts this one."""
+    """True if no equal entry is kept yet. Otherwise `repeats` of the kept entry rises by this entry's `repeats`."""
     first = kept.setdefault(entry.sample, entry)
     if first is not entry:
         first.repeats += entry.repeats
@@ -67,7 +69,10 @@ def is_new(kept: dict[Hashable, E], entry: E) -> bool:
 
 
 def of_each_process(entries: Sequence[E], most: int) -> Sequence[E]:
-    """Return at most `most` entries of each process, selected by `newest`. `entries` are in order of time."""
+    """Return at most `most` entries of each process, as `newest` selects them by log pattern.
+
+    `entries` are in order of time.
+    """
     if len(entries) <= most:
         return entries
     by_process = grouped(entries, lambda entry: entry.process)
@@ -75,9 +80,9 @@ def of_each_process(entries: Sequence[E], most: int) -> Sequence[E]:
 
 
 def newest(items: Sequence[T], most: int, sort: Callable[[T], Hashable]) -> list[T]:
-    """Return at most `most` items: all items of rare sorts, and the newest items of frequent sorts.
+    """Return at most `most` items: all items of rare sorts, the newest of frequent sorts, at least one of each.
 
-    Input and result are in order of time.
+    `items` are in order of time. The result is grouped by sort, and in order of time within a sort.
     """
     if len(items) <= most:
         return list(items)
@@ -87,7 +92,7 @@ def newest(items: Sequence[T], most: int, sort: Callable[[T], Hashable]) -> list
 
 
 def _allowed(sizes: Mapping[Hashable, int], most: int) -> int:
-    """Return how many items of each sort may stay, at least one, so that the total is at most `most`."""
+    """Return the maximum number of items of each sort, at least 1, so that the total is at most `most`."""
     left = most
     for position, size in enumerate(sorted(sizes.values())):
         each = left // (len(sizes) - position)

@@ -1,6 +1,6 @@
-"""Prepare thread dumps for judges, rejoin those that arrive line by line, and name the clients of their threads.
+"""Prepare thread dumps for the failure modes, rejoin dumps that arrive line by line, and name the clients in a dump.
 
-`dump_formats` reads whole dumps. If a JVM writes a dump on SIGQUIT to a shipped log, it arrives line by line.
+`dump_formats` reads whole dumps. A dump that a JVM writes to a shipped log on SIGQUIT arrives line by line.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MAX_GAP = 8_192
 
 _STAMP_LENGTH = 19
 _END = "JNI global ref"
-#: Only frames that contain one of these texts matter to judges.
+#: Failure modes use only frames that contain one of these texts.
 _TELLING = ("kafka.", "java.util.concurrent.", "java.lang.", "jdk.internal.", "sun.nio.", "sun.misc.", ".onCompletion(")
 #: Prefixes of the lines between a thread's header and its frames.
 _MARKS = ("java.lang.Thread.State: ", DUMP_TITLE, "Mounted virtual thread ", _END, DEADLOCK, HOLDER)
@@ -38,7 +38,8 @@ _STAMP_LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", re.ASCII)
 def dumps_of(line: LogLine, source: Source | None) -> list[ThreadDump]:
     """Return at most MAX_DUMPS dumps in a log record.
 
-    The first dump gets the record's time. Later dumps keep their distance to the first.
+    The first dump gets the record's time. A later dump gets that time plus its distance to the first dump, if both
+    dumps contain a time.
     """
     first = line.dumps[0].ts_ms if line.dumps else None
     return [
@@ -57,8 +58,9 @@ def dumps_of(line: LogLine, source: Source | None) -> list[ThreadDump]:
 def is_line(text: str) -> bool:
     """True if a log record of one line may be part of a dump that was sent line by line.
 
-    Only lines that matter count: title and time, headers of all threads (they separate threads), states, the end, and
-    frames that judges use. Stack traces of exceptions also contain such frames and look the same.
+    Such lines are a dump's title and time, the headers and states of its threads, its end, and frames that failure
+    modes
+    use. A stack trace of an exception may contain such frames, too.
     """
     line = text.lstrip(" \t")
     if line.startswith("at "):
@@ -72,8 +74,8 @@ def rejoin(lines: Iterable[LogEvent]) -> list[ThreadDump]:
     """Rejoin dumps that arrived line by line as events DUMP_LINE, in any order and from any number of files.
 
     Lines of one file are sorted by their offsets. A line that was sent twice counts once. A thread ends where the next
-    one begins, where the dump ends, or where more than MAX_GAP bytes are missing. Threads without the title of a dump
-    are dropped.
+    thread begins, where the dump ends, or where more than MAX_GAP bytes are missing. A dump without its title line is
+    dropped.
     """
     files = grouped(lines, lambda line: line.captures.get("file"))
     return [dump for of_file in files.values() for dump in _dumps_of_file(of_file)]
@@ -97,21 +99,21 @@ def _dumps_of_file(lines: list[LogEvent]) -> list[ThreadDump]:
 
 
 def _place(line: LogEvent) -> tuple[int, int, str, tuple[str, int, int]]:
-    """Return a sort key: a line's offset in its file, or for lines without one its time, text and place."""
+    """Return a sort key: a line's offset in its file (0 without one), then its time, text, and record's place."""
     source = line.source
     where = (source.topic, source.partition, source.offset) if source else ("", 0, 0)
     return integer(line.captures.get("offset"), 64) or 0, line.ts_ms, line.text, where
 
 
-#: Frame of a caller of send() that waits for metadata.
+#: Frame of a thread in send() that waits for metadata.
 WAIT_FRAME = "KafkaProducer.waitOnMetadata"
-#: Parts of frames that show the kind of a client. The kinds are tried in this order.
+#: Parts of frames that show the kind of a client. Kinds are tried in the order of this table.
 _FRAMES: Mapping[Kind, list[str]] = TABLES["client_frames"]
 #: Frames of frameworks with threads that poll a consumer and call the application's handler between two polls.
 _CONTAINERS: list[str] = TABLES["containers"]["frames"]
-#: One row per framework with threads that Kafka names: a thread's name; the names of consumers that show which thread
-#: polls them; the default name of the consumer that such a thread polls. Kafka Streams always names its consumers
-#: itself.
+#: One row per framework that names both its threads and their consumers (Kafka Streams, Kafka Connect): pattern of a
+#: thread's name; pattern of the consumer names that show the polling thread; name of the consumer that a thread polls.
+#: Kafka Streams always names its consumers itself.
 _POLLERS = (
     (re.compile(r"(.+-StreamThread-\d+)"), re.compile(r".+"), "{}-consumer"),
     (re.compile(r"task-thread-(.+)"), re.compile(r"connector-consumer-.+"), "connector-consumer-{}"),
@@ -124,7 +126,7 @@ def in_container(thread: Thread) -> bool:
 
 
 def polls_for(thread: Thread, client_id: str) -> bool | None:
-    """True if the thread polls this consumer, by the framework's names for both; None if the names do not decide."""
+    """True if the thread polls this consumer, by the framework's names for both; None if the names do not show it."""
     for of_thread, of_client, called in _POLLERS:
         if (match := of_thread.fullmatch(thread.name)) and of_client.fullmatch(client_id):
             return client_id == called.format(match[1])
@@ -132,11 +134,11 @@ def polls_for(thread: Thread, client_id: str) -> bool | None:
 
 
 def clients_of(dump: ThreadDump) -> Iterator[tuple[str | None, Kind]]:
-    """Yield name and kind of the clients with threads in a dump; the name is None for those without a name.
+    """Yield (name, kind) of each client with threads in a dump. The name is None if the dump does not show it.
 
-    A caller inside a producer belongs to the only named producer. If there are several, the dump does not show on which
-    of them the caller waits. A dump shows little of a modern consumer. So a consumer counts if a framework's thread
-    polls it, or if the dump shows no other client.
+    A thread inside send() belongs to the only named producer. If several are named, the dump does not show in which of
+    them the thread waits, so a producer without a name is yielded, too. A dump rarely names a modern consumer. So a
+    consumer is yielded only if a framework's thread polls it, or if the dump shows no other client.
     """
     named = dict.fromkeys(
         name for thread in dump.threads if (name := thread.name.removeprefix(PRODUCER_THREAD)) != thread.name

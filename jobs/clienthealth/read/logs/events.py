@@ -1,7 +1,7 @@
-"""Turn log records into events: lines with a client library's own words, and thread dumps. Everything else is dropped.
+"""Turn log records into log events (lines that match a log pattern) and thread dumps. All other lines are dropped.
 
-Nearly every line of a log is dropped, so the cheapest test comes first: a literal text. If that occurs, the regular
-expression follows. Names of clients and captured groups are searched only in lines that are kept.
+Nearly every line of a log is dropped, so the cheapest test comes first: a literal text. Only if the line contains that
+text, the regular expression is tried. Client names and captured groups are searched only in lines that are kept.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from clienthealth.read.logs.times import Times
 from clienthealth.read.logs.wordings import Catalogue
 
 MAX_TEXT = 500
-#: The kinds of clients with log lines that are read.
+#: The kinds of clients that an event's `kind` can have.
 OF_LINES: tuple[Kind, ...] = ("producer", "consumer")
-#: Minimum size (bytes) of a dump's line. It turns a record's offset into a place for lines without a file.
+#: Assumed size (bytes) of a dump's line. A line without a place in a file gets its record's offset times this size.
 BYTES_PER_LINE = 64
 
 #: Loggers of client libraries, and of their wrappers. The beginning of a package may be shortened.
 _LIBRARY = re.compile(r"kafka|\bo(?:rg)?\.a(?:pache)?\.k|rdkafka|confluent", re.ASCII | re.IGNORECASE)
-#: Prefix of lines that librdkafka itself writes. If a logger wrote such a line, it forwards another program's line.
+#: Prefix of lines that librdkafka itself writes. A logger that writes such a line forwards the line of another program.
 _OF_RDKAFKA = re.compile(r"%\d\|")
-#: A client's name before its words, or text that a program writes before a copied line. A logger's name alone is not
-#: enough.
+#: Text before a match that shows a copied line: a client's name in Kafka's prefix, or librdkafka's own prefix. A
+#: logger's name alone is not enough.
 _NAMES = re.compile(rf"{KAFKA_PREFIX.pattern}|{_OF_RDKAFKA.pattern}", re.ASCII)
 _TOLD = re.compile(r"\s*(?:\{|%\d\||(?!\[\w+ (?:\w+=[^,]*, )*clientId=)\S+\s+(?!\[\w+ (?:\w+=[^,]*, )*clientId=)\S)")
-#: Text between quotation marks, and text after a mark without its closing mark. The marks are not escaped.
+#: _QUOTED: text between quotation marks or backticks. _OPENED: text after such a mark that is never closed.
 _QUOTED = re.compile(r"([\"`])(?!\d+\[)[^\"`]*\1")
 _OPENED = re.compile(r"(?<!\\)(?:\"|`(?!\d+\[))(?:[^\"`]|`(?=\d+\[))*\Z")
 #: Text right before a quoted value: `msg=`, `:message=>`, `"message": `, `[`.
@@ -48,18 +48,19 @@ _CALL = re.compile(
 )
 #: Maximum length of the text before a match in which an exception, or the end of a layout's prefix, is searched.
 MAX_BEFORE = 500
-#: The clocks of no two time zones differ by more than this (ms).
+#: Maximum difference (ms) between the clocks of two time zones: 26 hours.
 FAR_MS = 26 * 3_600_000
-#: The name of an exception, or of librdkafka's error in Python, right before the library's words.
+#: The name of an exception, or of librdkafka's error in Python, right before the text that matches.
 _EXCEPTION = re.compile(
     r"(?:(?:Exception|Error|Timeout|Expired|Full)\b[:({]|KafkaError\{)[^:]*\Z|(?:Exception|Error), :message=>\"\Z"
 )
-#: Allowed text before a message. In a line with a known layout: a level, or what librdkafka hands to a logger.
-#: Otherwise: the end of a layout's prefix.
+#: Text that may stand before a library's message. _BEGINNING, in a line with a known logger: a level, or the handle and
+#: thread that librdkafka passes to a logger. _AFTER_LAYOUT, in any other line: the end of a layout's prefix.
 _BEGINNING = re.compile(
     r"\A\s*(?:[A-Z]{3,40}:? )?(?:\[[^\s\[\]|]{1,255}#(?:producer|consumer)-\d{1,9}\] ?)?(?:\[thrd:[^\]]{0,400}\]: )?\Z"
 )
-#: The name of a library's logger at the end of an unknown layout. If a clock precedes it, the line is a copy.
+#: The name of a library's logger at the end of an unknown layout. If a time of day precedes the name, the line is a
+#: copy of another line.
 _AFTER_LOGGER = re.compile(r"\bo(?:rg)?\.a(?:pache)?\.k[\w.$]{0,200}[\])]?\s{0,40}[-:|]?\s{0,9}\Z", re.ASCII)
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d", re.ASCII)
 _AFTER_LAYOUT = re.compile(
@@ -67,7 +68,7 @@ _AFTER_LAYOUT = re.compile(
     r"\b(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL):?|\A\{.*\"\w{1,40}\" ?: ?\")\s*\Z"
 )
 
-#: A program's own words before the error that it quotes: `send failed: `, `send failed: produce error: '`.
+#: An application's words before an error that it quotes: `send failed: `, `send failed: produce error: '`.
 _AFTER_WORDS = re.compile(r"\A(?:[\w ]{1,60}:\s){1,3}(?:\w{1,40} (?=\())?['(\[]?\Z")
 
 #: Text that shows that a person quotes a library's line: a list, a diff, a comment, source code, or a sentence.
@@ -101,13 +102,13 @@ _QUESTION = re.compile(r"[^\"`]*[\"`][^.!?\n]*\?")
 #: match.
 MAX_LEFT, MAX_SHOWN = 40, 160
 
-#: Texts in whole dumps and in single lines of dumps (a tab may be written as `\t`). All are ASCII, and a JSON encoder
-#: would escape none of their characters except that tab.
+#: Texts in whole dumps and in single lines of dumps (a tab may be written as `\t`). The texts are ASCII, and a JSON
+#: encoder escapes none of their characters except the tab.
 _OF_DUMPS = (*SHIPPED, "\tat ", "\\tat ", " tid=0x", "Mounted virtual thread", "JNI global", DEADLOCK, HOLDER)
 
 
 def literals(catalogue: Catalogue) -> tuple[str, ...]:
-    """Return literal texts. Every raw record with an event or a dump contains at least one of them."""
+    """Return literal texts. Every raw record with an event or a dump contains at least one of these texts."""
     return *catalogue.literals, *_OF_DUMPS
 
 
@@ -137,7 +138,7 @@ def events_and_dumps(line: LogLine, source: Source, catalogue: Catalogue) -> tup
         events.append(replace(event, own=own and not line.quoted, copied=copied and bool(_TOLD.match(before))))
     message, dumps = line.message, dumps_of(line, source) if line.dumps else []
     if not events and not dumps and message is not None and line.stack is None and is_line(message):
-        # A line's identity is its file and its offset there, or without a file the topic's partition.
+        # File and offset identify a line. A line without them gets its partition as file, and its record's offset.
         here = line.file is None or line.file_offset is None
         offset = source.offset * BYTES_PER_LINE if here else line.file_offset
         file = line.file[-MAX_NAME:] if line.file is not None else f"{source.topic}/{source.partition}"
@@ -146,11 +147,11 @@ def events_and_dumps(line: LogLine, source: Source, catalogue: Catalogue) -> tup
 
 
 def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
-    """True if a client of this program logged the line, None if the line quotes another program's line, else False.
+    """True if a client of this program logged the line, None if no program logged it (source code), else False.
 
-    A client logged a line if its logger or thread belongs to a library, or if it begins with the library's words or
-    exception. Some text is never logged: source code, a comment, a diff, a sentence, a question. `before`, `after`: the
-    text around the match.
+    A client logged a line if the line's logger or thread belongs to a library, or if the line begins with a library's
+    words or exception. False: another program's line, or a sentence that quotes it. `before`, `after`: the text around
+    the match.
     """
     logger = line.logger or ""
     bare = _is_bare(line)
@@ -193,7 +194,7 @@ def _is_bare(line: LogLine) -> bool:
 
 
 def _of_another_time(before: str, ts_ms: int) -> bool:
-    """True if the message contains a time too far from the line's own. It then quotes another line."""
+    """True if the text before a match contains a time more than FAR_MS from the line's own time: the line is a copy."""
     stamp = Times.anywhere().stamp(before[:MAX_BEFORE].encode())
     return stamp is not None and stamp.ts_ms is not None and abs(stamp.ts_ms - ts_ms) > FAR_MS
 
@@ -225,7 +226,7 @@ def _event(line: LogLine, text: str, source: Source, signature: str, captures: M
 
 
 def _telling_line(line: LogLine, source: Source, body: str, match: re.Match[str]) -> tuple[str, Source]:
-    """Return the line in which a match begins, cut to the text around the match, and the line's place."""
+    """Return (text, place) of the line in which a match begins. A long line is cut to the text around the match."""
     begin, below = body.rfind("\n", 0, match.start()) + 1, body.count("\n", 0, match.start())
     if 0 < below < len(line.numbers):
         source = Source(source.topic, source.partition, line.numbers[below])

@@ -1,4 +1,4 @@
-"""The meaning of a log record's fields, in any format."""
+"""Find level, service and client in the fields of a log record, for all formats."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ JVM_FRAMES = ("java.", "javax.", "jdk.", "sun.")
 
 DUMP_TITLE = "Full thread dump "
 THREAD_PREFIXES = (PRODUCER_THREAD, ADMIN_THREAD)
-#: Only this many characters of a line and its stack trace are searched, because log text can be hostile.
+#: Maximum number of characters of a line and its stack trace that are searched, because log text can be hostile.
 MAX_BODY = 65_536
 
 _POD_HASH = "[bcdfghjklmnpqrstvwxz2456789]"  # letters and digits from which Kubernetes makes names
@@ -27,8 +27,8 @@ _SYSLOG = dict(zip("01234567", ("FATAL", "FATAL", "FATAL", "ERROR", "WARN", "INF
 _BUNYAN = {"10": "TRACE", "20": "DEBUG", "30": "INFO", "40": "WARN", "50": "ERROR", "60": "FATAL"}
 _NUMBERED = {**_SYSLOG, **_BUNYAN}
 
-#: Prefix of all log lines of Java clients. A client id may itself contain commas and brackets. It ends where the next
-#: field begins, or where the prefix ends.
+#: Prefix of all log lines of Java clients. A client id may contain commas and brackets, so it ends where the next field
+#: begins, or where the prefix ends.
 KAFKA_PREFIX = re.compile(
     r"\[\w{1,40} (?:[^\[\]\n]{0,400}?, )?clientId="
     r"([^,\]\n]{1,400}(?:[^\n]{0,400}?(?=, [a-zA-Z]{2,30}=|\](?:[ :]|$)))?+)",
@@ -42,12 +42,12 @@ _HANDLE_NAME = re.compile(r"[^\s\[\]|#]{1,255}\Z", re.ASCII)
 
 
 def level_name(level: str) -> str:
-    """Return a level by name. Numbers of syslog and bunyan have names, too."""
+    """Return a level by name, in upper case. Numbers of syslog and bunyan are replaced by names."""
     return _NUMBERED.get(level) or level.upper()
 
 
 def service_of_pod(pod: str) -> str:
-    """Return the workload of a pod, by Kubernetes' naming of pods of deployments and stateful sets."""
+    """Return a pod's name without the suffix that Kubernetes adds to pods of a deployment or a stateful set."""
     return _POD_SUFFIX.sub("", pod)
 
 
@@ -59,10 +59,10 @@ def body_of(line: LogLine) -> str:
 
 
 def named_client(message: str | None, thread: str | None) -> str | None:
-    """Return the client that a library's line names.
+    """Return the client id that a library's line or thread names; None if neither names a client.
 
-    The name is in Kafka's or kafka-python's prefix, in librdkafka's handle, or in the thread's name. A heartbeat thread
-    is named after its group, so it names no client.
+    The id is in the prefix of Kafka's or kafka-python's lines, in librdkafka's handle, or in the thread's name. A
+    heartbeat thread is named after its group, so it names no client.
     """
     return (_client_in(message[:MAX_BODY]) if message else None) or (_client_of(thread) if thread else None)
 

@@ -52,8 +52,8 @@ for _, _names in _LAYOUTS:
     _numbers = {_name: _number for _number, _name in enumerate(_names, max(_GROUPS, default=1) + 1)}
     _GROUPS |= dict.fromkeys(_numbers.values(), _numbers)
 _LEVELS = _LEVEL[1:-1]
-#: A logger, perhaps in brackets, and the message. A text counts as logger only if it has a package or if a sign follows
-#: it. Otherwise it is the first word of the message.
+#: A logger, perhaps in brackets, and the message. A text counts as a logger only if it contains a package, or if a sign
+#: follows it. Any other text is the first word of the message.
 _TAIL = (
     r"(?:(?=[\[({<]\s*[^\])}>\s]{0,300}\s*[\])}>]|[^\s\[({<]{1,300}(?<=[:|-])\s|[^\s\[({<]{1,300}\s+[-:|]+\s"
     r"|[\w$]{1,100}\.[\w.$]{1,200}\s)[\[({<]?\s*([^\])}>\s]{0,300})\s*[\])}>]?\s*[-:|]*\s*)?(.*)"
@@ -90,7 +90,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]{0,20}m")
 
 
 class Entry(NamedTuple):
-    """The fields of a line of text. `time` is kept as written."""
+    """The fields of a log entry. `time`: the time as written, None if the layout has none."""
 
     line: LogLine
     time: str | None = None
@@ -104,7 +104,7 @@ def cleaned(text: str) -> str:
 
 
 def entry(text: str, begin: int = 0, end: int = 0) -> Entry:
-    """Return the fields of an entry as text. Callers interpret the time (`ts_ms`), because they know more about it.
+    """Return the fields of an entry as text. The caller converts the time to `ts_ms`, because it knows the file's form.
 
     `begin`, `end`: the position of the time in the entry's first line; the level may be before it.
     """

@@ -10,20 +10,20 @@ from clienthealth.model.tables import table
 from clienthealth.platform.secrecy import is_secret, shown
 from clienthealth.read.logs.wordings import Meaning, meanings
 
-#: These log events, by their names in `self_descriptions.toml`.
+#: The log events of `self_descriptions.toml`, by name.
 BY_NAME = meanings(table(Path(__file__).with_suffix(".toml")), Meaning, "logs/self_descriptions.toml: ")
 SELF_DESCRIPTIONS = tuple(BY_NAME.values())
-#: The lines with a client's configuration.
+#: The ids of the log patterns for lines with a client's configuration.
 CONFIG_LOGGED = frozenset().union(*(line.ids for name, line in BY_NAME.items() if name.endswith("-config")))
 
 
-#: Maximum number of options kept per client, and maximum length of each.
+#: Maximum number of options kept per client, and maximum length of an option's value.
 MOST_OPTIONS, LONGEST_OPTION = 120, 200
 _OPTION = re.compile(r"^[ \t]+([a-z][a-z0-9._]{0,80}) = (\S[^\n]*)$", re.MULTILINE)
 
 
 def options_in(text: str) -> dict[str, str]:
-    """Return the options of a block with one option per line. Unset options and secrets are left out."""
+    """Return the options of a block with one `name = value` per line. Unset options and secrets are left out."""
     options = {name: value.strip() for name, value in _OPTION.findall(text) if not is_secret(name)}
     kept = {
         name: value for name, value in options.items() if value not in ("null", "[]") and len(value) <= LONGEST_OPTION
@@ -32,7 +32,7 @@ def options_in(text: str) -> dict[str, str]:
 
 
 def options_logged(captures: Mapping[str, str]) -> dict[str, str]:
-    """Return the options in these captures, by Kafka's names: requestTimeoutMs becomes request.timeout.ms."""
+    """Return the options among a log pattern's captures, by Kafka's names: requestTimeoutMs as request.timeout.ms."""
     return {
         "".join(f".{c.lower()}" if c.isupper() else c for c in name): text
         for name, text in captures.items()

@@ -1,8 +1,8 @@
 """Read written times: one table of the forms, and one reader of their parts.
 
-A time is read from three places. `time_ms`: a whole text, such as the field of a record. `Times`: the beginning of a
-line; the lines of a file show which forms it uses, and the order of the numbers in `11/12/26`. `time_in_name`: the name
-of a file. A time without a zone is read as UTC.
+A time is read from three places. `time_ms` reads a whole text, such as the field of a record. `Times` reads the
+beginning of a line; it learns from a file's lines which forms of time they use, and the order of day, month and year in
+`11/12/26`. `time_in_name` reads the name of a file. A time without a zone is read as UTC.
 """
 
 from __future__ import annotations
@@ -103,16 +103,17 @@ def has_zone(written: str) -> bool:
     return number(written) is not None or _written(written)[1]
 
 
-#: Time zones differ from UTC by multiples of ZONE_MS (half an hour), at most MOST_ZONES of them. A text usually arrives
-#: within SOON_MS after the time written in it.
+#: Time zones differ from UTC by a multiple of ZONE_MS (half an hour), at most by MOST_ZONES × ZONE_MS (14 hours). A
+#: text
+#: usually arrives within SOON_MS (ms) after the time written in it.
 ZONE_MS, MOST_ZONES, SOON_MS = 1_800_000, 28, 10_000
 
 
 def zone_between(written_ms: int, there_ms: int) -> int | None:
     """Return the offset (ms) that turns a time without a zone into UTC; None if it cannot be inferred.
 
-    `there_ms`: a time at which the text already existed. A difference that is a multiple of half an hour counts as a
-    zone, because few texts are late by exactly that much.
+    `there_ms`: a time at which the text already existed. If it differs from the written time by a multiple of half an
+    hour (± SOON_MS), the difference counts as the zone, because a text is rarely late by exactly that time.
     """
     away = there_ms - written_ms
     zone = round(away / ZONE_MS) * ZONE_MS
@@ -121,7 +122,7 @@ def zone_between(written_ms: int, there_ms: int) -> int | None:
 
 @lru_cache(maxsize=4_096)  # lines of a burst have the same few times
 def _written(text: str) -> tuple[int | None, bool]:
-    """Return the time if the whole text is one, and True if it names its zone."""
+    """Return the time (epoch ms, None if the whole text is no time), and True if the text names a zone."""
     match = next((match for pattern in _WHOLE if (match := pattern.fullmatch(text))), None)
     moment = _moment(match.groupdict(), None) if match is not None else None
     return _ms(moment), match is not None and match["z"] is not None
@@ -154,7 +155,7 @@ def _moment(parts: Mapping[str, str | None], day: date | None) -> datetime | Non
 
 @lru_cache(maxsize=64)
 def _zone(text: str) -> tzinfo:
-    """Return the zone that a time names; UTC if it names no known one."""
+    """Return the zone that a time names; UTC if the text names no known zone."""
     name = text.strip().removeprefix("GMT").removeprefix("UTC")
     if name in ("", "Z", "z"):
         return UTC
@@ -182,9 +183,11 @@ class Stamp(NamedTuple):
 class Times:
     """The forms of a file's times, the most frequent first; empty if no line has a time.
 
-    day: day of the latest time, used for times without a date; until: the file's last modification
-    zoned: True if any time named its zone or counted from 1970; ahead_ms: that zone's offset from UTC
-    order: the order of year, month and day in a date's three numbers
+    order     the order of year, month and day in a date's three numbers
+    day       day of the latest time, used for times without a date
+    zoned     True if any time named its zone or counted from 1970
+    ahead_ms  offset of the latest time's zone from UTC (ms)
+    until     the file's last modification
     """
 
     forms: list[tuple[str, re.Pattern[bytes]]]
@@ -232,7 +235,7 @@ class Times:
         return any(pattern.match(line, 0, 200) for _, pattern in self.forms)
 
     def stamp(self, line: bytes) -> Stamp | None:
-        """Return the time at the beginning of a line, or None."""
+        """Return the time at the beginning of a line; None if no known form fits."""
         for _, pattern in self.forms:
             if match := pattern.match(line, 0, 200):
                 parts = {name: part.decode("utf-8", "replace") for name, part in match.groupdict().items() if part}
@@ -244,7 +247,7 @@ class Times:
         return None
 
     def _followed(self, parts: dict[str, str]) -> datetime | None:
-        """Return the moment of a time. A time without a date gets the day of the times before it, or the next day."""
+        """Return the moment of a time. A time without a date gets the day of the previous time, or the day after it."""
         if "a" in parts:
             parts |= zip(self.order, (parts["a"], parts["b"], parts["c"]), strict=True)
         moment = _moment(parts, self.day)
@@ -255,7 +258,8 @@ class Times:
         if "d" in parts:
             self.last = moment
             return moment
-        # A clock that jumps back by more than half a day has passed midnight. But no entry is newer than its file.
+        # A time of day more than half a day before the previous time belongs to the next day, unless that day is later
+        # than the file's last modification.
         if self.last is not None and self.last - moment > _HALF_DAY and not self._is_late(moment + _DAY_LONG):
             moment += _DAY_LONG
         elif self.last is None and self._is_late(moment):
@@ -268,7 +272,10 @@ class Times:
 
 
 def _anywhere(lines: Sequence[bytes]) -> list[tuple[str, re.Pattern[bytes]]]:
-    """Return the form of time that most lines contain somewhere. Used if no line begins with a time."""
+    """Return the form of time that more than half of the lines contain at any place; [] if there is none.
+
+    Used if no line begins with a time.
+    """
     own = [line for line in lines if line.strip() and not line.startswith((b" ", b"\t", b"Caused by"))]
     for name, pattern in _ANYWHERE:
         if own and 2 * sum(pattern.match(line, 0, 300) is not None for line in own) > len(own):
@@ -277,7 +284,7 @@ def _anywhere(lines: Sequence[bytes]) -> list[tuple[str, re.Pattern[bytes]]]:
 
 
 def _order(parts: Sequence[tuple[bytes, bytes, bytes]], day: date | None) -> tuple[str, str, str]:
-    """Return the order of a date's numbers for which all dates are valid and the last is nearest to the file's date."""
+    """Return the order of a date's numbers that puts all dates close together, and close to the file's date."""
     best, least = _ORDERS[0], float("inf")
     for order in _ORDERS:
         numbers = [dict(zip(order, map(int, part), strict=True)) for part in parts]

@@ -2,7 +2,7 @@ r"""Log events of client libraries and, for each, the libraries' log patterns, a
 
 Patterns match only a library's own words, never an application's words for its errors. The data is in TOML files:
 `mode.toml` of each failure mode, and `also_seen.toml` and `self_descriptions.toml` beside this file. `modes.catalogue`
-passes all of them to `logs.events`, compiled once per process.
+compiles all log patterns once per process, and passes them to `logs.events`.
 
 Log text can be hostile. So every repetition in a pattern is bounded or cannot overlap what follows it, and no pattern
 backtracks catastrophically. Classes like `\d` mean ASCII only.
@@ -36,11 +36,12 @@ class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True)
     """A log pattern. `LogEvent.signature` is its id, also in state on disk.
 
     id        hyphenated, unique
-    source    by library, the place in the library's source, and since or until which version
+    source    by library: the place in the library's source, and the versions that log the line
     literal   a text that every match contains: a cheap test before the pattern (case matters)
-    pattern   found in the message, or in the exception below the message; named groups become `LogEvent.captures`
-    logger    prefix of the logger's name; tested only if the record's logger can be a Java class
-    also      for a mode's pattern, the issue of `also_seen.toml` for which its lines also count
+    pattern   regular expression for a part of the message, or of the exception below the message; named groups become
+              `LogEvent.captures`
+    logger    beginning of the logger's name; not tested if the record's logger contains no dot
+    also      for a mode's pattern: the known issue in `also_seen.toml` that also counts the line
     examples  lines that the pattern must match
     """
 
@@ -60,13 +61,13 @@ class Meaning(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
     wordings  the event's log patterns
     no_pattern    by libraries ("sarama, kafkajs"): why they must have no pattern, even if a line looks suitable
     kind      the kind of client that logs the event; None if several kinds log it
-    relief    True if the event shows a fault's end
+    relief    True if the event shows that a fault has ended
     process   True if the event is about the whole process, and so about all clients of the process
-    life      the event's meaning for a client's life: the client begins, begins to close, has closed, ends with work
-              undone, or its process is killed
-    counted   a counter of the Java client that must have risen at this event ("": none)
-    halted    a counter of the Java client that does not rise after this event ("": none)
-    away      True if the event can occur only after max.poll.interval.ms without a poll()
+    life      what the event shows about the client: it begins, it begins to close, it has closed, it ends with records
+              undelivered (`loses`), or its process is killed
+    counted   a counter of the Java client that must have risen at this event ('': none)
+    halted    a counter of the Java client that does not rise after this event ('': none)
+    away      True if the event occurs only after max.poll.interval.ms without a poll()
     unserved  True if the event shows that the brokers or the group's coordinator do not serve the client
     """
 
@@ -88,7 +89,7 @@ class Meaning(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
         return frozenset(wording.id for wording in self.wordings)
 
     def __contains__(self, event: LogEvent) -> bool:
-        """True if a log event matches one of these patterns."""
+        """True if the log event matched one of this event's log patterns."""
         return event.signature in self.ids
 
 

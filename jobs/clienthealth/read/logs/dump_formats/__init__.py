@@ -1,12 +1,12 @@
 """Parse thread dumps of any written, shipped or attached shape into threads.
 
-Many shapes have lines that separate threads from frames. Each is a `Shape` in `shapes.py`: the JVM's own with or
-without title, `Thread.dump_to_file`, JConsole, `jstack -F`, OpenJ9's javacore, `Thread.getAllStackTraces`, Python's
-`faulthandler`, `py-spy`. `scan.py` reads them, and also the frames of a single stack without a thread above them.
-`threads.py` reads JSON: `Thread.dump_to_file`, lists of ThreadInfo from Spring Boot or Jolokia, py-spy.
+Text is read by `scan.py`. Each shape of text is a `Shape` in `shapes.py`: the JVM's own dump with or without title,
+`Thread.dump_to_file`, JConsole, `jstack -F`, OpenJ9's javacore, `Thread.getAllStackTraces`, Python's `faulthandler`,
+`py-spy`. `scan.py` also reads the frames of a single stack without a thread's header above them. JSON is read by
+`threads.py`: `Thread.dump_to_file`, lists of ThreadInfo from Spring Boot or Jolokia, py-spy.
 
 Facts that a dump lacks stay unknown: its time (`Dump.ts_ms` is None, and the order of the text counts), a thread's
-state, a thread's name. Nothing here raises for any text.
+state, a thread's name. No function here raises for any text.
 """
 
 from __future__ import annotations
@@ -43,6 +43,6 @@ def dumps_in(text: str, alone: bool = True) -> list[Dump]:
         dumps = dumps_of_document(parsed(text.lstrip("\ufeff")), text.count("\n") + 1)
         if dumps:
             return dumps
-    # A line of a log is no dump. These few searches for literals rule out most lines.
+    # Most log lines contain none of these literal texts, so they are not scanned.
     dumps = scan(text) if (alone or "\n" in text) and any(hint in text for hint in HINTS) else []
     return dumps or (bare_stacks(text) if alone else [])

@@ -21,7 +21,8 @@ MAX_ABOVE = 20_000
 MAX_DUMPS = 256
 _QUOTED_NAME = re.compile(r"[ \t]*\"(?P<name>[^\"]{1,300})\"[^\"{}]{0,200}\Z", re.ASCII)
 _STATE_OR_FRAME = re.compile(r"[ \t]*(?:java\.lang\.Thread\.State: |at [\w$./@-]+\.[\w$<>]+\()", re.ASCII)
-#: A line that continues the log, or begins an exception. The lines after it are no frames of the thread above it.
+#: A line of the surrounding log, or the beginning of an exception. Lines after such a line are no frames of the thread
+#: above it.
 _ENTRY = re.compile(
     r".{0,60}?\d\d:\d\d:\d\d|.{0,40}?\b(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL)\b|"
     r".{0,200}?(?:\b[\w.$]{0,200}(?:Exception|Error|Throwable)\b|Caused by: |Suppressed: )",
@@ -30,8 +31,8 @@ _ENTRY = re.compile(
 
 
 _FOREIGN = re.compile(r"[ \t]*at (?!java\.|javax\.|jdk\.|sun\.)", re.ASCII)
-#: The JVM's report of deadlocks follows its dump (`jstack -F` and OpenJ9 put it before the threads). It names threads
-#: and repeats their frames. In a deadlock each thread holds a lock for which another thread waits.
+#: The JVM's report of deadlocks follows the threads of a dump (`jstack -F` and OpenJ9 write it before the threads). The
+#: report names threads and repeats their frames. In a deadlock each thread holds a lock for which another thread waits.
 DEADLOCK, HOLDER = "Found one Java-level deadlock", "which is held by "
 _REPORT_FIRST = "Deadlock Detection:"
 _SUMMARY = re.compile(rf"{DEADLOCK}|Found \d{{1,6}} deadlock", re.ASCII)
@@ -55,7 +56,7 @@ class _Open:
 
 
 def scan(text: str) -> list[Dump]:
-    """Return all dumps in a text, in order, at most MAX_DUMPS."""
+    """Return all dumps in a text, in the order of the text, at most MAX_DUMPS."""
     return _Scan(text).dumps()
 
 
@@ -157,7 +158,7 @@ class _Scan:
         self._begin(number, dump, Block(name=name, python=shape.python, key=key), fields)
 
     def _nameless(self, number: int, line: str) -> bool:
-        """True for a thread without its header line, or with only its name in quotes as header."""
+        """True if a thread begins here without the JVM's header line: with its state, or with its quoted name alone."""
         if HOTSPOT not in self.shapes:
             return False
         after = next((below for below in self.lines[number + 1 : number + 4] if below.strip()), "")
@@ -187,7 +188,10 @@ class _Scan:
             block.cpu_ms = float(cpu) * (1000 if seconds else 1)
 
     def _above(self, number: int, shape: Shape) -> list[int]:
-        """Return the numbers of a dump's lines above its first thread."""
+        """Return the numbers of a dump's lines above its first thread, from bottom to top.
+
+        `number`: that thread's first line.
+        """
         above = []
         for at in range(number - 1, max(-1, number - 1 - MAX_ABOVE), -1):
             line = self.lines[at]
@@ -209,7 +213,7 @@ class _Scan:
         return self.dump
 
     def _close(self) -> None:
-        # Header lines without a title or frames do not show where a thread is.
+        # A dump without title, states and frames does not show where a thread is.
         dump = self.dump
         if dump is not None and (
             dump.titled or len(dump.taken) > len(dump.blocks) or any(b.state for b in dump.blocks)

@@ -19,7 +19,7 @@ class Shape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How a tool writes dumps.
 
     what      the tool, for people
-    hints     every dump of the shape contains one of these texts
+    hints     every dump of the shape contains at least one of these texts
     header    the first line of a thread: groups `name` and, if present, `key`, `state`, `cpu`
     frames    names of FRAMES: the lines that are frames
     state     a line with the thread's state, or its CPU time: groups `state`, `cpu`

@@ -1,8 +1,8 @@
 """Build the threads of a dump line by line, recognise their frames, and read threads from JSON.
 
-The judges know only the Java client's names. So frames of kafka-python get the names of the Java methods from which
-they were ported. For people each frame keeps its place: file, line and the function's own name. confluent-kafka is
-written in C. A dump shows only its callers, unless `py-spy --native` took it.
+The failure modes know only the Java client's methods. So a frame of kafka-python gets the name of the Java method from
+which it was ported. For people the frame keeps its place: file, line and the function's own name. confluent-kafka is
+written in C, so a dump shows only the functions that call it, unless `py-spy --native` took the dump.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _short(file: str) -> str:
 
 
 MAX_FRAMES = 1_024
-#: The packages of the Java client below another package.
+#: A part of a method's name that shows that the Java client's packages were relocated below another package.
 KAFKA = ".org.apache.kafka."
 MAX_THREADS = 256
 STATES = ("NEW", "RUNNABLE", "BLOCKED", "WAITING", "TIMED_WAITING", "TERMINATED")
@@ -80,7 +80,7 @@ class Block:
     key: str = ""
 
     def add(self, method: str, place: str) -> None:
-        """Add a frame. The innermost frame comes first. The client's packages may be relocated below other packages."""
+        """Add a frame below the frames added before. A prefix of a relocated Kafka package is removed from `method`."""
         if len(self.frames) < MAX_FRAMES:
             self.frames.append(Frame(method[method.find(KAFKA) + 1 :] if KAFKA in method else method, place))
 
@@ -122,9 +122,10 @@ def _state_by_frames(frames: Sequence[Frame]) -> str:
 def dump_of(
     what: str, blocks: Iterable[Block], ts_ms: int | None, taken: frozenset[int], complete: bool | None
 ) -> Dump:
-    """Make a dump of at most MAX_THREADS threads, the relevant ones first.
+    """Make a dump of at most MAX_THREADS threads.
 
-    Threads that touch a Kafka client or show that the JVM ends come first, then threads that run code outside the JVM.
+    Threads of a Kafka client, or that show the JVM's end, come first. Then come threads with a name that run code
+    outside the JVM. All other threads are left out.
     """
     of_kafka, others = [], []
     for block in blocks:
@@ -183,7 +184,10 @@ def is_dump_document(text: str) -> bool:
 
 
 def dumps_of_document(document: object, lines: int = 1) -> list[Dump]:
-    """Return the dump in a JSON document, or an empty list. `lines`: its number of lines of text."""
+    """Return a list with the dump in a JSON document; [] if it contains none.
+
+    `lines`: the document's number of lines.
+    """
     blocks = list(_blocks(document, 0))
     if not blocks:
         return []
