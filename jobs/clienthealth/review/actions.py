@@ -6,8 +6,8 @@ owner = "orders team"
 due   = 2026-11-20
 state = "open"            # open (default), done or dropped
 link  = "https://tracker.example/ORD-1312"      # optional
-mode  = "…"               # the failure mode that it is against, by its id; optional
-done  = 2026-11-18        # the day it was done; optional
+mode  = "…"               # the id of the failure mode that the action is to prevent; optional
+done  = 2026-11-18        # the day on which the action was done; optional
 """
 
 from __future__ import annotations

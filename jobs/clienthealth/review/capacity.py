@@ -32,9 +32,9 @@ def percentile(histogram: Mapping[int, int], share: float) -> int | None:
 
 
 def buffers(rows: Iterable[Mapping[str, Any]], periods: int) -> list[Capacity]:
-    """Return each service's buffers; those that will be full soonest come first.
+    """Return each service's buffers; services with buffers that will be full soonest come first.
 
-    `rows`: service, period, per_mille, count.
+    `rows`: service, period, per_mille, count. `periods`: number of periods.
     """
     counted: dict[str, list[dict[int, int]]] = {}
     for row in rows:
@@ -54,7 +54,7 @@ def buffers(rows: Iterable[Mapping[str, Any]], periods: int) -> list[Capacity]:
 
 
 def lag_trends(lag: DataFrame, reviewed: int) -> list[LagTrend]:
-    """Return the groups with a growing lag, by their growth per day, the fastest first."""
+    """Return the groups with a lag that grows by at least 1 record per day: the fastest first, at most TOP."""
     slope = (F.col("n") * F.col("sxy") - F.col("sx") * F.col("sy")) / F.nullif(
         F.col("n") * F.col("sxx") - F.col("sx") * F.col("sx"), F.lit(0.0)
     )

@@ -5,9 +5,9 @@ are summed, because sums of integers do not depend on the order in which partiti
 
 A minute without a row in `quality` is a gap: the monitor was not running.
 
-To compute a maximum of strings, Spark sorts its input; numbers it aggregates by hash. So minutes are first grouped by
-all needed strings of a client, and then the few remaining rows by the client's key. For 200 million rows, that takes
-60 s instead of 350 s.
+To compute a maximum of strings, Spark sorts all rows; for a maximum of numbers, Spark only hashes them. So minutes are
+first grouped by all needed strings of a client, and then the few remaining rows by the client's key. For 200 million
+rows, that takes 60 s instead of 350 s.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ def per_minute(quality: DataFrame, period: Period) -> Sequence[Row]:
 
 
 def inputs(rows: Iterable[Mapping[str, Any]]) -> list[InputQuality]:
-    """Return the sums of the input of each source topic."""
+    """Return the input of each source topic over all minutes, sorted by topic. `late`: None if it was never counted."""
     totals: dict[str, InputQuality] = {}
     for row in rows:
         topic = row["source_topic"]
@@ -196,7 +196,10 @@ def clocks(minutes: DataFrame, period: Period) -> list[WrongClock]:
 
 
 def gaps(period: Period, minutes: Iterable[int]) -> list[Period]:
-    """Return the stretches of the period in which no minute of `minutes` lies (epoch seconds, in order)."""
+    """Return the stretches of the period without a watched minute.
+
+    `minutes`: the watched ones (epoch seconds, rising).
+    """
     unwatched, at = [], period.start
     for minute in map(utc, minutes):
         if minute > at:

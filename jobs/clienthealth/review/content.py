@@ -68,7 +68,7 @@ def duration(seconds: float | None) -> str:
 
 
 def left(share: float | None) -> str:
-    """Return the remaining share of a budget; if it is overspent, by how much."""
+    """Return the remaining share of a budget as text; for an overspent budget (`share` < 0), the excess."""
     if share is None:
         return NONE
     return f"{percent(share, 0)} left" if share >= 0 else f"{percent(-share, 0)} over"
@@ -120,7 +120,11 @@ class Figure(NamedTuple):
 
 
 class Team(NamedTuple):
-    """A team's services, and how often it was paged. `name` is empty for services without a team."""
+    """A team's services, and the pages that the team got. `name` is empty for services without a team.
+
+    missed  services that missed their target
+    frozen  services with an overspent long budget, so that the policy allows no changes
+    """
 
     name: str
     services: int
@@ -213,29 +217,31 @@ def describe_pages(review: Review) -> str:
         words += f": {average}, at most {most} (night to {night:%a} {night.day} {night:%b})"
     idle = count_idle(review.pages)
     if not idle:
-        return f"{words}. Each lasted, or lost records: somebody had to act."
+        return (
+            f"{words}. Each page lasted longer than {BRIEF // MINUTE} minutes, or records were lost: action was needed."
+        )
     within = f"within {BRIEF // MINUTE} minutes with nothing lost"
     return f"{words}. {number(idle)} {'was' if idle == 1 else 'were'} over {within}: no action was needed."
 
 
 def describe_watch(review: Review) -> str:
-    """Describe how much of the period was watched, and how much of it could be judged."""
+    """Describe which share of the period was watched, and which share of the client-minutes could be judged."""
     quality, overall = review.quality, review.overall.minutes
     every = overall.unknown + overall.observed
-    gaps = "The monitor did not run in the gaps below: clients in them count neither as healthy nor as unhealthy."
+    gaps = "The monitor did not run in the gaps below: a client counts as neither healthy nor unhealthy in a gap."
     sentences = [
         f"Watched {minutes(quality.watched)} of {minutes(quality.minutes)} "
         f"({percent(quality.watched / quality.minutes, 1)}).",
         gaps if quality.gaps else "There was no gap.",
         f"{number(quality.unknown)} client-minutes ({percent(overall.unknown / every if every else None, 1)}) "
-        "could not be judged and count neither way.",
+        "could not be judged, and count as neither healthy nor unhealthy.",
     ]
     if overall.partial:
         share = percent(overall.partial / overall.observed, 1)
         sentences.append(
-            f"In {number(overall.partial)} ({share}) nothing was found, but not every failure mode could be judged: "
-            "they count as healthy, because the judged modes were healthy. The status page shows what is missing, "
-            "often the log or thread dumps."
+            f"In {number(overall.partial)} client-minutes ({share}) no failure was found, but not every failure mode "
+            "could be judged. These minutes count as healthy, because no judged mode failed. The status page shows "
+            "which evidence is missing, often the log or thread dumps."
         )
     return " ".join(sentences)
 
@@ -250,9 +256,10 @@ def describe_changes(review: Review) -> str:
     """Explain the columns `Changes` and `Trend` of the services."""
     spans = f"{len(review.periods)} {review.period.unit}s"
     return (
-        f"Changes: a service may be changed while its budget of {spans} lasts. Once the budget is overspent, only "
-        f"changes that make the service reliable are allowed. Trend: the spent budget of the last {spans}, oldest "
-        "first; the dotted line is the whole budget. The number compares the healthy share with that of "
+        f"Changes: a service may be changed until its error budget of the last {spans} is overspent. After that, only "
+        f"changes that make the service more reliable are allowed. Trend: one bar per {review.period.unit}, oldest "
+        f"first. A bar is the spent share of that {review.period.unit}'s error budget; the dotted line is the whole "
+        "budget. The number beside the bars is the change of the healthy share against "
         f"{compared_with(review)}, in percentage points."
     )
 
@@ -340,7 +347,9 @@ def _wrong(review: Review) -> str:
     blind = ""
     if gap:
         share = percent(gap / review.quality.minutes, 1)
-        blind = f"; the monitor did not run for {minutes(gap)} ({share} of the {unit}), which counts neither way"
+        blind = (
+            f"; the monitor did not run for {minutes(gap)} ({share} of the {unit}), so nothing is known of that time"
+        )
     if not review.themes:
         return f"No failure was found this {unit}{blind}."
     worst, rest = review.themes[0], len(review.themes) - 1

@@ -2,9 +2,9 @@
 
 An incident is the time from `opened` to `closed` of one mode on one client. Changes after the review's end are ignored,
 so the review of an old week never changes. All times are epoch seconds. `start` is the onset (`since`, else the first
-change). `found` is the wall clock of the monitor's first verdict. `sure` is the event time of the confirmation, and
-`found_at` its wall clock. `stop` is the end (null: still open at the review's end). Time to detect = found - start.
-Time to clear = stop - found, 0 if the fault was over before it was judged.
+change). `found` is the wall-clock time of the monitor's first verdict. `sure` is the event time of the confirmation,
+and `found_at` is the wall-clock time of the confirmation. `stop` is the end (null: still open at the review's end).
+Time to detect = found - start. Time to clear = stop - found, 0 if the fault was over before it was judged.
 """
 
 from __future__ import annotations
@@ -129,8 +129,8 @@ def losses(touching: DataFrame) -> DataFrame:
 def _sums() -> list[Column]:
     """Return the sums of the `lost_*` columns.
 
-    The upper bound of records is null if that of any incident is unknown. Both bounds of bytes are null if any incident
-    with a loss has none.
+    The upper bound of records is null if the upper bound of any incident is unknown. Both bounds of bytes are null if
+    any incident with a loss has no number of bytes.
     """
     lose = F.count("lost_records_0")
     records = F.when(lose == F.count("lost_records_1"), F.sum("lost_records_1"))
@@ -195,9 +195,10 @@ def _severity(status: Literal["confirmed", "suspected"]) -> Column:
 def pages(touching: DataFrame, period: Period, hold: int) -> DataFrame:
     """Return the pages that began in the period: stretches in which a mode was confirmed on any client of a service.
 
-    A failure that begins up to `hold` seconds after the end of a stretch belongs to it. `loses`: true if one of its
-    incidents lost, or may have lost, records. Withdrawn incidents are included, because they have paged. Two kinds of
-    failure have not paged: those that were over before the monitor saw them, and those of modes that only open tickets.
+    A failure that begins up to `hold` seconds after the end of a stretch belongs to that stretch. `loses`: true if an
+    incident of the page lost, or may have lost, records. Withdrawn incidents are included, because they have paged. Two
+    kinds of incident have not paged: incidents that were over before the monitor saw them, and incidents of modes that
+    only open tickets.
     """
     rang = touching.filter("last <> 'moved' and found_at is not null and (stop is null or stop > found_at)")
     rang = rang.filter(_severity("confirmed") == "critical")

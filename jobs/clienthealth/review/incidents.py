@@ -122,10 +122,12 @@ def cleared(touching: DataFrame, links: Links) -> list[Incident]:
     return [_incident(row.asDict(), links) for row in rows.collect()]
 
 
-#: An alert fires for this long (s) after its condition ended (`keep_firing_for` in the rules). A new failure within it
-#: continues the alert.
+#: An alert fires for this long (s) after its condition ended (`keep_firing_for` in the rules). A new failure within
+#: this time continues the alert.
 HOLD_SECONDS = 300
-#: If this many services begin to fail within this time, that is a single page for the fleet, as in the alert rule.
+#: If at least FLEET_SERVICES services begin to fail within FLEET_WITHIN, there is a single page for the fleet, as in
+#: the
+#: alert rule.
 FLEET_SERVICES, FLEET_WITHIN = 10, timedelta(minutes=10)
 
 
@@ -144,9 +146,9 @@ def opens_tickets_only(settings: Settings) -> bool:
 
 
 def of_fleet(single: Sequence[Page]) -> list[Page]:
-    """Merge pages of many services that began together into one page. Its service is empty.
+    """Merge pages of many services that began together into one page, with '' as service.
 
-    `single`: oldest first. A failure that begins within `FLEET_WITHIN` of the last one belongs to the same page.
+    `single`: oldest first. A page that begins within FLEET_WITHIN of the last merged page is merged, too.
     """
     storms: list[list[int]] = []
     first = 0

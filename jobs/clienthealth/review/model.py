@@ -1,4 +1,4 @@
-"""A review's content as plain values. Page, text and JSON are all made from these."""
+"""A review's content as plain values, from which page, text and JSON are made."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ T = TypeVar("T", bound="DataclassInstance")
 SCHEMA = 1
 #: How the JSON writes a time.
 TIME = "%Y-%m-%dT%H:%M:%SZ"
-#: A page that ended within this time (s), without a loss, needed no action: a person needs as long to log in and read
-#: it.
+#: A page that ended within this time, without a loss, needed no action: a person needs as long to log in and to read
+#: the page.
 BRIEF = 10 * MINUTE
 #: The questions that the three sentences of a headline answer.
 QUESTIONS = ("What happened?", "Whose is it?", "What to do?")
@@ -30,7 +30,10 @@ QUESTIONS = ("What happened?", "Whose is it?", "What to do?")
 
 @dataclass(frozen=True)
 class Incident:
-    """One mode on one client, from onset to end. Durations are in seconds. `seconds`: the part inside the period."""
+    """One mode on one client, from onset to end; see `incident_rows`. Durations are in seconds.
+
+    `seconds`: the part inside the period. `sure`: when the failure was confirmed, None if never.
+    """
 
     service: str
     instance: str
@@ -93,9 +96,10 @@ class Theme:
 
 @dataclass(frozen=True)
 class Page:
-    """A page for a failure mode on clients of a service. If it covers many services, the service is empty.
+    """A page for a failure mode on clients of a service. `service`: '' for a page that covers many services.
 
-    `stop`: None if it was still firing at the end. `night`: for a page at night, the date on which that night ends.
+    `stop`: None if the page was still firing at the period's end. `night`: for a page at night, the date on which that
+    night ends.
     """
 
     service: str
@@ -132,7 +136,7 @@ class Alert:
 
 @dataclass(frozen=True)
 class ClientRow:
-    """A client in a ranking. `what` names the measurement by which it ranks, `topic` the topic, if any."""
+    """A client in a ranking. `what`: the measurement that ranks the client; `topic`: the measurement's topic, or ''."""
 
     service: str
     instance: str
@@ -165,7 +169,7 @@ class FleetRow:
 
 @dataclass(frozen=True)
 class Upgrade:
-    """The version of a library that a service used before, and its present version."""
+    """The versions of a library that a service used in the previous period, and in this period."""
 
     service: str
     library: str
@@ -175,7 +179,7 @@ class Upgrade:
 
 @dataclass(frozen=True)
 class KnownBugs:
-    """Clients of a service, of one kind, with a version that is known to cause failure modes or to look like them."""
+    """Clients of a service, of one kind, with a version that has bugs that cause failure modes or look like them."""
 
     service: str
     library: str
@@ -264,7 +268,7 @@ class InputQuality:
 class WrongClock:
     """A client with a wrong clock.
 
-    `skew_seconds`: the greatest deviation (ahead: positive); `minutes`: for how long.
+    `skew_seconds`: the greatest deviation (ahead: positive); `minutes`: number of minutes with a wrong clock.
     """
 
     service: str
@@ -281,9 +285,13 @@ class WrongClock:
 
 @dataclass(frozen=True)
 class Quality:
-    """How reliable the review is. `gaps`: minutes without input; `unknown`: client-minutes without a judgement.
+    """How reliable the review is.
 
-    `clocks`: clients with a wrong clock, the worst first. Their data is judged by its own times.
+    minutes  length of the period in minutes
+    gaps     stretches in which the monitor read no data
+    unknown  client-minutes that could not be judged
+    judged   client-minutes that were judged
+    clocks   clients with a wrong clock, the worst first; their data is judged by the clients' own times
     """
 
     minutes: int

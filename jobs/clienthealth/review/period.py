@@ -31,19 +31,17 @@ class Period:
 
     @property
     def is_week(self) -> bool:
-        """True if it is seven days long. Otherwise comparisons use the word period instead of week."""
+        """True if the period is seven days long."""
         return self.end - self.start == WEEK
 
     @property
     def unit(self) -> str:
-        """The word for the period: week or period."""
+        """The word for the period in sentences: `week` for seven days, else `period`."""
         return "week" if self.is_week else "period"
 
     @property
     def label(self) -> str:
-        """A name for the period that is also a folder's name: 2026-W46, 2026-11, 2026-Q4; for other periods their
-        bounds.
-        """
+        """The name of the period and of its folder: 2026-W46, 2026-11, 2026-Q4, two days, or two times."""
         if self.is_week and self.start.isoweekday() == 1 and self.start.time() == datetime.min.time():
             year, week, _ = self.start.isocalendar()
             return f"{year}-W{week:02d}"
@@ -67,12 +65,12 @@ class Period:
 
 
 def period(begin: str | None, end: str | None, week: str | None, now: datetime) -> Period:
-    """Return the period for the options. Raises InputError.
+    """Return the period for the options. Raises InputError if they are invalid or the period is empty.
 
-    `week`: an ISO week (2026-W46). `begin`, `end`: an ISO week, a month (2026-11), a quarter (2026-Q4), a date (as
-    `end` the last day that counts) or a time (2026-11-16T08:30, UTC unless it names a zone). `begin` alone means the
-    whole of what it names, at least one week. `end` alone means the week before it. Without options it is the last full
-    ISO week before `now`.
+    `week`: an ISO week (2026-W46). `begin`, `end`: an ISO week, a month (2026-11), a quarter (2026-Q4), a date or a
+    time (2026-11-16T08:30, UTC unless it names a zone). The week, month, quarter or day that `end` names belongs to the
+    period. `begin` alone means the whole week, month or quarter that it names, but at least seven days. `end` alone
+    means the seven days up to its end. Without options the period is the last full ISO week before `now`.
     """
     if week is not None:
         if begin is not None or end is not None:
@@ -98,7 +96,7 @@ def _checked(start: datetime, end: datetime) -> Period:
 
 
 def _bounds(text: str, option: str) -> tuple[datetime, datetime]:
-    """Return the first moment of the named time, and the first moment after it. For a time of day both are equal."""
+    """Return the first moment of the named stretch, and the first moment after it; equal for a time of day."""
     try:
         if match := re.fullmatch(r"(\d{4})-?W(\d{2})", text):
             monday = _midnight(date.fromisocalendar(int(match[1]), int(match[2]), 1))

@@ -75,7 +75,7 @@ def build(spark: SparkSession, settings: Settings, period: Period, actions_file:
 
 
 def _of_settings(settings: Settings, period: Period, actions_file: Path) -> dict[str, Any]:
-    """Return the parts of the review that people decide: targets, names, hours and actions."""
+    """Return the parts of the review that people set: targets, names, hours of the night, and actions."""
     review = settings.review
     return {
         "target": review.slo_target,

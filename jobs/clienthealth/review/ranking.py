@@ -40,7 +40,7 @@ def clients_per_service(per_client: DataFrame, reviewed: int) -> dict[str, int]:
 
 
 def listed_clients(per_client: DataFrame, lag: DataFrame, reviewed: int) -> Mapping[str, Sequence[ClientRow]]:
-    """Return the first clients by unhealthy minutes, by peaks of buffer and queue (ratios), and by lag (records)."""
+    """Return the worst clients by unhealthy minutes, by peaks of buffer and queue (ratios), and by lag (records)."""
     behind = client_minutes.lag_per_client(lag, reviewed).withColumnRenamed("records", "lag")
     peaks = (
         per_client.filter(F.col("period") == reviewed)
@@ -112,7 +112,7 @@ def top_topics(
 
 
 def fleet(per_client: DataFrame, reviewed: int) -> Fleet:
-    """Return clients by service and client id, and upgrades.
+    """Return the client ids that are new or vanished, by service, and library versions that changed or have known bugs.
 
     A restart with another process id does not make a new client.
     """

@@ -27,8 +27,8 @@ Range = tuple[int, int | None]
 class Loss:
     """Records lost in a period, and the state of the objective.
 
-    The number is an interval. Its upper bound is unknown (None) if not all records that a client lost were counted.
-    The objective counts as met or missed only if every number in the interval gives that result.
+    `records` is an interval. The upper bound is None (unknown) if not all lost records were counted. The objective
+    counts as met or missed only if every number in the interval gives that result.
     """
 
     records: Range = (0, 0)
@@ -45,12 +45,12 @@ class Loss:
         return self.state in ("met", "no data")
 
     def as_json(self) -> dict[str, Any]:
-        """All numbers, for the JSON; `at_most` is null if unknown."""
+        """Return the loss for the JSON; `at_most` is null if unknown."""
         return {"at_least": self.records[0], "at_most": self.records[1], "state": self.state}
 
 
 def of_service(records: Range, target: int, observed: bool) -> Loss:
-    """Judge a service's loss. `observed`: True if any of its clients was judged in the period."""
+    """Return a service's loss with its state. `observed`: True if any client of the service was judged."""
     low, high = records
     if records == (0, 0) and not observed:
         return Loss(records, "no data")
@@ -67,7 +67,7 @@ def of_all(services: Iterable[Loss]) -> Loss:
 
 
 def add(ranges: Iterable[Range]) -> Range:
-    """Return the sum of ranges. Its maximum is unknown if the maximum of any range is."""
+    """Return the sum of ranges. The sum's maximum is None (unknown) if the maximum of any range is None."""
     every = list(ranges)
     known = [high for _, high in every if high is not None]
     return sum(low for low, _ in every), sum(known) if len(known) == len(every) else None
@@ -108,7 +108,7 @@ class Minutes:
 
 
 def total(many: Iterable[Minutes]) -> Minutes:
-    """Return the sum of several objects."""
+    """Return the sum by status."""
     return sum(many, Minutes())
 
 
@@ -142,7 +142,7 @@ class Budget:
         return "overspent" if self.spent > 1 else "nearly spent" if self.spent >= NEARLY else "within budget"
 
     def as_json(self) -> dict[str, Any]:
-        """All numbers for the JSON."""
+        """Return the budget for the JSON, in client-minutes and as a ratio."""
         return {"size": self.size, "spent_ratio": self.spent, "left": self.left}
 
 
@@ -179,7 +179,7 @@ class ServiceSlo:
 
     @property
     def decision(self) -> Decision:
-        """The error budget policy's decision on changes to the service: they stop if the long budget is overspent."""
+        """The error budget policy's decision on changes to the service: `freeze` if the long budget is overspent."""
         state = self.long_budget.state
         return "freeze" if state == "overspent" else "no data" if state == "no data" else "ship"
 
@@ -190,7 +190,7 @@ class ServiceSlo:
 
     @property
     def change(self) -> float | None:
-        """The SLI minus that of all earlier periods together; None if either is missing."""
+        """The SLI minus the SLI of all earlier periods together; None if one of them is missing."""
         before = total(self.periods[:-1]).sli
         now = self.minutes.sli
         return None if before is None or now is None else now - before
@@ -225,7 +225,7 @@ def objectives(
     lost_target: int,
     owners: Owners = NOBODY,
 ) -> tuple[ServiceSlo, list[ServiceSlo]]:
-    """Return the objective of all services together, and that of each service, the worst first.
+    """Return the objective of all services together, and a list with the objective of each service, the worst first.
 
     `rows`: service, period, slot, status, count. `target`: for all services together, and for each service without a
     target of its own. `lost`: records lost in the last period, by service; `lost_target`: the loss that each service
