@@ -41,13 +41,13 @@ from clienthealth.settings.fields import Checked
 T = TypeVar("T", bound=Checked)
 
 FEW = f"fewer than {MIN_READINGS} readings"
-#: One text per window; empty if the text does not apply to the window.
+#: An array with one text per window; '' for a window without a text.
 Texts = NDArray[np.object_]
 
 
 @dataclass(frozen=True)
 class Gate(Generic[T]):
-    """A mode's conditions on metrics. They tell which windows need a judge, and which windows metrics cannot decide.
+    """A mode's conditions on metrics: which windows need the judge, and which windows metrics alone cannot decide.
 
     blind     returns one text per window: the reason why metrics cannot decide, '' if they can
     suspects  returns one flag per window: True if metrics alone make `judge` return suspected or confirmed
@@ -57,7 +57,7 @@ class Gate(Generic[T]):
     suspects: Callable[[Windows, T], Bools]
 
     def reasons(self, w: Windows, thresholds: T) -> Texts:
-        """Return the reason per window why metrics cannot decide, '' if they can; too few samples are a reason, too."""
+        """Return per window why metrics cannot decide, '' if they can. Fewer than MIN_READINGS samples are a reason."""
 
         def made() -> Texts:
             texts = self.blind(w, thresholds)
@@ -67,7 +67,7 @@ class Gate(Generic[T]):
         return w.once((self.blind, thresholds), made)
 
     def suspected(self, w: Windows, thresholds: T) -> Bools:
-        """Return the result of `suspects`. It is computed once per selection of windows."""
+        """Return the flags of `suspects`, which are computed once per selection of windows."""
         return w.once((self.suspects, thresholds), lambda: self.suspects(w, thresholds))
 
     def reason(self, w: Windows, thresholds: T) -> str | None:
@@ -78,7 +78,10 @@ class Gate(Generic[T]):
 
 @dataclass(frozen=True)
 class Explanation:
-    """What a verdict means for its reader. `cause`: '' if unknown; `first`: what to do before the remedy itself."""
+    """What a verdict means for its reader.
+
+    `cause`: '' if unknown; `first`: what to do before `remedy`, '' for nothing.
+    """
 
     title: str
     summary: str
@@ -89,7 +92,7 @@ class Explanation:
 
 @dataclass(frozen=True, kw_only=True)
 class FailureMode(Facts, Generic[T]):
-    """A failure mode: its file and its rules. Its catalogue entry, alert, dashboard and help are generated from it.
+    """A failure mode: the facts of its `mode.toml`, and its rules. Catalogue, alerts and dashboards are made from them.
 
     id             hyphenated; the folder's name has underscores instead
     thresholds     every number that the judgement uses, with its reason and bounds
@@ -117,7 +120,7 @@ class FailureMode(Facts, Generic[T]):
     def symptoms(self) -> frozenset[str]:
         """Return the ids of log patterns that show the failure.
 
-        While such lines appear, the client's incident stays open.
+        While lines that match these patterns appear, the client's incident stays open.
         """
         return frozenset().union(*(meaning.ids for meaning in self.lines if not meaning.relief))
 
@@ -203,7 +206,7 @@ def flagged(w: Windows, positions: Ints) -> Bools:
 
 @per_rows
 def lags(w: Windows) -> Column:
-    """Return a consumer's lag at each sample: the sum over its partitions, or the worst partition's lag."""
+    """Return a consumer's lag (records) at each sample: the sum over partitions, or the reported maximum if larger."""
     return Column(np.fmax(w.summed("records-lag"), w.col("records-lag-max")))
 
 

@@ -2,13 +2,14 @@
 
 A judge collects facts. `conclude` makes the verdict from them, by the same rule for all modes:
 
-- One direct fact confirms.
-- Indirect facts suspect.
-- Indirect facts of two kinds confirm if they refute all innocent explanations (`monitor/adjust.py` checks this).
+- With one direct fact the verdict is `confirmed`.
+- With indirect facts of one kind of evidence the verdict is `suspected`.
+- With indirect facts of two kinds of evidence the verdict is `confirmed`. `monitor/adjust.py` lowers a confirmed
+  verdict to `suspected` if the evidence does not refute all innocent explanations of the mode.
 
 A fact may have an innocent explanation. Then `given` names the circumstance that excludes this explanation. If the
-circumstance is known to be false, the fact accuses no client. If data does not show whether it is true, the fact proves
-nothing.
+circumstance is known to be false, the fact accuses no client. If it is unknown whether the circumstance is true, the
+fact can suspect but not confirm.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from clienthealth.read.logs.wordings import Meaning
 SLOT_MS = 30_000
 #: Log lines closer together (ms) count as one occurrence, because a client may log one exception twice.
 SAME_MOMENT_MS = 1000
-#: A greater age (s) means that no metadata ever arrived: before the first metadata, metadata-age counts from 1970.
+#: A greater metadata-age (s) means that the client never received metadata: until then metadata-age counts from 1970.
 NEVER_SECONDS = 1e8
 
 
@@ -51,7 +52,8 @@ class Circumstance:
     name: str = ""
 
 
-#: The line of such a fact may be about another client, so the fact never supports other evidence.
+#: The circumstance of a fact from a line that may be about another client. Such a fact never counts as a second kind of
+#: evidence.
 ANOTHERS = Circumstance(None, "another client that the line may be about", "own-lines")
 NOTHING_NEEDED = Circumstance(True)
 #: Input with its own time, from which a fact can be made.
@@ -60,7 +62,12 @@ Dated = LogEvent | Reading | ThreadDump | Sign
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One observation in a window. `since_ms`: when it began to hold; `given`: the circumstance it depends on."""
+    """One observation in a window, up to `ts_ms`.
+
+    since_ms  when the observed state began, epoch ms
+    direct    True if the fact alone confirms
+    given     the circumstance that excludes the fact's innocent explanation; None if the fact has no such explanation
+    """
 
     kind: EvidenceKind
     since_ms: int
@@ -83,7 +90,7 @@ class Fact:
     ) -> Fact:
         """Return the fact that a line, dump or sample shows.
 
-        `since`: when it began; default: time of the first input.
+        `since`: an input, or the time (epoch ms), at which the observed state began; by default the time of `shown`.
         """
         begun = since if isinstance(since, int) else (since or shown).ts_ms
         if given is None and isinstance(shown, LogEvent) and not shown.own:
@@ -116,9 +123,11 @@ def conclude(
 ) -> Verdict:
     """Return the verdict that the facts allow.
 
-    Without facts the verdict is ok; if `otherwise` gives a reason, it is unknown. `doubts` point to the fault but prove
-    nothing. If there are only doubts, the verdict is unknown and they are its evidence. Beside facts, doubts only add
-    detail, for example the code at fault. A fact becomes a doubt if its circumstance does not hold.
+    Without facts the verdict is ok, or unknown if `otherwise` gives a reason. `doubts` are facts that point to the
+    fault
+    but prove nothing. If there are only doubts, the verdict is unknown, with the doubts as its evidence. Beside other
+    facts, doubts only add evidence, for example the code at fault. A fact becomes a doubt if its circumstance does not
+    hold.
     """
     doubts = [
         replace(doubt, text=f"{doubt.text}; but {doubt.given.text}") if doubt.refuted and doubt.given else doubt
@@ -147,7 +156,10 @@ def conclude(
 
 
 def with_counts(verdict: Verdict, *counts: Count) -> Verdict:
-    """Add counts to a verdict, if it reports a failure."""
+    """Return the verdict with these counts if it reports a failure, else unchanged.
+
+    Counts without occurrences are left out.
+    """
     some = tuple(count for count in counts if count.slots)
     return replace(verdict, counts=some) if verdict.unhealthy else verdict
 
@@ -230,7 +242,7 @@ def rose_around(window: ClientWindow, name: str, ts_ms: int, before_ms: int = 0)
 
 
 def used_bytes(reading: Reading) -> float | None:
-    """Return the used bytes of a producer's buffer."""
+    """Return the used bytes of a producer's buffer; None if the client does not report them."""
     total, available = reading.get("buffer-total-bytes"), reading.get("buffer-available-bytes")
     return None if total is None or available is None else max(0.0, total - available)
 
@@ -269,7 +281,10 @@ def moments(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
 
 
 def occurrences(window: ClientWindow, meaning: Meaning) -> Happened:
-    """Return when these events happened, and how often. Lines that all have one time have none of their own."""
+    """Return (time, number) of the occurrences of a log event.
+
+    If all lines of the window have the same time, it is not their own, so each line counts with its repeats.
+    """
     undated = len({event.ts_ms for event in window.logs}) == 1
     return [(e.ts_ms, e.repeats if undated else 1) for e in (events if undated else moments)(window, meaning)]
 
@@ -290,12 +305,12 @@ def has_frame(thread: Thread, *parts: str) -> bool:
 
 
 def innermost(thread: Thread) -> str:
-    """Return the innermost frame outside the JVM's own classes, as Class.method."""
+    """Return the innermost frame outside the JVM's own classes as Class.method; '' if the thread has no frames."""
     own = (frame for frame in thread.frames if not frame.startswith(JVM_FRAMES))
     return ".".join(next(own, thread.frames[0] if thread.frames else "").split(".")[-2:])
 
 
 def version(window: ClientWindow) -> tuple[int, ...] | None:
-    """Return the client library's version as numbers, None if unknown."""
+    """Return the client library's version as numbers, such as (3, 9, 1); None if unknown."""
     numbers = re.match(r"\d+(?:\.\d+)*", window.client.version or "")
     return tuple(map(int, numbers[0].split("."))) if numbers else None

@@ -1,4 +1,4 @@
-"""Find a Java producer's I/O thread in thread dumps, and see what it does inside a callback."""
+"""Find a Java producer's I/O thread in thread dumps, and show what a thread does: callback, send, sleep, wait, idle."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from clienthealth.model.readings import LogEvent, Thread, ThreadDump
 from clienthealth.read.logs.fields import JVM_FRAMES, NETWORK_THREAD
 
 CALLBACK_FRAMES = ("onCompletion", "completeFutureAndFireCallbacks", "RecordBatch.done")
-#: Frames of a caller that waits until an I/O thread has sent its records or fetched metadata.
+#: Innermost client frames of an application thread that waits for the I/O thread, in send() or flush().
 SENDING = ("clients.producer.KafkaProducer.doSend", "clients.producer.KafkaProducer.flush")
 #: Frames with these prefixes do not show where a thread is: they belong to the JVM, or are places where Python waits.
 _RUNTIME = (*JVM_FRAMES, "selectors.", "socket.", "ssl.", "threading.")
 _WAITING = ("WAITING", "TIMED_WAITING", "BLOCKED")
-#: Frames of a thread that waits for an answer or a disk. The JVM calls such a thread RUNNABLE.
+#: Frames of a thread that waits for the network or a disk. The JVM's state of such a thread is RUNNABLE.
 _NATIVE_WAITS = (
     "socketRead0",
     "SocketDispatcher.read0",
@@ -43,8 +43,8 @@ def on_io_thread(event: LogEvent) -> bool:
 def is_own(window: ClientWindow, thread: Thread) -> bool:
     """True if the thread is this client's I/O thread.
 
-    Normally the names must match. A thread without a client id in its name always matches. A client without a name
-    matches every producer's I/O thread, but only if the client reports metrics.
+    Normally the client id in the thread's name must be the client's. A thread without a client id in its name always
+    matches. A client without a client id matches every producer's I/O thread, but only if the client reports metrics.
     """
     owner = thread.name.partition(" | ")[2]
     named = owner == window.client.client_id or not owner or (not window.client.client_id and bool(window.readings))
@@ -64,7 +64,7 @@ def sends(thread: Thread) -> bool:
 
 
 def in_callback(thread: Thread) -> bool:
-    """True if the thread is inside a callback."""
+    """True if the thread is inside a producer's callback."""
     return any(part in frame for frame in thread.frames for part in CALLBACK_FRAMES)
 
 
@@ -102,18 +102,18 @@ def sleeps(thread: Thread) -> bool:
 
 
 def waits(thread: Thread) -> bool:
-    """True if the thread waits for something: a lock, a queue, a result, an answer or a disk."""
+    """True if the thread waits without sleeping: for a lock, a queue, a result, the network or a disk."""
     natively = bool(thread.frames) and thread.frames[0].endswith(_NATIVE_WAITS)
     return (thread.state in _WAITING or natively) and not sleeps(thread)
 
 
 def places(dumps: Iterable[ThreadDump]) -> Set[tuple[str, tuple[str, ...]]]:
-    """Return name and frames of the application threads in some dumps."""
+    """Return (name, frames) of the application threads in some dumps."""
     return {(thread.name, thread.frames) for dump in dumps for thread in dump.others}
 
 
 def where_they_were(window: ClientWindow) -> bool:
-    """True if all dumps after the client's last sample show application threads where earlier dumps showed them."""
+    """True if dumps after the client's last sample show application threads, each where an earlier dump showed it."""
     before = places(window.earlier_dumps)
     since = [thread for dump in window.dumps for thread in dump.others if in_foreign_code(thread)]
     return bool(since) and all((thread.name, thread.frames) in before for thread in since)

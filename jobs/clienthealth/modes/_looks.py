@@ -1,7 +1,7 @@
-"""Inputs of judgements outside the stream: all data of a client in a post-mortem, and two samples of a client.
+"""Inputs of judgements outside the stream: all data of a client in a post-mortem; two samples that may need a dump.
 
 The stream judges a client again after half a minute. A post-mortem gets no further data, so it needs evidence of
-health. One thread dump without a fault is not enough; two dumps, ten seconds apart, are.
+health. One thread dump without a fault is not enough evidence; two dumps, ten seconds apart, are enough.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ from clienthealth.modes._evidence import used_bytes
 from clienthealth.modes._io_thread import at_work, in_callback, network_threads
 from clienthealth.modes._polls import longest_between, seconds_since
 
-#: Two dumps show whether a thread moves only if they are at least this far apart (ms). People are asked to wait ten
-#: seconds between two dumps.
+#: Minimum time (ms) between two dumps that can show whether a thread moves. People are asked to wait ten seconds.
 APART_MS = 9_000
 NOTHING = "neither metrics nor a thread dump"
-UNMEASURED = "neither a thread dump nor a log shows that it is absent, and its metrics are too few or end too early"
+UNMEASURED = "neither a dump nor a log line shows that the failure is absent, and metrics are too few or end too early"
 #: A dump shows health only if no data of the process is newer than the dump by more than this time (ms).
 FRESH_MS = 60_000
 
@@ -58,7 +57,7 @@ class Look:
 def unmeasured(look: Look) -> str:
     """Return why metrics do not rule out a mode; '' if they do.
 
-    They do not if samples are too few, or if a consumer has stopped polling.
+    Metrics do not rule out a mode if there are too few samples, or if a consumer has stopped polling.
     """
     return unpolled(look) if look.measured else UNMEASURED
 
@@ -66,7 +65,8 @@ def unmeasured(look: Look) -> str:
 def unpolled(look: Look) -> str:
     """Return why a consumer's last samples do not show health, '' if they do.
 
-    They do not if the last poll() is longer ago than the longest earlier time between two polls.
+    The samples do not show health if the last poll() is at least APART_MS ago, and longer ago than the longest earlier
+    time between two polls.
     """
     window = look.window
     if window.client.kind != "consumer" or not window.readings:
@@ -92,7 +92,7 @@ def io_thread(window: ClientWindow) -> tuple[list[ThreadDump], str]:
 
 @dataclass(frozen=True, slots=True)
 class TwoReadings:
-    """The input for deciding on a dump: the newest sample, the one before it (None at first), and the options."""
+    """Input for the decision on a thread dump: the newest sample, the previous one (None at first), and the options."""
 
     before: Reading | None
     now: Reading

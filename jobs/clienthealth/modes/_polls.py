@@ -1,8 +1,8 @@
 """Find out when an application called poll(), from the consumer's metrics.
 
-Java clients report the time of the last poll from 2.4 on. From 1.0 on, selector metrics show polls. Inside poll() the
-application waits in the selector. Outside poll() only the heartbeat thread uses the selector: ten times a second,
-without waiting. Without polls there are no fetches.
+Java clients report the time of the last poll from Kafka 2.4 on. For Java clients from 1.0 on, selector metrics show
+polls. Inside poll() the application waits in the selector. Outside poll() only the heartbeat thread uses the selector:
+ten times a second, without waiting. A client that does not poll sends no fetches.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ CLOSES = "terminating"
 #: again (KAFKA-19747; measured with 3.9.2 and 4.1.2).
 PUSHES_ON_SINCE = (4, 1, 2)
 #: The application did not poll between two samples if both values stay within these limits. WAITING_SHARE: the share
-#: of time spent waiting in the selector, which is 36 to 100 % with polls and at most 0.02 % without. MOST_SELECTS:
-#: selects per second, which are 10 to 11 without polls and more if an application polls without waiting.
+#: of time spent waiting in the selector; measured: 36 to 100 % with polls, at most 0.02 % without. MOST_SELECTS:
+#: selects per second; measured: 10 to 11 without polls, more if an application polls without waiting.
 WAITING_SHARE, MOST_SELECTS = 0.02, 20.0
-#: A client that knows its coordinator sends a heartbeat within this time (s): its interval is 3 to 5 s.
+#: Maximum time (s) between two heartbeats of a client that knows its coordinator: the usual interval is 3 to 5 s.
 HEARTBEAT_SECONDS = 8.0
 
 
@@ -90,23 +90,24 @@ def longest_between(readings: Sequence[Reading]) -> float:
 
 
 def has_polled(window: ClientWindow, since_ms: int) -> bool:
-    """True if the application polled after this time.
+    """True if the application polled this consumer after this time.
 
-    If so, a thread that is still outside poll() polls another consumer.
+    A thread that stayed outside poll() since then does not poll this consumer.
     """
     after = [reading for reading in window.readings if reading.ts_ms > since_ms]
-    # The metric has whole seconds, so the poll may be up to 1 s earlier.
+    # `last-poll-seconds-ago` has whole seconds, so the poll may be up to 1 s earlier.
     if any((at := polled_ms(reading)) is not None and at - 1000 > since_ms for reading in after):
         return True
-    # For clients without this metric, fetches show polls, because only poll() sends fetches.
+    # For clients without `last-poll-seconds-ago`, fetches show polls, because only poll() sends fetches.
     fetches = () if any(map(polled_ms, after)) else ("fetch-total",)
     of_names = (reported(after, name) for name in ("records-consumed-total", *fetches))
     return any(bool(totals) and totals[-1][1] > totals[0][1] for totals in of_names)
 
 
 class Spell(NamedTuple):
-    """How long (s) an application has been outside poll(), and how long it may be.
+    """The time that an application has been outside poll(), and two limits for this time; all in seconds.
 
+    seconds  the time since the last poll
     longest  the longest earlier time between two polls
     needed   twice the time for the records of the last poll at the earlier pace; records may take longer than before
     """
@@ -117,11 +118,11 @@ class Spell(NamedTuple):
 
 
 def outside(window: ClientWindow) -> Spell | None:
-    """Return how long the application has been outside poll().
+    """Return how long the application has been outside poll(); None if it may be inside.
 
-    Only poll() sends fetches. So the application was outside poll() if no fetch was sent for half of the time.
-    Heartbeats must continue, because otherwise a broker that does not answer may explain the missing fetches. Returns
-    None if the application may be inside poll(), or if its pace is unknown because it has handled no records yet.
+    Only poll() sends fetches. So the application was outside poll() if no fetch was sent for at least half of the time
+    since its last poll. Heartbeats must continue, because otherwise a broker that does not answer may explain the
+    missing fetches. Returns None, too, if the application's pace is unknown because it has handled no records yet.
     """
     w, readings = window.table, window.known_readings
     polled = polled_ms(readings[-1]) if window.readings else None
@@ -149,8 +150,8 @@ def reports_in_poll(library: str | None) -> bool:
 def reports_only_in_poll(window: ClientWindow) -> bool:
     """True if the client sends samples only while it polls.
 
-    librdkafka's statistics come only in poll(). Its KIP-714 pushes do not depend on poll(), because its own thread
-    sends them.
+    librdkafka's statistics come only in poll(). librdkafka's KIP-714 pushes do not depend on poll(), because a thread
+    of the library sends them.
     """
     return reports_in_poll(window.client.library) and not pushes(window)
 
@@ -161,7 +162,7 @@ def pushes(window: ClientWindow) -> bool:
 
 
 def pushes_on(window: ClientWindow) -> bool:
-    """True if a Java client pushes again after its connection broke. Clients before 4.1.2 do not (KAFKA-19747)."""
+    """True if a Java client pushes again after its connection broke: from 4.1.2 on (KAFKA-19747)."""
     return (version(window) or (0,)) >= PUSHES_ON_SINCE
 
 

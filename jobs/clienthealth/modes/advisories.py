@@ -1,7 +1,7 @@
 """Versions of client libraries with known bugs that cause a failure mode or look like one, from `advisories.toml`.
 
-A vendor's build (2.6.0.redhat-1, 7.5.1-ccs) contains patches of the vendor. It counts as the newest patch of its minor
-version, so bugs that any patch of this version fixed are not reported.
+A vendor's build (2.6.0.redhat-1, 7.5.1-ccs) contains patches of the vendor. Such a build counts as the newest patch
+release of its minor version, so bugs that any patch release of this version fixed are not reported.
 """
 
 from __future__ import annotations
@@ -59,9 +59,10 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Library(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A library. `parts`: parts of the names that its clients report; `tracker`: a bug's address up to its number.
+    """A library. `parts`: parts of the names that its clients report; `tracker`: address of a bug up to its number.
 
-    `platform`: for distributions with their own version numbers, the release behind each major version.
+    `platform`: for distributions with their own version numbers, maps a major version to (major, minor) of its first
+    Kafka release.
     """
 
     parts: tuple[str, ...]
@@ -70,7 +71,7 @@ class Library(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     known: tuple[Known, ...] = ()
 
     def number(self, version: str) -> Number | None:
-        """Return the version as numbers, None if the text contains no number."""
+        """Return the version as numbers, with infinity as the unknown patch number; None if the text is no version."""
         match = _RELEASE.fullmatch(version)
         if match is None:
             return None
@@ -122,7 +123,7 @@ class Advised:
 
 @lru_cache(maxsize=1024)
 def advised(name: str | None, version: str | None, kind: str | None = None) -> Advised:
-    """Return the known bugs of a library's version for one kind of client (None: any). Causes of modes come first."""
+    """Return the known bugs of a library's version for one kind of client (None: any), bugs that cause a mode first."""
     named = (name or "").lower()
     library = next((one for one in libraries().values() if any(part in named for part in one.parts)), None)
     number = library.number(version or "") if library is not None else None

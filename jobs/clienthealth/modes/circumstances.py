@@ -1,7 +1,7 @@
-"""Circumstances that modes check before they accuse an application. Data decides each of them.
+"""Circumstances that modes check before they accuse an application. A client's data shows whether a circumstance holds.
 
-While brokers are away, calls of a Kafka client wait: a commit, a flush, or calls of a framework. The application does
-not poll meanwhile, and that is not its fault. So an application is accused only if brokers and coordinator answered its
+While brokers are away, calls of a Kafka client wait: a commit, a flush, or calls of a framework. Meanwhile the
+application cannot poll, and is not at fault. So an application is accused only if brokers and coordinator answered its
 client at that time.
 """
 
@@ -20,25 +20,27 @@ from clienthealth.modes._io_thread import in_foreign_code, on_io_thread
 from clienthealth.modes._looks import TwoReadings
 from clienthealth.modes._polls import HEARTBEAT_SECONDS, reports_in_poll
 
-#: Calls inside a client return within this time (ms) after the brokers are back: request.timeout.ms is 30 s.
+#: Maximum time (ms) until a call inside a client returns after brokers are back: request.timeout.ms is 30 s by default.
 SETTLES_MS = LEAD_MS
-#: An answer counts as current for this long (ms), because heartbeats are sent every 3 to 5 s.
+#: Maximum age (ms) of a broker's answer that counts as current: the time of three to five heartbeats (every 3 to 5 s).
 FRESH_MS = 15_000
 #: Healthy brokers answer within this time (ms): they hold a fetch for up to 0.5 s and a heartbeat not at all.
 ANSWER_MS = 10_000
 #: A thread with such a frame is inside a call of a Java client and waits for brokers.
 _CALLS = (".KafkaConsumer.", ".KafkaShareConsumer.", ".KafkaProducer.", ".FutureRecordMetadata.")
-#: No call holds a thread if no dump shows one and the dumps are at least this far apart (ms).
+#: Minimum time (ms) from the first dump to the last. If all these dumps show no thread inside a call of the client, no
+#: call holds up the application.
 STANDS_MS = 10_000
 
 
-#: Samples are evenly spaced if there are at least READINGS of them, and their longest interval is at most UNEVEN times
-#: their shortest one.
+#: READINGS: minimum number of samples that can be called evenly spaced. UNEVEN: maximum ratio of the longest interval
+#: to
+#: the shortest interval of such samples.
 READINGS, UNEVEN = 4, 3
 
 
 class _Sign(NamedTuple):
-    """A sign of whether brokers served the client from `since_ms` to `ts_ms`.
+    """Evidence of whether brokers served the client from `since_ms` to `ts_ms` (epoch ms).
 
     `text` describes what went wrong; it is '' if brokers served the client.
     """
@@ -52,8 +54,9 @@ class _Sign(NamedTuple):
 def coordinator_answers(window: ClientWindow, at_ms: int) -> Circumstance:
     """Check that brokers answered the client around a moment; for a member of a group, its coordinator, too.
 
-    The check succeeds if they answered after the moment, or at most FRESH_MS before it. No sample may show an outage in
-    the SETTLES_MS before it, and the samples must reach back that far.
+    The circumstance holds if brokers answered after the moment, or at most FRESH_MS before it. The circumstance does
+    not hold if data shows an outage in the SETTLES_MS before the moment. Without an answer, or if the samples do not
+    reach back to SETTLES_MS before the moment, the circumstance is unknown.
     """
     samples = window.known_readings
     signs = [*_measured(samples), *_logged(window)]
@@ -73,7 +76,7 @@ def coordinator_answers(window: ClientWindow, at_ms: int) -> Circumstance:
 def process_runs(window: ClientWindow, at_ms: int) -> Circumstance:
     """Check that the client's process ran until a moment, and was not frozen or in a garbage collection.
 
-    A thread dump proves this, and so do samples at even intervals until the moment.
+    A thread dump within SETTLES_MS of the moment proves this. So do samples at even intervals until the moment.
     """
     if any(abs(dump.ts_ms - at_ms) <= SETTLES_MS for dump in window.dumps):
         return Circumstance(True, "a thread dump was taken of it", "process-runs")
@@ -120,7 +123,7 @@ def _stays_outside(window: ClientWindow) -> bool:
 
 
 def unless_away(window: ClientWindow, lines: Sequence[LogEvent]) -> Circumstance | None:
-    """Return the failed circumstance if brokers answered at none of these lines; else None."""
+    """Return the last failed circumstance if data shows an outage at each of these lines; else None."""
     answers = [coordinator_answers(window, line.ts_ms) for line in lines]
     return answers[-1] if all(answer.holds is False for answer in answers) else None
 
@@ -128,7 +131,8 @@ def unless_away(window: ClientWindow, lines: Sequence[LogEvent]) -> Circumstance
 def inside_the_client(window: ClientWindow, thread: Thread, at_ms: int) -> Circumstance | None:
     """Return whether brokers answered while a thread was inside a Kafka client; None if it ran other code.
 
-    Stacks do not show librdkafka's C calls. So each thread of an application on librdkafka may be inside the client.
+    Stacks do not show librdkafka's C calls. So each thread of an application that uses librdkafka may be inside the
+    client.
     """
     own, hidden = in_foreign_code(thread), reports_in_poll(window.client.library)
     answers = None if own and not hidden else coordinator_answers(window, at_ms)
@@ -152,7 +156,7 @@ def _unserved(event: LogEvent) -> bool:
 
 
 def _measured(readings: tuple[Reading, ...]) -> Iterator[_Sign]:
-    """Yield one sign per sample. It covers the time since the previous sample, or since a broker's last answer."""
+    """Yield evidence from each sample, for the time since the previous sample or since the last answer of a broker."""
     answered_ms, asks = readings[0].ts_ms if readings else 0, False
     for before, reading in itertools.pairwise(readings):
         since_ms, ts_ms, both = before.ts_ms, reading.ts_ms, TwoReadings(before, reading, {})

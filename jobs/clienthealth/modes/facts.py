@@ -2,7 +2,7 @@
 
 Each mode is a folder with this file and `rules.py`. `rules.py` makes its thresholds and its `MODE` from the file:
 
-FILE = mode_file(__file__)
+    FILE = mode_file(__file__)
     class Thresholds(Limits, of=FILE): ...
     MODE = LiveMode(**FILE.facts(), thresholds=Thresholds(), judge=judge, gate=GATE)
 """
@@ -29,9 +29,10 @@ from clienthealth.settings.fields import Checked, Section
 
 
 class Alerting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The alert of a mode in one status. `hold`: how long the status must last (in Prometheus' notation; '': 0).
+    """The alert of a mode in one status.
 
-    severity: critical pages, warning opens a ticket, info does neither.
+    severity  critical pages, warning opens a ticket, info does neither
+    hold      minimum time that the status must last before the alert fires, such as `2m`; '' for none
     """
 
     severity: Literal["critical", "warning", "info"]
@@ -51,9 +52,10 @@ class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     title     replaces the mode's title if the mode's title is wrong for this cause
     summary   replaces the mode's summary if the mode's summary is wrong for this cause
     advice    replaces the mode's action; names in braces are filled from the detail, or stay in capitals
-    lasts     True if the remedy takes time, so that the mode's `until_then` is added to the advice
-    assumed   True if the cause is named only because evidence is missing; a cause found in another window replaces it
-    again     the cause that replaces this one if `Verdict.counts` show several failures, in windows however far apart
+    lasts     True if the remedy takes time to work, so that the mode's `until_then` is added to the advice
+    assumed   True if the cause is named only because evidence is missing; another window's cause then replaces this
+    cause
+    again     the cause that replaces this cause if `Verdict.counts` show several failures, even in distant windows
     timeless  True if lines without a time prove the cause, even if the mode has `needs_times`
 
     advice_by_library: other advice for some libraries, by a part of the library's name.
@@ -89,13 +91,13 @@ class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Confusion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An innocent explanation of the failure. A confirmed verdict needs data that refutes each of them.
+    """An innocent explanation of the failure. A confirmed verdict needs data that refutes each innocent explanation.
 
     looks_like  one sentence: the innocent explanation, a colon, and how it differs from the failure
     refuted_by  kinds of evidence that are impossible if this explanation is true
-    unless      the circumstance (`circumstances.py`) that refutes it, '' for none; if the circumstance is known to be
-                false, the innocent explanation is true
-    settled_by  the data that would decide
+    unless      the circumstance (`circumstances.py`) that refutes the explanation, '' for none; if the circumstance is
+                known to be false, the innocent explanation is true
+    settled_by  the data that would show whether the explanation is true
     causes      the causes (`detail.cause`) to which the explanation applies; empty: all causes
     """
 
@@ -118,7 +120,7 @@ class _Filled(dict[str, Any]):
 
 
 def of_library(texts: Mapping[str, str], library: str) -> str:
-    """Return the text for a library: its key is a part of the library's name. '' if there is none."""
+    """Return the text with a key that is a part of the library's name; '' if there is none."""
     return next((text for part, text in texts.items() if part in library.lower()), "")
 
 
@@ -128,7 +130,7 @@ class Facts:
 
     title          a few words, for headings
     summary        one sentence: what is wrong with the client (the alert's summary)
-    effect         what clients with the failure do, as a gerund that follows their number in an alert's title
+    effect         what clients with the failure do, as a participle: "3 clients EFFECT" is the title of an alert
     impact         one sentence: what the failure costs
     first          one sentence: what to do before the action, because the action would undo it; '' for nothing
     action         one sentence: what to do now
@@ -142,16 +144,17 @@ class Facts:
     loses          True if the failure implies lost records even if no counter shows them. For such a failure,
                    `detail.lost_records` and `lost_bytes` are minimum and maximum, if known
     sums           names in `detail` that are summed over the whole incident (`Verdict.counts`), as lower bounds
-    peaks          names in `detail` of which the incident shows the maximum
+    peaks          names in `detail` for which the incident shows the maximum over its windows
     momentary      names in `detail` that are shown only while the newest window has them
     needs_times    why lines without a time cannot prove the failure, '' if they can
     explains       modes with symptoms that this failure also causes: these modes are not reported at the same time
-    logs_on        True if the process logs as long as the failure lasts, so that a process without lines has ended
+    logs_on        True if the process logs lines as long as the failure lasts; a process without new lines has ended
     confirmed      the alert once the failure is confirmed; without a hold by default, because the monitor has weighed
                    the evidence
     suspected      the alert while the failure is suspected, never critical; indirect evidence often disappears within a
                    minute or two
-    panels         further panels of the mode's dashboard: names of functions of dashboards/panels/measurements
+    panels         first panels of the mode's dashboard: functions of evidence.py and measurements.py in
+    dashboards/panels
     """
 
     title: str
@@ -220,7 +223,7 @@ class ModeFile:
         return lines[own]
 
     def facts(self) -> dict[str, Any]:
-        """Return the file's content as fields of a FailureMode. Call it after all calls of `reads`."""
+        """Return the file's content as fields of a FailureMode. Must be called after all calls of `reads`."""
         others = map(self._line, self._others)
         return {**vars(self._facts), "id": self.id, "lines": (*self.lines.values(), *others), "reads": (*self._reads,)}
 
@@ -242,7 +245,7 @@ def _lines(of: str) -> Mapping[str, Meaning]:
 
 
 class Limits(Checked):
-    """Base of each mode's `Thresholds`. Its fields and values come from the mode's file."""
+    """Base of each mode's `Thresholds`. The values of the fields come from the mode's file."""
 
     def __init_subclass__(cls, *, of: ModeFile) -> None:
         super().__init_subclass__(of.thresholds)

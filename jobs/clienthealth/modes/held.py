@@ -11,7 +11,10 @@ from clienthealth.model.wording import elapsed
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A stay of one thread at one place. `seen`: consecutive dumps that show the stay, each with the thread."""
+    """A thread that stays at one place.
+
+    `seen`: consecutive dumps with the thread at that place, each with the thread.
+    """
 
     seen: tuple[tuple[ThreadDump, Thread], ...]
 
@@ -54,13 +57,13 @@ def held(
     threads: Callable[[ThreadDump], Iterable[Thread]] = lambda dump: dump.threads,
     stays: Callable[[Held], bool] = lambda stay: True,
 ) -> list[Held]:
-    """Return one entry per dump and thread: the thread's stay at its place up to that dump.
+    """Return one entry per dump and thread: the unbroken row of dumps up to that dump with the thread at its place.
 
-    The last entry of a stay covers the whole stay. A stay ends at a dump that shows the thread elsewhere or not at all.
+    A dump that shows the thread elsewhere, or not at all, breaks the row.
 
-    where    returns a thread's place in a dump; None if the place does not count
+    where    returns a thread's place in a dump; None if the thread is left out
     threads  returns the threads of a dump to examine
-    stays    True if other data allows that the thread stayed; otherwise a stay starts anew with the last dump
+    stays    returns False if other data shows that the thread moved between the dumps; the row then begins anew
     """
     found: list[Held] = []
     before: dict[tuple[str, Hashable], Held] = {}

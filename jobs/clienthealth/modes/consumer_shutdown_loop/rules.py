@@ -62,7 +62,7 @@ class Thresholds(Limits, of=FILE):
 
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
-    """Judge by the rules in `background` of mode.toml. Look-ups before a completed shutdown do not count."""
+    """Judge by the rules in `background` of mode.toml. Look-ups of brokers before a completed shutdown do not count."""
     if window.client.kind == "consumer":
         return _closes(window, thresholds)
     looping = _looping(_since_completed(window), thresholds)
@@ -129,7 +129,7 @@ def _since_completed(window: ClientWindow) -> ClientWindow:
 
 
 def _looping(window: ClientWindow, limits: Thresholds) -> list[Fact]:
-    """Return facts on the thread that has looped longest. Log and dumps may both show its loop."""
+    """Return facts, from log lines and dumps, on the thread that has looped longest."""
     longest: tuple[float, list[Fact]] = (0.0, [])
     spinning = _spinning(window, limits)
     for name in sorted({e.thread or "" for e in events(window, LOOKUPS)} | spinning.keys()):
@@ -150,7 +150,7 @@ def _looping(window: ClientWindow, limits: Thresholds) -> list[Fact]:
 
 
 def _is_excerpt(window: ClientWindow, storm: list[LogEvent], stay: Held | None, limits: Thresholds) -> bool:
-    """True if the data covers too little time: it shows that the thread loops, but not for how long."""
+    """True if the data shows that the thread loops, but covers too little time to show for how long."""
     if window.readings or events(window, OUTAGE):
         return False
     if stay and any(has_frame(thread, STOPPING_FRAME) for _, thread in stay.seen):
@@ -177,10 +177,10 @@ def _seen(stay: Held, direct: bool, since_ms: int) -> list[Fact]:
 
 
 def _storm(window: ClientWindow, thread: str, limits: Thresholds) -> list[LogEvent]:
-    """Return a thread's longest series of bursts: many lines a second about failed look-ups.
+    """Return the lines of a thread's longest series of bursts. A burst is many lines a second about failed look-ups.
 
-    A log shipper that limits the rate of lines leaves gaps between bursts. The thread looped through a gap if the
-    bursts before and after it look up the same broker without a pause.
+    A log shipper that limits the rate of lines leaves gaps between bursts. The thread is taken to loop through gaps
+    shorter than `gap_seconds`.
     """
     lines = [e for e in events(window, LOOKUPS) if (e.thread or "") == thread]
     bursts = [burst for burst in _rows([[line] for line in lines], limits.pause_seconds) if _is_burst(burst, limits)]
@@ -199,7 +199,7 @@ def _rows(parts: list[list[LogEvent]], pause_seconds: float) -> list[list[LogEve
 
 
 def _is_burst(lines: list[LogEvent], limits: Thresholds) -> bool:
-    """True if many lines per second show a look-up of the same broker."""
+    """True if at least `min_rate_lines` lines per second report look-ups, `min_repeats` of them at the same broker."""
     by_address: Counter[str | None] = Counter()
     for event in lines:
         by_address[event.captures.get("address")] += event.repeats
@@ -221,9 +221,9 @@ def _spinning(window: ClientWindow, limits: Thresholds) -> dict[str, Held]:
 
 
 def _moves(stay: Held, limits: Thresholds) -> bool:
-    """True if dumps show the thread at different places of the look-up.
+    """True if several dumps show the thread at different places of the look-up.
 
-    Then it loops, however little CPU time it gets.
+    Such a thread loops, however little CPU time it gets.
     """
     return len(stay.seen) >= limits.min_repeats and len({thread.frames for _, thread in stay.seen}) > 1
 
@@ -236,8 +236,8 @@ def _in_lookup(thread: Thread) -> bool:
 def _left_behind(window: ClientWindow, limits: Thresholds) -> list[Fact]:
     """Return facts on fetcher threads that still run after a failed shutdown, in a JVM without a main thread.
 
-    Such fetchers keep the JVM alive. If the shutdown failed before the window, three more conditions must hold: the JVM
-    waits to exit, the fetcher did not run between two dumps, and the connector reports no metrics any more.
+    Such fetchers keep the JVM alive. If the window has no log line of the failed shutdown, three conditions must hold:
+    the JVM waits to exit, the fetcher did not run between two dumps, and the connector reports no metrics any more.
     """
     errors = events(window, FAILED)
     facts = []
@@ -292,12 +292,12 @@ BLIND_POLLS = "nothing shows that the consumer polls, and no thread dump shows w
 
 
 def silent(w: Windows, limits: Thresholds) -> Bools:
-    """True if a consumer of the Java client has not polled for long."""
+    """True if a consumer of the Java client has not polled for at least `silent_poll_seconds`."""
     return (w.last("last-poll-seconds-ago") >= limits.silent_poll_seconds) & (w.samples >= MIN_READINGS)
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
-    """Return why metrics cannot decide, '' if they can. They cannot if neither fetches nor polls are reported."""
+    """Return why metrics cannot decide, '' if they can. Metrics decide only if they show fetches or polls."""
     if w.kind != "consumer":
         return first_reason(len(w), (BLIND, ~w.rose("fetch-requests-total")))
     ago = w.last("last-poll-seconds-ago")
@@ -307,7 +307,7 @@ def blind(w: Windows, thresholds: Thresholds) -> Texts:
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """True if a Java consumer has not polled for long. This alone confirms nothing."""
+    """True if a Java consumer has not polled for long. Missing polls alone confirm nothing."""
     return silent(w, thresholds) if w.kind == "consumer" else np.zeros(len(w), np.bool_)
 
 
@@ -332,9 +332,9 @@ CONSUMER_THREADS = ("kafka-coordinator-heartbeat-thread", "consumer_background_t
 
 
 class Closing(NamedTuple):
-    """A thread that dumps show inside close(). `last_ms`: the last time (epoch ms) at which it was certainly inside.
+    """A thread that dumps show inside close(). `last_ms`: last time (epoch ms) at which it was certainly inside.
 
-    `last_ms` is the time of the last dump, or of a later sample, because the metrics end with close().
+    `last_ms` is the time of the last dump, or of a later sample, because a client sends no samples after close().
     """
 
     stay: Held
@@ -342,7 +342,7 @@ class Closing(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """The minimum time that the thread has been inside close()."""
+        """The minimum time (s) that the thread has been inside close()."""
         return (self.last_ms - self.stay.since_ms) / 1000
 
     def fact(self, text: str, direct: bool = False, given: Circumstance | None = None) -> Fact:
@@ -355,7 +355,7 @@ def closing(window: ClientWindow) -> Closing | None:
     inside = held(window.dumps, lambda _, thread: CLOSE if has_frame(thread, CLOSE) else None)
     closed = [event.ts_ms for event in window.known_logs if event in CLOSED]
     if closed and not has_polled(window, closed[-1]):
-        return None  # The thread has returned from close(): it now closes another client.
+        return None  # The thread has returned from this client's close(), and now closes another client.
     still = [stay for stay in inside if stay.dump is window.dumps[-1] and not has_polled(window, stay.since_ms)]
     newest = [(reading.ts_ms, polled) for reading in window.readings[-1:] if (polled := polled_ms(reading)) is not None]
     found = []
@@ -373,13 +373,13 @@ def doubt(look: Look) -> str:
     """
     marks = events(look.window, CONNECTOR_CONFIG, LOOKUPS, BEGUN, COMPLETED, FAILED)
     if marks and marks[-1] in BEGUN:
-        return "the connector began to shut down, and the records end before it completed"
+        return "the connector began to shut down, and the data ends before the shutdown completed"
     if look.vanished and look.window.client.kind != "consumer" and not events(look.window, COMPLETED):
         return "its JVM still answered, without the connector's metrics; nothing shows how the shutdown ended"
     if look.measured:
         return unpolled(look)
     if marks and marks[-1] in LOOKUPS:
-        return "a search for the offset manager failed, and the records do not show how it ended"
+        return "a search for the offset manager failed, and the data does not show how the search ended"
     if events(look.window, COMPLETED):
         return ""
     dumps = look.window.dumps

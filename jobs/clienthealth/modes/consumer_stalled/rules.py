@@ -86,7 +86,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     w = window.table
     stuck, threads = _dumped(window, w, thresholds)
     facts = [*_measured(window, w, thresholds), *_logged(window, w, thresholds), *threads]
-    # A slow batch keeps the thread at its place. So beside a dump, metrics of the slow batch say nothing new.
+    # A slow batch keeps the thread at its place. So if a dump shows the thread, metrics are no further evidence.
     if not facts and (facts := _outside(window, w, thresholds)):
         stuck = {"cause": "handler-hangs"}
     facts += _refused_commits(window, thresholds)
@@ -149,9 +149,9 @@ def too_long(w: Windows, limits: Thresholds) -> Bools:
 def left(w: Windows, limits: Thresholds) -> Bools:
     """True if the client stopped its heartbeats because the application did not poll.
 
-    A client stops heartbeats when the poll interval has passed. It also stops them when its coordinator is away, which
-    the judge checks. If heartbeats ended together with the polls, or too early, the coordinator was away, and the
-    result is False.
+    A client stops its heartbeats when the poll interval has passed. A client also stops its heartbeats while its
+    coordinator is away, which the judge checks. If heartbeats ended together with the polls, or too early, the
+    coordinator was away, and the result is False.
     """
     polled, beat = w.last("last-poll-seconds-ago"), w.last("last-heartbeat-seconds-ago")
     gone: Bools = (beat >= limits.heartbeats_gone_seconds) & (polled - beat >= HEARTBEAT_SECONDS)
@@ -179,13 +179,13 @@ def outlasting_locks(w: Windows, limits: Thresholds) -> Bools:
 
 
 def silent(w: Windows, limits: Thresholds) -> Bools:
-    """True if the consumer has work and has not polled for long. The poll interval does not matter."""
+    """True if the consumer has work and has not polled for `silent_seconds`. The poll interval does not matter."""
     silent_long: Bools = (seconds_since(w) >= limits.silent_seconds) & (w.samples >= MIN_READINGS)
     return silent_long & ~idle(w, limits)
 
 
 def unseen(w: Windows, limits: Thresholds) -> Bools:
-    """True if a Java client up to 2.3 does not fetch. Only its fetches show that the application polls."""
+    """True if a Java client up to 2.3 does not fetch. Only fetches show that the application of such a client polls."""
     reported = w.reported("last-poll-seconds-ago") | w.reported("time-between-poll-max")
     counted = (w.count("fetch-total") >= MIN_READINGS) & ~w.rose("fetch-total")
     return counted & ~reported & ~idle(w, limits)
@@ -201,7 +201,10 @@ BLIND_POLLS = "the consumer's metrics do not include the time of its polls (a Ja
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
-    """Return why metrics cannot decide, '' if they can. They cannot if the time of the last poll is unknown."""
+    """Return why metrics cannot decide, '' if they can.
+
+    Metrics decide only if they show when the application polled.
+    """
     return first_reason(len(w), (BLIND_POLLS, np.isnan(seconds_away(w)) & ~takes(w)))
 
 
@@ -242,9 +245,9 @@ def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
 
 
 def _unless_away(window: ClientWindow, seconds: float, text: str) -> list[Fact]:
-    """Return a fact that metrics have shown for `seconds`, as a list.
+    """Return a list with one fact, which metrics have shown for `seconds`.
 
-    The fact holds only if brokers answered meanwhile.
+    The fact depends on brokers that answered.
     """
     last = window.readings[-1]
     given = coordinator_answers(window, last.ts_ms)
@@ -287,7 +290,7 @@ def _silence(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
 def _outside(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
     """Return facts on a time outside poll() that is much longer than earlier times of this consumer.
 
-    There are none if max.poll.interval.ms is above its default.
+    Returns [] if max.poll.interval.ms is above its default.
     """
     spell = outside(window)
     if spell is None or not silent(w, limits)[0] or interval(w)[0] > limits.assumed_poll_interval_seconds:
@@ -315,7 +318,7 @@ def _logged(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
 
 def _refused_commits(window: ClientWindow, limits: Thresholds) -> list[Fact]:
     refused = events(window, COMMIT_REFUSED)
-    # This member polls in time, so its group does not remove it. Other members that join or leave cause the rebalances.
+    # A group does not remove a member that polls in time. Then other members that join or leave caused the rebalance.
     w = window.table
     if not refused or idle(w, limits)[0] or seconds_away(w)[0] < interval(w)[0]:
         return []
@@ -326,10 +329,10 @@ def _refused_commits(window: ClientWindow, limits: Thresholds) -> list[Fact]:
 def _dumped(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[Mapping[str, str], list[Fact]]:
     """Return facts on polling threads that dumps far apart find at the same place outside poll().
 
-    A polling thread is one that a framework runs to poll, or one that an earlier dump found inside poll(). If the
+    A polling thread is a thread that a framework runs to poll, or that an earlier dump found inside poll(). If the
     client does not report polls and another polling thread moves, the thread may belong to another consumer of the
-    process. This doubt does not apply if the thread's name states the consumer, or if the window describes the whole
-    process.
+    process, and does not count. It counts even then if its name states the consumer, or if the window describes the
+    whole process.
     """
     if idle(w, limits)[0]:
         return {}, []
@@ -356,7 +359,7 @@ def _dumped(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[Mappi
 def _standing(
     window: ClientWindow, stays: Iterable[Held], limits: Thresholds, where: str = "", last_poll_ms: int | None = None
 ) -> tuple[Mapping[str, str], list[Fact]]:
-    """Return facts on threads that stay long enough at one place, and the name and place of the last one."""
+    """Return (`thread` and `frame` of the last fact's thread, facts) on threads that stay long enough at one place."""
     detail: dict[str, str] = {}
     facts: list[Fact] = []
     for stay in stays:
@@ -403,7 +406,7 @@ def _ended(
 def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
     """Judge a librdkafka client that stopped sending samples.
 
-    Such a client sends samples only inside poll(). So it is suspected as long as its process lives.
+    Such a client sends samples only inside poll(). So the client is suspected as long as its process lives.
     """
     if window.departed_ms is None:
         return None

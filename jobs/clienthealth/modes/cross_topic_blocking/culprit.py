@@ -1,10 +1,10 @@
 """Find the topic with the slow handler that keeps a consumer's application away from other topics.
 
 Java. One poll loop handles the records of all topics. So the time between two polls is the sum of the handlers' times
-for the records of the first poll. If one handler is slow, this time is proportional to the number of its topic's
-records: the time per record of this topic is constant, while that of other topics varies several times over. The number
-of records in a poll is read from the position in the partition (`records-lead` grows with it). `records-consumed-total`
-is of no use, because it rises only when a whole fetch was delivered.
+for the records of the first poll. If one handler is slow, this time is proportional to the number of records of the
+handler's topic: the time per record of this topic is constant, while the time per record of other topics varies by a
+factor of several. The number of records in a poll is computed from the position in the partition (`records-lead` grows
+with the position). `records-consumed-total` is of no use, because it rises only when a whole fetch was delivered.
 
 librdkafka. All topics share one queue to the application. Each topic reports the length of the whole queue, and no
 topic is fetched while the queue is full. Only the topic that the application handles has a position that moves.
@@ -21,7 +21,7 @@ from clienthealth.model.readings import Reading
 def slow_topic(readings: Sequence[Reading], least_seconds: float, most_variation: float) -> str | None:
     """Return the topic with record counts proportional to the times between polls; None if no topic stands out.
 
-    least_seconds   shorter times between polls do not count
+    least_seconds   minimum time (s) between two polls that counts
     most_variation  maximum variation of the topic's time per record, as a share of the shortest such time
     """
     *over, (_, newest) = [*_stretches(readings)] or [(0.0, {})]
@@ -56,7 +56,10 @@ def _stretches(readings: Sequence[Reading]) -> Iterator[tuple[float, Mapping[str
 
 
 class Alone(NamedTuple):
-    """The only topic that the application handled over some samples: its name, record count, and the starved topics."""
+    """The only topic that the application handled from sample `first` to `last`.
+
+    `records`: number of its handled records; `starved`: other topics that got no records meanwhile.
+    """
 
     topic: str
     first: Reading
@@ -66,15 +69,15 @@ class Alone(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """Time from the first sample to the last."""
+        """Time (s) from the first sample to the last."""
         return (self.last.ts_ms - self.first.ts_ms) / 1000
 
 
 def handled_alone(readings: Sequence[Reading], since_ms: int) -> Alone | None:
     """Return the topic that the application handled alone in the last stretch without fetches; None if there is none.
 
-    The stretch begins at `since_ms` or later. Only this topic's position moves in it, and at least one other topic
-    starves. A topic starves if it has waiting records, or if its position moved before the stretch.
+    The stretch begins at `since_ms` or later. During the stretch only this topic's position moves, and at least one
+    other topic starves. A topic starves if it has waiting records, or if its position moved before the stretch.
     """
     positioned = [(reading, at) for reading in readings if (at := positions(reading, "position"))]
     begin, handled = len(positioned) - 1, set[str]()
@@ -86,8 +89,7 @@ def handled_alone(readings: Sequence[Reading], since_ms: int) -> Alone | None:
     if len(handled) != 1:
         return None
     (topic,) = handled
-    # The consumer may have gained or lost the topic between the two samples, so use only samples that contain the
-    # topic.
+    # The consumer may have gained or lost the topic during the stretch, so use only samples that contain the topic.
     (first, before), *_, (last, now) = [one for one in positioned[begin:] if topic in one[1]]
     waiting = {t.topic for t in last.topics if (t.metrics.get("records-lag") or 0) > 0}
     starved = sorted((waiting | moved(positioned[0][1], before).keys()) - handled)
@@ -100,7 +102,10 @@ def moved(before: Mapping[str, float], now: Mapping[str, float]) -> Mapping[str,
 
 
 def positions(reading: Reading, metric: str = "records-lead") -> dict[str, float]:
-    """Return the application's position in each topic. All samples count it from the same origin."""
+    """Return the application's position in each topic, summed over partitions, in records.
+
+    All samples count the position from the same origin, so differences between samples are numbers of records.
+    """
     by_topic: dict[str, float] = {}
     for topic in reading.topics:
         value = topic.metrics.get(metric)

@@ -85,14 +85,17 @@ def held_up(w: Windows, limits: Thresholds) -> Bools:
 
 
 def without_records(w: Windows, limits: Thresholds) -> Runs:
-    """Return the stretches in which a librdkafka consumer consumed nothing, if it reports positions."""
+    """Return the stretches of at least `shared_queue_seconds` without a consumed record.
+
+    Only librdkafka clients that report positions have such stretches.
+    """
     runs = w.still("records-consumed-total")
     shown = w.last_knows("position")
     return runs.at((runs.seconds >= limits.shared_queue_seconds) & shown[runs.window])
 
 
 def in_one_queue(w: Windows) -> Bools:
-    """True if two or more librdkafka topics share a queue. All of them then report the length of the shared queue."""
+    """True if two or more librdkafka topics share a queue: these topics report the same length of their queue."""
     of_topics = queues(w)
     least, most = np.full(len(w), np.inf), np.zeros(len(w))
     np.minimum.at(least, of_topics.window, np.where(of_topics.lag > 0, of_topics.share, 0.0))
@@ -103,7 +106,7 @@ def in_one_queue(w: Windows) -> Bools:
 
 
 def stays_away(w: Windows, limits: Thresholds) -> Bools:
-    """True if a Java application has stayed away from poll() for long."""
+    """True if a Java application stayed outside poll() for at least `slow_poll_seconds`."""
     return (seconds_away(w) >= limits.slow_poll_seconds) & (w.samples >= MIN_READINGS)
 
 
@@ -122,7 +125,7 @@ BLIND_POLLS = "the consumer reports neither the time of its polls (Java clients 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
     """Return why metrics cannot decide, '' if they can.
 
-    They cannot if neither queues per topic nor polls are reported.
+    Metrics cannot decide if neither queues per topic nor polls are reported.
     """
     if w.kind == "legacy-consumer":
         return first_reason(len(w), (BLIND_QUEUES, ~w.has_topics))
@@ -147,14 +150,17 @@ def _topics(reading: Reading, name: str) -> dict[str, float]:
 
 def _legacy(window: ClientWindow, w: Windows, limits: Thresholds) -> Verdict:
     facts, detail = _blockade(window, w, limits) or ([], {})
-    # Without samples, dumps decide alone. A consumer that waits beside a parked fetcher does have records to wait for.
+    # Without samples, dumps decide alone: consumers that wait for data beside a parked fetcher show several topics.
     several = not window.readings or len({t.topic for r in window.readings for t in r.topics}) > 1
     facts = facts + _parked(window, several, bool(facts), limits)
     return conclude(ID, facts, detail, GATE.reason(w, limits))
 
 
 def _blockade(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
-    """Return the longest stretch without fetches in which one topic's queue was full and other queues were empty."""
+    """Return (facts, detail) on the longest stretch without fetches with one full topic queue and empty other queues.
+
+    None if there is no such stretch.
+    """
     configured = option(window, CHUNKS)
     limit = configured or QUEUE_DEFAULTS[CHUNKS]
     runs = without_fetches(w, limits)
@@ -181,9 +187,9 @@ def _blockade(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[lis
 
 
 def _is_victim(window: ClientWindow, start: Reading, topic: str, culprit: str, limits: Thresholds) -> bool:
-    """True if the topic had records to consume.
+    """True if the topic had records to consume before the sample `start`.
 
-    It did if its queue held messages before, or if its total is a fair share of the culprit's total.
+    A topic had records if its total of messages rose, or exceeds `victim_share` of the culprit's total.
     """
     totals = [_topics(r, "messages-total").get(topic) for r in window.readings if r.ts_ms <= start.ts_ms]
     counted = [total for total in totals if total is not None]
@@ -237,9 +243,9 @@ def _modern(window: ClientWindow, w: Windows, limits: Thresholds) -> Verdict:
 
 
 def _prefetched(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
-    """Judge a librdkafka client with one queue per topic.
+    """Judge a librdkafka client with one queue per topic. Returns (facts, detail), or None if there is no failure.
 
-    The failure: one topic's queue is full, another's is empty despite lag, and nothing is consumed.
+    The failure: over all samples one topic's queue is full, and another topic's queue is empty although records wait.
     """
     if not held_up(w, limits)[0]:
         return None
@@ -270,7 +276,7 @@ def _prefetched(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[l
 
 
 def _one_queue(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
-    """Judge a librdkafka client with one shared queue.
+    """Judge a librdkafka client with one shared queue. Returns (facts, detail), or None if there is no failure.
 
     The failure: nothing is fetched while the application handles one topic's records and other topics wait.
     """
@@ -292,9 +298,9 @@ def _one_queue(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[li
 
 
 def _in_turn(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Judge a librdkafka client with topics that wait in turn.
+    """Return a fact on a librdkafka client with records of several topics that wait long in one queue; else [].
 
-    The failure: records of several topics wait long in one queue, because the application takes them slowly.
+    The application takes the records slowly. Metrics do not show whether one topic holds up the others.
     """
     positioned = [(reading, at) for reading in window.readings if (at := positions(reading, "position"))]
     if not in_one_queue(w)[0] or len(positioned) < MIN_READINGS:
@@ -314,7 +320,7 @@ def _in_turn(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
 
 
 def _away(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Return the time outside poll() of a Java application that got no record of some topic."""
+    """Return a fact on the time outside poll() of a Java application that got no record of some topic; else []."""
     topics = _with_records(window) if stays_away(w, limits)[0] else []
     first, last = (_topics(window.readings[at], "records-consumed-total") if topics else {} for at in (0, -1))
     stood = [topic for topic in topics if topic in last and last[topic] == first.get(topic)]
@@ -331,7 +337,7 @@ def _with_records(window: ClientWindow) -> list[str]:
 
 
 def _slow_poll(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
-    """Judge a Java client.
+    """Judge a Java client. Returns (facts, detail), or None if there is no failure.
 
     The failure: the application stays outside poll() while records of several topics pile up.
     """
@@ -345,7 +351,7 @@ def _slow_poll(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[li
     culprit = slow_topic(window.readings, limits.slow_poll_seconds / 2, limits.culprit_share)
     grows = behind > 0 and (behind > before or not consumed)
     piles_up = grows and (behind >= consumed or culprit is not None)
-    # For an old client only selector metrics show polls. They miss a single poll between two long times outside poll().
+    # For an old client only selector metrics show polls, and miss a single poll between two long times outside poll().
     reported = window.readings[-1].get("last-poll-seconds-ago")
     hanging = away if reported is None and not w.reported("time-between-poll-max")[0] else reported or 0.0
     if len(topics) < 2 or not (piles_up or hanging >= limits.hanging_poll_seconds):

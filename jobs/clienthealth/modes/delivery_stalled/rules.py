@@ -45,7 +45,8 @@ TLS = FILE.reads("also-seen.tls")
 
 #: Counters that rise while deliveries fail.
 TROUBLES = ("connection-close-total", "record-retry-total", "record-error-total")
-#: Limit of lost connections per second. Above it brokers refuse connections; below it connections time out.
+#: Minimum number of lost connections per second that shows that brokers refuse connections. If connections time out,
+#: fewer connections are lost.
 REFUSED_PER_SECOND = 0.2
 #: Ways in which log lines say that too few replicas are in sync: error code, exception, plain words. Only letters are
 #: compared.
@@ -77,7 +78,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     reason = GATE.reason(w, thresholds)
     facts = _measured(window, w, thresholds)
     stands_still = reason == BLIND_FROZEN
-    # Earlier deliveries count, although records fail at the end of the window.
+    # Deliveries earlier in the window count even if records fail at its end.
     delivers = reason in (None, FAILING) and not facts and _delivers(w, thresholds)
     if not stands_still:
         facts += _logged(window, bool(facts), delivers, thresholds)
@@ -107,9 +108,9 @@ def grown_since(w: Windows, name: str, since: Ints) -> Floats:
 
 
 def troubles(w: Windows, since: Ints) -> Mapping[str, Floats | Bools]:
-    """Return signs that something failed since a row: connections, open requests, retries or records.
+    """Return signs that work failed since a row, by their words: connections, open requests, retries or records.
 
-    Each comes with its words. A sign is present in a window if it is above 0.
+    A window has a sign if the sign's value is above 0. `{}` in the words stands for this value.
     """
     return {
         **{f"{name} rose by {{:,.0f}}": grown_since(w, name, since) for name in TROUBLES},
@@ -160,14 +161,14 @@ def refused(w: Windows, limits: Thresholds) -> Bools:
 
 
 def frozen(w: Windows, limits: Thresholds) -> Bools:
-    """True if select-total hardly changes at the end of the window."""
+    """True if select-total rose by less than `min_select_growth` within the last `frozen_seconds`."""
     recent = w.ts[w.rows] > (w.ts[w.last_row] - 1000 * limits.frozen_seconds)[w.window_of_row]
     before = w.reduced(np.fmax, np.where(recent, np.nan, w.col("select-total")[w.rows]))
     return w.last("select-total") - before < limits.min_select_growth
 
 
-#: Whether records wait too long. NO_WAIT: they do not. LIVING: they do, and the I/O thread runs. STUCK: they do, and
-#: the thread does not run.
+#: NO_WAIT: no records wait too long. LIVING: records wait too long, and the I/O thread runs. STUCK: records wait too
+#: long, and the I/O thread does not run.
 NO_WAIT, LIVING, STUCK = 0, 1, 2
 
 
@@ -196,7 +197,7 @@ BLIND_FROZEN = "nothing is delivered, but the I/O thread is stuck: see producer-
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
     """Return why metrics cannot decide, '' if they can.
 
-    They cannot without counters, with a stuck I/O thread, or if records failed since the last delivery.
+    Metrics cannot decide without counters, with a stuck I/O thread, or if records failed since the last delivery.
     """
     load = w.reported("buffer-available-bytes") | w.reported("queue-records") | w.reported("waiting-threads")
     since = stalls(w).since
@@ -257,7 +258,7 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
     # A window may end between two attempts.
     known = replace(window, logs=window.known_logs)
     failed = sorted([*_refused(known), *_unreachable(known), *events(known, TIMED_OUT)], key=attrgetter("ts_ms"))
-    # The records of the first line had already waited when it was logged.
+    # When the first line was logged, its records had already waited.
     span = spanned(failed) + captured(failed[0], "waitMs") / 1000 if failed else 0.0
     lasting = len(failed) >= limits.min_failed_lines and span >= limits.suspect_stalled_seconds
     lasting |= _tried_for(failed) >= limits.suspect_stalled_seconds
@@ -268,7 +269,7 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
 
 
 def _tried_for(refused: Sequence[LogEvent]) -> float:
-    """Return for how long (s), at least, a batch was retried, from the number of attempts that it has left.
+    """Return the minimum time (s) for which a batch was retried, from its remaining number of attempts in log lines.
 
     Two attempts are at least 0.1 s apart (retry.backoff.ms). The time is infinite if no attempt is left.
     """
@@ -281,9 +282,9 @@ def _tried_for(refused: Sequence[LogEvent]) -> float:
 
 
 def _batches(expired: Sequence[LogEvent]) -> Happened:
-    """Return the expired records that the log reports: their times and numbers.
+    """Return (time, number) of the expired records that the log reports.
 
-    Several callbacks of the same batch count once.
+    Lines of several callbacks about the same batch count once.
     """
     seen: set[tuple[str, ...]] = set()
     happened: list[tuple[int, float]] = []
@@ -348,7 +349,7 @@ def _detail(window: ClientWindow, w: Windows, lost: int | None) -> dict[str, obj
 
 
 def _cause(window: ClientWindow, w: Windows, since: Ints) -> dict[str, object]:
-    """Return why acknowledgements are missing, with the address or node to examine."""
+    """Return why acknowledgements are missing, as `cause` of the detail, with the address or node to examine."""
     if _refused(window):
         return {"cause": "not-enough-replicas"}
     for cause, lines, names in (

@@ -31,13 +31,14 @@ if TYPE_CHECKING:
 THREAD_DIED = mode_file(__file__).reads("thread-died")
 SELECTS = "select-total"
 WAITS = ("ProduceRequestResult.await", "TransactionalRequestResult.await", ".waitOnMetadata", "BufferPool.allocate")
-#: Dumps closer together (s) count as one. They were taken quickly by hand, or by two exporters during a takeover.
+#: Minimum time (s) between two dumps. Dumps closer together count as one dump: a person took them in quick succession,
+#: or two exporters during a takeover.
 APART_SECONDS = 5.0
-#: A thread that uses at most this many times the CPU time of a sleeping thread only wakes up now and then. Short
+#: Factor of `still_cpu_share`: a thread that uses at most this many times that share only wakes up now and then. Short
 #: callbacks use more.
 LITTLE = 5
-#: Causes in which the thread waits for something outside the client. In other causes it waits for a result that it must
-#: deliver itself.
+#: Causes in which the I/O thread waits for something outside the client. In other causes the thread waits for a result
+#: that only this thread could deliver.
 HELD = ("callback-blocked", "io-thread-blocked")
 
 
@@ -91,8 +92,8 @@ def _stays_inside(window: ClientWindow, limits: Thresholds) -> Caused:
 def _shown(window: ClientWindow, stay: Held, cause: str, limits: Thresholds, overdue_seconds: float) -> Fact | None:
     """Return what a dump proves about a thread in foreign code; None if no data shows whether the thread returns.
 
-    A lock, queue or loop without a time limit that holds the thread beyond `overdue_seconds` holds it for ever. If only
-    frames show the thread's place, it may have returned and come back in another call.
+    A lock, queue or loop without a time limit that holds the thread beyond `overdue_seconds` holds it for ever. If
+    neither CPU times nor select-total show a stay, the thread may have returned and come back in another call.
     """
     thread, dump, meanwhile = stay.thread, stay.dump, _meanwhile(window, stay, limits)
     wait = next((f for f in thread.frames if any(part in f for part in WAITS)), "")
@@ -101,7 +102,7 @@ def _shown(window: ClientWindow, stay: Held, cause: str, limits: Thresholds, ove
         why = "the callback's own send() waits for metadata or memory that only this thread can provide"
         return _seen(stay, f"{in_wait}: {why}", direct=not _came_back(window, dump))
     if cause not in HELD:
-        # If the process has another producer, that one may deliver the result for which the I/O thread waits.
+        # If the process has another producer, that producer may deliver the result for which the I/O thread waits.
         alone = sum(map(is_network_thread, dump.threads)) == 1
         proves = thread.state == "WAITING" and (alone or meanwhile is not None)
         why = "inside a callback: the thread waits for a result that only it could deliver"
@@ -135,7 +136,7 @@ def _inside(thread: Thread) -> str:
 
 
 def _cause_of(thread: Thread) -> str | None:
-    """Return the id of the cause that the thread's frames show; None if it is not in foreign code."""
+    """Return the id of the cause that the thread's frames show; None if the thread is not in foreign code."""
     if has_frame(thread, "ProduceRequestResult.await"):
         return "flush-in-callback" if has_frame(thread, "KafkaProducer.flush") else "get-in-callback"
     if not in_callback(thread):
@@ -155,7 +156,7 @@ def _rises(window: ClientWindow, since_ms: int) -> bool:
 
 
 def _unmoved(window: ClientWindow, dump: ThreadDump) -> bool:
-    """True if enough samples with select-total came after the dump, or if no more can come."""
+    """True if MIN_READINGS samples with select-total followed the dump, or if the client sends no such samples."""
     times = [ts_ms for ts_ms, _ in reported(window.readings, SELECTS)]
     last = window.ends_ms is not None and dump.ts_ms > window.ends_ms
     return not times or last or sum(ts_ms > dump.ts_ms for ts_ms in times) >= MIN_READINGS
@@ -170,7 +171,7 @@ def _is_unchanged(window: ClientWindow, stay: Held) -> bool:
 
 
 def _around(window: ClientWindow, dump: ThreadDump) -> float:
-    """Return for how long (s) the samples around a dump show the same select-total."""
+    """Return for how long (s) the samples around a dump show the same select-total; 0 if no sample follows the dump."""
     known = reported(window.readings, SELECTS)
     before = [count for ts_ms, count in known if ts_ms <= dump.ts_ms]
     same = [ts_ms for ts_ms, count in known if before and count == before[-1]]
@@ -196,7 +197,7 @@ def _meanwhile(window: ClientWindow, stay: Held, limits: Thresholds) -> str | No
 
 
 def _reports_no_more(window: ClientWindow, stay: Held) -> bool:
-    """True if the client's samples ended before the stay, and two more were due before its last dump."""
+    """True if the client's samples ended before the stay, and two more samples were due before the stay's last dump."""
     times = [reading.ts_ms for reading in window.known_readings]
     due_ms = 2 * max((after - before for before, after in itertools.pairwise(times)), default=math.inf)
     return bool(times) and times[-1] < stay.since_ms and stay.dump.ts_ms - times[-1] >= due_ms
@@ -205,8 +206,8 @@ def _reports_no_more(window: ClientWindow, stay: Held) -> bool:
 def died(window: ClientWindow) -> tuple[Caused, str | None]:
     """Return facts on an I/O thread that ended, and the exception that ended it.
 
-    The log shows the end; so do dumps with callers but without the thread. Only a complete dump shows that a thread is
-    missing. Two dumps are needed, because in one dump the thread may just be starting.
+    The log shows the end. So do dumps with threads in send() or flush() but without an I/O thread. Only a complete dump
+    shows that a thread is missing. One dump only suspects, because the I/O thread may just be starting.
     """
     facts = [Fact.of("log", e, quoted(e.text), True) for e in events(window, THREAD_DIED)[-1:]]
     thrown = next((e.captures["thrown"] for e in events(window, THREAD_DIED) if "thrown" in e.captures), None)

@@ -53,7 +53,8 @@ DIED = FILE.reads("producer-not-closed.died")
 #: Causes in which the wait ends by itself.
 BOUNDED = ("send-in-callback", "flush-refused")
 
-#: A running callback's time grows by at least this share of the time between two samples, by the client's own clock.
+#: Minimum growth of callback-time-max between two samples, as a share of the time between them, that shows a callback
+#: that is still running.
 RUNNING_SHARE = 0.9
 
 
@@ -85,8 +86,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     dead, thrown = died(window)
     dumped = [*dead, *deadlocked(window), *dumped]
     facts = [fact for fact, _ in dumped] + measured
-    # Back-pressure alone also writes such lines. But a client that pushes stops pushing when its thread is stuck, so
-    # that only its log is left.
+    # Back-pressure alone also fills the buffer, so lines about a full buffer count only beside other evidence.
     if any(fact.kind == "metric" or fact.direct for fact in facts):
         facts += _logged(window)
     sent = _sent_inside(window)
@@ -188,9 +188,10 @@ def _work_waits(w: Windows) -> Bools:
 
 
 def without_rate(w: Windows, limits: Thresholds) -> tuple[Runs, Column]:
-    """Return stretches with `select-rate` 0 while work waits, for clients without `select-total`, and the rows' times.
+    """Return stretches with `select-rate` 0 while work waits, for clients without `select-total`.
 
-    Rates average over the past, so the I/O ratios must be 0 as well.
+    Rates average over the past, so the I/O ratios must be 0 as well. The column has the times (ms) of such rows, else
+    NaN.
     """
     uncounted = np.flatnonzero(~w.reported("select-total"))
     runs = w.at(uncounted).still("select-rate")
@@ -216,7 +217,7 @@ def unserved(w: Windows, limits: Thresholds) -> Bools:
 
 @per_windows
 def inside(w: Windows) -> Floats:
-    """Return how long (s) a callback has been running at the last sample; NaN if none is known to run.
+    """Return how long (s) a callback has been running at the last sample; NaN if no callback is known to run.
 
     The time of a running callback grows with the clock, and the client acknowledges no record meanwhile.
     """
@@ -252,7 +253,7 @@ BLIND_RATE = "records wait and select-rate falls: an average over the past does 
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
-    """Return why metrics cannot decide, '' if they can. They cannot without selects or without the buffer."""
+    """Return why metrics cannot decide, '' if they can. Metrics cannot decide without selects or without the buffer."""
     selector = w.reported("select-total") | w.reported("select-rate") | w.reported("reply-queue")
     load = w.reported(used_ratios(w)) | w.reported("waiting-threads")
     fades = ~w.reported("select-total") & (w.last("select-rate") < w.max("select-rate") / 2)
@@ -397,7 +398,7 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
 
 
 def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
-    """Judge a librdkafka client that sends no more samples. While its process lives, it may have stopped polling."""
+    """Judge a client that sends no more samples. While its process lives, the application may have stopped polling."""
     if window.departed_ms is None:
         return None
     if pushes(window) and not reports_in_poll(window.client.library):
@@ -456,14 +457,14 @@ SILENT = (
 FULL_RATIO, HALF_FULL_RATIO = 0.8, 0.5
 
 
-#: The reason for a failed send() in the exception that people attach most often.
+#: Why the mode cannot be ruled out if the only evidence is the exception that people attach most often.
 FULL = "send() found no room in the buffer; no metric or dump shows whether the I/O thread is stuck or brokers are slow"
 
 
 def doubt(look: Look) -> str:
     """Return why the evidence does not rule the mode out, '' if it does.
 
-    Metrics rule it out, and so do two dumps in which the I/O thread works.
+    Metrics rule the mode out. So do two dumps in which the I/O thread works.
     """
     if look.measured:
         return ""

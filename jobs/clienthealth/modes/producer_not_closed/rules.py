@@ -38,7 +38,7 @@ NAMED_SINCE = (1,)
 
 
 class Thresholds(Limits, of=FILE):
-    """Limits above which undelivered records are a fault; a producer under load always has some in flight."""
+    """Limits above which undelivered records are a fault; healthy producers under load have records in flight."""
 
     confirm_bytes: int
     confirm_ratio: float
@@ -48,7 +48,10 @@ class Thresholds(Limits, of=FILE):
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """The undelivered records at the last sample before close() began. None: not reported."""
+    """The undelivered records at the last sample before close() began: bytes, number, and used share of the buffer.
+
+    `bytes` and `records` are None if the client does not report them. `reading`: that sample, None without samples.
+    """
 
     reading: Reading | None = None
     bytes: float | None = None
@@ -72,9 +75,9 @@ class _Pending:
         return by_bytes or (self.records or 0) >= limits.confirm_records
 
     def loss(self) -> dict[str, Any]:
-        """Return minimum and maximum of the lost records and bytes.
+        """Return the lost records and bytes, each as [minimum, maximum].
 
-        The minimum is 0: all may have been delivered later.
+        The minimum is 0, because all records may have been delivered after the sample.
         """
         most = {"lost_bytes": self.bytes, "lost_records": self.records}
         return {name: [0, round(value)] for name, value in most.items() if value is not None}
@@ -103,7 +106,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     if window.alive and reports_only_in_poll(window):
         return Verdict(ID, "unknown", reason=BESIDE)
     pending = _pending(window)
-    # Prefer a line on dropped records to a line on a forced close, because it proves more.
+    # Prefer a line on dropped records to a line on a forced close, because dropped records prove more.
     forced = next(iter(events(window, ABORTED) or events(window, FORCED)), None)
     waited = forced is not None and (forced in ABORTED or _waited(window))
     inside = events(window, CLOSED_INSIDE)
@@ -129,9 +132,9 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 
 
 def explicable(verdict: Verdict) -> bool:
-    """True if another mode may explain the loss, because it kept records in the buffer.
+    """True if another mode that kept records in the buffer may explain the loss.
 
-    Nothing explains a missing close().
+    No other mode explains a missing close() that a log line proves.
     """
     unclosed = verdict.detail.get("cause") == "exit-without-close"
     return verdict.unhealthy and not (unclosed and any(fact.kind == "log" for fact in verdict.evidence))
@@ -152,7 +155,7 @@ def _closing_at_the_end(pending: _Pending) -> Verdict:
 def _begun(window: ClientWindow, pending: _Pending, limits: Thresholds) -> Verdict:
     """Judge a close() that waits for records.
 
-    It is a fault only if the process still lived and close() had not returned.
+    Such a close() is a fault only if a sample at least `closing_seconds` after its beginning still shows records.
     """
     cause = {"cause": "killed", **pending.loss()}
     if events(window, CLOSED):
@@ -224,9 +227,10 @@ def _pending(window: ClientWindow) -> _Pending:
 
 
 def _terminated(event: LogEvent) -> Verdict:
-    """Judge librdkafka's line on its termination.
+    """Judge librdkafka's log line that a producer terminated with records undelivered.
 
-    Its records in flight may have arrived. In a recording all 5,895 did, after flush(10 ms).
+    The loss is a range from 0, because records in flight may still arrive: in a recording all 5,895 did, after
+    flush(10 ms).
     """
     records, in_bytes = (int(event.captures.get(name, 0)) for name in ("records", "bytes"))
     left = count_of(float(records), "record")
@@ -236,7 +240,7 @@ def _terminated(event: LogEvent) -> Verdict:
 
 
 def _io_works(window: ClientWindow, forced: LogEvent, pending: _Pending, limits: Thresholds) -> Circumstance | None:
-    """Return whether the I/O thread worked while a long close() waited; None if this does not matter.
+    """Return whether the I/O thread worked while a long close() waited; None if the loss is certain without that.
 
     A callback that holds up this thread keeps the records of one batch pending, which brokers may have stored.
     """
@@ -245,7 +249,7 @@ def _io_works(window: ClientWindow, forced: LogEvent, pending: _Pending, limits:
 
 
 def _waited(window: ClientWindow) -> bool:
-    """True if a forced close waited before it gave up. The client also logs a forced close that had no time to wait."""
+    """True if a forced close waited before it gave up. A close() with a timeout of 0 logs the same line."""
     limits = [e.captures.get("timeout") for e in events(window, FORCED, CLOSING)]
     return any(limit is not None and float(limit.rstrip(".") or 0) > 0 for limit in limits)
 
@@ -294,9 +298,12 @@ UNREAD = (
 
 
 def doubt(look: Look) -> str:
-    """Return why the mode cannot be ruled out, '' if it can. It cannot if a close() began and no data shows its end."""
+    """Return why the mode cannot be ruled out, '' if it can.
+
+    The mode cannot be ruled out if a close() began, and the data ends before it completed.
+    """
     if not look.measured and look.window.logs and look.window.logs[-1] in CLOSING:
-        return "the producer's close() had begun, and the records end before it completed"
+        return "the producer's close() had begun, and the data ends before close() completed"
     return ""
 
 

@@ -51,7 +51,7 @@ TLS = FILE.reads("also-seen.tls")
 PRODUCER_CONFIG = FILE.reads("self-descriptions.producer-config")
 
 DENIED, LEADERLESS = "TOPIC_AUTHORIZATION_FAILED", "LEADER_NOT_AVAILABLE"
-#: A thread that two dumps at least this far apart (s) show waiting was not there by chance.
+#: Minimum time (s) between two dumps that find a thread waiting, so that the thread is not there by chance.
 STAYS_SECONDS = 9.0
 
 
@@ -95,7 +95,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
         "longest_block_seconds": longest,
         "failed_sends": number_of(sends_logged, sends_counted),
     }
-    # A dump that shows the client at work and no waiting caller is enough, even without metrics.
+    # Even without metrics, a dump that shows the client's I/O thread and no waiting caller is enough for `ok`.
     otherwise = None if facts or any(network_threads(window)) else GATE.reason(w, thresholds)
     return with_counts(
         conclude(ID, facts, detail, otherwise, _doubts(window, thresholds, sends, topics)),
@@ -105,7 +105,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 
 
 def _sends(failures: list[LogEvent]) -> Happened:
-    """Return when sends failed, by the log. Lines of one failure count once, but each line without a time counts."""
+    """Return (time, number) of failed sends in the log. Lines of one failure count once; each undated line counts."""
     undated = len({event.ts_ms for event in failures}) == 1
     happened: list[tuple[int, float]] = []
     last: dict[str, int] = {}
@@ -117,9 +117,7 @@ def _sends(failures: list[LogEvent]) -> Happened:
 
 
 def _sends_counted(window: ClientWindow, w: Windows) -> Happened:
-    """Return the rises of the client's counter of failed sends, with their times; nothing if other records may have
-    failed.
-    """
+    """Return the rises of the counter of failed records, with their times; [] if other records may have failed."""
     failed = increases(window, "record-error-total")
     if not failed or not w.reported("record-send-total")[0] or w.max(_used(w))[0] > 0:
         return []
@@ -130,10 +128,10 @@ def _sends_counted(window: ClientWindow, w: Windows) -> Happened:
 def _waits(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Held]:
     """Return the callers that dumps show waiting for this client's metadata.
 
-    While this client sends, callers wait for another producer or topic, and the result is empty. There is one
-    exception: if the process has no other producer, threads that dumps far apart show waiting count anyway. A dump does
-    not show for which of several producers a caller waits. If no sample or line shows it, the callers belong to the
-    process. Callers that a later dump does not show have continued.
+    While this client sends, callers wait for another producer or topic, and the result is []. There is one exception:
+    if the process has no other producer, threads that two dumps STAYS_SECONDS apart show waiting count anyway. A dump
+    does not show on which of several producers a caller waits. Then callers count only if samples or log lines show
+    that this client may be waiting. Callers that a later dump does not show have continued.
     """
     dumps: list[ThreadDump] = []
     for dump in (*window.earlier_dumps, *window.dumps):
@@ -154,7 +152,7 @@ def _waits(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Held]:
 
 
 def _is_marked(window: ClientWindow, w: Windows) -> bool:
-    """True if waiting callers can be this client's: it has no name, counts its sends, or has its own log lines."""
+    """True if waiting callers can be this client's: it has no client id, counts its sends, or logged own lines."""
     own = events(window, METADATA_WAITED, TOPIC_ERRORS, AUTHENTICATION, TLS)
     marked = not window.client.client_id or any(event.client_id == window.client.client_id for event in own)
     return marked or bool(w.reported("record-send-total")[0])
@@ -167,8 +165,8 @@ def _is_waiting(thread: Thread) -> bool:
 def _idle(window: ClientWindow, w: Windows, ts_ms: int, limits: Thresholds, alone: bool) -> bool:
     """True if the client sent nothing after `ts_ms`, and nothing for at least `min_unsent_seconds` around it.
 
-    A client without metrics counts as idle, unless it had just started. `alone`: the process has no other producer. If
-    it has others, a later sample must show that this client still requests metadata.
+    A client without metrics counts as idle, unless it had just started. `alone`: True if the process has no other
+    producer. If it has others, a later sample must show that this client may still wait for metadata.
     """
     if w.rose("record-error-total")[0]:
         return True
@@ -183,21 +181,21 @@ def _idle(window: ClientWindow, w: Windows, ts_ms: int, limits: Thresholds, alon
 
 
 def _may_wait(reading: Reading, limits: Thresholds) -> bool:
-    """False if a sample shows old metadata, a connection, and no open request: a waiting send() keeps requesting it."""
+    """False if a sample shows old metadata, a connection, and no open request: a waiting send() requests metadata."""
     age = reading.get("metadata-age")
     old = age is not None and limits.fresh_metadata_seconds < age < NEVER_SECONDS
     return not old or reading.get("connection-count") == 0 or (reading.get("requests-in-flight") or 0) > 0
 
 
 def _is_starting(window: ClientWindow, ts_ms: int, seconds: float) -> bool:
-    """True if the client logged its options less than `seconds` before: the first send() always waits for metadata."""
+    """True if the client logged its options less than `seconds` before `ts_ms`: the first send() waits for metadata."""
     return any(event in PRODUCER_CONFIG and 0 <= ts_ms - event.ts_ms < 1000 * seconds for event in window.known_logs)
 
 
 def _doubts(window: ClientWindow, limits: Thresholds, sends: bool, topics: dict[str, list[LogEvent]]) -> list[Fact]:
-    """Return signs that prove nothing.
+    """Return facts that point to the failure but prove nothing.
 
-    A waiting caller may use another producer or be in its first send(). Brokers may report an unknown topic while no
+    A waiting caller may use another producer, or be in its first send(). Brokers may report an unknown topic while no
     caller waits for it.
     """
     waiting = [(dump, thread) for dump in window.dumps for thread in dump.threads if _is_waiting(thread)]
@@ -219,7 +217,7 @@ ANY = "and nothing shows on which of the producers of the process"
 
 
 def _error(event: LogEvent) -> str:
-    """Return the brokers' answer in a log line; a default for kafka-python and aiokafka, which log no answer."""
+    """Return the brokers' answer in a log line; UNKNOWN_TOPIC_OR_PARTITION for libraries that log no answer."""
     return event.captures.get("error", "UNKNOWN_TOPIC_OR_PARTITION")
 
 
@@ -241,7 +239,8 @@ def _logged(failures: list[LogEvent], limits: Thresholds) -> list[Fact]:
 def _same_call(window: ClientWindow, failures: list[LogEvent], waits: list[Held]) -> bool | None:
     """True if each caller in the dumps waited in a single call; None if failed calls are not counted.
 
-    If as many sends failed between two dumps as there are callers, each may have been in another call.
+    If as many sends failed between the first dump and the last as there are callers, each caller may have been in
+    several calls.
     """
     if not waits:
         return None
@@ -284,7 +283,7 @@ def _refusals(window: ClientWindow) -> list[LogEvent]:
 
 
 def _attempts(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Return facts on repeated failures to connect; if the client ever sent, delivery-stalled judges its outage."""
+    """Return a fact on repeated failures to connect; [] if the client ever sent: delivery-stalled judges its outage."""
     bootstraps = [e for e in events(window, UNREACHABLE, CONNECTION_FAILED) if e.captures.get("node", "-")[:1] == "-"]
     for lines, what, least in (
         (events(window, AUTHENTICATION, TLS), "a broker did not let the client in", limits.topic_error_seconds),
@@ -300,13 +299,13 @@ def _attempts(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
 
 # -- conditions on metrics, for many windows at once ------------------------------------------------------------------
 
-#: What metrics show. NEVER: the client never received metadata. RENEWED: metadata was renewed before every
-#: sample. DISCONNECTED: every sample shows no connection to a broker. 0: metrics show none of these.
+#: What metrics show. NEVER: the client never received metadata. RENEWED: metadata was renewed before every sample.
+#: DISCONNECTED: no sample shows a connection to a broker. 0: metrics show none of these states.
 NEVER, RENEWED, DISCONNECTED = 1, 2, 3
 
 
 def unsent(w: Windows) -> Windows:
-    """Cut each window to its part since `record-send-total` last rose."""
+    """Cut each window to its part since `record-send-total` last rose; to nothing if the last sample shows a rise."""
     runs = w.still("record-send-total")
     last = w.column("record-send-total").last_row(w.lo, w.hi)
     runs = runs.at(runs.last == last[runs.window])
@@ -318,13 +317,13 @@ def unsent(w: Windows) -> Windows:
 
 @per_windows
 def sent_any(w: Windows) -> Bools:
-    """True if the total of sent records rose."""
+    """True if the total of sent records rose within the window."""
     return w.rose("record-send-total")
 
 
 @per_windows
 def failing(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
-    """Return why sends fail (NEVER, RENEWED, DISCONNECTED) while none succeeds and the buffer has room, else 0.
+    """Return why sends fail (NEVER, RENEWED, DISCONNECTED) while no send succeeds and the buffer has room, else 0.
 
     Only samples after the last success count, while the buffer's content is unchanged and no thread waits for room.
     """
@@ -338,14 +337,14 @@ def failing(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
         counts = since.column("record-error-total")
         took_ms = since.ts[counts.last_row(since.lo, since.hi)] - since.ts[counts.first_row(since.lo, since.hi)]
         why = _metadata(since, limits)
-        # A send without metadata leaves nothing in the buffer. Buffered records wait for a broker (delivery-stalled).
+        # A send() that waits for metadata puts nothing into the buffer; buffered records wait for a broker.
         why[(since.max(_used(since)) > 0) | (took_ms < 1000 * limits.min_unsent_seconds)] = 0
         why_failing[some] = np.where(_buffer_unchanged(since), why, 0)
     return why_failing
 
 
 def _while_counted(w: Windows, values: Floats) -> Column:
-    """Return values, with NaN in rows that do not count failed sends."""
+    """Return `values` as a column, with NaN in rows without `record-error-total`."""
     return Column(np.where(np.isnan(w.col("record-error-total")), np.nan, values))
 
 
@@ -373,7 +372,7 @@ def _metadata(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """True if sends fail and none succeeds."""
+    """True if sends fail and no send succeeds."""
     return failing(w, thresholds) > 0
 
 
@@ -388,7 +387,7 @@ BLIND_ASKS = "nothing was sent since the client began to renew its metadata agai
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
     """Return why metrics cannot decide, '' if they can.
 
-    Nothing decides if a client sends nothing for an unknown reason.
+    Metrics cannot decide if a client sends nothing for an unknown reason.
     """
     silent, since = ~sent_any(w), unsent(w)
     asks = (_metadata(since, thresholds) == RENEWED) & ~(since.max(_used(since)) > 0)
@@ -437,7 +436,7 @@ def _metadata_words(why: int, ages: list[float]) -> str:
 def _cause(
     window: ClientWindow, failures: list[LogEvent], topics: dict[str, list[LogEvent]]
 ) -> tuple[str, dict[str, str]]:
-    """Return why metadata does not come, with the topic or the address to examine."""
+    """Return (cause, names for the detail): why metadata does not come, and the topic or address to examine."""
     of_partition = [e for e in failures if "partition" in e.captures]
     if of_partition:
         captures = of_partition[-1].captures
@@ -472,7 +471,7 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
 def doubt(look: Look) -> str:
     """Return why the evidence does not rule the mode out, '' if it does.
 
-    Metrics rule it out. So do two dumps in which the I/O thread works and no caller waits.
+    Metrics rule the mode out. So do two dumps in which the I/O thread works and no caller waits.
     """
     if look.measured:
         return ""
