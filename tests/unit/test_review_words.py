@@ -30,8 +30,8 @@ def sentences(value: object) -> list[str]:
 def test_an_empty_week_reports_missing_data() -> None:
     assert sentences(review()) == [
         "No client was observed this week, so their health is unknown.",
-        "No failure was found this week; the monitor did not run for 7 d (100.0 % of the week), which counts neither "
-        "way.",
+        "No failure was found this week; the monitor did not run for 7 d (100.0 % of the week), so nothing is known of "
+        "that time.",
         "To do: find out why the monitor had no data.",
     ]
 

@@ -255,7 +255,7 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
     apart = spanned(expired) >= limits.expiries_apart_seconds
     shown = expired and (apart or stalls_by_metrics or not delivers)
     facts = [_expiries(expired, apart and not delivers)] if shown else []
-    # A window may end between two attempts.
+    # Lines of earlier windows count, too, because a window may end between two attempts.
     known = replace(window, logs=window.known_logs)
     failed = sorted([*_refused(known), *_unreachable(known), *events(known, TIMED_OUT)], key=attrgetter("ts_ms"))
     # When the first line was logged, its records had already waited.
