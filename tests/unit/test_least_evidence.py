@@ -88,7 +88,7 @@ CELLS = (
     Cell("cross-topic-blocking", "readings", "cross-topic-a", "5000", {2: "suspected", 3: "confirmed"}),
     Cell("delivery-stalled", "dumps", "delivery-stalled-3.9", "", {}),
     Cell("delivery-stalled", "lines", "delivery-stalled-3.9", "has passed since batch creation", {1: "suspected"}),
-    Cell("delivery-stalled", "readings", "delivery-stalled-3.9", "30000", {5: "confirmed"}),
+    Cell("delivery-stalled", "readings", "delivery-stalled-3.9", "30000", {4: "confirmed"}),
     Cell("producer-callback-deadlock", "dumps", "deadlock-3.9", "", {1: "confirmed"}),
     Cell("producer-callback-deadlock", "lines", "deadlock-3.9", "Failed to allocate", {}),
     Cell("producer-callback-deadlock", "readings", "deadlock-3.9", "5000", {3: "suspected", 4: "confirmed"}),
