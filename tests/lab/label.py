@@ -87,9 +87,12 @@ class Recorded:
 
     @cached_property
     def until_ms(self) -> int:
-        """Return the last time for which anything was recorded; a log without new lines counts as recorded."""
+        """Return the last time for which anything was recorded.
+
+        A log counts to its end, if it has any line after the onset: without one, nothing shows that time went on.
+        """
         written = self.case["written"]
-        log_ms = self.log_until_ms if written["lines"] else 0
+        log_ms = self.log_until_ms if any(ts >= self.onset_ms for ts in written["lines"]) else 0
         return max([log_ms, *written["metrics"], *written["dumps"]], default=0)
 
     @property

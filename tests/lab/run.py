@@ -115,11 +115,13 @@ class Run:
     def _feed(self) -> None:
         pause = 1 / (float(self.case.options["rate"]) * int(self.case.options["clients"]))
         payload = b"x" * int(self.case.options["size"])
-        feed = self.world.legacy()[1] if self.legacy else self.world.feed
+        feed = self.world.feed(self.legacy)
         while not self._done.wait(pause):
             for topic in self.scene.fed:
                 feed.send(topic, payload)
                 self.fed += 1
+        if not self.legacy:
+            feed.close(timeout=5)
 
     def _weather(self, begin: float) -> None:
         event, at, seconds = self.case.weather

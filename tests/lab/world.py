@@ -145,12 +145,16 @@ class World:
         self.deny(DENIED, ACLOperation.WRITE)
         self.broker.create_topic(PUSHES)
         ask_for_pushes(self.broker.kafka, PUSH_SECONDS)
-        self.feed = KafkaProducer(bootstrap_servers=self.broker.bootstrap_servers, linger_ms=5)
-        self._open.callback(self.feed.close)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._open.close()
+
+    def feed(self, legacy: bool) -> KafkaProducer:
+        """Return a producer for one case: one that stops sending must not leave the next cases without records."""
+        if legacy:
+            return self.legacy()[1]
+        return KafkaProducer(bootstrap_servers=self.broker.bootstrap_servers, linger_ms=5, enable_idempotence=False)
 
     def legacy(self) -> tuple[LegacyBroker, KafkaProducer]:
         """Return a broker of 0.8.2 and a producer for it; started at the first call."""
