@@ -260,10 +260,12 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
     failed = sorted([*_refused(known), *_unreachable(known), *events(known, TIMED_OUT)], key=attrgetter("ts_ms"))
     # When the first line was logged, its records had already waited.
     span = spanned(failed) + captured(failed[0], "waitMs") / 1000 if failed else 0.0
-    lasting = len(failed) >= limits.min_failed_lines and span >= limits.suspect_stalled_seconds
-    lasting |= _tried_for(failed) >= limits.suspect_stalled_seconds
+    lasting = max(span * (len(failed) >= limits.min_failed_lines), _tried_for(failed)) >= limits.suspect_stalled_seconds
+    # librdkafka lets a request with records wait as long as its records may.
+    lasting |= sum(event.repeats for event in failed if "request" in event.captures) >= limits.min_failed_lines
     if failed and failed[-1].ts_ms >= window.start_ms and (facts or stalls_by_metrics or (lasting and not delivers)):
-        text = f"{count_of(len(failed), 'line')} in {elapsed(span)} as {quoted(failed[-1].text)}"
+        lines = count_of(sum(event.repeats for event in failed), "line")
+        text = f"{lines} in {elapsed(span)} as {quoted(failed[-1].text)}"
         facts.append(Fact.of("log", failed[-1], text, since=failed[0]))
     return facts
 
