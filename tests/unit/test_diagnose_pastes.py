@@ -144,6 +144,16 @@ DESCRIPTIONS = (
     "At the end the client reported `1200 messages still in queue or transit`, so they are lost.\n",
     f"## Symptoms\n  * `{TIMEOUT} `\n  * No offset is committed.\n",
     f'- 不配置日志，可以看到报"{TIMEOUT}"错误\n',
+    # A quoted line of its own, a sentence that was wrapped before its quotation, a title of two words.
+    f'Orders were lost on our cluster with this report:\n\n "send failed: {TIMEOUT}"\n',
+    f'The outbox was still looping (send,\n"{TIMEOUT}" → send, 1271 times observed).\n',
+    f'# Got "{TIMEOUT}" when we write from Spark\n\nIt happened again today.\n',
+    # Masked names, and librdkafka's error as node-rdkafka and people write it.
+    f"We hit this again today: {TIMEOUT.replace('page.views', '<topic>')}\n",
+    "We hit this again today:\nTimeoutException: Expiring xx record(s) for <topic>-3:120000 ms has passed since batch "
+    "creation\n",
+    'Since Monday the producer is getting "message timed out" errors on two partitions.\n',
+    "We constantly get ```Local Message Timed out``` since Monday.\n",
     f"One common symptom is this warning:\n\n```\n2026-11-20 09:31:01,162 ERROR app - {TIMEOUT}\n```\nIf you see it:\n",
 )
 
@@ -166,6 +176,10 @@ SHOWN = (
     f"# Storm\n\nThe spout takes records very slowly, and there is a trace in the log of each of its four workers:"
     f"\n```\n{TIMEOUT}\n```\n",
     f'I got some errors such as " send failed: write error: {TIMEOUT.split(": ")[1]}" when I upgraded the client.\n',
+    f"# Тикет 7\n\nБрокер был остановлен. Фактическое поведение: сервис получил ошибку, заказ остался в таблице и "
+    f"не был отправлен.\n```\n{TIMEOUT}\n```\n",
+    f"# Auditoría\n\nEn la segunda ejecución se observó esto en el registro del servicio, y el pedido no llegó al "
+    f"almacén.\n```\n{TIMEOUT}\n```\n",
     # The author's words go on behind a quotation.
     f"# Défaut 2\n\nBroker arrêté, la réponse portait un autre code (« {TIMEOUT} »). Mes trois captures ne "
     f"visaient que les exceptions du futur.\n",
@@ -177,6 +191,23 @@ SHOWN = (
 @pytest.mark.parametrize("text", SHOWN)
 def test_output_beside_a_line_or_a_past_tense_reports_it(text: str, tmp_path: Path) -> None:
     assert worst(judged(text, tmp_path), METADATA) == "suspected"
+
+
+REQUEST = "%5|1634047381.40{}|REQTMOUT|p#producer-1| [thrd:k:9093/2]: k:9093/2: Timed out ProduceRequest in flight "
+PERMANENT = "MessageSet with 291 message(s) encountered error: Local: Timed out in queue (actions 0x1)"
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        (" ".join(f"{REQUEST.format(number)}(after 991ms, timeout #{number})" for number in range(3)), "suspected"),
+        (REQUEST.format(0) + "(after 60018ms, timeout #0)", "unknown"),
+        (f"%7|1634047381.401|MSGSET|rdkafka#producer-1| [thrd:k:9093/2]: k:9093/2: {PERMANENT}", "suspected"),
+    ],
+)
+def test_librdkafka_gives_up_records_with_their_requests(text: str, status: str, tmp_path: Path) -> None:
+    found = judged(f"{text}\n", tmp_path)
+    assert (worst(found, "delivery-stalled") if found else "unknown") == status
 
 
 REFUSED_0_9 = (
@@ -230,6 +261,12 @@ INNOCENT = (
     f"**Lỗi phổ biến**\n```\n{TIMEOUT}\n```\n**Nguyên nhân**: ...\n",
     f"<table><tr><th>Error</th><th>Cause</th></tr>\n<tr><td>{TIMEOUT}</td><td>no topic</td></tr></table>\n",
     f"import a\nimport b\nimport c\n'''\n{TIMEOUT}\n'''\n",
+    f"            on_delivery(\n                RuntimeError(\n                    '{TIMEOUT}'\n                ),\n",
+    f"# Заметки\n\nКаждая тема имеет двенадцать разделов на трёх узлах, и если узла нет, клиент ждёт.\n"
+    f"```\n{TIMEOUT}\n```\n",
+    # An excerpt that begins inside a block: its text explains, its last block holds a command.
+    f"{TIMEOUT}\n```\nIf you see this error, your topic may be missing: check that it exists.\n"
+    "```sh\nkafka-topics.sh\n```\n",
     f"const FAILURES = [\n  'java.io.IOException: closed',\n  '{TIMEOUT[:-1]}',\n];\n",
     f"I think this is harmless at the end of a run, and a later version drops it from its log:\n```\n{TIMEOUT}\n```\n",
     # No known word explains, but none reports either: in a language without many known words that is no report.

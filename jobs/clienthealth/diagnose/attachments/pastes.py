@@ -68,15 +68,12 @@ def restored(content: bytes) -> bytes:
     """Return the text as it was before it was pasted, as far as marks in it show what was changed."""
     if len(content) > MOST:
         return content
-    text = content.decode("utf-8", "surrogateescape")
-    text = _characters(text)
-    text = _unescaped(_without_comments(text))
+    text = _unescaped(_without_comments(_characters(content.decode("utf-8", "surrogateescape"))))
     if text.startswith(">") or "\n>" in text or "\n >" in text:
         text = _RE["quotes"].sub("", text)
     text = _unlinked(text)
     if "`" in text:
-        text = _RE["fence"].sub("", text)
-        text = _RE["ticks"].sub("", text)
+        text = _RE["ticks"].sub("", _RE["fence"].sub("", text))
     text = _undecorated(text)
     text = "\n".join(_RE["entry"].sub("\n", line) if _is_log(line) else line for line in text.split("\n"))
     # Split a stack on one line into one frame per line.
@@ -95,7 +92,8 @@ def context(content: bytes) -> Callable[[int], Context]:
     for_people = _RE["for_people"].search(text) is not None
     lines = text.split("\n")
     sentences = [literal for literal in catalogue().literals if " " in literal.strip()]
-    fences = list(accumulate(line.lstrip().startswith(("```", "~~~")) for line in lines))
+    inside = _RE["inside"].match(text) is not None
+    fences = [*accumulate((line.lstrip().startswith(("```", "~~~")) for line in lines), initial=inside)][1:]
 
     @cache
     def weights(number: int) -> tuple[int, ...]:

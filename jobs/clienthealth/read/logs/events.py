@@ -77,11 +77,11 @@ _NO_LINE = re.compile(
     r"|.*?(?:\b(?:throw new|raise|assert\w{0,20}|return) ?|[\w)]\.\w{1,40})\b[^\s:]{0,80}\(\""
 )
 #: Text that shows source code around a message: a comment (except a shell's) on a line of its own, in an indented
-#: block, or after a statement; also an `if` and the advice that follows it.
+#: block, or after a statement; an `if` and the advice that follows it; an indented string.
 _SOURCE = re.compile(
     r"\s*(?://|#\s?(?:TODO|FIXME|XXX)\b|#\s+[bfru]?')|(?:\t+|(?:  )+) \*\s(?![\[\d%])"
     r"|[^\n]*?(?:[;{}]\s?//|[,()]\s*//\s|\w {2,4}# \Z)"
-    r"|[^\n]*?\b[Ii]f\b[^\n]*?(?:[-=]>|→)"
+    r"|[^\n]*?\b[Ii]f\b[^\n]*?(?:[-=]>|→)|(?:\t\t| {8})\s*[bfru]?'[^'\n]*\Z"
 )
 #: A string in source code that goes on in the next line.
 _CONTINUED = re.compile(r"\s*[bfru]{0,2}([\"'])[^\n]*(?:[, ]\1|\1,(?:\s*[\])}]+;?)?)\s*\Z")
@@ -92,9 +92,11 @@ _IN_COMMENT = re.compile(r"(?:\t+|(?:  )*) \*\s")
 _REPORTED_IN_TICKS = re.compile(r"(?!\s*[a-z_$][\w.$-]{0,99} ?: ?\Z).*(?<![=({\[])\s?\Z", re.ASCII)
 _REPORTED_IN_QUOTES = re.compile(
     r"(?=.*(?:[^\W\d_][\w'’()]*[,:]?\s+){2})[^=;{}]*\Z|\s*(?:[-*+•>]|\d{1,3}[.)])\s*\Z"
-    # Chinese, Japanese and Korean sentences have few blanks.
-    r"|[^=;{}\"]*[\u3040-\u9fff\uac00-\ud7af]{2}[^=;{}\"]*\Z"
+    # Chinese, Japanese and Korean sentences have few blanks, and titles few words.
+    r"|[^=;{}\"]*[\u3040-\u9fff\uac00-\ud7af]{2}[^=;{}\"]*\Z|#+ (?:Got|Getting|Receiv|See|Error|Exception)\w*:? \Z"
 )
+#: Text from a quotation at the beginning of a line up to the prose behind it.
+_IN_PROSE = re.compile(r"[^\"`]*[\"`],?\s+(?:→ |(?!(?:if|in|else|or|and|not|is|for|as)\b)[a-z]{2,20},?\s)")
 #: Text up to the end of a statement in source code (_STATEMENT) or of a question (_QUESTION), after a quotation.
 _STATEMENT = re.compile(r"[^\"`]*[\"`]\s*[;)]")
 _QUESTION = re.compile(r"[^\"`]*[\"`][^.!?\n]*\?")
@@ -163,7 +165,7 @@ def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
     if not bare and _OF_RDKAFKA.search(before):
         return False
     if bare and (
-        _SOURCE.match(before[:MAX_BEFORE]) or _CONTINUED.match(before[:MAX_BEFORE] + after.partition("\n")[0])
+        _SOURCE.match(before[:MAX_BEFORE]) or _CONTINUED.match(before[:MAX_BEFORE] + "…" + after.partition("\n")[0])
     ):
         return None
     unquoted = _QUOTED.sub("''", before)
@@ -171,7 +173,7 @@ def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
     if (call := _CALL.search(unquoted[: opened.start()] if opened else unquoted)) and (opened or "'" in call[0]):
         return None
     value = opened is not None and _KEY.search(unquoted[: opened.start()])
-    if opened and not unquoted[: opened.start()].strip() and after.rstrip().endswith(opened[0][0]):
+    if opened and not unquoted[: opened.start()].strip() and after.rstrip(" .!\n").endswith(opened[0][0]):
         return False
     prefix = KAFKA_PREFIX.search(before)
     words = before[: prefix.start()] if prefix else before
@@ -185,7 +187,7 @@ def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
         return True
     if prefix and "." in logger and not _BEGINNING.match(words):
         return False
-    words = words if len(words) <= MAX_BEFORE else words[-MAX_BEFORE:]
+    words = words[-MAX_BEFORE:]
     return not unlogged and any(end.search(words) for end in (_EXCEPTION, _BEGINNING if logger else _AFTER_LAYOUT))
 
 
@@ -203,7 +205,7 @@ def _is_reported(sentence: str, quotation: str, after: str) -> bool:
     """True if a person reports what happened: the sentence quotes a whole message and is not a question."""
     whole = any(begin.search(quotation[1:]) for begin in (_BEGINNING, _EXCEPTION, _AFTER_LAYOUT, _AFTER_WORDS))
     reported = _REPORTED_IN_TICKS if quotation[0] == "`" else _REPORTED_IN_QUOTES
-    cut = not sentence.strip(" \t-*+•>") and quotation[0] not in after
+    cut = not sentence.strip(" \t-*+•>") and (quotation[0] not in after or _IN_PROSE.match(after))
     return (
         whole and bool(cut or reported.match(sentence)) and not (_QUESTION.match(after) or _IN_COMMENT.match(sentence))
     )
