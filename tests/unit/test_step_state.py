@@ -131,21 +131,31 @@ def test_another_number_of_buckets_is_refused_in_one_sentence() -> None:
 
 def test_another_form_is_refused_in_one_sentence() -> None:
     data = save(BucketState(), 32)
-    with pytest.raises(StateError, match=r"written in form 9 of the state, this program reads form 4; run the release"):
+    with pytest.raises(StateError, match=r"written in form 9 of the state, this program reads form 5; run the release"):
         load(data[:3] + bytes([9]) + data[4:], 32)
     with pytest.raises(StateError, match="holds no state of this monitor"):
         load(b"something else", 32)
 
 
 def state_in_form(form: int, saved: dict[str, Any]) -> bytes:
-    """Return a state in an earlier form, from `saved`, which has form 4 except for the test's changes."""
+    """Return a state in an earlier form, from `saved`, which has form 5 except for the test's changes."""
     groups = [{**group, "heard_ms": heard_ms} for heard_ms, group in saved["groups"][0].values()]
-    return b"KCH" + bytes([form]) + msgspec.msgpack.encode({**saved, "groups": groups})
+    heads, chunk = saved["heads"], [*saved["readings"]]
+    chunk[4] = row_by_row(chunk[4], heads[0] + max(map(len, saved["vocabulary"].values())))
+    chunk[5] = row_by_row(chunk[5], heads[1] + len(saved["topic_metrics"]))
+    clients = row_by_row(saved["clients"], heads[2] + len(saved["undelivered"]))
+    earlier = {**saved, "readings": chunk, "clients": clients, **({"groups": groups} if form < 4 else {})}
+    return b"KCH" + bytes([form]) + msgspec.msgpack.encode(earlier)
 
 
-def test_a_state_of_form_3_is_read() -> None:
+def row_by_row(by_column: bytes, width: int) -> bytes:
+    return bytes(matrix(by_column, width).tobytes())
+
+
+@pytest.mark.parametrize("form", [3, 4])
+def test_a_state_of_form_3_or_4_is_read(form: int) -> None:
     state = monitor().state
-    read = load(state_in_form(3, msgspec.msgpack.decode(save(state, 32)[4:])), 32)
+    read = load(state_in_form(form, msgspec.msgpack.decode(save(state, 32)[4:])), 32)
     assert read.groups and contents(read) == contents(state)
 
 
@@ -215,10 +225,10 @@ def test_a_memory_forgets_what_is_old_unless_its_process_lives_and_the_oldest_be
 
 
 def matrix(data: bytes, width: int) -> Any:
-    return np.frombuffer(data, np.float64).reshape(-1, width)
+    return np.frombuffer(data, np.float64).reshape(width, -1).T
 
 
-def test_the_form_is_the_one_that_0_2_reads_and_writes() -> None:
+def test_the_columns_are_those_that_0_2_reads_and_writes() -> None:
     stepped = Stepped()
     partitions = [TopicMetrics("b", thread="0", metrics={"records-lag": 4.0}), TopicMetrics("a", 3)]
     consumer = snapshot(7, {"select-total": 5}, "c", "consumer", topics=partitions, every=20, delta=True)
@@ -255,7 +265,7 @@ def test_a_state_without_publications_publishes_everything_at_once() -> None:
     data = save(state, 1)
     saved = msgspec.msgpack.decode(data[4:])
     clients = matrix(saved["clients"], CLIENT_HEAD + len(UNDELIVERED))
-    saved["heads"][2], saved["clients"] = 6, np.delete(clients, [6, 7], axis=1).tobytes()
+    saved["heads"][2], saved["clients"] = 6, np.delete(clients, [6, 7], axis=1).tobytes("F")
     loaded = load(data[:4] + msgspec.msgpack.encode(saved), 1).clients
     assert loaded.published_ms.tolist() == loaded.published.tolist() == [0] * len(state.all_clients)
     state.clients.published_ms[:] = state.clients.published[:] = 0
@@ -268,7 +278,7 @@ def test_a_partition_that_was_not_known_to_an_earlier_release_is_not_known() -> 
     parts = matrix(saved["readings"][5], PART_HEAD + len(TOPIC_METRICS)).copy()
     parts[parts[:, 2] < 0, 2] = np.nan
     assert np.isnan(parts[:, 2]).any() and not np.isnan(parts[:, 2]).all()
-    saved["readings"][5] = parts.tobytes()
+    saved["readings"][5] = parts.tobytes("F")
     assert contents(load(data[:4] + msgspec.msgpack.encode(saved), 1)) == contents(load(data, 1))
 
 
@@ -299,8 +309,8 @@ def other_release_state(state: BucketState) -> bytes | bytearray:
     parts[:, PART_HEAD + 1 :] = topic_rows[:, PART_HEAD:][:, ::-1]
     saved["topic_metrics"] = topics
     clients = matrix(saved["clients"], CLIENT_HEAD + len(UNDELIVERED))[:, :-1]
-    saved["undelivered"], saved["clients"] = UNDELIVERED[:-1], clients.tobytes()
-    chunk[4], chunk[5] = new.tobytes(), parts.tobytes()
+    saved["undelivered"], saved["clients"] = UNDELIVERED[:-1], clients.tobytes("F")
+    chunk[4], chunk[5] = new.tobytes("F"), parts.tobytes("F")
     return data[:4] + msgspec.msgpack.encode(saved)
 
 

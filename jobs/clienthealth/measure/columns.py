@@ -22,7 +22,7 @@ Bools: TypeAlias = NDArray[np.bool_]
 class Table:
     """Rows with integer columns (-1: none) and several floats per row (`values`, NaN: unknown).
 
-    Subclasses name the integer columns.
+    Subclasses name the integer columns. In memory each column of `values` is contiguous, because queries read columns.
     """
 
     values: Floats
@@ -56,13 +56,12 @@ class Table:
         """
         columns = np.zeros((cls.head(), len(matrix)))
         columns[:head] = matrix[:, : min(head, cls.head())].T
-        columns[np.isnan(columns)] = -1
-        return cls(matrix[:, head:], *columns.astype(np.int64))
+        return cls(matrix[:, head:], *np.fmax(columns, -1.0).astype(np.int64))
 
     def matrix(self) -> Floats:
-        """Return the table as a float matrix; the inverse of `of_matrix`."""
+        """Return the table as a float matrix with contiguous columns; the inverse of `of_matrix`."""
         values, *columns = self._arrays()
-        return np.column_stack([*columns, values])
+        return np.vstack([*columns, values.T]).T
 
     @classmethod
     def none(cls, width: int) -> Self:
@@ -71,24 +70,28 @@ class Table:
 
     def at(self, rows: Ints | Bools | slice) -> Self:
         """Return some of the rows, in the order given."""
-        return type(self)(*(array[rows] for array in self._arrays()))
+        if isinstance(rows, slice):
+            return type(self)(*(array[rows] for array in self._arrays()))
+        chosen = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
+        return type(self)(*(np.take(array.T, chosen, axis=-1).T for array in self._arrays()))
 
     @classmethod
     def joined(cls, tables: Iterable[Self]) -> Self:
         """Concatenate tables row-wise, in the order given."""
-        return cls(*map(np.concatenate, zip(*(table._arrays() for table in tables), strict=True)))
+        columns = zip(*map(cls._arrays, tables), strict=True)
+        return cls(*(np.concatenate([part.T for part in parts], axis=-1).T for parts in columns))
 
     def merged(self, starts: Ints) -> Self:
         """Merge the rows from each start to the next start into one row, with the first known value (≥ 0) of each
         column.
         """
 
-        def known_first(array: NDArray[Any]) -> NDArray[Any]:
-            rows = np.arange(len(array)).reshape(-1, *[1] * (array.ndim - 1))
-            first = np.minimum.reduceat(np.where(array >= 0, rows, rows + len(array)), starts) % len(array)
-            return np.take_along_axis(array, first, axis=0)
+        def known_first(columns: NDArray[Any]) -> NDArray[Any]:
+            rows = np.arange(len(self))
+            first = np.minimum.reduceat(np.where(columns >= 0, rows, rows + len(self)), starts, axis=-1) % len(self)
+            return np.take_along_axis(columns, first, axis=-1)
 
-        return type(self)(*map(known_first, self._arrays()))
+        return type(self)(*(known_first(array.T).T for array in self._arrays()))
 
     def _arrays(self) -> tuple[NDArray[Any], ...]:
         return tuple(vars(self).values())
@@ -127,12 +130,12 @@ class Column:
     @cached_property
     def reported_rows(self) -> Ints:
         """The rows that have a value, ascending."""
-        return np.flatnonzero(~self._unknown)
+        return np.arange(len(self._source)) if self.whole else np.flatnonzero(~self._unknown)
 
     @cached_property
     def _known(self) -> Floats:
         """The known values, then one NaN at the end, so that position -1 means no value."""
-        return np.append(self.values if self.whole else self.values[self.reported_rows], np.nan)
+        return np.concatenate((self.values if self.whole else self.values[self.reported_rows], [np.nan]))
 
     @cached_property
     def _before(self) -> Ints:
@@ -236,6 +239,11 @@ def counted(flags: Bools) -> Ints:
     counts = np.zeros(len(flags) + 1, np.int64)
     np.cumsum(flags, out=counts[1:])
     return counts
+
+
+def or_zero(values: Floats) -> Floats:
+    """Return finite numbers with 0 in place of NaN, in a third of the time of `np.nan_to_num`."""
+    return np.where(np.isnan(values), 0.0, values)
 
 
 def unknown(size: int) -> Floats:

@@ -237,7 +237,7 @@ def stalls(w: Windows) -> Stalls:
     reached = np.where(progress >= highest, w.rows.astype(np.float64), np.nan)
     first = w.reduced(np.fmin, reached)
     counted = ~np.isnan(first)
-    since = np.where(counted, np.nan_to_num(first), -1).astype(np.int64)
+    since = np.where(counted, first, -1).astype(np.int64)
     calm = Column(np.where(waiting(w), np.nan, 1.0))
     # True if records waited at every sample since the maximum was reached.
     waits = (calm.count(np.minimum(since + 1, w.hi), w.hi) == 0) | (~counts & failed_since(w, since))

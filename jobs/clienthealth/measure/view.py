@@ -13,7 +13,7 @@ from typing import Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, cast, 
 
 import numpy as np
 
-from clienthealth.measure.columns import Bools, Column, Floats, Ints, counted, spread, unknown
+from clienthealth.measure.columns import Bools, Column, Floats, Ints, counted, or_zero, spread, unknown
 from clienthealth.measure.packed import Parts
 from clienthealth.model.clients import Kind
 from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
@@ -160,10 +160,10 @@ class Windows:
 
         Arrays in the result have one element per window. Arrays of integers hold row numbers.
         """
-        if name not in self._of_windows:
+        if (known := self._of_windows.get(name)) is None:
             taken = self._taken_over(name)
-            self._of_windows[name] = make() if taken is None else taken
-        return cast(T, self._of_windows[name])
+            known = self._of_windows[name] = make() if taken is None else taken
+        return cast(T, known)
 
     def _taken_over(self, name: Hashable) -> object | None:
         if self._whole is None:
@@ -232,7 +232,7 @@ class Windows:
         differences = values[self.rows]
         if skip_first:
             differences[self._starts] = 0.0
-        return np.nan_to_num(self.reduced(np.add, differences))
+        return or_zero(self.reduced(np.add, differences))
 
     # -- one metric over each window
 
@@ -345,7 +345,7 @@ class Windows:
         """Return a metric of TOPIC_METRICS summed over the topics of each row; NaN if no topic has a value."""
         values, begin, end = self.of_topics(name), self.part_begin[:-1], self.part_begin[1:]
         counts = counted(~np.isnan(values))
-        sums = np.concatenate([[0.0], np.cumsum(np.nan_to_num(values))])
+        sums = np.concatenate([[0.0], np.cumsum(or_zero(values))])
         by_row: Floats = np.where(counts[end] > counts[begin], sums[end] - sums[begin], np.nan)
         return by_row
 

@@ -188,8 +188,8 @@ def repeats(w: Windows) -> Bools:
     clock = _CLOCKS.get(w.kind or "")
     if clock is None:
         return np.zeros(len(w), np.bool_)
-    still: Bools = w.reported("select-total") & (w.max("select-total") == w.min("select-total"))
-    still &= (w.samples >= MIN_READINGS) & (w.count(clock) == w.samples) & (w.max(clock) == w.min(clock))
+    still: Bools = (w.samples >= MIN_READINGS) & (w.count(clock) == w.samples)
+    still &= (w.first("select-total") == w.last("select-total")) & (w.first(clock) == w.last(clock))
     for at in np.flatnonzero(still).tolist():
         lo, hi = w.lo[at], w.hi[at]
         same = (w.values[lo:hi] == w.values[lo]) | np.isnan(w.values[lo])

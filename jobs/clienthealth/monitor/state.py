@@ -23,6 +23,7 @@ from clienthealth.model.errors import StateError
 from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
 from clienthealth.model.readings import LogEvent, Source
 from clienthealth.model.telemetry import Member
+from clienthealth.model.values import grouped
 from clienthealth.monitor.incidents import Incidents, OpenIncident, Transition
 
 T = TypeVar("T", bound=Table)
@@ -35,7 +36,7 @@ ProcessKey = tuple[str, str]
 ClientKey = tuple[str, str, str, str, str]
 RunKey = tuple[str, str, str, str, str, str]
 
-VERSION = 4
+VERSION = 5
 _MAGIC = b"KCH"
 
 #: Metrics that show a producer's undelivered records. The newest known values of these metrics are kept longer than
@@ -271,6 +272,10 @@ class BucketState(Kept, kw_only=True):
         """Remember that a client or a process has ended, with the newest time of its data by its own clock."""
         self.ended.remember(mark(names), max(newest_ms, self.ended.get(mark(names)) or 0), self.time_ms)
 
+    def numbers(self) -> dict[ProcessKey, list[int]]:
+        """Return the numbers (positions in `all_clients`) of the clients of each process."""
+        return grouped(range(len(self.all_clients)), [client.process for client in self.all_clients].__getitem__)
+
     def source(self, row: int) -> Source:
         """Return the input record of a sample."""
         readings = self.readings
@@ -337,7 +342,7 @@ def save(state: BucketState, buckets: int) -> bytearray:
 
 def _bytes(table: Table) -> bytes:
     # The encoder takes a view of the bytes, which saves one copy of the state.
-    return cast(bytes, table.matrix().reshape(-1).view(np.uint8).data)
+    return cast(bytes, table.matrix().reshape(-1, order="F").view(np.uint8).data)
 
 
 def load(data: bytes | bytearray, buckets: int) -> BucketState:
@@ -353,7 +358,7 @@ def load(data: bytes | bytearray, buckets: int) -> BucketState:
             "run the release that wrote it, or begin anew with another folder in [monitor] checkpoint"
         )
     body: Any = memoryview(data)[4:]
-    if data[3] < VERSION:
+    if data[3] < 4:
         earlier: dict[str, Any] = msgspec.msgpack.decode(body)
         earlier |= _memories_of_form_1(earlier) if data[3] == 1 else {}
         # Forms 1 and 2 saved the fields of the incidents' clients by name.
@@ -369,12 +374,12 @@ def load(data: bytes | bytearray, buckets: int) -> BucketState:
             f"the checkpoint was written with {saved.buckets} buckets, [monitor] buckets is {buckets}; "
             "restore that setting, or begin anew with another folder in [monitor] checkpoint"
         )
-    clients = _table(Clients, saved.clients, saved.heads[2], len(saved.undelivered))
-    parts = _table(Parts, saved.readings.parts, saved.heads[1], len(saved.topic_metrics))
+    clients = _table(Clients, saved.clients, saved.heads[2], len(saved.undelivered), data[3])
+    parts = _table(Parts, saved.readings.parts, saved.heads[1], len(saved.topic_metrics), data[3])
     return BucketState(
         **_kept(saved),
         clients=replace(clients, values=_named(clients.values, saved.undelivered, UNDELIVERED).copy()),
-        readings=_readings(saved),
+        readings=_readings(saved, data[3]),
         parts=replace(parts, values=_named(parts.values, saved.topic_metrics, tuple(TOPIC_METRICS))),
         configs=saved.readings.configs,
         names=saved.readings.names,
@@ -399,13 +404,14 @@ def _memories_of_form_1(saved: dict[str, Any]) -> dict[str, Any]:
     return {name: [kept] for name, kept in memories.items()}
 
 
-def _table(kind: type[T], data: bytes, head: int, width: int) -> T:
-    return kind.of_matrix(np.frombuffer(data, np.float64).reshape(-1, head + width), head)
+def _table(kind: type[T], data: bytes, head: int, width: int, form: int) -> T:
+    # Forms 1 to 4 saved row by row.
+    return kind.of_matrix(np.frombuffer(data).reshape((-1, head + width), order="C" if form < 5 else "F"), head)
 
 
-def _readings(saved: _Saved) -> Readings:
+def _readings(saved: _Saved, form: int) -> Readings:
     width = max(map(len, saved.vocabulary.values()))
-    readings = _table(Readings, saved.readings.rows, saved.heads[0], width)
+    readings = _table(Readings, saved.readings.rows, saved.heads[0], width, form)
     if saved.vocabulary == _VOCABULARY:
         return readings
     values = np.full((len(readings), METRICS_MAX), np.nan)

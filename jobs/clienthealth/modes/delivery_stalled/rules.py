@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clienthealth.measure.client_window import ClientWindow
-from clienthealth.measure.columns import Bools, Floats, Ints
+from clienthealth.measure.columns import Bools, Floats, Ints, or_zero
 from clienthealth.measure.producer import delivered, failed_since, stalls
 from clienthealth.measure.view import Windows, per_windows
 from clienthealth.model.readings import LogEvent
@@ -104,7 +104,7 @@ def grown_since(w: Windows, name: str, since: Ints) -> Floats:
     """Return by how much a counter rose from each row in `since` to the end of its window; 0 if unknown."""
     column = w.column(name)
     lo = np.clip(since, w.lo, w.hi)
-    return np.nan_to_num(column.last(lo, w.hi) - column.first(lo, w.hi))
+    return or_zero(column.last(lo, w.hi) - column.first(lo, w.hi))
 
 
 def troubles(w: Windows, since: Ints) -> Mapping[str, Floats | Bools]:
@@ -148,14 +148,14 @@ def net(w: Windows) -> Floats:
     """
     acknowledged = w.reported("record-ack-total")
     grown: Floats = w.grown(delivered(w))
-    failed = np.nan_to_num(w.grown("record-error-total"))
+    failed = or_zero(w.grown("record-error-total"))
     return np.where(acknowledged, grown, grown - failed)
 
 
 @per_windows
 def refused(w: Windows, limits: Thresholds) -> Bools:
     """True if brokers refuse every record until it expires: as many retries as failures, and no more deliveries."""
-    failed, retried = (np.nan_to_num(w.grown(name)) for name in ("record-error-total", "record-retry-total"))
+    failed, retried = (or_zero(w.grown(name)) for name in ("record-error-total", "record-retry-total"))
     lasting = (w.samples >= MIN_READINGS) & (lasted(w) >= limits.suspect_stalled_seconds)
     return lasting & (failed > 0) & (retried >= failed) & (net(w) <= 0)
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from clienthealth.measure.client_window import ClientWindow
-from clienthealth.measure.columns import Bools, Column, Floats, Ints
+from clienthealth.measure.columns import Bools, Column, Floats, Ints, or_zero
 from clienthealth.measure.producer import used_ratios
 from clienthealth.measure.view import Runs, Windows, per_rows, per_windows
 from clienthealth.model.verdicts import Verdict
@@ -243,7 +243,7 @@ def _at_end(w: Windows, limits: Thresholds) -> Runs:
     """Return stretches of unchanged `select-total` up to the last sample in which work waits longer than linger.ms."""
     runs = _still(w)
     runs = runs.at((runs.last == w.last_row[runs.window]) & _work_waits(w)[runs.last])
-    linger = np.nan_to_num(w.option("linger.ms", runs.window)) / 1000
+    linger = or_zero(w.option("linger.ms", runs.window)) / 1000
     return runs.at(runs.seconds >= limits.unmoved_seconds + linger)
 
 

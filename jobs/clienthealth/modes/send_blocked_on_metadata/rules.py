@@ -329,7 +329,7 @@ def failing(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
     """
     why_failing = np.zeros(len(w), np.int8)
     some = np.flatnonzero(w.grown("record-error-total") >= limits.min_failed_sends)
-    since = unsent(w.at(some))
+    since = unsent(w.at(some)) if len(some) else w.at(some)
     counted = since.count("record-error-total") >= MIN_READINGS
     counted &= since.grown("record-error-total") >= limits.min_failed_sends
     some, since = some[counted], since.at(counted)
