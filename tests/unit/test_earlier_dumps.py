@@ -43,7 +43,7 @@ def test_a_poller_is_known_when_the_dump_that_showed_it_polling_is_gone() -> Non
     process_log.take(state, [polling(0), *(hanging(10 * n) for n in range(1, 6))], SETTINGS)
     state.time_ms = T0 + 400_000
     process_log.take(state, [hanging(390)], SETTINGS)
-    process_log.evict(state, SETTINGS, 60_000)
+    process_log.evict(state, SETTINGS, 60_000, set())
     assert [kept.ts_ms - T0 for kept in state.log_entries] == [20_000, 30_000, 40_000, 50_000, 390_000]
     process_log.take(state, [hanging(400)], SETTINGS)
     assert names(state) == [["orders-0"]] * 6
@@ -52,8 +52,8 @@ def test_a_poller_is_known_when_the_dump_that_showed_it_polling_is_gone() -> Non
 def test_the_newest_dumps_outlive_their_window_while_their_process_reports() -> None:
     state = BucketState(time_ms=T0 + 400_000)
     state.log_entries = [polling(0), LogEntry("shop", "web-1", None, event=LogEvent(T0 + 399_000, "x", "x"))]
-    process_log.evict(state, SETTINGS, 60_000)
+    process_log.evict(state, SETTINGS, 60_000, set())
     assert names(state) == [["orders-0", "http-1"]]
     state.time_ms = T0 + 400_000 + process_log.LIFECYCLE_MS + 100_000
-    process_log.evict(state, SETTINGS, 60_000)
+    process_log.evict(state, SETTINGS, 60_000, set())
     assert state.log_entries == []

@@ -302,7 +302,7 @@ def pack(decoded: Decoded, source: Source, packer: Packer, repeats: int = 1, bef
 def bucket_of(chunks: Iterable[Chunk], settings: Settings) -> Bucket:
     """Return one bucket that contains the data of all chunks."""
     state, chunks = BucketState(), list(chunks)
-    readings.take(state, chunks, settings.monitor)
+    readings.take(state, chunks, settings.monitor, {})
     entries = [entry for chunk in chunks for entry in chunk.log_entries]
     process_log.take(state, entries, settings.monitor)
     also_seen.take(state, entries)

@@ -13,6 +13,7 @@ contradict the line, the line is about another client (`contradicted`).
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
@@ -29,7 +30,7 @@ from clienthealth.model.readings import LogEvent, ThreadDump
 from clienthealth.model.values import grouped, option
 from clienthealth.modes import catalogue
 from clienthealth.monitor.adjust import CLOSE_MS
-from clienthealth.monitor.process_log import EARLIER_DUMPS, EVER, lives, with_whole_dumps
+from clienthealth.monitor.process_log import EARLIER_DUMPS, EVER, lives, time_of, with_whole_dumps
 from clienthealth.monitor.state import BucketState, Life, ProcessKey
 from clienthealth.read.logs.dumps import clients_of
 from clienthealth.read.logs.fields import KAFKA_PREFIX, PRODUCER_THREAD
@@ -159,11 +160,11 @@ class ProcessLog:
 
     def within(self, start_ms: int, end_ms: int) -> ProcessLog:
         """Return the part of this log in the window [start, end)."""
-        inside = [entry for entry in self.entries if start_ms <= entry.ts_ms < end_ms]
-        since_ms = start_ms - COMPARED_MS
-        earlier = [entry for entry in self.entries if since_ms < entry.ts_ms < start_ms and entry.dump is not None]
-        lead = [entry for entry in self.entries if start_ms - LEAD_MS <= entry.ts_ms < start_ms and entry.event]
-        return replace(self, entries=inside, earlier=earlier[-EARLIER_DUMPS:], lead=lead)
+        times = start_ms - COMPARED_MS + 1, start_ms - LEAD_MS, start_ms, end_ms
+        first, lead, begin, end = (bisect_left(self.entries, at, key=time_of) for at in times)
+        earlier = [entry for entry in self.entries[first:begin] if entry.dump is not None][-EARLIER_DUMPS:]
+        led = [entry for entry in self.entries[lead:begin] if entry.event]
+        return replace(self, entries=self.entries[begin:end], earlier=earlier, lead=led)
 
     def about(self, client: Client) -> WindowLog:
         """Return the events about a client, and the dumps of its process.
@@ -314,12 +315,12 @@ def kind_of(message: str | None, thread: str | None) -> Kind | Literal[""]:
     return "consumer" if "[Consumer clientId=" in (message or "") else ""
 
 
-def process_logs(state: BucketState) -> dict[ProcessKey, ProcessLog]:
-    """Return the log of each process of the bucket."""
+def process_logs(state: BucketState, numbers: Mapping[ProcessKey, Sequence[int]]) -> dict[ProcessKey, ProcessLog]:
+    """Return the log of each process of the bucket. `numbers`: those of the reporting clients, by process."""
     if not state.log_entries:
         return {}
     entries = grouped(state.log_entries, lambda entry: entry.process)
-    there = lives(state, entries)
+    there = lives(state, {process: numbers.get(process, ()) for process in entries})
     reporting = {process: [life.client for life in there[process] if life.until_ms == EVER] for process in entries}
     former = grouped((client for _, client in state.former.items()), lambda client: client.process)
     remembered = grouped(state.lifecycle.items(), lambda item: item[0][:2])
@@ -335,19 +336,20 @@ def process_logs(state: BucketState) -> dict[ProcessKey, ProcessLog]:
             if event is not None and event.client_id and "topic" in event.captures:
                 topics[event.captures["topic"]].add(event.client_id)
         instances = {entry.instance for entry in entered}
-        log = ProcessLog(process, entered, reporting[process], former[process], there[process])
         # Names of the process's clients, by kind: reporting clients, and clients named in its log so far.
         named: dict[str | None, set[str]] = defaultdict(set)
-        for client in (*log.reporting, *log.former):
-            named[client.kind].add(client.client_id)
-        for _, name, kind in log.named_clients():
+        clients = reporting[process], former[process], there[process]
+        log = logs[process] = ProcessLog(process, entered, *clients, named, topics, instances=instances)
+        # Find all clients that lines name before any name counts as known.
+        for _, name, kind in list(log.named_clients()):
             if name:
                 named[kind].add(name)
+        for client in (*log.reporting, *log.former):
+            named[client.kind].add(client.client_id)
         for (*_, client_id), lines in remembered[process]:
             for _, event in lines if client_id else ():
                 if event.own and (logged_kind := _kinds().get(event.signature)):
                     named[logged_kind].add(client_id)
-        logs[process] = replace(log, named=named, topics=topics, instances=instances)
     return logs
 
 

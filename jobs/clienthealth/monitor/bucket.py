@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -11,7 +11,7 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from clienthealth.measure.client_window import LEAD_MS, ClientWindow
-from clienthealth.measure.columns import Floats, Ints
+from clienthealth.measure.columns import Bools, Floats, Ints
 from clienthealth.measure.packed import LogEntry, Readings
 from clienthealth.measure.view import POSITION, About, Rows, Windows
 from clienthealth.model.clients import Client, Kind
@@ -121,8 +121,13 @@ class Bucket:
     @cached_property
     def numbers(self) -> Mapping[ProcessKey, Sequence[int]]:
         """The numbers (positions in the state) of the reporting clients of each process."""
-        clients = self.state.all_clients
-        return grouped(range(len(clients)), lambda number: clients[number].process)
+        return self.state.numbers()
+
+    @cached_property
+    def of_kinds(self) -> Mapping[str, Bools]:
+        """For each kind of client, by name: which clients are of it."""
+        kinds = [client.kind or "" for client in self.state.all_clients]
+        return {kind: np.array([one == kind for one in kinds]) for kind in sorted({*kinds})}
 
     @cached_property
     def gaps(self) -> Floats:
@@ -139,7 +144,7 @@ class Bucket:
     @cached_property
     def lives(self) -> Mapping[ProcessKey, Sequence[Life]]:
         """The lifetimes of the clients of each process."""
-        return lives(self.state)
+        return lives(self.state, self.numbers)
 
     @cached_property
     def log_entries(self) -> Mapping[ProcessKey, Sequence[LogEntry]]:
@@ -149,7 +154,7 @@ class Bucket:
     @cached_property
     def logs(self) -> Mapping[ProcessKey, ProcessLog]:
         """The log of each process that logged anything."""
-        return process_logs(self.state)
+        return process_logs(self.state, self.numbers)
 
     @cached_property
     def starts(self) -> Mapping[ProcessKey, Sequence[Start]]:
@@ -168,20 +173,20 @@ class Bucket:
         """
         if client.process not in self.runs:
             return []
-        in_process = self._kinds[client.process] if kinds is None else kinds
+        in_process = self.kinds(client.process) if kinds is None else kinds
         return also_seen.seen(self.state, self.runs[client.process], client, in_process)
 
     def alone(self, client: Client) -> bool:
         """True if no other client of the same kind reports in the client's process."""
-        return self._kinds[client.process][client.kind] < 2
+        return self.kinds(client.process)[client.kind] < 2
 
-    @cached_property
-    def _kinds(self) -> Mapping[ProcessKey, Counter[str | None]]:
-        kinds: dict[ProcessKey, Counter[str | None]] = defaultdict(Counter)
-        for client in self.state.all_clients:
-            kinds[client.process][client.kind] += 1
-        return kinds
+    def kinds(self, process: ProcessKey) -> Mapping[str | None, int]:
+        """Return the number of reporting clients of each kind in a process."""
+        if process not in self._kinds:
+            self._kinds[process] = Counter(self.state.all_clients[at].kind for at in self.numbers.get(process, ()))
+        return self._kinds[process]
 
+    _kinds: dict[ProcessKey, Counter[str | None]] = field(default_factory=dict)
     _configs: dict[int, Mapping[str, str]] = field(default_factory=dict)
 
     def reading(self, row: int) -> Reading:

@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
-from operator import attrgetter
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -33,6 +32,7 @@ from clienthealth.monitor.adjust import CLOSE_MS, LONGEST_MS, Context, Reporting
 from clienthealth.monitor.attribution import NO_LOG, ProcessLog, WindowLog, contradicted
 from clienthealth.monitor.bucket import Bucket, Span
 from clienthealth.monitor.incidents import Incidents, Transition
+from clienthealth.monitor.process_log import time_of
 from clienthealth.monitor.readings import NEVER_MS, SHIFT, USUAL_INTERVAL_MS, skew_seconds, skew_words
 from clienthealth.monitor.state import ProcessKey
 from clienthealth.monitor.window_verdicts import gate, in_force, live_modes, merged, verdict
@@ -108,6 +108,7 @@ def _read_by(mode: str) -> frozenset[str]:
     return frozenset().union(*(meaning.ids for meaning in (*modes()[mode].reads, *modes()[mode].lines)))
 
 
+@cache
 def _by_gate(mode: str, reason: str) -> Verdict:
     return Verdict(mode, "unknown", reason=reason) if reason else Verdict(mode, "ok")
 
@@ -166,15 +167,14 @@ class Gated:
 
     windows    the samples of the windows, as the gates examine them
     gates      per mode: for each window whether a judge must examine it, and why the mode is unknown ('' if it is ok)
-    reasons    per window: why each mode is unknown
+    clients    the fields of `Reporter`, as arrays with one element per client
     """
 
     touched: Touched
     windows: Windows
     live: Sequence[LiveMode[Any]]
     gates: Sequence[tuple[Bools, Sequence[str]]]
-    reasons: Sequence[tuple[str, ...]]
-    clients: Sequence[Reporter]
+    clients: tuple[Ints, Ints, Ints, Ints, Ints, Bools]
 
 
 def judge(bucket: Bucket, new: Sequence[LogEntry], horizon: Ints, now_ms: int) -> tuple[list[Record], list[Transition]]:
@@ -196,15 +196,13 @@ def overdue(bucket: Bucket, before_ms: int) -> list[LogEntry]:
     # Lines before these times (by each client's own clock) were compared with samples, so these lines do not wait.
     earliest = clients.last - clients.every - CLOSE_MS
     wait_ms = LONGEST_MS + clients.last_seen - clients.last
-    for number in np.flatnonzero(earliest < now_ms - wait_ms).tolist() if before_ms else ():
-        if log := bucket.logs.get(bucket.state.all_clients[number].process):
+    silent = (earliest < now_ms - wait_ms).tolist()
+    for process, log in bucket.logs.items() if before_ms and any(silent) else ():
+        for number in filter(silent.__getitem__, bucket.numbers.get(process, ())):
             begin, end = max(earliest[number], before_ms - wait_ms[number]), now_ms - wait_ms[number]
-            over = slice(*(bisect_left(log.entries, at, key=_time) for at in (begin, end)))
+            over = slice(*(bisect_left(log.entries, at, key=time_of) for at in (begin, end)))
             entries |= {id(entry): entry for entry in log.entries[over]}
     return [*entries.values()]
-
-
-_time = attrgetter("ts_ms")
 
 
 def verdicts_over_time(bucket: Bucket, now_ms: int) -> OverTime:
@@ -247,10 +245,9 @@ class _Judgement:
         window_logs = self._window_logs(client, start, end)
         some = hi > lo
         some[list(window_logs)] = True
-        kinds = np.array([ref.kind for ref in self.state.all_clients])
-        for kind in np.unique(kinds[client[some]]).tolist() if len(client) else ():
-            of_kind = np.flatnonzero(some & (kinds[client] == kind))
-            self._clients(self._gated(kind, Touched(client, start, end, lo, hi, window_logs).at(of_kind)))
+        for kind, of_kind in self.bucket.of_kinds.items():
+            if len(chosen := np.flatnonzero(some & of_kind[client])):
+                self._clients(self._gated(kind, Touched(client, start, end, lo, hi, window_logs).at(chosen)))
         for process, entries in fresh.items():
             self._judge_unreporting(self.bucket.logs[process], entries)
         return self.records, self.changes
@@ -293,12 +290,12 @@ class _Judgement:
             key = (ref.process, begin, until)
             if key not in inside:
                 inside[key] = logs[ref.process].within(begin, until)
-            log = inside[key].about(ref)
-            wrong = contradicted(ref, partial(self.bucket.known, number), self.bucket.config(number), log.logs)
+            log = inside[key].about(ref) if inside[key].entries else NO_LOG
             if log.logs or log.dumps:
+                wrong = contradicted(ref, partial(self.bucket.known, number), self.bucket.config(number), log.logs)
                 window_logs[position] = log._replace(logs=tuple(event for event in log.logs if event not in wrong))
-            if wrong:
-                self.refuted[number, begin] = frozenset(event.signature for event in wrong)
+                if wrong:
+                    self.refuted[number, begin] = frozenset(event.signature for event in wrong)
         return window_logs
 
     def _gated(self, kind: str, touched: Touched) -> Gated:
@@ -317,9 +314,7 @@ class _Judgement:
         hi = touched.hi[end - 1]
         seen = np.where(hi > touched.lo[end - 1], self.state.readings.ts[hi - 1], self.state.clients.last[number])
         suspected = np.logical_or.reduceat(suspect, begin)
-        columns = (column.tolist() for column in (number, begin, end, newest, seen, suspected))
-        reasons = list(zip(*(texts for _, texts in gates), strict=True)) if gates else [()] * count
-        return Gated(touched, w, live, gates, reasons, list(map(Reporter, *columns)))
+        return Gated(touched, w, live, gates, (number, begin, end, newest, seen, suspected))
 
     def _clients(self, gated: Gated) -> None:
         """Judge the windows of all clients. Make a record for each client that is due or has new content.
@@ -328,8 +323,9 @@ class _Judgement:
         late, so a record may be early by a quarter of the client's interval.
         """
         clients, ids = self.state.clients, tuple(mode.id for mode in gated.live)
-        number, _, _, newest, seen, _ = map(np.array, zip(*gated.clients, strict=True))
-        content = [self._content(gated, ids, client) for client in gated.clients]
+        number, _, _, newest, seen, _ = gated.clients
+        reporters = list(map(Reporter, *(column.tolist() for column in gated.clients)))
+        content = [self._content(gated, ids, reporter) for reporter in reporters]
         checksums = np.array([of_client.checksum for of_client in content], np.int64)
         passed = seen - clients.published_ms[number] + clients.every[number] // 4
         due = (passed < 0) | (passed >= 1000 * self.settings.monitor.publish_seconds)
@@ -337,13 +333,13 @@ class _Judgement:
         clients.published_ms[number[chosen]], clients.published[number[chosen]] = seen[chosen], checksums[chosen]
         windows = gated.windows.at(newest[chosen])
         measured = client_indicators(windows, self.settings.lag)
-        for at, samples, indicators in zip(chosen.tolist(), windows.samples.tolist(), measured, strict=True):
-            client = gated.clients[at]
+        spans = zip(*(one[newest[chosen]].tolist() for one in (gated.touched.start, gated.touched.end)), strict=True)
+        for at, span, samples, figures in zip(chosen.tolist(), spans, windows.samples.tolist(), measured, strict=True):
+            client = reporters[at]
             if off_seconds := self.skew[client.number]:
-                indicators["clock"] = {"skew_seconds": off_seconds, "text": skew_words(off_seconds)}
-            span, ref = gated.touched.span(client.newest), self.state.all_clients[client.number]
-            config = self.bucket.config(client.number)
-            self.records.append(content[at].record(ref, span[:2], samples, client.seen, indicators, config))
+                figures["clock"] = {"skew_seconds": off_seconds, "text": skew_words(off_seconds)}
+            ref, config = self.state.all_clients[client.number], self.bucket.config(client.number)
+            self.records.append(content[at].record(ref, span, samples, client.seen, figures, config))
 
     def _content(self, gated: Gated, ids: tuple[str, ...], reporter: Reporter) -> Content:
         """Return the content of a client's record. Windows are judged if necessary.
@@ -354,7 +350,7 @@ class _Judgement:
         issues = self.bucket.also_seen(client)
         if self.collected is not None or reporter.suspected or self.incidents.of_client(client.key):
             return Content.of(self._judged(gated, client, reporter), issues)
-        return _unsuspected(ids, gated.reasons[reporter.newest], tuple(issues))
+        return _unsuspected(ids, tuple(reasons[reporter.newest] for _, reasons in gated.gates), tuple(issues))
 
     def _judged(self, gated: Gated, client: Client, reporter: Reporter) -> list[Verdict]:
         """Judge all windows of a client, and update the client's incidents. Return the newest verdicts."""

@@ -133,7 +133,7 @@ def has_ended(bucket: Bucket, client: Client, departed_ms: int, alone: bool) -> 
     """
     others = [life for life in bucket.lives[client.process] if life.client.instance != client.instance]
     foreign = {life.client.instance for life in others}
-    beside = [bucket.state.all_clients[at] for at in bucket.numbers[client.process]]
+    beside = [bucket.state.all_clients[at] for at in bucket.numbers.get(client.process, ())]
     single = not any(other.kind == client.kind and other.identity != client.identity for other in beside)
     if alone and any(life.first_ms > departed_ms for life in namesakes(bucket, client)):
         return True
@@ -169,7 +169,7 @@ def clients_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
     If the client's library reports only inside poll(), all other clients of the process count. Otherwise clients count
     only if an open incident has missing data as evidence, and only if they reported before that data went missing.
     """
-    state, others = bucket.state, bucket.numbers[client.process]
+    state, others = bucket.state, bucket.numbers.get(client.process, ())
     if reports_in_poll(client.library):
         same = [at for at in others if state.all_clients[at].instance == client.instance]
         return [at for at in same if state.all_clients[at].identity != client.identity]
@@ -192,7 +192,7 @@ def signs_of_life(bucket: Bucket, number: int, later: Sequence[LogEntry]) -> tup
             signs["log"] = Sign("log", entry.ts_ms, "a line of its process's log", entry.event.source)
         elif entry.dump is not None:
             signs["thread-dump"] = Sign("thread-dump", entry.ts_ms, "a thread dump of its process", entry.dump.source)
-    for other in bucket.numbers[client.process]:
+    for other in bucket.numbers.get(client.process, ()):
         beside = state.all_clients[other]
         if other == number or beside.instance != client.instance:
             continue
@@ -216,7 +216,7 @@ def pushed_beside(bucket: Bucket, number: int, readings: Sequence[Reading]) -> t
     if not readings or readings[-1].get(TERMINATING) is None:
         return ()
     until_ms = last + OVERDUE * int(clients.every[number])
-    others = [at for at in bucket.numbers[client.process] if at != number]
+    others = [at for at in bucket.numbers.get(client.process, ()) if at != number]
     gone = any(key[:2] == client.process and life.until_ms > last for key, life in state.gone.items())
     go_on = all(clients.first[at] <= last and clients.last[at] > until_ms for at in others)
     if gone or not others or not go_on or any(state.all_clients[at].client_id == client.client_id for at in others):

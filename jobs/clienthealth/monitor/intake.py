@@ -31,7 +31,7 @@ from clienthealth.measure.packed import Chunk, LogEntry
 from clienthealth.model.clients import Client
 from clienthealth.model.values import grouped
 from clienthealth.monitor import also_seen, process_log, readings
-from clienthealth.monitor.readings import EVER_MS, NEVER_MS, SHIFT, keep_readings, kept
+from clienthealth.monitor.readings import EVER_MS, NEVER_MS, SHIFT, Identity, Numbers, keep_readings, kept
 from clienthealth.monitor.state import BucketState, Memory, ProcessKey, mark
 from clienthealth.read.logs.bursts import newest, of_each_process
 from clienthealth.settings import MonitorSettings
@@ -64,11 +64,12 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings,
     left_out = Counter[str]()
     if already := sum(chunk.left_out for chunk in chunks):
         left_out["events-per-process"] = already
-    chunks, repeated = without_repeated(state, chunks)
-    refused = without_room(state, chunks, settings, left_out)
+    numbers = {client.identity: number for number, client in enumerate(state.all_clients)}
+    chunks, repeated = without_repeated(state, chunks, numbers)
+    refused = without_room(state, chunks, settings, left_out, numbers)
     taken = Taken([without(chunk, refused) for chunk in chunks], left_out=left_out, late=repeated)
     state.readings.fresh[:] = 0
-    taken.late += readings.take(state, taken.chunks, settings)
+    taken.late += readings.take(state, taken.chunks, settings, numbers)
     bound_readings(state, settings, left_out)
     entries = [entry for chunk in chunks for entry in chunk.log_entries]
     readings_arrived = any(clients for chunk in chunks for _, clients in chunk.clocks)
@@ -83,18 +84,18 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings,
     return taken
 
 
-def without_repeated(state: BucketState, chunks: Sequence[Chunk]) -> tuple[list[Chunk], int]:
+def without_repeated(state: BucketState, chunks: Sequence[Chunk], numbers: Numbers) -> tuple[list[Chunk], int]:
     """Drop the data of each ended client that has no sample newer than its end.
 
     Such data was delivered before the end. Returns the chunks without this data, and the number of dropped samples.
+    `numbers`: the numbers of the clients that report.
     """
-    reporting = {client.identity for client in state.all_clients} if state.ended else set()
-    if not state.ended or all(client.identity in reporting for chunk in chunks for client in chunk.all_clients):
+    if not state.ended or all(client.identity in numbers for chunk in chunks for client in chunk.all_clients):
         return list(chunks), 0
     repeated = frozenset(
         identity
         for identity, (_, last_ms) in client_times(chunks).items()
-        if identity not in reporting and last_ms <= (state.ended.get(mark(identity)) or 0)
+        if identity not in numbers and last_ms <= (state.ended.get(mark(identity)) or 0)
     )
     kept = [without(chunk, repeated) for chunk in chunks]
     return kept, sum(len(chunk.readings) for chunk in chunks) - sum(len(chunk.readings) for chunk in kept)
@@ -135,8 +136,6 @@ def due(
     return now
 
 
-Identity = tuple[str, str, str, str]
-
 #: Maximum number of left-out clients with a remembered first report, over all buckets. The newest are kept.
 REPORTED_ONCE = 2_000_000
 #: Minimum distance (ms) of two samples that count as two reports. Closer samples may be one report, because some
@@ -150,22 +149,24 @@ def share(limit: int, settings: MonitorSettings) -> int:
 
 
 def without_room(
-    state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings, left_out: Counter[str]
+    state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings, left_out: Counter[str], numbers: Numbers
 ) -> frozenset[Identity]:
-    """Return the new clients and groups for which there is no room, and count them in `left_out` by limit."""
+    """Return the new clients and groups for which there is no room, and count them in `left_out` by limit.
+
+    `numbers`: the numbers of the clients that report.
+    """
     if not any(chunk.all_clients or chunk.groups for chunk in chunks):
         return frozenset()
-    identities = {client.identity for client in state.all_clients}
-    identities |= {group.client.identity for _, group in state.groups.items()}
+    groups = {group.client.identity for _, group in state.groups.items()}
     arrived = [client.identity for chunk in chunks for client in chunk.all_clients]
     arrived += [reading.client.identity for chunk in chunks for reading in chunk.groups]
-    new = dict.fromkeys(identity for identity in arrived if identity not in identities)
+    new = dict.fromkeys(one for one in arrived if one not in numbers and one not in groups)
     if not new:
         # There is no new client, so no first report has to be remembered.
         state.reported_once = Memory()
         return frozenset()
-    services = Counter(identity[0] for identity in identities)
-    room = share(settings.max_clients, settings) - len(identities)
+    services = Counter(identity[0] for identity in (*numbers, *groups))
+    room = share(settings.max_clients, settings) - services.total()
     of_service = share(settings.max_clients_per_service, settings)
     of_new = share(settings.max_new_clients, settings)
     reported_twice = {*new}
@@ -238,9 +239,9 @@ def only(chunk: Chunk, stays_in: Callable[[Client], bool]) -> Chunk:
 
 def bound_readings(state: BucketState, settings: MonitorSettings, left_out: Counter[str]) -> None:
     """Drop a client's samples beyond the limit per second. The newest samples of each second are kept."""
-    second = (state.readings.client << SHIFT) | (state.readings.ts // 1000)
-    before_last = np.searchsorted(second, second, "right") - np.arange(len(second))
-    keep = before_last <= settings.max_readings_per_second
+    second, most = (state.readings.client << SHIFT) | (state.readings.ts // 1000), settings.max_readings_per_second
+    keep = np.ones(len(second), np.bool_)
+    keep[:-most] = second[most:] != second[:-most]
     dropped = int((~keep).sum())
     if dropped:
         left_out["readings-per-second"] += dropped

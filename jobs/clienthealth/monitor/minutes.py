@@ -46,12 +46,11 @@ def finished(bucket: Bucket, gone: Sequence[int], now_ms: int) -> list[Row]:
     if due.any():
         keys = np.unique((number[due] << SHIFT) | minute[due])
         client, begin = keys >> SHIFT, keys & ((1 << SHIFT) - 1)
-        kinds = np.array([ref.kind for ref in state.all_clients])[client]
         off = skew_seconds(state, now_ms)
         closed = grouped((change for _, change in state.over.items()), lambda change: change.client.key)
-        for kind in np.unique(kinds).tolist():
-            chosen = kinds == kind
-            rows += _of_kind(bucket, closed, kind, client[chosen], begin[chosen], off)
+        for kind, of_kind in bucket.of_kinds.items():
+            if (chosen := of_kind[client]).any():
+                rows += _of_kind(bucket, closed, kind, client[chosen], begin[chosen], off)
     for row in rows if state.also_seen else ():
         runs = bucket.runs.get((row["service"], row["host"]), ())
         if also := also_seen.unwritten(runs, row["client_id"], row["kind"]):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Container, Hashable, Iterable, Mapping, Sequence, Set
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import cache
+from operator import attrgetter
 from typing import NamedTuple
 
 from clienthealth.measure.packed import LogEntry
@@ -33,6 +35,7 @@ OVERDUE = 1.5
 #: Maximum time (ms) from the first to the last line of a client about its start.
 START_MS = 5_000
 EVER = float("inf")
+time_of = attrgetter("ts_ms")
 
 
 class Start(NamedTuple):
@@ -70,16 +73,15 @@ def starts(state: BucketState) -> Mapping[ProcessKey, Sequence[Start]]:
     return by_process
 
 
-def lives(state: BucketState, processes: Container[ProcessKey] | None = None) -> Mapping[ProcessKey, Sequence[Life]]:
+def lives(state: BucketState, numbers: Mapping[ProcessKey, Sequence[int]]) -> Mapping[ProcessKey, Sequence[Life]]:
     """Return the lifetimes of the clients of each process.
 
-    Clients that report and clients that recently stopped are included. `processes`: the processes to include; by
-    default all.
+    Clients that report and clients that recently stopped are included. `numbers`: of the processes to include, the
+    numbers of the clients that report.
     """
     by_process: dict[ProcessKey, list[Life]] = defaultdict(list)
-    for client, first_ms in zip(state.all_clients, state.clients.first.tolist(), strict=True):
-        if processes is None or client.process in processes:
-            by_process[client.process].append(Life(client, first_ms, EVER))
+    for process, of_process in numbers.items():
+        by_process[process] += (Life(state.all_clients[at], int(state.clients.first[at]), EVER) for at in of_process)
     for _, life in state.gone.items():
         by_process[life.client.process].append(life)
     return by_process
@@ -109,7 +111,7 @@ def take(state: BucketState, entries: Sequence[LogEntry], settings: MonitorSetti
         return [], 0
     closed = horizons(state, {entry.process for entry in entries}, settings)
     window, slide = 1000 * settings.window_seconds, 1000 * settings.slide_seconds
-    kept: dict[Hashable, LogEntry] = {entry.sample: entry for entry in state.log_entries}
+    kept: dict[Hashable, LogEntry] = {entry.sample: entry for entry in state.log_entries if entry.process in closed}
     new, late = [], 0
     for entry in entries:
         if entry.ts_ms // slide * slide + window <= closed[entry.process]:
@@ -185,30 +187,27 @@ def horizons(
     return {process: closed(process) for process in processes}
 
 
-def evict(state: BucketState, settings: MonitorSettings, length_ms: int) -> Set[ProcessKey]:
-    """Drop entries that no window needs any more. Return the processes that report or log.
+def evict(state: BucketState, settings: MonitorSettings, length_ms: int, living: set[ProcessKey]) -> None:
+    """Drop entries that no window needs any more.
 
-    `length_ms`: length of the longest window.
+    `length_ms`: length of the longest window. `living`: the processes that report; those that log are added.
     """
-    reporting = {client.process for client in state.all_clients}
-    living, kept = set(reporting), []
+    kept: list[LogEntry] = []
     for process, entries in grouped(state.log_entries, lambda entry: entry.process).items():
         # For a process without new entries, time passes with the watermark.
-        last = max(entry.ts_ms for entry in entries)
+        last = entries[-1].ts_ms
         silent = state.time_ms - last - 1000 * settings.watermark_seconds
         clock = state.time_ms if silent > 0 else min(last, state.time_ms or last)
         closed = clock - 1000.0 * settings.watermark_seconds
-        needed = [entry for entry in entries if entry.ts_ms + length_ms > closed]
-        kept += needed
-        if needed:
+        begin = bisect_right(entries, closed - length_ms, key=time_of)
+        kept += entries[begin:]
+        if begin < len(entries):
             living.add(process)
         else:
-            state.end(process, entries[-1].ts_ms)
-        if process in living or state.time_ms - entries[-1].ts_ms <= LIFECYCLE_MS:
-            passed = [entry for entry in entries if entry.ts_ms + length_ms <= closed]
-            kept += [entry for entry in with_whole_dumps(passed) if entry.dump is not None][-EARLIER_DUMPS:]
-    state.log_entries = sorted(kept, key=lambda entry: entry.ts_ms)
-    return living
+            state.end(process, last)
+        if begin and (process in living or state.time_ms - last <= LIFECYCLE_MS):
+            kept += [entry for entry in with_whole_dumps(entries[:begin]) if entry.dump is not None][-EARLIER_DUMPS:]
+    state.log_entries = sorted(kept, key=time_of)
 
 
 def with_whole_dumps(entries: Sequence[LogEntry]) -> Sequence[LogEntry]:

@@ -24,6 +24,9 @@ from clienthealth.monitor.state import UNDELIVERED, BucketState, Clients
 from clienthealth.settings import MonitorSettings
 
 T = TypeVar("T")
+#: `Client.identity`, and the numbers (positions in the state) of clients by their identity.
+Identity = tuple[str, str, str, str]
+Numbers = dict[Identity, int]
 
 #: Client and time make one sortable number: the lower 48 bits are the time (epoch ms), the bits above are the client's
 #: number.
@@ -51,24 +54,23 @@ class Grid:
     length: Ints
 
 
-def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings) -> int:
+def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings, numbers: Numbers) -> int:
     """Merge the chunks' samples into the state, sorted, with one sample per client and time.
 
     Return the number of late samples.
 
+
     A sample is late if all windows that contain it are closed. A window closes `watermark_seconds` after its end, by
-    the client's own clock or by the watermark, whichever is behind.
+    the client's own clock or by the watermark, whichever is behind. `numbers`: those of the state's clients; new
+    clients are added.
     """
     late = 0
-    numbers = {client.identity: number for number, client in enumerate(state.all_clients)}
-    known_clients = len(numbers)
     arrived = [(chunk, chunk.readings) for chunk in chunks]
     entering = [(chunk, new, _numbered(state, chunk.all_clients, numbers)) for chunk, new in arrived if len(new)]
     for chunk, _, numbered in entering:
         np.maximum.at(state.clients.last_seen, numbered, chunk.last_seen)
     _set_back(state, [(numbered[new.client], new.ts) for _, new, numbered in entering])
-    horizon = horizons(state, settings)[:known_clients]
-    grid = grid_of(state, settings)
+    horizon, grid = horizons(state, settings), grid_of(state, settings)
     # Each new name gets the next position.
     names = defaultdict(count(len(state.names)).__next__, zip(state.names, count(), strict=False))
     readings, parts, rows = [state.readings], [state.parts], len(state.readings)
@@ -81,10 +83,8 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings)
             if config not in state.configs:
                 state.configs.append(config)
         new.config = np.array([*map(state.configs.index, chunk.configs), -1])[new.config]
-        known = np.flatnonzero(new.client < len(horizon))
-        client, slide = new.client[known], grid.slide[new.client[known]]
-        still_open = np.ones(len(new), bool)
-        still_open[known] = new.ts[known] // slide * slide + grid.length[client] > horizon[client]
+        slide = grid.slide[new.client]
+        still_open = new.ts // slide * slide + grid.length[new.client] > horizon[new.client]
         new, of_topics = kept(new, of_topics, still_open)
         late += int((~still_open).sum())
         for table in (new, of_topics):
@@ -122,7 +122,7 @@ def _set_back(state: BucketState, new: Iterable[tuple[Ints, Ints]]) -> None:
         keep_readings(state, ~some[client] | (ts <= clients.last[client]))
 
 
-def _numbered(state: BucketState, all_clients: Sequence[Client], numbers: dict[tuple[str, str, str, str], int]) -> Ints:
+def _numbered(state: BucketState, all_clients: Sequence[Client], numbers: Numbers) -> Ints:
     """Return each client's number in the state. New clients are added; names of known clients are updated."""
     numbered = np.empty(len(all_clients), np.int64)
     for position, client in enumerate(all_clients):
@@ -204,7 +204,8 @@ def intervals(state: BucketState) -> Floats:
     seldom[many] = (mean > USUAL_INTERVAL_MS) | (every[many] > USUAL_INTERVAL_MS)
     later = np.flatnonzero((client[1:] == client[:-1]) & seldom[client[1:]]) + 1
     of_client, gaps = client[later], ts[later] - ts[later - 1]
-    gaps = gaps[np.lexsort((gaps, of_client))]
+    # Sort each client's gaps: `of_client` is sorted already.
+    gaps = np.sort((of_client << SHIFT) | gaps) & ((1 << SHIFT) - 1)
     number, begin, count = np.unique(of_client, return_index=True, return_counts=True)
     every[number] = (gaps[begin + (count - 1) // 2] + gaps[begin + count // 2]) / 2
     return every

@@ -8,6 +8,7 @@ never reported, the incident stays open as long as the client's process logs.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set
+from functools import cache
 
 from clienthealth.measure.client_window import ClientWindow
 from clienthealth.model.verdicts import Status, Verdict
@@ -85,7 +86,7 @@ def expired(state: BucketState, settings: Settings, ended: Set[str]) -> list[Tra
     ends now. `ended`: keys of clients with a proved end.
     """
     shown_ms = 1000 * settings.absence.shown_seconds
-    living = {(ref.service, ref.instance, ref.client_id) for ref in state.all_clients}
+    living = cache(lambda: {(ref.service, ref.instance, ref.client_id) for ref in state.all_clients})
     changes: list[Transition] = []
     for incident in [*state.incidents.all]:
         client, mode = incident.client, modes()[incident.verdict.mode]
@@ -95,7 +96,7 @@ def expired(state: BucketState, settings: Settings, ended: Set[str]) -> list[Tra
         else:
             heard_ms, reported = incident.heard_ms or incident.seen_ms, incident.departed_ms and not mode.logs_on
             silent = client.key in ended or now_ms - heard_ms > (shown_ms if reported else GONE_MS)
-            is_gone = silent and (client.service, client.instance, client.client_id) not in living
+            is_gone = silent and (client.service, client.instance, client.client_id) not in living()
             end_ms = incident.heard_ms or now_ms
         if is_gone:
             changes.append(state.incidents.close(incident, "closed", end_ms))

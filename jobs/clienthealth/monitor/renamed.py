@@ -81,11 +81,12 @@ def _named(state: BucketState) -> list[tuple[OpenIncident, Client]]:
             open_.append(incident)
     if not open_:
         return []
-    logs, reporting, there = process_logs(state), grouped(state.all_clients, lambda ref: ref.process), lives(state)
+    logs, there = process_logs(state, numbers := state.numbers()), lives(state, numbers)
     named = []
     for incident in open_:
         client, process = incident.client, incident.client.process
-        log = logs.get(process) or ProcessLog(process, (), reporting[process], lives=there[process])
+        reporting = [state.all_clients[number] for number in numbers.get(process, ())]
+        log = logs.get(process) or ProcessLog(process, (), reporting, lives=there[process])
         if ref := spoken_of.get((client.key, client.kind)):
             meant = log.reports_as(ref)
         else:

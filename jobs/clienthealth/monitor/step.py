@@ -100,7 +100,7 @@ def _let_go(bucket: Bucket, gone: Sequence[int], published: Published) -> None:
     """Drop data that no window needs any more, and the departed clients (`gone`)."""
     state, settings, grid = bucket.state, bucket.settings, bucket.grid
     longest = int(grid.length.max()) if len(grid.length) else 1000 * settings.monitor.window_seconds
-    living = process_log.evict(state, settings.monitor, longest)
+    process_log.evict(state, settings.monitor, longest, living := set(bucket.numbers))
     readings.evict(state, settings.monitor, grid)
     process_log.remember_gone(state, gone)
     for number in gone:

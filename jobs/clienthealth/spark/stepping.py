@@ -229,7 +229,7 @@ def _rows(published: Published, bucket: int, most: int, now_ms: int) -> tuple[li
 
 def fits(most: int, *parts: bytes | None) -> bool:
     """True if a record of these parts, compressed for sending, fits the topic's limit `most` (bytes)."""
-    size = sum(len(part) for part in parts if part) + AROUND
+    size = sum(map(len, filter(None, parts))) + AROUND
     if size <= most or size > SENT_BYTES:
         return size <= most
     return 1.02 * len(zlib.compress(b"".join(part for part in parts if part), GZIP_LEVEL)) + AROUND <= most
