@@ -283,7 +283,7 @@ def moments(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
 def occurrences(window: ClientWindow, meaning: Meaning) -> Happened:
     """Return (time, number) of the occurrences of a log event.
 
-    If all lines of the window have the same time, it is not their own, so each line counts with its repeats.
+    If all lines of the window have the same time, that time is not their own, so each line counts with its repeats.
     """
     undated = len({event.ts_ms for event in window.logs}) == 1
     return [(e.ts_ms, e.repeats if undated else 1) for e in (events if undated else moments)(window, meaning)]

@@ -129,7 +129,7 @@ def unless_away(window: ClientWindow, lines: Sequence[LogEvent]) -> Circumstance
 
 
 def inside_the_client(window: ClientWindow, thread: Thread, at_ms: int) -> Circumstance | None:
-    """Return whether brokers answered while a thread was inside a Kafka client; None if it ran other code.
+    """Return whether brokers answered while a thread was inside a Kafka client; None if the thread ran other code.
 
     Stacks do not show librdkafka's C calls. So each thread of an application that uses librdkafka may be inside the
     client.

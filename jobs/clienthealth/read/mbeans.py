@@ -44,7 +44,7 @@ class MBean(NamedTuple):
     """The meaning of an MBean's name.
 
     path     the MBean's `type`, or `type/name` if it has both
-    subject  the client, topic, partition or broker that it measures; `kind` is None if the MBean is not a client's
+    subject  the measured client, topic, partition or broker; `kind` is None if the MBean is not a client's
     group    the client's group: from the Scala consumer's MBeans, or from the default id of Java consumers
     names    maps attributes to our names
     """

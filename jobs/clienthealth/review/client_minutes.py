@@ -198,7 +198,7 @@ def clocks(minutes: DataFrame, period: Period) -> list[WrongClock]:
 def gaps(period: Period, minutes: Iterable[int]) -> list[Period]:
     """Return the stretches of the period without a watched minute.
 
-    `minutes`: the watched ones (epoch seconds, rising).
+    `minutes`: watched minutes (epoch seconds, rising).
     """
     unwatched, at = [], period.start
     for minute in map(utc, minutes):

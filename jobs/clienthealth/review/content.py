@@ -106,7 +106,7 @@ def _range(low: int, high: int | None) -> str:
 
 
 def healthy(slo: ServiceSlo) -> str:
-    """Return the healthy share of a service's minutes. It is below 100 % if records were, or may have been, lost."""
+    """Return the healthy share of a service's minutes: never 100 % if records were, or may have been, lost."""
     lossy = slo.minutes.sli == 1 and not slo.lost.none
     return f"<{NB}{percent(1.0)}" if lossy else percent(slo.minutes.sli)
 

@@ -59,8 +59,8 @@ class Incident:
 class Theme:
     """Incidents with the same mode, cause and culprit topic: one item of the review meeting.
 
-    `more`: number of its incidents that are not listed. `seconds`: client-seconds inside the period. `detect`, `clear`:
-    median seconds until an incident was detected, and until it was over. `lost_*` are None if no incident has a loss.
+    `seconds`: client-seconds inside the period. `detect`: median seconds from the onset of an incident to its
+    detection. `clear`: median seconds from detection to the end. `lost_*` are None if no incident has a loss.
     """
 
     mode: str
@@ -205,7 +205,7 @@ class Fleet:
 class Capacity:
     """Buffers of a service: 95th percentile of the peaks per period, oldest first, and its slope per period.
 
-    `periods_left`: number of further periods until the percentile reaches a full buffer; None if it does not rise.
+    `periods_left`: number of further periods until the percentile reaches a full buffer; None without a rise.
     """
 
     service: str

@@ -99,8 +99,8 @@ def context(content: bytes) -> Callable[[int], Context]:
     def weights(number: int) -> tuple[int, ...]:
         """Return four numbers about a line's words outside quotations and code.
 
-        They are the weight of the explaining words, that of the reporting words, the size of all words in bytes, and
-        the number of common English words.
+        These numbers are the weight of the explaining words, the weight of the reporting words, the size of all words
+        in bytes, and the number of common English words.
         """
         line = lines[number]
         if fences[number] % 2 or _RE["code"].match(line):

@@ -331,8 +331,8 @@ def _dumped(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[Mappi
 
     A polling thread is a thread that a framework runs to poll, or that an earlier dump found inside poll(). If the
     client does not report polls and another polling thread moves, the thread may belong to another consumer of the
-    process, and does not count. It counts even then if its name states the consumer, or if the window describes the
-    whole process.
+    process, and does not count. The thread counts even then if its name states the consumer, or if the window describes
+    the whole process.
     """
     if idle(w, limits)[0]:
         return {}, []

@@ -166,7 +166,7 @@ def _idle(window: ClientWindow, w: Windows, ts_ms: int, limits: Thresholds, alon
     """True if the client sent nothing after `ts_ms`, and nothing for at least `min_unsent_seconds` around it.
 
     A client without metrics counts as idle, unless it had just started. `alone`: True if the process has no other
-    producer. If it has others, a later sample must show that this client may still wait for metadata.
+    producer. If there are other producers, a later sample must show that this client may still wait for metadata.
     """
     if w.rose("record-error-total")[0]:
         return True

@@ -26,7 +26,7 @@ Labels = tuple[tuple[str, str], ...]
 
 
 def kind_of(name: str) -> str | None:
-    """Return the kind of Kafka client that has metrics with this name; None if no Kafka client has."""
+    """Return the kind of Kafka client that has metrics with this name; None if no kind has such metrics."""
     # Look up the kind by the first characters of the name; both prefixes have the same length.
     return _KINDS.get(name[: len("kafka_producer_")])
 

@@ -1,4 +1,4 @@
-"""Lines in which a client describes itself: version, name, configuration. They show no fault."""
+"""Lines in which a client describes itself: version, name, configuration. Such lines show no fault."""
 
 from __future__ import annotations
 

@@ -112,8 +112,8 @@ ZONE_MS, MOST_ZONES, SOON_MS = 1_800_000, 28, 10_000
 def zone_between(written_ms: int, there_ms: int) -> int | None:
     """Return the offset (ms) that turns a time without a zone into UTC; None if it cannot be inferred.
 
-    `there_ms`: a time at which the text already existed. If it differs from the written time by a multiple of half an
-    hour (± SOON_MS), the difference counts as the zone, because a text is rarely late by exactly that time.
+    `there_ms`: a time at which the text already existed. If `there_ms` differs from the written time by a multiple of
+    half an hour (± SOON_MS), the difference counts as the zone, because a text is rarely late by exactly that time.
     """
     away = there_ms - written_ms
     zone = round(away / ZONE_MS) * ZONE_MS
