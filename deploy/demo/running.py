@@ -131,7 +131,7 @@ class Running:
         self.timeline.append((int(time.time() * 1000), what))
 
     def stop(self) -> None:
-        """End the program, by a kill after STOP_SECONDS, and the actions beside it."""
+        """Ask the program to end, kill it after STOP_SECONDS, and wait for the actions beside it to end."""
         self._stopping.set()
         if self.alive:
             self._process.terminate()

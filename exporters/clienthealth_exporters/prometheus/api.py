@@ -183,7 +183,7 @@ class IncidentList(msgspec.Struct):
 
 
 class ModeEntry(msgspec.Struct):
-    """A failure mode that the monitor judges. `confused_with`: similar situations, which it tells apart."""
+    """A failure mode that the monitor judges. `confused_with`: other situations that look like this mode."""
 
     id: str
     title: str

@@ -113,7 +113,7 @@ def facts_of(verdict: Verdict) -> tuple[list[Evidence], list[Evidence]]:
 
 
 def what_is_wrong(record: HealthRecord) -> str:
-    """Return the titles and causes of the client's failures, without failures the group's lag state, or ''."""
+    """Return the titles and causes of the client's failures; if it has none, a group's lag state, else ''."""
     titles = []
     for verdict in record.verdicts:
         if verdict.unhealthy:

@@ -135,7 +135,7 @@ def timed_future(base: Any, timed: Callable[[Callable[[Any], object]], Callable[
 def library_metrics(client: Any, kind: str) -> dict[str, float]:
     """Return kafka-python's `metrics()` of a client under the monitor's names (CLIENT_METRICS of this kind of client).
 
-    kafka-python reports 0 as the average of no values. Such an average is left out; its maximum is infinite.
+    kafka-python reports 0 as the average of no values. An average with an infinite maximum shows this, and is left out.
     """
     ours = {name: f"{name.removesuffix('-avg')}-max" for name in CLIENT_METRICS[kind]}
     known = {*ours, *ours.values()}
