@@ -371,10 +371,19 @@ def without_copies(entries: Iterable[LogEntry]) -> list[LogEntry]:
 
 
 def contradicted(
-    client: Client, known: Known, config: Mapping[str, str], events: Iterable[LogEvent]
+    client: Client, known: Known, config: Mapping[str, str], events: Sequence[LogEvent]
 ) -> tuple[LogEvent, ...]:
-    """Return the lines that the samples before and after the line contradict; empty for libraries other than COUNTS."""
-    return tuple(event for event in events if _refuted(event, known, config)) if client.library == COUNTS else ()
+    """Return the lines that the samples before and after them contradict; empty for libraries other than COUNTS.
+
+    If one line of a thread is about another client, so are the thread's other lines of the same kind without a name:
+    the samples after the last one may be missing.
+    """
+
+    def place(event: LogEvent) -> tuple[str, object]:
+        return event.signature, (event.client_id is None and event.thread) or event.ts_ms
+
+    refuted = {place(event) for event in events if client.library == COUNTS and _refuted(event, known, config)}
+    return tuple(event for event in events if place(event) in refuted)
 
 
 def _refuted(event: LogEvent, known: Known, config: Mapping[str, str]) -> bool:

@@ -50,7 +50,7 @@ AUTHENTICATION = FILE.reads("also-seen.authentication")
 TLS = FILE.reads("also-seen.tls")
 PRODUCER_CONFIG = FILE.reads("self-descriptions.producer-config")
 
-DENIED, LEADERLESS = "TOPIC_AUTHORIZATION_FAILED", "LEADER_NOT_AVAILABLE"
+DENIED, LEADERLESS = ("TOPIC_AUTHORIZATION_FAILED", "not authorized"), "LEADER_NOT_AVAILABLE"
 #: Minimum time (s) between two dumps that find a thread waiting, so that the thread is not there by chance.
 STAYS_SECONDS = 9.0
 
@@ -445,7 +445,7 @@ def _cause(
     named = [e.captures["topic"] for e in failures if "topic" in e.captures]
     if topics or errors.keys() & set(named):
         topic = max(topics, key=lambda t: len(topics[t])) if topics else named[-1]
-        return "topic-denied" if errors.get(topic) == DENIED else "topic-missing", {"topic": topic}
+        return "topic-denied" if errors.get(topic) in DENIED else "topic-missing", {"topic": topic}
     if rejected := events(window, AUTHENTICATION, TLS):
         captures = rejected[-1].captures
         return "authentication", {name: captures[name] for name in ("reason", "address") if captures.get(name)}
