@@ -27,14 +27,8 @@ from clienthealth.read.logs.wordings import Meaning
 
 FILE = mode_file(__file__)
 ID = FILE.id
-LOOKUPS = FILE.reads("lookups")
-OUTAGE = FILE.reads("outage")
-BEGUN = FILE.reads("begun")
-COMPLETED = FILE.reads("completed")
-FAILED = FILE.reads("failed")
-CLOSING = FILE.reads("closing")
-CLOSED = FILE.reads("closed")
-DESTROYING = FILE.reads("destroying")
+LOOKUPS, OUTAGE, BEGUN, COMPLETED, FAILED = map(FILE.reads, ("lookups", "outage", "begun", "completed", "failed"))
+CLOSING, CLOSED, DESTROYING = map(FILE.reads, ("closing", "closed", "destroying"))
 CONNECTOR_CONFIG = FILE.reads("self-descriptions.connector-config")
 
 LOOKUP_FRAME = "ClientUtils$.channelToOffsetManager"

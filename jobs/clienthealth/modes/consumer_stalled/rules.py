@@ -52,9 +52,7 @@ from clienthealth.read.logs.dumps import in_container, polls_for
 
 FILE = mode_file(__file__)
 ID = FILE.id
-POLL_EXPIRED = FILE.reads("poll-expired")
-COMMIT_REFUSED = FILE.reads("commit-refused")
-THREAD_DIED = FILE.reads("thread-died")
+POLL_EXPIRED, COMMIT_REFUSED, THREAD_DIED = map(FILE.reads, ("poll-expired", "commit-refused", "thread-died"))
 
 #: The end of a polling thread explains why polls stopped if it is at most this long (ms) before or after the last poll.
 SAME_END_MS = 5000

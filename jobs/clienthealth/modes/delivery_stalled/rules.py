@@ -34,14 +34,11 @@ from clienthealth.modes._evidence import (
 
 FILE = mode_file(__file__)
 ID = FILE.id
-EXPIRED = FILE.reads("expired")
-REFUSED = FILE.reads("refused")
-CONNECTION_FAILED_OF_AIOKAFKA = FILE.reads("connection-failed-of-aiokafka")
-TIMED_OUT = FILE.reads("timed-out")
+EXPIRED, REFUSED = map(FILE.reads, ("expired", "refused"))
+CONNECTION_FAILED_OF_AIOKAFKA, TIMED_OUT = map(FILE.reads, ("connection-failed-of-aiokafka", "timed-out"))
 CONNECTION_FAILED = FILE.reads("send-blocked-on-metadata.connection-failed")
 CONNECTION_FAILED_SOMEWHERE = FILE.reads("send-blocked-on-metadata.connection-failed-somewhere")
-AUTHENTICATION = FILE.reads("also-seen.authentication")
-TLS = FILE.reads("also-seen.tls")
+AUTHENTICATION, TLS = map(FILE.reads, ("also-seen.authentication", "also-seen.tls"))
 
 #: Counters that rise while deliveries fail.
 TROUBLES = ("connection-close-total", "record-retry-total", "record-error-total")

@@ -43,12 +43,9 @@ from clienthealth.modes.producer_callback_deadlock.dumps import deadlocked, died
 
 FILE = mode_file(__file__)
 ID = FILE.id
-EXHAUSTED = FILE.reads("exhausted")
-FLUSH_REFUSED = FILE.reads("flush-refused")
-METADATA_WAITED = FILE.reads("send-blocked-on-metadata.metadata-waited")
-CLOSING = FILE.reads("producer-not-closed.closing")
-CLOSED_PRODUCER = FILE.reads("producer-not-closed.closed")
-DIED = FILE.reads("producer-not-closed.died")
+EXHAUSTED, FLUSH_REFUSED = map(FILE.reads, ("exhausted", "flush-refused"))
+METADATA_WAITED, CLOSING = map(FILE.reads, ("send-blocked-on-metadata.metadata-waited", "producer-not-closed.closing"))
+CLOSED_PRODUCER, DIED = map(FILE.reads, ("producer-not-closed.closed", "producer-not-closed.died"))
 
 #: Causes in which the wait ends by itself.
 BOUNDED = ("send-in-callback", "flush-refused")

@@ -18,18 +18,12 @@ from clienthealth.modes.circumstances import io_thread_works
 
 FILE = mode_file(__file__)
 ID = FILE.id
-STARTED = FILE.reads("started")
-PRODUCER_CONFIG = FILE.reads("self-descriptions.producer-config")
-CLOSING = FILE.reads("closing")
-CLOSED = FILE.reads("closed")
-FORCED = FILE.reads("forced")
+STARTED, PRODUCER_CONFIG, CLOSING = map(FILE.reads, ("started", "self-descriptions.producer-config", "closing"))
+CLOSED, FORCED = map(FILE.reads, ("closed", "forced"))
 #: The log event of a close() inside a callback. Such a close() does not wait, and drops all records after the current
 #: one.
-CLOSED_INSIDE = FILE.reads("producer-callback-deadlock.closed-inside")
-ABORTED = FILE.reads("aborted")
-TERMINATING = FILE.reads("terminating")
-UNCLOSED = FILE.reads("unclosed")
-DIED = FILE.reads("died")
+CLOSED_INSIDE, ABORTED = map(FILE.reads, ("producer-callback-deadlock.closed-inside", "aborted"))
+TERMINATING, UNCLOSED, DIED = map(FILE.reads, ("terminating", "unclosed", "died"))
 
 #: Libraries that close producers at exit without a log line, because their logger no longer prints at exit.
 CLOSES_UNLOGGED = ("kafka-python",)

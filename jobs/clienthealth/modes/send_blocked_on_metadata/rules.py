@@ -42,13 +42,9 @@ from clienthealth.read.logs.dumps import WAIT_FRAME
 
 FILE = mode_file(__file__)
 ID = FILE.id
-METADATA_WAITED = FILE.reads("metadata-waited")
-TOPIC_ERRORS = FILE.reads("topic-errors")
-UNREACHABLE = FILE.reads("unreachable")
-CONNECTION_FAILED = FILE.reads("connection-failed")
-AUTHENTICATION = FILE.reads("also-seen.authentication")
-TLS = FILE.reads("also-seen.tls")
-PRODUCER_CONFIG = FILE.reads("self-descriptions.producer-config")
+METADATA_WAITED, TOPIC_ERRORS, UNREACHABLE = map(FILE.reads, ("metadata-waited", "topic-errors", "unreachable"))
+CONNECTION_FAILED, AUTHENTICATION = map(FILE.reads, ("connection-failed", "also-seen.authentication"))
+TLS, PRODUCER_CONFIG = map(FILE.reads, ("also-seen.tls", "self-descriptions.producer-config"))
 
 DENIED, LEADERLESS = ("TOPIC_AUTHORIZATION_FAILED", "not authorized"), "LEADER_NOT_AVAILABLE"
 #: Minimum time (s) between two dumps that find a thread waiting, so that the thread is not there by chance.
