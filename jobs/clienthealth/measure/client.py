@@ -98,7 +98,7 @@ def client_indicators(w: Windows, lag: LagSettings) -> list[dict[str, Any]]:
 
 
 def minute_figures(w: Windows) -> list[dict[str, Any]]:
-    """Return, for each window, its known columns in the history: numbers and texts.
+    """Return, for each window, the known values of its columns in the history's table `minutes`.
 
     The columns are buffer_used_ratio_max, callback_seconds_avg and callback_source; queue_used_ratio_max and
     queue_topic (the fullest queue and its topic); lag_records, lag_seconds and lag_topic (the partition with the
@@ -185,11 +185,11 @@ def _rows(size: int, columns: Mapping[str, Column]) -> list[dict[str, Any]]:
 
 
 def _greatest(w: Windows, window: Ints, values: Floats, topic: Ints) -> tuple[Floats, NDArray[np.object_]]:
-    """Return two arrays with one element per window: its greatest value, and the topic's name of that value.
+    """Return two arrays with one element per window: the window's greatest value, and the topic of that value.
 
     Both elements are NaN for a window without values. `window`, `values`, `topic`: one element per value.
 
-    If several values are the greatest, the last of their topics in alphabetical order is returned.
+    If several topics have the greatest value, the alphabetically last of these topics is returned.
     """
     number, name = unknown(len(w)), np.full(len(w), np.nan, np.object_)
     if len(window):

@@ -14,7 +14,7 @@ from clienthealth.measure.view import POSITION, TOPIC_POSITION, About, Rows, Win
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import LogEvent, Reading, Sign, ThreadDump
 
-#: Time (ms) before a window that judges also examine, to explain what the window shows at its start.
+#: Judges also examine the data of this time (ms) before a window, to explain what the window shows at its start.
 LEAD_MS = 30_000
 
 

@@ -69,7 +69,7 @@ class Table:
         return cls.of_matrix(np.empty((0, cls.head() + width)), cls.head())
 
     def at(self, rows: Ints | Bools | slice) -> Self:
-        """Return some of the rows, in the order given."""
+        """Return the rows that `rows` selects; positions keep the order given."""
         if isinstance(rows, slice):
             return type(self)(*(array[rows] for array in self._arrays()))
         chosen = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
@@ -124,7 +124,7 @@ class Column:
         return np.isnan(self.values)
 
     def at(self, rows: Ints) -> Floats:
-        """Return the values of some rows."""
+        """Return the values at the positions `rows`, in the order given."""
         return self._source[rows]
 
     @cached_property
@@ -230,7 +230,7 @@ def begins(*columns: NDArray[Any]) -> Bools:
 
 
 def ranks(texts: Sequence[str]) -> Ints:
-    """Return the position of each text in the sorted list."""
+    """Return, for each text, its position in the sorted list of all texts."""
     return np.argsort(sorted(range(len(texts)), key=texts.__getitem__))
 
 

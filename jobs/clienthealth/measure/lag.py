@@ -69,8 +69,8 @@ def seconds_behind(
 ) -> tuple[float | None, Quality]:
     """Return the seconds since the first unread record (at `offset`) was produced, or None; and how that was found.
 
-    `history`: in epoch ms. The time of production is at most `max_extrapolation_seconds` before the oldest known end
-    offset.
+    `history`: as in `produced_at`, with times in epoch ms. An extrapolated time of production is limited to
+    `max_extrapolation_seconds` before the first point.
     """
     if history and offset >= history[-1].offset:
         return 0.0, "exact"
@@ -174,7 +174,7 @@ def _lag(history: Sequence[Observation], known: Known, limits: LagSettings) -> P
 
 
 def since_reset(history: Sequence[Observation]) -> Sequence[Observation]:
-    """Return the observations from the last fall of the end offset on; all of them without a fall.
+    """Return the observations from the last fall of the end offset on; all observations if the end offset never fell.
 
     An end offset falls only if the topic was deleted and created again.
     """
@@ -225,7 +225,7 @@ def stands_still(ends: Sequence[Point], least_seconds: float) -> bool:
 def retention_used(committed: int, start: int | None, end: int) -> float | None:
     """Return the unread share (0 to 1) of the retained records; None without a start offset.
 
-    If the topic retains no records, 1 means that unread records were deleted.
+    If the partition retains no records, the result is 1 if unread records were deleted, else 0.
     """
     if start is None:
         return None
@@ -246,7 +246,9 @@ def allowed_lag(patterns: tuple[tuple[str, int], ...], group: str, topic: str) -
 
 
 def summary(lags: Iterable[PartitionLag], members: float | None) -> dict[str, Any]:
-    """Return a group's figures: its worst state, and the maximum and the sum over the partitions with known lag."""
+    """Return a group's figures: the worst state of its partitions, the maximum and the sum of the known lags, the
+    number of members, and the number of partitions with clamped samples (`PartitionLag.clamped`).
+    """
     partitions = list(lags)
     records = [lag.records for lag in partitions if lag.records is not None]
     seconds = [lag.seconds for lag in partitions if lag.seconds is not None]

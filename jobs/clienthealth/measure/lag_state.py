@@ -33,8 +33,9 @@ FINE = STATE_ORDER[: STATE_ORDER.index("UNKNOWN")]
 #: Number of newest commits that the rules use (Burrow's `intervals`).
 COMMITS = 10
 
-#: Maximum share of commit pairs without a rise at which the lag still counts as climbing. One outlier among ten commits
-#: spoils a fifth of the pairs. Ten commits of pure noise pass once in 120 times (Kendall's S ≥ 27).
+#: Maximum share of pairs of commits without a rise of the lag, at which the lag still counts as climbing. Of ten
+#: commits, a single outlier is in a fifth of all pairs. Ten commits with random lags pass once in 120 times (Kendall's
+#: S ≥ 27).
 FALLING_SHARE = 0.2
 
 

@@ -86,8 +86,8 @@ def process_of(identity: Identity) -> tuple[str, str, str | None]:
 class LogEntry(msgspec.Struct, array_like=True, gc=False):
     """A log event or a thread dump of a process.
 
-    `host`: the host of the process; if unknown, its instance. `instance`: None if the record names none. `repeats`:
-    number of events that this one stands for, if a burst was sampled (`logs/bursts.py`).
+    `host`: the host of the process, or the instance of the process if the host is unknown. `instance`: None if the
+    record names none. `repeats`: number of events that this one stands for, if a burst was sampled (`logs/bursts.py`).
     """
 
     service: str
@@ -154,8 +154,8 @@ class Chunk(msgspec.Struct, array_like=True):
     """The data that one task decoded for one bucket.
 
     `last_seen`: when each of `all_clients` last reported, by the watermark's clock (epoch ms). `clocks`: for each task,
-    the watermark at the end of its input, and the number of clients from which that was computed. `left_out`: number of
-    events that the task dropped because of `[monitor] max_events_per_process`.
+    the watermark at the end of its input, and the number of clients from which this watermark was computed. `left_out`:
+    number of events that the task dropped because of `[monitor] max_events_per_process`.
     """
 
     all_clients: list[Client] = []

@@ -40,11 +40,12 @@ NEIGHBOURS, SKEW_MS = 64, 60_000
 def topic_clock(times: Ints, clients: Ints) -> tuple[Ints, Ints]:
     """Return two arrays with one element per record: the time (epoch ms) and the duration (ms) of the record's block.
 
-    `times` (epoch ms), `clients` (client numbers): one element per record, in the order of the topic. A block is
-    NEIGHBOURS consecutive records. Each client votes with the newest time of its records in the block. The time of the
-    block is the median of these votes, and never falls from block to block. The duration of the block runs from the
-    moment at which a third of its clients had a record to the time of the block. With few clients a block lasts for
-    minutes: a client that ends halfway through such a block does not have a wrong clock.
+    `times` (epoch ms), `clients` (client numbers): one element per record, in the order of the topic. A block is at
+    least NEIGHBOURS consecutive records; fewer records are one block. Each client votes with the newest time of its
+    records in the block. The time of the block is the median of these votes, and never falls from block to block. The
+    duration of the block runs from the moment at which a third of its clients had a record to the time of the block.
+    With few clients a block lasts for minutes. So a client's time may be earlier than the time of its block by the
+    duration of the block: the client may have ended halfway through the block.
     """
     block = np.minimum(np.arange(len(times)) // NEIGHBOURS, max(0, len(times) // NEIGHBOURS - 1))
     order = np.lexsort((times, clients, block))

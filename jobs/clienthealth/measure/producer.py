@@ -43,7 +43,7 @@ def used_ratios(w: Windows) -> Column:
 
 
 def buffer_used_ratio(w: Windows) -> Mapping[str, Floats]:
-    """Return the used share of the buffer in each window: the last one, and the greatest (`max`)."""
+    """Return the used share of the buffer (0 to 1) in each window: the last value and the greatest value (`max`)."""
     used = used_ratios(w)
     return {"last": w.last(used), "max": w.once("used max", lambda: w.max(used))}
 
@@ -201,9 +201,11 @@ def waiting(w: Windows) -> Bools:
 
 @per_rows
 def answers(w: Windows) -> Column:
-    """Return how many answers of brokers the rows up to each row show, at least: changes of the average latency.
+    """Return, for each row, the minimum number of broker answers up to this row: the number of changes of the average
+    latency.
 
-    Every answer changes the average. An average of whole thousandths may be rounded, so it counts as changed.
+    Every answer changes the average, unless the average is rounded. So a multiple of 0.001 ms, which may be a rounded
+    average, always counts as a change.
     """
     rows = w.column("request-latency-avg").reported_rows
     latency, changed = w.col("request-latency-avg")[rows], np.zeros(len(w.ts))
@@ -212,7 +214,7 @@ def answers(w: Windows) -> Column:
 
 
 def failed_since(w: Windows, since: Ints) -> Bools:
-    """True if no record failed up to a row in `since`, and records failed until the end of its window."""
+    """True if the error rate of records was 0 at the row in `since`, and was above 0 at the end of the window."""
     rate = w.column("record-error-rate")
     lo = np.clip(since, w.lo, w.hi)
     risen: Bools = (rate.first(lo, w.hi) == 0) & (rate.last(lo, w.hi) > 0)
@@ -221,11 +223,11 @@ def failed_since(w: Windows, since: Ints) -> Bools:
 
 @per_windows
 def stalls(w: Windows) -> Stalls:
-    """Return since when nothing more was delivered.
+    """Return, for each window, the row since which nothing more was delivered, and the seconds since then.
 
-    The seconds are 0 unless records waited at every sample since then. A client that counts no deliveries
-    (kafka-python, Java before 1.0) delivers nothing while brokers do not answer; for such a client, a record that fails
-    after the last answer also shows that records waited.
+    The seconds are 0 unless records waited at every sample since then. For a client that counts no deliveries
+    (kafka-python, Java before 1.0), the answers of brokers count instead of deliveries. For such a client, a record
+    that fails after the last answer also shows that records waited.
     """
     if not len(w.ts):
         return Stalls(np.full(len(w), -1), np.zeros(len(w)))

@@ -51,7 +51,7 @@ class Points:
 
 @dataclass(frozen=True)
 class Lags:
-    """The partitions with a reported lag in each window's last sample, by window, topic and partition.
+    """The partitions with a reported lag in each window's last sample, in order of window, topic and partition.
 
     point  index into `Points`; topic, partition, records and paused are copied from there
     blind  True if the client has not fetched over its last MIN_READINGS samples, so that its lag is not known

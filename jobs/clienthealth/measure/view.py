@@ -64,7 +64,7 @@ class Runs:
     seconds: Floats
 
     def at(self, chosen: Bools | Ints) -> Runs:
-        """Return some of the runs."""
+        """Return the runs that `chosen` selects."""
         return Runs(self.window[chosen], self.first[chosen], self.last[chosen], self.seconds[chosen])
 
     def __len__(self) -> int:
@@ -125,7 +125,7 @@ class Windows:
         return len(self.lo)
 
     def at(self, windows: Ints | Bools) -> Windows:
-        """Return some of the windows, in the order given."""
+        """Return the windows that `windows` selects; positions keep the order given."""
         selected = Windows(self.kind, self.table, self.lo[windows], self.hi[windows], self._about)
         selected._which = self._which[windows]
         selected._columns, selected._of_rows = self._columns, self._of_rows
@@ -256,7 +256,7 @@ class Windows:
         return column.at(self.last_row) if column.whole and self._none_empty else column.last(self.lo, self.hi)
 
     def from_last(self, metric: str | Column, back: int) -> Floats:
-        """Return, per window, the known value `back` positions before the last one."""
+        """Return, per window, the known value `back` positions before the last known value; NaN if there is none."""
         return self._column(metric).from_last(self.lo, self.hi, back)
 
     def min(self, metric: str | Column) -> Floats:
@@ -328,7 +328,7 @@ class Windows:
     def has_log_data(self, windows: Ints) -> Bools:
         """True if a log line or a thread dump of the process was ever read.
 
-        Without any, the absence of a log line proves nothing.
+        Without such data, the absence of a log line proves nothing.
         """
         return np.array([client.has_log_data for client in self.about(windows)], np.bool_)
 

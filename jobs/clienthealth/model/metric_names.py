@@ -17,7 +17,8 @@ from clienthealth.model.metrics import SPELLINGS
 JAVA: Mapping[str, Sequence[str]] = SPELLINGS["java"]
 #: Maps our name of a metric to the names that older Java clients use, with the same meaning and unit.
 FORMERLY: Mapping[str, Sequence[str]] = SPELLINGS["formerly"]
-#: Metrics of the network layer, which producers and consumers share, including metrics that are not read.
+#: Names of the metrics of the network layer, which producers and consumers share. The metrics that are not read are
+#: included.
 SHARED: frozenset[str] = frozenset(SPELLINGS["shared"])
 #: Maps MBeans of the Scala consumer, `type/name/attribute`, to our names.
 SCALA: Mapping[str, str] = SPELLINGS["scala"]

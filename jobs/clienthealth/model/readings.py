@@ -96,7 +96,8 @@ class Thread:
 
 @dataclass(frozen=True, slots=True)
 class ThreadDump:
-    """The threads of a dump that touch a Kafka client or were seen polling one, and `DestroyJavaVM` if present.
+    """The threads of a dump that touch a Kafka client, and `DestroyJavaVM` if present. Threads that an earlier dump
+    found inside poll() are included.
 
     `others`: threads in foreign code, if a client of the process calls poll() in a way that no frame shows. `complete`:
     True if no thread is known to be missing. `deadlocked`: names of the threads that the JVM reports as deadlocked.

@@ -239,7 +239,9 @@ def _topics(parts: Mapping[Part, Mapping[str, float]]) -> list[TopicMetrics]:
 
 
 def _order(part: Part) -> tuple[str, bool, int, str]:
-    """Return a sort key that puts a topic as a whole before its partitions and threads."""
+    """Return a sort key. Of one topic, the values of the whole topic come first, then those of its threads, then those
+    of its partitions.
+    """
     topic, partition, thread = part
     return topic, partition is not None, partition or 0, thread or ""
 

@@ -109,7 +109,8 @@ def subscriptions(client: KafkaAdminClient) -> Mapping[str, Subscription] | None
 
 
 def brokers_with_plugin(client: KafkaAdminClient, nodes: Sequence[int]) -> list[int] | None:
-    """Return those of `nodes` (broker ids) that list our plugin; None if the user may not read the option.
+    """Return those of `nodes` (broker ids) that list our plugin; None if the user may not read the brokers' option
+    `metric.reporters`.
 
     Raises KafkaError.
     """
