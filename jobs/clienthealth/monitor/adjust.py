@@ -170,8 +170,8 @@ _CLOCKS = {"producer": "metadata-age", "consumer": "last-poll-seconds-ago"}
 #: Minimum time (s) of identical samples at which they count as re-sent: a running client does not report identical
 #: samples for so long.
 _REPEATED_SECONDS = 15.0
-#: A sample within this time (ms) of a log line neither supports nor contradicts the line. The line's time may be cut to
-#: whole seconds.
+#: A sample within this time (ms) of a log line neither supports nor contradicts the line, because the line's time may
+#: be cut to whole seconds.
 CLOSE_MS = 1_000
 #: Maximum time (ms) for which a log line waits for the samples after it.
 LONGEST_MS = 30_000
@@ -312,7 +312,9 @@ def _lasts(verdict: Verdict, context: Context) -> bool:
 
 @_adjustment("moment", "If no client reports, the collectors or the topic have stopped, not each client.")
 def _all_silent(verdict: Verdict, context: Context) -> Verdict:
-    """Runs first in its stage: while no client reports, no client is known to have ended, so no end is explained."""
+    """Runs first in its stage. While no client reports, no client is known to have ended, so `explained` must get no
+    verdict on an end.
+    """
     if not context.all_silent or any(fact.kind == "log" for fact in verdict.evidence):
         return verdict
     return Verdict(verdict.mode, "unknown", reason=ALL_SILENT)
@@ -340,7 +342,7 @@ def _evidence_of_end(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("moment", "One failure gets one verdict: the symptoms of a known failure are not a second failure.")
 def _explained(verdict: Verdict, context: Context) -> Verdict:
-    """Runs last in its stage, because incidents are opened only by the verdicts that this adjustment keeps."""
+    """Runs last in its stage: the verdicts that it leaves unhealthy open the incidents."""
     if verdict.status == "unknown":
         return verdict
     present = {mode: incident.status for mode, incident in context.incidents.items()}

@@ -121,7 +121,8 @@ def unattributed(
 
 
 def unwritten(runs: Sequence[Run], client_id: str, kind: str) -> list[dict[str, object]]:
-    """Return, for each issue, the number of a client's lines that are not in the history yet, and mark them as written.
+    """Return, for each issue, the number of a client's lines that are not in the history yet; mark these lines as
+    written.
 
     `runs`: the runs of the client's process. Lines that name no client count for the first client for which this
     function is called.

@@ -257,8 +257,8 @@ class ProcessLog:
         """True if an event names the client, or names no client and fits the client's kind.
 
         If several clients do not report, a line without a name belongs to none of them, because no metrics show which
-        client is meant. If clients with names are known, a line that may be a quotation belongs to no client without a
-        name.
+        client is meant. If clients with names are known, a line that may quote another program is not assigned to a
+        client without a name.
         """
         if not _is_of(event, client):
             return False
@@ -274,14 +274,13 @@ class ProcessLog:
         return single or reports or event.signature in _of_processes()
 
     def _clients_of_topic(self, event: LogEvent, kind: str | None) -> Set[str]:
-        """Return the clients of a kind that lines about the event's topic name."""
+        """Return the names of the clients of a kind that are named in lines about the event's topic."""
         return self.topics.get(event.captures.get("topic", ""), frozenset()) & self.named.get(kind, frozenset())
 
     def named_clients(self) -> Iterator[tuple[str | None, str | None, Kind]]:
         """Yield instance, name and kind of the clients that lines and dumps name.
 
-        A line that may be a quotation adds no client if other clients are known, because the line then belongs to
-        another program.
+        A line that may quote another program adds a client only if no other client is known.
         """
         quoted: list[tuple[str | None, str | None, Kind]] = []
         known = bool(self.reporting) or any(self.named.values())
@@ -375,8 +374,8 @@ def contradicted(
 ) -> tuple[LogEvent, ...]:
     """Return the lines that the samples before and after them contradict; empty for libraries other than COUNTS.
 
-    If one line of a thread is about another client, so are the thread's other lines of the same kind without a name:
-    the samples after the last one may be missing.
+    If samples contradict a line that names no client, all such lines of the same thread and log pattern count as
+    contradicted: the samples after the newest of these lines may still be missing.
     """
 
     def place(event: LogEvent) -> tuple[str, object]:

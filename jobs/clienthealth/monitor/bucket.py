@@ -125,7 +125,7 @@ class Bucket:
 
     @cached_property
     def of_kinds(self) -> Mapping[str, Bools]:
-        """For each kind of client, by name: which clients are of it."""
+        """By kind of client: one flag per client, True if the client is of this kind."""
         kinds = [client.kind or "" for client in self.state.all_clients]
         return {kind: np.array([one == kind for one in kinds]) for kind in sorted({*kinds})}
 

@@ -1,7 +1,7 @@
 """Judge clients with new samples or log entries: windows → gate → judge → incidents → records.
 
-The gates examine all windows at once, with numpy. A window becomes objects for a judge only if a gate suspects it, or
-if it has dumps or log entries that the mode reads.
+A gate is a cheap test for one failure mode, and examines all windows at once, with numpy. A window becomes objects for
+a judge only if a gate suspects it, or if it has dumps or log entries that the mode reads.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Judge clients that stopped reporting.
 
 A client has departed after three of its reporting intervals without data, but not before `[absence] min_gap_seconds`.
-The watermark measures the time. The client is then judged by its last sample and the log lines on its end, and removed
-from the state. The client's open incidents stay until data proves its end (`ends.has_ended`), at most for `[absence]
-shown_seconds`. Missing data alone proves nothing: a hanging process pushes no metrics, and an agent can fail while its
-client runs.
+This time is measured by the watermark. The client is then judged by its last sample and the log lines on its end, and
+removed from the state. The client's open incidents stay until data proves its end (`ends.has_ended`), at most for
+`[absence] shown_seconds`. Missing data alone proves nothing: a hanging process pushes no metrics, and an agent can fail
+while its client runs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from clienthealth.settings import Settings
 #: Keys in a verdict's detail: the records that a departed client may have lost. These numbers are added to the incident
 #: of the failure that caused the loss.
 LOST = ("lost_records", "lost_bytes")
-#: Gap (ms) in the data of all clients above which the gap is an outage: no batch takes so long while data arrives.
+#: A gap longer than this (ms) in the data of all clients is an outage: while data arrives, no batch takes so long.
 SHARED_MS = 60_000
 
 
@@ -80,10 +80,10 @@ def due_in_outage(bucket: Bucket, before_ms: int) -> list[int]:
 
 
 def discount_outage(state: BucketState, before_ms: int) -> None:
-    """Excuse clients for a gap in the data of all clients: input was lost, or the monitor did not run.
+    """Do not count a gap in the data of all clients against any client or incident: input was lost, or the monitor did
+    not run.
 
-    The gap counts against no client and no incident if the watermark has jumped by more than SHARED_MS since
-    `before_ms`.
+    There is such a gap if the watermark has jumped by more than SHARED_MS from `before_ms`, its value before this step.
     """
     jump = state.time_ms - before_ms
     if not before_ms or jump <= SHARED_MS:
@@ -163,7 +163,7 @@ def _left_open(
 
 def _record(client: Client, content: Content, start_ms: int, departed_ms: int, settings: Settings) -> Record:
     """Return the record to publish for a departed client."""
-    # The last window with the client ends at most this late.
+    # This is the latest possible end of the last window that contains the client.
     window = start_ms, departed_ms + settings.monitor.window_seconds * 1000
     return content.record(client, window, 1, departed_ms, departed=True)
 

@@ -81,7 +81,7 @@ def _of_its_end(
     """Select a client's own lines on its start and end, in order of time, from the lines of all clients with its name.
 
     A line that shows a loss counts only after the client's last sample and before a later start. A line that shows a
-    proper close counts wherever it may be the client's own.
+    proper close counts at every time at which it may be the client's own line.
     """
     client, last = silent.client, silent.last_ms
     own = any(instance == client.instance for instance, _ in all_lines)
@@ -166,8 +166,9 @@ def is_by_process(bucket: Bucket, entry: LogEntry, client: Client, departed_ms: 
 def clients_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
     """Return the numbers of other reporting clients in the process, which show that the process lives.
 
-    If the client's library reports only inside poll(), all other clients of the process count. Otherwise clients count
-    only if an open incident has missing data as evidence, and only if they reported before that data went missing.
+    If the client's library reports only inside poll(), all other clients of the client's instance count. Otherwise
+    other clients count only if an open incident of the client has missing data as evidence, and only if they reported
+    before that data went missing.
     """
     state, others = bucket.state, bucket.numbers.get(client.process, ())
     if reports_in_poll(client.library):

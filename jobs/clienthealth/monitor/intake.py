@@ -13,8 +13,9 @@ Log lines of a process are judged only up to the time of its metrics. After a pa
 where it stopped, and either topic can be ahead. If log lines are ahead by minutes, they would be compared with older
 samples, or their client would seem to report no metrics.
 
-A restarted collector can send old data again. This data is late for clients that report and for processes that log.
-Ended clients and processes are remembered (`BucketState.ended`), so that old data does not bring them back.
+A restarted collector can send old data again. Such old data counts as late for clients that still report and for
+processes that still log. Ended clients and processes are remembered (`BucketState.ended`), so that old data does not
+bring them back.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ def due(
 ) -> list[LogEntry]:
     """Return the log entries that can be judged now. All others wait in `state.waiting`.
 
-    `readings_arrived`: True if samples of any client came. Without samples, all metrics have been read, so no entry
+    `readings_arrived`: True if samples of any client came. If no samples came, all metrics have been read, so no entry
     waits. An entry does not wait if it is ahead of this machine's clock, or if its process is known to report nothing.
     """
     every = [*state.waiting, *entries]
@@ -136,7 +137,8 @@ def due(
     return now
 
 
-#: Maximum number of left-out clients with a remembered first report, over all buckets. The newest are kept.
+#: Maximum number of left-out clients with a remembered first report, over all buckets. The newest first reports are
+#: kept.
 REPORTED_ONCE = 2_000_000
 #: Minimum distance (ms) of two samples that count as two reports. Closer samples may be one report, because some
 #: formats split a sample.
@@ -151,9 +153,11 @@ def share(limit: int, settings: MonitorSettings) -> int:
 def without_room(
     state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings, left_out: Counter[str], numbers: Numbers
 ) -> frozenset[Identity]:
-    """Return the new clients and groups for which there is no room, and count them in `left_out` by limit.
+    """Return the new clients and groups that exceed a limit.
 
-    `numbers`: the numbers of the clients that report.
+    `left_out`: the numbers of returned clients and groups are added, by the name of the limit (new-clients, clients,
+    clients-per-service). `numbers`: by identity, the numbers of the clients in the state. An identity is new if it is
+    neither in `numbers` nor a known group.
     """
     if not any(chunk.all_clients or chunk.groups for chunk in chunks):
         return frozenset()

@@ -29,8 +29,8 @@ EARLIER_DUMPS = 4
 #: Number of last lines kept per log pattern, besides the first line: clients of the same name can follow each other
 #: within minutes.
 LAST_KEPT = 16
-#: Number of reporting intervals without a sample after which a client is overdue. A log line after that shows that the
-#: process still lives.
+#: Number of reporting intervals without a sample after which a client is overdue. A log line after this time shows that
+#: the process still lives.
 OVERDUE = 1.5
 #: Maximum time (ms) from the first to the last line of a client about its start.
 START_MS = 5_000
@@ -190,7 +190,8 @@ def horizons(
 def evict(state: BucketState, settings: MonitorSettings, length_ms: int, living: set[ProcessKey]) -> None:
     """Drop entries that no window needs any more.
 
-    `length_ms`: length of the longest window. `living`: the processes that report; those that log are added.
+    `length_ms`: length of the longest window. `living`: the processes that report; this function adds the processes
+    that log.
     """
     kept: list[LogEntry] = []
     for process, entries in grouped(state.log_entries, lambda entry: entry.process).items():

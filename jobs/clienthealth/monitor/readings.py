@@ -151,7 +151,8 @@ def in_order(readings: Readings, parts: Parts, names: Sequence[str]) -> tuple[Re
 
     Merge samples of one client and time, because some formats have one metric per record.
 
-    Values per topic are sorted by sample, topic (by name), partition and thread. Duplicates are dropped.
+    Values per topic are sorted by sample, topic (by name), partition and thread. Rows that agree in all four are
+    merged, too.
     """
     key = keys(readings)
     order = np.argsort(key, kind="stable")
@@ -235,7 +236,7 @@ def evict(state: BucketState, settings: MonitorSettings, grid: Grid) -> None:
 
 
 def keep_readings(state: BucketState, keep: Bools) -> None:
-    """Keep only these samples and their values per topic; drop all others."""
+    """Keep only the samples that `keep` selects, and their values per topic."""
     state.readings, state.parts = kept(state.readings, state.parts, keep)
 
 

@@ -23,11 +23,11 @@ from clienthealth.monitor.incidents import OpenIncident, Transition
 from clienthealth.monitor.process_log import OVERDUE, START_MS, is_start, lives
 from clienthealth.monitor.state import BucketState
 
-#: Time (ms) of reporting below which a client can be the continuation of another client.
+#: Only a client that has reported for less than this time (ms) can be the continuation of another client.
 NEW_MS = 120_000
 #: FASTER: from the first client's last sample to the second client's first sample, the counters may grow at most this
-#: number of times as fast as before. LONGER: the first client must have reported for at least this number of times that
-#: gap.
+#: number of times as fast as before. LONGER: the first client must have reported for at least LONGER times the time
+#: between these two samples.
 FASTER, LONGER = 3.0, 3.0
 
 
@@ -73,8 +73,9 @@ def _named(state: BucketState) -> list[tuple[OpenIncident, Client]]:
     }
     open_ = [incident for incident in state.incidents.all if not incident.client.client_id]
     for incident in state.incidents.all if spoken_of else ():
-        # Move an incident only if its evidence is only lines and dumps. Do not move an incident about a client's end,
-        # because the reporting client has not ended.
+        # Move the incident to the client that reports under the same name, on two conditions: all evidence of the
+        # incident is log lines or thread dumps, and the incident is not about a client's end. (The reporting client has
+        # not ended.)
         by_log = {evidence.kind for evidence in incident.verdict.evidence} <= {"log", "thread-dump"}
         about_end = incident.departed_ms or modes()[incident.verdict.mode].absence
         if (incident.client.key, incident.client.kind) in spoken_of and by_log and not about_end:

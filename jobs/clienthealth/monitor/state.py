@@ -361,7 +361,7 @@ def load(data: bytes | bytearray, buckets: int) -> BucketState:
     if data[3] < 4:
         earlier: dict[str, Any] = msgspec.msgpack.decode(body)
         earlier |= _memories_of_form_1(earlier) if data[3] == 1 else {}
-        # Forms 1 and 2 saved the fields of the incidents' clients by name.
+        # Forms (versions of the bytes) 1 and 2 saved the fields of the incidents' clients by name.
         for one in (*earlier["incidents"], *(change for _, change in earlier["over"][0].values())):
             one["client"] = [*one["client"].values()] if data[3] < 3 else one["client"]
         # Forms 1 to 3 saved the groups as a list.

@@ -121,8 +121,8 @@ def forget(state: BucketState, settings: Settings, living: Set[ProcessKey]) -> i
     too_many = state.lifecycle.evict(now_ms, process_log.LIFECYCLE_MS, limit=clients, living=living)
     # Bound the issues of each process, because a program can make up a client id for each of its threads.
     state.also_seen.evict(now_ms, 3_600_000, each=200)
-    # After 15 minutes the minutes of closed incidents are written. The limit is long because a batch of a backlog may
-    # bring hours of minutes.
+    # Keep closed incidents for 15 minutes; by then the minutes in which they lasted are written. Their number has no
+    # limit.
     state.over.evict(now_ms, 900_000)
     state.gone.evict(now_ms, 900_000)
     # Forget groups without data for a whole lag window.

@@ -114,9 +114,10 @@ def merged(verdicts: Sequence[Verdict]) -> Verdict:
 
 
 def detail_of(mode_id: str, details: Sequence[Mapping[str, Any]], counts: Iterable[Count]) -> dict[str, Any]:
-    """Merge the details of one fault from several windows, in order of time. The newest value of each key is kept.
+    """Merge the details of one fault from several windows, given in order of time.
 
-    Sums and peaks are the maximum over all windows, counts included. Momentary values come only from the newest window.
+    For a sum or a peak the maximum over all windows is kept; `counts` can raise it. For other keys the newest value is
+    kept, but a momentary value only from the newest window.
     """
     mode, newest = modes().get(mode_id), details[-1]
     detail = {name: value for of_window in details for name, value in of_window.items()}
