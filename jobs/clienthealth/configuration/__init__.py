@@ -24,8 +24,8 @@ from clienthealth.settings.fields import complaint, keys
 
 _T = TypeVar("_T")
 PREFIX = "KAFKA_HEALTH_"
-#: Variables with the prefix that are no settings: the configuration file, the folder and source of the jars (jars.py),
-#: and the identity of an application that reports (python_client).
+#: Environment variables that begin with KAFKA_HEALTH_ and are no settings: the configuration file, the folder and
+#: source of the jars (jars.py), and the identity of an application that reports (python_client).
 NOT_SETTINGS = frozenset(f"{PREFIX}{name}" for name in ("CONFIG", "CACHE", "MAVEN_URL", "SERVICE", "INSTANCE"))
 
 

@@ -31,8 +31,8 @@ _Client = TypeVar("_Client")
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
-#: Errors that concern all items of a request: the broker is away or frozen, or does not coordinate these groups. A new
-#: client looks up the coordinators again, which an existing client of kafka-python does not do.
+#: Errors that concern all items of a request: the broker is away or frozen, or does not coordinate the groups in the
+#: request. A new client looks up the coordinators again, which an existing client of kafka-python does not do.
 _OF_ALL = (NotCoordinatorError, CoordinatorNotAvailableError, CoordinatorLoadInProgressError, RequestTimedOutError)
 _UNKNOWN_TOPIC = 3
 #: The topic in which brokers keep committed offsets. While one of its partitions has no leader, the groups in that
@@ -139,7 +139,8 @@ def ask_in_chunks(
     chunks: Iterable[Sequence[_Key]],
     run: Callable[..., Iterable[Any]] = map,
 ) -> tuple[dict[_Key, _Value], dict[_Key, str], bool]:
-    """Query items in chunks. Return the known values, the reason for each failed item, and if a new client is needed.
+    """Query items in chunks. Return the known values, the reason for each failed item, and True if the caller should
+    make a new client.
 
     If a broker rejects a chunk, each half is queried separately, so that only the faulty item fails.
     """

@@ -233,7 +233,7 @@ def _context(options: Mapping[str, str], kinds: Mapping[str, str]) -> ssl.SSLCon
 def _pem(options: Mapping[str, str], store: str, kind: str) -> bytes:
     """Return the content of a key store as PEM.
 
-    Like Java, accept a JKS store if the configured type is PKCS12, and a PKCS12 store if it is JKS.
+    Like Java, accept a JKS store if the configured type is PKCS12, and a PKCS12 store if the configured type is JKS.
     """
     data, password = Path(options[f"ssl.{store}.location"]).read_bytes(), options.get(f"ssl.{store}.password", "")
     if kind == "PEM":

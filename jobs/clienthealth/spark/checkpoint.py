@@ -206,7 +206,8 @@ def numbers_of(checkpoint: Checkpoint, settings: MonitorSettings) -> Sequence[in
 
 
 def numbers(buckets: int, partitions: int) -> tuple[int, ...]:
-    """Return a number for each bucket, so that the partitions' numbers of buckets differ by at most one.
+    """Return a number for each bucket. With these numbers, any two partitions get equally many buckets, give or take
+    one.
 
     Spark assigns a group to a partition by a hash of the group's number. With the numbers 0, 1, 2, … two partitions
     would get 12 and 20 of 32 buckets, and eight partitions 1 to 6 each. Then most cores would wait for the busiest

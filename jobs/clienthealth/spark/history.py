@@ -68,7 +68,7 @@ MINUTES, VERDICTS, QUALITY = (TABLES[name] for name in ("minutes", "verdicts", "
 
 #: Columns that identify a client in all tables.
 CLIENT_KEY = ("service", "instance", "client_id")
-#: The column with the event time of a row.
+#: By table: the column with the event time of a row.
 TIMES: Mapping[str, str] = {"minutes": "minute", "verdicts": "ts", "quality": "minute"}
 
 
@@ -76,7 +76,8 @@ TIMES: Mapping[str, str] = {"minutes": "minute", "verdicts": "ts", "quality": "m
 class Origin:
     """The streaming query and the batch that wrote rows into the history.
 
-    `planned_ms`: when the batch was planned (epoch ms), if a previous process may already have written its rows.
+    `planned_ms`: when the batch was planned (epoch ms), if a previous process may already have written its rows; else
+    None.
     """
 
     query_id: str

@@ -40,8 +40,9 @@ log = logging.getLogger(__name__)
 
 REASON = "fatal"
 #: A batch counts as the cause if it has ended the monitor DEATHS times with a sign of a record's fault, or KILLS times
-#: without such a sign (for example by kill -9). A narrowed batch is read within seconds, so kills from outside will not
-#: hit it three times.
+#: without such a sign (for example by kill -9). For a narrowed batch of several records, one end with such a sign is
+#: enough, or DEATHS ends without it: such a batch is read within seconds, so kills from outside will hardly hit it
+#: three times.
 DEATHS, KILLS = 3, 20
 #: A faulty batch is divided by SHARE. After CALM good batches, SHARE times as many records are read at a time.
 SHARE, CALM = 16, 20

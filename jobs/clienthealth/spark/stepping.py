@@ -39,7 +39,8 @@ QUALITY, COUNT, SUMMARY = DRIVER = ("quality", "count", "summary")
 #: MAX_REASON: maximum number of characters in the reason of a rejected record. AROUND: bytes that a Kafka batch adds
 #: to a single record. SENT_BYTES: a producer's limit on a record (bytes, `topics.SENDING`).
 MAX_REASON, AROUND, SENT_BYTES = 1_000, 1_000, 32 << 20
-#: Level 6, the default, needs twice the CPU time for a health record and saves only a seventh of its size.
+#: Level of gzip. Level 6, the default, needs twice the CPU time for a health record and saves only a seventh of its
+#: size.
 GZIP_LEVEL = 1
 
 Step = Callable[["tuple[Any, ...]", "Iterator[pd.DataFrame]", "GroupState"], "Iterator[pd.DataFrame]"]
@@ -153,8 +154,8 @@ def advance(
 
     A bucket with a state is stepped even without input, so that time passes in it.
 
-    Returns (result, faults). The result is None if the bucket has no state and needs none, or if no process alone
-    causes an error, so that the bucket loses the batch. `packed`: the chunks as bytes.
+    Returns (result, faults). The result is None in two cases: the bucket has no state and needs none; or the step
+    raises an error that no single process causes, so the bucket loses the batch. `packed`: the chunks as bytes.
     """
     from clienthealth.measure.packed import decode
     from clienthealth.monitor.faults import isolated

@@ -104,9 +104,9 @@ def _has_begun(spark: Any, settings: Settings, week: Period, now: datetime) -> N
 
 
 def with_histories(settings: Settings, options: Sequence[str]) -> Settings:
-    """Return the settings with the histories of the command line (`options`: DIR or CLUSTER=DIR).
+    """Return the settings with the history folders given by `--history` (each of `options`: DIR or CLUSTER=DIR).
 
-    Raises SettingsError if several options are given, and one of them lacks the cluster's name.
+    Raises SettingsError if `--history` is repeated and one of its values lacks `CLUSTER=`.
     """
     named = [option.partition("=") for option in options if _NAMED.match(option)]
     if len(options) == 1 and not named:
