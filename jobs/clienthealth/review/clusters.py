@@ -36,7 +36,9 @@ class Clusters:
 
     @property
     def answers(self) -> list[tuple[str, str]]:
-        """The three questions, each with the answers of all clusters."""
+        """(cluster and question, answer) for the three questions of each cluster's headline, one cluster after the
+        other.
+        """
         return [(f"{review.cluster}: {question}", text) for review in self.reviews for question, text in review.answers]
 
     @cached_property

@@ -85,7 +85,10 @@ def moment(at: datetime | None) -> str:
 
 
 def stretch(start: datetime, stop: datetime | None, else_word: str = "still open") -> str:
-    """Return start and end of a time as text. The day of the end appears only if it differs."""
+    """Return start and end of a time as text. The end has its day only if that is not the day of the start.
+
+    `else_word`: the text in place of an end that is None.
+    """
     if stop is None:
         return f"{moment(start)} – {else_word}"
     end = f"{stop:%H:%M}" if stop.date() == start.date() else moment(stop)
@@ -191,7 +194,10 @@ def teams_of(review: Review) -> dict[str, str]:
 
 
 def list_known_bugs(review: Review) -> list[tuple[str, KnownBugs]]:
-    """Return the versions with known bugs, each with the team that owns the service, '' if there is none."""
+    """Return (team, row) for each row of `review.fleet.known_bugs`, sorted by team.
+
+    The team owns the row's service; '' if the service has no owner.
+    """
     team = teams_of(review)
     return sorted(((team.get(row.service, ""), row) for row in review.fleet.known_bugs), key=lambda item: item[0])
 
@@ -247,7 +253,10 @@ def describe_watch(review: Review) -> str:
 
 
 def compared_with(review: Review) -> str:
-    """Name the periods for comparison: earlier ones that were observed."""
+    """Describe the earlier periods with which the review is compared, such as `the 3 weeks before`.
+
+    Only periods with observed client-minutes count, unless there are none.
+    """
     count, unit = sum(1 for m in review.overall.periods[:-1] if m.observed), review.period.unit
     return f"the {unit} before" if count == 1 else f"the {count or len(review.periods) - 1} {unit}s before"
 

@@ -151,13 +151,14 @@ def longest(touching: DataFrame, most: int) -> DataFrame:
 
 
 def alerts(touching: DataFrame, period: Period) -> DataFrame:
-    """Return numbers of alerts by mode and severity.
+    """Return one row per `mode` and `severity` of alerts. An episode is one stretch in which an alert fires for one
+    client.
 
     Until a failure is confirmed, the alert has the severity of a suspicion.
 
-    The other columns are `count`, the episodes; `clients`, the number of clients; `flaps`, the episodes within half an
-    hour of the previous one; `seconds` of firing inside the period; `clear`, the median firing time (s) of the episodes
-    that ended.
+    The other columns are `count`, the number of episodes; `clients`, the number of clients; `flaps`, the number of
+    episodes that began within half an hour of the previous episode; `seconds` of firing inside the period; `clear`, the
+    median firing time (s) of the episodes that ended.
     """
     incidents_ = real(touching)
     kept = (*INCIDENT_KEY, "flaps")

@@ -126,8 +126,7 @@ def cleared(touching: DataFrame, links: Links) -> list[Incident]:
 #: this time continues the alert.
 HOLD_SECONDS = 300
 #: If at least FLEET_SERVICES services begin to fail within FLEET_WITHIN, there is a single page for the fleet, as in
-#: the
-#: alert rule.
+#: the alert rule.
 FLEET_SERVICES, FLEET_WITHIN = 10, timedelta(minutes=10)
 
 

@@ -135,7 +135,9 @@ def history_of(newest: Period, count: int) -> Sequence[Period]:
 
 
 def period_names(newest: Period, periods: Sequence[Period]) -> list[str]:
-    """Return the periods' names in a heading."""
+    """Return short names of `periods` for a heading: `W46` if `newest` is a week, else the time or the day of the
+    start.
+    """
     if newest.is_week:
         return [f"W{p.start.isocalendar()[1]:02d}" for p in periods]
     return [f"{p.start:%H:%M}" if p.minutes < 1440 else f"{p.start.day} {p.start:%b}" for p in periods]

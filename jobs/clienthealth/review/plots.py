@@ -74,7 +74,7 @@ def axis(review: Review) -> Markup:
 
 
 def track(review: Review, theme: Theme) -> Markup:
-    """Return the incidents of one cause over the period: one bar each.
+    """Return the incidents of one theme over the period: one bar each.
 
     A bar is thinner while the failure was only suspected.
     """
@@ -159,7 +159,7 @@ def heat_names(review: Review) -> list[str]:
 
 
 def heat(review: Review) -> list[HeatRow]:
-    """Return unhealthy client-minutes per service and day, worst services first."""
+    """Return unhealthy client-minutes per service and column of the heat strip, worst services first."""
     rows = []
     for slo in (slo for slo in review.services[:ROWS] if slo.minutes.observed or slo.minutes.unknown):
         cells = []
@@ -182,7 +182,7 @@ def heat(review: Review) -> list[HeatRow]:
 
 
 def distribution(title: str, unit: str, counts: Distribution, before: str) -> Markup:
-    """Return a bar per class, on a logarithmic scale. A mark shows the value of the previous period."""
+    """Return a plot with a bar per class, on a logarithmic scale. A mark shows the value of the previous period."""
     row, top = 22, 2
     most = max((*counts.now, *counts.before, 1))
     all_now = sum(counts.now)

@@ -167,7 +167,7 @@ def _quality(quality: DataFrame, minutes: DataFrame, period: Period, overall: sl
 
 
 def _reported(overall: slo.ServiceSlo, index: int) -> bool:
-    """True if any client reported in that period."""
+    """True if any client reported in the period with this index (0: the oldest)."""
     minutes = overall.periods[index]
     return bool(minutes.observed or minutes.unknown)
 

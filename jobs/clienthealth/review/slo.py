@@ -190,7 +190,7 @@ class ServiceSlo:
 
     @property
     def change(self) -> float | None:
-        """The SLI minus the SLI of all earlier periods together; None if one of them is missing."""
+        """The SLI minus the SLI of all earlier periods together; None if either SLI is unknown."""
         before = total(self.periods[:-1]).sli
         now = self.minutes.sli
         return None if before is None or now is None else now - before
