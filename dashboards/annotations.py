@@ -26,7 +26,7 @@ class Incident:
 
     @property
     def identity(self) -> str:
-        """A key that identifies the incident and stays the same when its end becomes known."""
+        """A key that identifies the incident. The key stays the same when the incident ends."""
         return f"{self.service}|{self.instance}|{self.client_id}|{self.mode}|{self.start_ms}"
 
     def annotation(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from clienthealth.model.errors import SettingsError
 
 
 def run(args: argparse.Namespace) -> int:
-    """Push the dashboards and the given incidents, and print the outcome for each. Returns 0."""
+    """Push the dashboards and the given incidents, and print what happened to each of them. Returns 0."""
     from dashboards import annotations, build, push
 
     settings = load(args.config)

@@ -41,7 +41,7 @@ FAILURES = (
 
 
 def mode_colours() -> Mapping[str, str]:
-    """Return the colour of each failure mode, by mode id. More modes than colours share colours."""
+    """Return the colour of each failure mode, by mode id. With more modes than colours, some modes share a colour."""
     return {mode: FAILURES[place % len(FAILURES)] for place, mode in enumerate(modes())}
 
 
@@ -51,7 +51,7 @@ Limits = Mapping[float, str]
 def limits(base: str, above: Limits) -> build.ThresholdsConfig:
     """Return thresholds: the colour `base` below the first limit, then each limit's colour from that limit on.
 
-    Thresholds are always written out, because Grafana's default paints everything above 80 red.
+    Every panel gets explicit thresholds, because Grafana's default paints every value above 80 red.
     """
     thresholds = [model.Threshold(value=None, color=base)]
     thresholds += [model.Threshold(value=float(value), color=colour) for value, colour in sorted(above.items())]

@@ -38,7 +38,7 @@ ORDER = (
     "reason", "source_topic", "metric", "member_host", "instance", "host", "cluster_name", "cluster", "env", "shard",
 )  # fmt: skip
 
-#: Labels with short values. They get narrow columns, and the other labels share the rest of a row's width.
+#: Labels with short values get narrow columns; the other labels share the rest of a row's width.
 NARROW = ("status", "partition", "library", "version", "kind", "shard")
 #: FEW: maximum number of value columns in a table of full width; with more columns, all columns are narrow. WHOLE: the
 #: full width in units of Grafana's grid.
@@ -79,7 +79,7 @@ def chart(
     width    in units of the grid
     links    where a click on a series leads
     stacked  True if the series are drawn on top of each other
-    colours  fixed colour of the series whose name begins with this word
+    colours  fixed colour by the first word of a series' name
     nothing  text for an empty result
     """
     panel = (

@@ -20,7 +20,8 @@ from clienthealth.settings import Settings
 from clienthealth_exporters.prometheus.series import CLIENT
 
 TAG = "kafka-client-health"
-#: Maximum number of series in a chart over all clients: the worst ones. More series would be unreadable and slow.
+#: Maximum number of series in a chart over all clients: the worst ones. A chart with more series would be unreadable
+#: and slow.
 WORST = 20
 DATASOURCE = common.DataSourceRef(type_val="prometheus", uid="${datasource}")
 
@@ -130,7 +131,7 @@ def worst(
 ) -> str:
     """Return a query for the series with the worst value at any time in the range, drawn over the whole range.
 
-    A plain topk selects other series at each time, so that a chart of twenty series becomes a chart of hundreds.
+    A plain topk selects other series at each point in time, so that a chart meant for twenty series shows hundreds.
 
     each    query for all series; a plain series, unless `by` is coarser than a client. A sum over 10,000 clients at
             each time takes Prometheus twenty times as long as selecting the series first

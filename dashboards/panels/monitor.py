@@ -48,7 +48,7 @@ def _latency(by: str, share: float) -> str:
 
 
 def age_of_newest() -> str:
-    """Return a query for the age (s) of the newest data in each installation; the largest of these ages."""
+    """Return a query for one number: the age (s) of an installation's newest data; of several ages the largest."""
     return f"max({_age(listed(KEPT), 'exporter_newest_record_timestamp_seconds')})"
 
 

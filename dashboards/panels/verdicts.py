@@ -27,7 +27,8 @@ _MODE = "kafka_client_failure_mode"
 _SINCE = "kafka_client_failure_mode_since_timestamp_seconds"
 #: Maximum number of bands in a timeline: those of the worst clients. The table and the status page show more clients.
 _BANDS = 100
-#: 0 while an exporter answers. As `or` in a query, it makes a missing count 0, because healthy clients have no series.
+#: 0 while an exporter answers. `… or _NONE` in a query turns a missing count into 0: without failing clients there is
+#: no series to count.
 _NONE = f"0 * max(kafka_client_health_exporter_up{{{OF_KEPT}}})"
 
 
@@ -41,7 +42,7 @@ def clients(statuses: str, by: str = "") -> str:
 
 
 def in_mode(statuses: str, mode: Mode | None = None, by: str = "") -> str:
-    """Return a query that counts the clients with these statuses in a failure mode, or in any mode if it is None."""
+    """Return a query that counts the clients with these statuses in a failure mode; in any mode if `mode` is None."""
     chosen = ", ".join(([f'mode="{mode.id}"'] if mode else []) + [f'status=~"{statuses}"', OF_SERVICE])
     return f"sum{by} (max by ({BY_SHARD}, mode, status) (kafka_client_service_failure_mode_clients{{{chosen}}}))"
 
@@ -53,7 +54,7 @@ def by_mode() -> Query:
 
 
 def failing(status: str, by: str = "", mode: Mode | None = None) -> str:
-    """Return a query that counts the chosen clients with this status in `mode`, or in at least one mode if it is None.
+    """Return a query that counts the chosen clients with this status in `mode`; in at least one mode if `mode` is None.
 
     A client may count for two statuses, in different modes, and may count after it has gone.
     """
@@ -158,7 +159,7 @@ def history(id_: int, mode: Mode) -> Panel:
 
 
 def failures(id_: int) -> Panel:
-    """Return a timeline of failures by service and mode, the worst first, because clients' names are too long."""
+    """Return a timeline of failures by service and mode, the worst first. Clients' names would be too long for it."""
     return timeline(
         id_,
         "Failures over time",

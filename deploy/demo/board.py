@@ -14,7 +14,7 @@ _COLOURS = {"ok": "32", "suspected": "33", "confirmed": "31"}
 
 
 class Board:
-    """Prints to standard output. Only on a terminal it draws the live table, with colours."""
+    """Prints to standard output. Only if that is a terminal, also draws the live table, in colour."""
 
     def __init__(self) -> None:
         self._terminal = sys.stdout.isatty()

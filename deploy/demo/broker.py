@@ -38,7 +38,7 @@ class Broker:
     options          security settings for clients of this broker, named as in `[kafka.options]`
     port             by default a free port
     controller_port  set for the nodes of a cluster, as is the common `cluster_id`
-    telemetry_to     the brokers to which our plugin writes pushed client metrics: '' for this broker; None: no plugin
+    telemetry_to the brokers to which our plugin writes pushed client metrics; '': this broker; None: no plugin
     jar_set          name of the set of jars for the next start
     log              the broker's log file
     """

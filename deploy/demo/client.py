@@ -1,4 +1,4 @@
-"""Describe and start a client of the demo: a program with options, and the faults of its broker or network path."""
+"""Definition and start of a demo client: a program with options, and the faults of its broker, network or process."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class LegacyBroker(Protocol):
 
 
 class Cluster(Protocol):
-    """A cluster of three brokers. At least two of them always run."""
+    """A cluster of three brokers. At any time at least two of these brokers run."""
 
     @property
     def bootstrap_servers(self) -> str: ...
@@ -107,8 +107,9 @@ class DemoClient:
     program        name of the Java source file
     service        the service name in reports and logs
     mode           id of the failure mode that the client shows, None for a control
-    kinds          minimum number of kinds of evidence in its verdict
-    measurements   measurements that its load drives past their thresholds: a ticket on them is right, a page is wrong
+    kinds          minimum number of kinds of evidence that the client's verdict must have
+    measurements   measurements that the client's load drives past the alert thresholds: a ticket on them is right, a
+                   page is wrong
     default        True if the client is started unless clients are named; the default clients fit a laptop
     classpath      name of the set of jars, or of the Python library
     broker         shared: the demo's broker; own: a broker for this client; none: an address without a broker;
@@ -118,7 +119,8 @@ class DemoClient:
     load_rate      records per second that each topic gets, only on the legacy broker
     options        system properties of the program
     nice           nice value of the process
-    not_by_pushes  the reason why the metrics are read through Jolokia although this version can push them; '' if none
+    not_by_pushes  the reason why the metrics are read through Jolokia although this version can push; '' if there is no
+                   reason
     """
 
     name: str
@@ -156,7 +158,7 @@ class DemoClient:
         return [*(name.replace("{}", "*") for name in named), *streams]
 
     def start(self, context: Context) -> Running:
-        """Start the program, and what it needs. A failing client begins to fail about 30 s later."""
+        """Start the program, its broker and its topics. A failing client begins to fail about 30 s later."""
         folder = context.run_folder / self.name
         folder.mkdir(parents=True, exist_ok=True)
         addresses, actions = self._surroundings(context)

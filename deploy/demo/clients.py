@@ -314,7 +314,7 @@ _GROUPS = DemoClient(
 
 
 def _of_kafka_4(name: str, help: str, kind: str, **options: str) -> DemoClient:
-    """Return a client with members of one kind of group (`kind`) that stall because of these options."""
+    """Return a client with members of one kind of group (`kind`) that stall because of `options`."""
     return replace(_control(_GROUPS, name, help, kinds=kind, **options), help=help, mode="consumer-stalled")
 
 

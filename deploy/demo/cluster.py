@@ -47,7 +47,7 @@ _DURABLE: Mapping[str, str] = {
     "transaction.state.log.min.isr": "2",
     "share.coordinator.state.topic.replication.factor": "3",
     "share.coordinator.state.topic.min.isr": "2",
-    # Elect a returning node as leader before the next node goes down. By default this takes up to five minutes.
+    # Elect a returning node as leader before the next node goes down. By default the election takes up to five minutes.
     "leader.imbalance.check.interval.seconds": "10",
 }
 
@@ -105,8 +105,8 @@ class Cluster:
         """Take one node away, bring it back, and return when every partition is in sync: one *roll*.
 
         While there are nodes of an older version, a roll upgrades one of them; the roll that upgrades the last one also
-        raises the metadata version. Later rolls restart, kill or freeze a node (FATES), in turn the next node and the
-        active controller.
+        raises the metadata version. A later roll restarts, kills or freezes one node (FATES); every other roll takes
+        the active controller instead of the next node.
 
         Does nothing while another thread rolls, or within `rest_seconds` after the last roll. `note` is called with a
         text at the begin and the end. Raises KafkaError, and ServiceError if the node does not come back or partitions

@@ -41,8 +41,8 @@ class LogFile:
     """Follows one log file, and after a rotation the file that replaces it.
 
     `limit`: maximum number of events that are yielded for each logger, level and second of the log's timestamps.
-    Further events are only counted, so that a client that writes 100,000 lines a second does not delay the others.
-    `behind`: True if the last read filled a whole chunk, so that more can be read at once.
+    Further events are only counted, so that a client that writes 100,000 lines a second does not delay the logs of
+    other clients. `behind`: True if the last read filled a whole chunk, so that more can be read at once.
     """
 
     def __init__(self, path: Path, limit: int) -> None:

@@ -64,7 +64,7 @@ class Course:
         return convicted if self.client.outage else self.accused
 
     def take_states(self, states: Sequence[Mapping[str, Any]]) -> list[str]:
-        """Update from the newest states of all clients (/clients.json). Return each changed status as a text."""
+        """Take in the newest states of all clients (from /clients.json). Return a text for each status that changed."""
         now = int(time.time() * 1000)
         before, self.now = self.now, {}
         for state in states:

@@ -39,7 +39,7 @@ from deploy.demo.legacy import LegacyBroker
 from deploy.demo.running import Running
 from deploy.demo.topics import ask_for_pushes, create_ours
 
-#: Times (s) of the thread dumps: after the start; after the onset; and, for a control, further ones after the start.
+#: Times (s) of the thread dumps: after the start; after the onset; for a control, further dumps after the start.
 DUMPS_BEFORE = (15.0,)
 DUMPS_AFTER_ONSET = (4.0, 12.0, 25.0, 40.0, 70.0)
 DUMPS_WITHOUT_ONSET = (30.0, 45.0, 60.0, 90.0)

@@ -23,7 +23,7 @@ from clienthealth.settings import Settings
 EPOCH = rb"(?<![\w.+-])(?:\d{10}\.\d+|\d{10}(?:\d{3}|\d{6}|\d{9})?)(?![\w.]|-\d)"
 DATE = rb"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:[.,]\d{1,9})?(?:Z|[+-]\d{2}:?\d{2})?"
 ANY = re.compile(rb"(?P<epoch>%s)|(?P<date>%s)" % (EPOCH, DATE))
-#: Fields that may contain a record's own time, the first one that is present counts. `ts` is the last, because
+#: Fields that may contain a record's own time: the first field that is present counts. `ts` comes last, because
 #: librdkafka's `ts` is not a time of day.
 OWN = tuple(
     re.compile(rb'"%s"\s*:\s*"?(?P<time>%s|%s)' % (name, EPOCH, DATE))
@@ -33,8 +33,8 @@ LINE = re.compile(rb"(?:\[|%%\d\|)?(?P<time>%s|%s)" % (DATE, EPOCH))
 #: A sample in Prometheus' text format (`name{labels} value time`) or InfluxDB's (`name,tag=value… field=value… time`).
 SAMPLE = re.compile(rb"^[A-Za-z_:][\w:]*(?:(?:\{[^\n]*\})? \S+|,[^\n]*=[^\n]*) (?P<time>%s)\s*$" % EPOCH, re.MULTILINE)
 PARTS = re.compile(rb"(\d{4}-\d{2}-\d{2})([T ])(\d{2}:\d{2}:\d{2})([.,]?)(\d*)(.*)")
-#: Maximum difference (ms) between the record's own time and another time that is shifted, too: a day. A number that
-#: differs more may be a count.
+#: Maximum distance (ms) from the record's own time at which another number in the record counts as a time and is
+#: shifted, too: one day. A number farther away may be a count.
 NEAR_MS = 86_400_000
 
 

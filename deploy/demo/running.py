@@ -144,7 +144,7 @@ class Running:
             thread.join(STOP_SECONDS)
 
     def check(self) -> None:
-        """Raise the error of an action that failed, or of a line that could not be parsed, if there is one."""
+        """Raise the error if an action failed or a line could not be parsed; otherwise do nothing."""
         if self._failure is not None:
             raise self._failure
 

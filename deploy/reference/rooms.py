@@ -54,7 +54,7 @@ def imports(module: str, at_start: bool = False) -> Sequence[str]:
                 source = ".".join([*package.split(".")[: len(package.split(".")) - node.level + 1], source]).rstrip(".")
             inside = [f"{source}.{alias.name}" for alias in node.names]
             if not all(name in modules() for name in inside):
-                named.append(source)  # otherwise every name is a module, and the package's __init__ is not needed
+                named.append(source)  # if every name is a module, the package itself does not count as imported
             named += inside
     return named
 

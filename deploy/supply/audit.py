@@ -1,7 +1,7 @@
 """`make audit`: list known vulnerabilities of the product's dependencies.
 
 Jars are compared with the committed list (known_cves.toml), which gives the reason for each accepted vulnerability and
-needs no network. OSV has newer advisories on jars; pip-audit asks PyPI's service for advisories on Python packages. A
+needs no network. For newer advisories, OSV is asked about jars, and PyPI (by pip-audit) about Python packages. A
 service that cannot be reached is reported, but is no failure.
 """
 
@@ -35,7 +35,7 @@ def main() -> int:
 
 
 def has_news(present: Sequence[Jar], url: str = osv.URL) -> bool:
-    """Print OSV's advisories on these jars that the committed list lacks. Return True if there are any."""
+    """Print OSV's advisories on these jars that the committed list lacks. Return True if there are such advisories."""
     try:
         news = osv.unlisted(osv.advisories(present, url), vulnerabilities())
     except OSError as error:

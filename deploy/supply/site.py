@@ -62,7 +62,7 @@ def build(out: Path, root: Path | None = None) -> int:
         "html_theme": "furo",
         "html_title": f"Kafka Client Health {version}",
         "html_copy_source": False,
-        # Code blocks with samples of Kafka's own formats would cause these warnings.
+        # Code blocks with samples of Kafka's own formats would cause warnings of these two kinds.
         "suppress_warnings": ["misc.highlighting_failure", "myst.header"],
     }
     with tempfile.TemporaryDirectory() as folder:

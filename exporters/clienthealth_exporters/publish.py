@@ -1,7 +1,7 @@
 """Publish records to Kafka without silent loss: send undelivered records again, within bounded memory.
 
 kafka-python's producer buffers without a bound and drops a record after its delivery timeout. `Publisher.send` instead
-waits while too many records are in flight, which slows down the source of the records, and sends failed records again.
+waits while too many records are in flight, so that the caller slows down. Failed records are sent again.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from pathlib import Path
 RECORDINGS = Path(__file__).with_name("recordings")
 TRUTH = "truth.json"
 #: A failure mode that many recordings of other failures also show at their end, because the process is stopped with
-#: records in the producer's buffer. Naming it there is neither right nor wrong.
+#: records in the producer's buffer. An answer that names this mode for such a recording is neither right nor wrong.
 AT_THE_END = "producer-not-closed"
 
 
@@ -27,7 +27,7 @@ class Case:
     """A recording. The `name` reveals the failure, the `id` does not.
 
     expected_mode  id of the failure mode that the client had, None for a control (a healthy client)
-    also           ids of modes that were also present; naming them is neither right nor wrong
+    also           ids of modes that were also present; an answer that names one of them is neither right nor wrong
     onset_ms       time at which the failure began, epoch ms; None if unknown or for a control
     versions       library and version of the client
     notes          description of the client and its failure

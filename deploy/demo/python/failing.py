@@ -46,9 +46,9 @@ def shop() -> None:
 
 
 def callback_deadlock() -> None:
-    """Deadlock: hold a lock while waiting for room in the producer's queue, though the callback needs the same lock.
+    """Deadlock: hold a lock while waiting for room in the producer's queue, although the callback needs this lock.
 
-    Only a delivered record makes room, and its callback waits for the lock.
+    Only delivered records make room, and the callback of a delivered record waits for the lock.
     """
     settings = {"bootstrap.servers": SERVERS, "client.id": "billing-events", "queue.buffering.max.messages": 500}
     producer, lock, delivered = report(confluent_kafka.Producer)(settings), threading.Lock(), [0]

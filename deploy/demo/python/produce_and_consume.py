@@ -83,7 +83,7 @@ class Application:
         }
 
     def tell(self, topic: str, text: str) -> None:
-        """Send a report to the monitor's brokers. Drop the report if the queue is full because they are away."""
+        """Send a report to the monitor's brokers. Drop the report if the queue is full (brokers away)."""
         try:
             self._reports.produce(topic, text, headers=self._identity)
         except BufferError:

@@ -20,7 +20,7 @@ from clienthealth.modes import modes
 from clienthealth.settings import Settings
 from clienthealth_exporters.prometheus.limits import BURNS, LIMITS
 
-#: Folder of the hand-written sources: in a checkout a link to `alerts`; a wheel contains the files that are used here.
+#: Folder of the hand-written sources: in a checkout a link to the folder `alerts`, in a wheel the files themselves.
 FILES = Path(__file__).with_name("files")
 #: Placeholder in the committed files for an unset address of Grafana.
 GRAFANA_PLACEHOLDER = "http://127.0.0.1:3000"
@@ -95,7 +95,7 @@ def rendered(settings: Settings, severity: Callable[[str], str], limits: object 
         """Return (severity, label matcher) for each alert that a condition needs.
 
         A critical condition needs two alerts: one pages, and the other opens a ticket for series with `quiet="yes"`.
-        The second alert sets the label `quiet` to an empty text, which removes the label.
+        The second alert empties the label `quiet`; Prometheus drops a label with an empty value.
         """
         if level != "critical":
             return [(severity(level), "")]

@@ -3,7 +3,7 @@
 A *reading* is one pass over all groups of a cluster. A reading publishes one snapshot for each group that is due (see
 `reader.Pace`) to the topic of client metrics. The monitor computes the lag from these snapshots. A group that cannot be
 read has no snapshot, and the log names the group once, when the failure begins. `--once` makes one reading and prints
-it as a table, with `--json` as the snapshots that would be published.
+it as a table; with `--once --json`, as the snapshots that would otherwise be published.
 
 One process may read several clusters, each in its own thread, so that a cluster that hangs does not delay the others.
 """
@@ -39,7 +39,8 @@ log = logging.getLogger(__name__)
 
 #: Maximum pause (ms) between two attempts to reconnect to a broker, so that readings resume soon after a restart.
 RECONNECT_MS = 1000
-#: Allowance (s) for delivering a reading's snapshots to their topic. The producer gathers records for 0.1 s of it.
+#: Allowance (s) for delivering a reading's snapshots to their topic. For 0.1 s of this time the producer gathers
+#: records.
 DELIVERY_SECONDS = 1.0
 #: Intervals (s) at which `kafka-health watch` reads a group and its members. Clients commit every 5 s by default.
 WATCHED_SECONDS = 2.0
@@ -266,8 +267,8 @@ class _Commit(NamedTuple):
 class Snapshots:
     """Make canonical snapshots from readings of one cluster, with the time of each commit.
 
-    Brokers do not report when an offset was committed. `commit-timestamp-ms` is the time of the first reading with the
-    changed offset. The field is missing for a commit that is older than the exporter.
+    Brokers do not report when an offset was committed. So `commit-timestamp-ms` is the time of the first reading with
+    the changed offset, and is missing until the exporter has seen a change.
     """
 
     cluster: str

@@ -103,7 +103,8 @@ class GroupsReading:
     """The result of one reading.
 
     ts_ms              time (epoch ms) at which all committed offsets had been read
-    names              all existing groups; one that is missing in `groups` was not due or could not be read
+    names              names of all existing groups; a group that is missing in `groups` was not due or could not be
+                       read
     failed_groups      reason by group that could not be read
     failed_partitions  reason by partition whose end could not be read
     left_out           number of groups that `[groups] include` and `exclude` leave out
@@ -266,7 +267,7 @@ class GroupReader:
         return self._asked(ask, names, attempt, attempt.groups)
 
     def _describe(self, attempt: _Attempt, names: Set[str], states: Mapping[str, str]) -> None:
-        """Read the members of each group with a changed state; of the other groups every `members_interval_seconds`."""
+        """Read members: of a group with a changed state now, of any other group every `members_interval_seconds`."""
         now, every = self.clock(), self.settings.members_interval_seconds
         self._described = {name: description for name, description in self._described.items() if name in states}
 

@@ -67,7 +67,7 @@ class Suspicion:
 
 
 class DumpBudget:
-    """A limit on the dumps of all JVMs together, because all clients have reasons for a dump when a cluster fails.
+    """A limit on the dumps of all JVMs together: when a cluster fails, all clients have reasons for a dump at once.
 
     Thread-safe. `per_minute`: maximum number of dumps per minute on average.
     """

@@ -189,7 +189,8 @@ class Watch:
             self._failures += 1
             longest = max(interval, MAX_BACKOFF_SECONDS)
             interval = min(interval * 2 ** (self._failures - 1), longest)
-            # Log failures only until the pause reaches its maximum, because a thousand such JVMs would fill the log.
+            # Log failures only until the pause reaches its maximum: a thousand JVMs that do not answer would fill the
+            # log.
             if self._failures == 1 or self._pause < longest:
                 log.warning("%s does not answer: %s; next try in %.0f s", self.target.service, error, interval)
             self._pause = interval

@@ -34,7 +34,8 @@ class JolokiaError(ServiceError):
 class Jolokia:
     """The Jolokia agent at `url`. Proxy settings of the environment are ignored, because agents need no proxy.
 
-    `timeout` (s) limits the connection, each wait for data, and the reading of the whole answer, each on its own.
+    `timeout` (s) is the limit for connecting, for each wait for data, and for reading the whole answer, each
+    separately.
     """
 
     def __init__(self, url: str, timeout: float, user: str = "", password: str = "") -> None:

@@ -165,7 +165,8 @@ def level(ratio: float) -> str:
 def partition_rows(record: HealthRecord) -> list[tuple[str, str, str, str, str]]:
     """Return (topic-partition, lag state, lag, age of the oldest unread record, member's client id) of each partition.
 
-    All members are texts. Partitions in a state of LAG_ALARMS come first; within each part the largest lag comes first.
+    All members are texts. Partitions in a state of LAG_ALARMS come before all others; within these two groups the
+    largest lag comes first.
     """
 
     def order(row: Mapping[str, Any]) -> tuple[bool, float]:

@@ -38,7 +38,8 @@ class Lines:
     """The lines of one record on the page.
 
     `client`, `group`, `partition`: the first labels of every line of that scope, as text. `ends`: for each metric, in
-    the order of FAMILIES, what follows these labels in each of the metric's lines; '' for a metric without a value.
+    the order of FAMILIES, the ends of the metric's lines after these labels, as one text; '' for a metric without a
+    value.
     """
 
     client: str

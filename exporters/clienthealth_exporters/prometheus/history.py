@@ -1,6 +1,6 @@
 """The exporter's bounded memory of the last hours: measurements, incidents, services by hour.
 
-The memory begins when the exporter starts, because the topic has only the newest record of each client. One hour of
+The memory is empty when the exporter starts, because the topic has only the newest record of each client. One hour of
 2,000 clients takes 12 MB (measured). The memory also has records of clients that this exporter no longer serves or that
 another shard serves, because an alert may link to their pages.
 """

@@ -41,7 +41,7 @@ class Family(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
     extra      labels in addition to the labels of the scope
     indicator  path of the value in a record's indicators, with a dot between two levels
     stats      names of several numbers below `indicator`; each number is a sample with its name as the label
-    nonzero    True if a series exists only while the value is not 0, because it is 0 for nearly all clients
+    nonzero    True if a series exists only while the value is not 0, because for nearly all clients the value is 0
     lag        name of the value in each row of the indicator `lag`, which has one row per partition
     reads      key in READS of the function that returns the samples
     onset      id of a failure mode: while the client has this failure, the value is the time (s) since its onset, if

@@ -30,8 +30,8 @@ WORST = [family for family in ALL_FAMILIES if family.largest]
 def standing(record: HealthRecord) -> str:
     """Return a client's state in the sums.
 
-    A stale client is `unknown`, whatever its verdicts are. A group is `unknown`, too, because only its lag is judged,
-    and it must not lower the share of failing clients.
+    A stale client is `unknown`, whatever its verdicts are. A group is `unknown`, too: only its lag is judged, and an
+    `ok` group would lower the share of failing clients.
     """
     if record.departed:
         return "gone"
@@ -39,7 +39,7 @@ def standing(record: HealthRecord) -> str:
 
 
 def largest(record: HealthRecord) -> tuple[float | None, ...]:
-    """Return the client's value for each metric of WORST, None if it is unknown or the client has gone."""
+    """Return the client's value for each metric of WORST, None if the value is unknown or the client has gone."""
     if record.departed:
         return (None,) * len(WORST)
     return tuple([
@@ -91,7 +91,7 @@ def samples(states: Iterable[State]) -> Iterator[tuple[Family, list[Sample]]]:
 def _versions(clients: Iterable[State]) -> list[Sample]:
     """Return the number of clients by service, kind, library, version and state.
 
-    Beyond the VERSIONS most frequent combinations of a service, the library is '' and the version is "other".
+    A combination beyond the VERSIONS most frequent ones of the service counts as library '' and version "other".
     """
     running: Counter[tuple[str, ...]] = Counter()
     by_service: defaultdict[str, Counter[tuple[str, ...]]] = defaultdict(Counter)

@@ -35,8 +35,8 @@ _LIMITS = (LIMITS.buffer_used_ratio, LIMITS.callback_seconds, None, LIMITS.queue
 CLIENTS, GROUPS = "clients", "groups"
 #: Lag states of a consumer group that need attention, the most urgent last.
 LAG_ALARMS = STATE_ORDER[STATE_ORDER.index("WARN") :]
-#: Time (s) without a record about a client, not even of its departure, after which its state becomes unknown: the
-#: monitor has stopped or gets no input. For a client with a long window the time is its window plus half of this time.
+#: Time (s) without any record about a client after which the client's state becomes unknown: the monitor has stopped or
+#: gets no input. For a client with a long window, the time is that window plus SILENT_SECONDS / 2.
 SILENT_SECONDS = 180
 #: Minimum time (s) between two log lines about unreadable records.
 COMPLAINT_SECONDS = 60

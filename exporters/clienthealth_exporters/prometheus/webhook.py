@@ -37,8 +37,8 @@ MAX_WAITING, MAX_FACTS, MAX_TEXT = 1_000, 5, 500
 #: event; an older one is dropped after its next failed attempt.
 PAUSES, GIVE_UP_SECONDS = (1.0, 2.0, 5.0, 15.0, 60.0), 3_600.0
 ANSWER_SECONDS = 10.0
-#: HTTP statuses below 500 after which a retry can succeed. Any other of 300 to 499 means that the receiver refuses the
-#: event.
+#: HTTP statuses below 500 after which a retry can succeed. Any other status from 300 to 499 means that the receiver
+#: refuses the event for good.
 LATER = frozenset({408, 425, 429})
 #: Minimum time (s) between two warnings about the same problem.
 WARNING_SECONDS = 60.0
@@ -97,7 +97,8 @@ class Webhook:
     def _events(self, before: State | None, after: State | None) -> Iterator[Mapping[str, Any]]:
         """Yield an event for each failure mode with another status in `after` than in `before`.
 
-        Only suspected and confirmed count as a status here, so a failure that became unknown has ended.
+        Only suspected and confirmed count as a status here, so for the receiver a failure that became unknown has
+        ended.
         """
         was, now = ({mode: status for mode, status, _ in one.failures} if one else {} for one in (before, after))
         state = after or before

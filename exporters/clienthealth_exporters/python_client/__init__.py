@@ -188,7 +188,7 @@ class Reporter:
         self._wake.set()
 
     def on_line(self, logger: str, *line: Any) -> None:
-        """Keep a log line (level, text). A call without a line reports new statistics, and wakes the thread."""
+        """Keep a log line (level, text). A call without a line means new statistics: it wakes the reporter's thread."""
         if not line:
             self._wake.set()
         elif self.logs_topic:
@@ -258,7 +258,8 @@ class Reporter:
                 for watched in due:
                     watched.due = now + self.interval_seconds * watched.patience
                     if watched.client() is None and watched in self._watched:
-                        # The client object was freed without a close(). Its last snapshot has just been published.
+                        # The client object was freed without a close(). The client's last snapshot has just been
+                        # published.
                         self._forget(watched)
                 if not self._watched and not self._last:
                     # End the thread. A later client of the same class starts a new thread.

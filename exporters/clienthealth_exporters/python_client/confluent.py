@@ -136,7 +136,7 @@ def reporting(base: Any, start: Callable[..., None], interval_seconds: float) ->
         watched.fresh, watched.patience = reported.fresh, 1.25
         quietly(start, watched, connection_of(given), reported)
 
-    # Not every version of the library has all methods in the table, such as produce_batch.
+    # Not every version of the library has all methods of the table; produce_batch, for example, is new.
     wrappers = _PRODUCER if producing else _CONSUMER
     calls = {name: wrapper(getattr(base, name)) for name, wrapper in wrappers.items() if hasattr(base, name)}
     return named_like(type(base.__name__, (base,), {"__init__": begin, **calls}), base)

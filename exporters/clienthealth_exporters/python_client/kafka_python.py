@@ -67,7 +67,7 @@ def watch(client: Any, probe: Any) -> None:
 
 
 def accepted(probe: ProducerProbe, future: Any, topic: Any, began: float) -> None:
-    """Count the outcome of a record that `send()` accepted, and time the callbacks that are added to its future later.
+    """Count the outcome of a record that `send()` accepted, and time the callbacks added later to the record's future.
 
     `topic`: the counts of the record's topic. `began`: when `send()` was called.
     """
@@ -135,7 +135,8 @@ def timed_future(base: Any, timed: Callable[[Callable[[Any], object]], Callable[
 def library_metrics(client: Any, kind: str) -> dict[str, float]:
     """Return kafka-python's `metrics()` of a client under the monitor's names (CLIENT_METRICS of this kind of client).
 
-    kafka-python reports 0 as the average of no values. An average with an infinite maximum shows this, and is left out.
+    kafka-python reports 0 as the average of no values. An average whose maximum is infinite had no values, and is left
+    out.
     """
     ours = {name: f"{name.removesuffix('-avg')}-max" for name in CLIENT_METRICS[kind]}
     known = {*ours, *ours.values()}

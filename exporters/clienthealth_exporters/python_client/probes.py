@@ -41,7 +41,7 @@ def quietly(work: Callable[..., None], *args: object) -> None:
 
 
 def named_like(made: type, base: type) -> type:
-    """Give the class `made` the name and module of `base`, and return it. The application's logs may show that name."""
+    """Give the class `made` the name and module of `base`, which the application's logs may show, and return `made`."""
     made.__name__, made.__qualname__, made.__module__ = base.__name__, base.__qualname__, base.__module__
     return made
 
@@ -339,7 +339,7 @@ class ConsumerProbe:
                     counts[2] = max(0, (consumer.highwater(partition) or position) - position)
 
     def metrics(self) -> dict[str, float]:
-        """Return the counts so far, and the times since the previous call. A poll in progress counts up to now.
+        """Return the counts so far, and the times since the previous call, including those of a poll in progress.
 
         `last-poll-seconds-ago` is in s (0 during a poll), `time-between-poll-max` in ms.
         """

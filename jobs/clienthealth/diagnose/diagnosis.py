@@ -148,7 +148,7 @@ def diagnose(records: Iterable[Recorded], settings: Settings, inputs: list[Input
 
 
 def _without_hosts(entries: Sequence[LogEntry], measured: Set[Place]) -> None:
-    """Move log entries of a named host to the hostless process of their instance, if no other host is named for it.
+    """Move log entries that name a host to their instance's process without a host, if only one host is named for it.
 
     Metrics, dumps and log of the instance then belong to one process. `measured`: the processes (service, instance)
     with metrics that name no other process.

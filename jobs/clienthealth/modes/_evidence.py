@@ -124,10 +124,9 @@ def conclude(
     """Return the verdict that the facts allow.
 
     Without facts the verdict is ok, or unknown if `otherwise` gives a reason. `doubts` are facts that point to the
-    fault
-    but prove nothing. If there are only doubts, the verdict is unknown, with the doubts as its evidence. Beside other
-    facts, doubts only add evidence, for example the code at fault. A fact becomes a doubt if its circumstance does not
-    hold.
+    failure but prove nothing. If there are only doubts, the verdict is unknown, with the doubts as its evidence. Beside
+    other facts, doubts only add evidence, for example the code at fault. A fact becomes a doubt if its circumstance
+    does not hold.
     """
     doubts = [
         replace(doubt, text=f"{doubt.text}; but {doubt.given.text}") if doubt.refuted and doubt.given else doubt
@@ -283,7 +282,7 @@ def moments(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
 def occurrences(window: ClientWindow, meaning: Meaning) -> Happened:
     """Return (time, number) of the occurrences of a log event.
 
-    If all lines of the window have the same time, that time is not their own, so each line counts with its repeats.
+    If all lines of the window have the same time, the lines count as undated, and each counts with its repeats.
     """
     undated = len({event.ts_ms for event in window.logs}) == 1
     return [(e.ts_ms, e.repeats if undated else 1) for e in (events if undated else moments)(window, meaning)]

@@ -1,4 +1,4 @@
-"""Inputs of judgements outside the stream: all data of a client in a post-mortem; two samples that may need a dump.
+"""Inputs of decisions outside the stream: all data of a client in a post-mortem; two samples, to decide on a dump.
 
 The stream judges a client again after half a minute. A post-mortem gets no further data, so it needs evidence of
 health. One thread dump without a fault is not enough evidence; two dumps, ten seconds apart, are enough.

@@ -76,7 +76,7 @@ def _without_waiting(w: Windows) -> Column:
 
 
 def polled_ms(reading: Reading) -> int | None:
-    """Return the time of the last poll(), at most 1 s too late; None if the client does not report it."""
+    """Return the time of the last poll() (epoch ms), at most 1 s too late; None if the client does not report it."""
     ago = reading.get("last-poll-seconds-ago")
     return None if ago is None else round(reading.ts_ms - 1000 * ago)
 

@@ -33,9 +33,8 @@ _CALLS = (".KafkaConsumer.", ".KafkaShareConsumer.", ".KafkaProducer.", ".Future
 STANDS_MS = 10_000
 
 
-#: READINGS: minimum number of samples that can be called evenly spaced. UNEVEN: maximum ratio of the longest interval
-#: to
-#: the shortest interval of such samples.
+#: READINGS: minimum number of samples that can be called evenly spaced. UNEVEN: maximum ratio of the longest to the
+#: shortest interval between such samples.
 READINGS, UNEVEN = 4, 3
 
 
@@ -76,7 +75,8 @@ def coordinator_answers(window: ClientWindow, at_ms: int) -> Circumstance:
 def process_runs(window: ClientWindow, at_ms: int) -> Circumstance:
     """Check that the client's process ran until a moment, and was not frozen or in a garbage collection.
 
-    A thread dump within SETTLES_MS of the moment proves this. So do samples at even intervals until the moment.
+    A thread dump within SETTLES_MS of the moment proves that the process ran. So do samples at even intervals until the
+    moment.
     """
     if any(abs(dump.ts_ms - at_ms) <= SETTLES_MS for dump in window.dumps):
         return Circumstance(True, "a thread dump was taken of it", "process-runs")
@@ -145,7 +145,7 @@ INSIDE = "the thread is inside the Kafka client, and no data shows that brokers 
 
 
 def _logged(window: ClientWindow) -> Iterator[_Sign]:
-    """Yield signs of failing service: the client's own log lines on brokers or a coordinator."""
+    """Yield evidence of brokers or a coordinator that fail: the client's own log lines."""
     for event in window.known_logs:
         if _unserved(event):
             yield _Sign(event.ts_ms, event.ts_ms, False, f"its brokers do not serve the client: {quoted(event.text)}")

@@ -53,8 +53,7 @@ class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     summary   replaces the mode's summary if the mode's summary is wrong for this cause
     advice    replaces the mode's action; names in braces are filled from the detail, or stay in capitals
     lasts     True if the remedy takes time to work, so that the mode's `until_then` is added to the advice
-    assumed   True if the cause is named only because evidence is missing; another window's cause then replaces this
-    cause
+    assumed   True if the cause is named only because evidence is missing; another window's cause then replaces it
     again     the cause that replaces this cause if `Verdict.counts` show several failures, even in distant windows
     timeless  True if lines without a time prove the cause, even if the mode has `needs_times`
 
@@ -153,8 +152,7 @@ class Facts:
                    the evidence
     suspected      the alert while the failure is suspected, never critical; indirect evidence often disappears within a
                    minute or two
-    panels         first panels of the mode's dashboard: functions of evidence.py and measurements.py in
-    dashboards/panels
+    panels         first panels of the mode's dashboard: functions in dashboards/panels (evidence, measurements)
     """
 
     title: str

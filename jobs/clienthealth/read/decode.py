@@ -3,8 +3,8 @@ r"""Decode an input record into client snapshots, log lines, and the reasons why
 The header `format` names a record's format. Without that header the format is recognised by the record's content. Parts
 of the client's identity that the payload lacks are taken from the record's headers, then from its Kafka key:
 `service|instance|client_id`, with `|` and `\` in a part escaped by `\`. For pushes through our broker plugin the
-headers identify the client (`formats/_pushed.py`), and the broker's time counts. A push may be empty: since Kafka 4.0
-admin clients push, too, and they have no metrics of a producer or consumer.
+headers identify the client (`formats/_pushed.py`), and the snapshot's time is the broker's. A push may be empty: since
+Kafka 4.0 admin clients push, too, and they have no metrics of a producer or consumer.
 
 Compression (gzip, zstd), the frame of a schema registry, and the envelope of Kafka Connect are removed first
 (`formats/_payload.py`). No function here raises for any record, except ServiceError if the schema registry cannot be
@@ -348,7 +348,8 @@ def _identified(client: Identity, record: Record) -> Identity:
         for name, part in zip(_IN_KEY, parts, strict=True):
             fields[name] = fields[name] or part.strip() or None
     if not fields["instance"] and client.handle:
-        # All replicas of a service may have the same handle, such as rdkafka#producer-1. The host tells replicas apart.
+        # All replicas of a service may have the same handle, such as rdkafka#producer-1. The host distinguishes the
+        # replicas.
         fields["instance"] = f"{fields['host']}:{client.handle}" if fields["host"] else client.handle
     kind = client.kind if client.kind in CLIENT_METRICS else (present(client.kind) or header("kind") or "").lower()
     return Identity(**fields, kind=kind if kind in CLIENT_METRICS else None, group=present(client.group))

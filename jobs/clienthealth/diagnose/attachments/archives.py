@@ -3,7 +3,7 @@
 An archive is not trusted. Names are made harmless, and links are left out. The unpacked size is limited to a multiple
 of the packed size, so that a few bytes cannot fill the disk.
 
-The first bytes or the name of a file that is not text show whether it is packed or no evidence at all.
+The first bytes or the name of a file show whether the file is packed, or cannot be evidence (an image, a Java class).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _begun(head: bytes, how: str) -> str | None:
 
 
 def document(members: list[str]) -> str | None:
-    """Return the type of document in a zip, by the names in it. None if the zip is an archive of files."""
+    """Return the type of document that a zip is, by the names of its members; None if it is an archive of files."""
     if "META-INF/MANIFEST.MF" in members:
         return "a Java archive"
     return next((what for start, what in _FILES["inside"].items() if any(m.startswith(start) for m in members)), None)
@@ -157,8 +157,8 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 def extract(raw: Readable, packing: Packing, folder: Path, limit: int) -> Iterator[tuple[str, str, bool]]:
     """Unpack a zip, a tar or a mail into an empty folder.
 
-    Yields, for each member that is left out, its name, the reason, and True if it may be evidence. Raises
-    UnreadableError if the archive as a whole cannot be read; files that were unpacked before stay.
+    Yields (name, reason, True if the member may be evidence) for each member that is left out. Raises UnreadableError
+    if the archive as a whole cannot be read; files that were unpacked before stay.
     """
     try:
         yield from {"zip": _zip, "eml": _mail}.get(packing, _tar)(raw, folder, limit)
@@ -218,7 +218,10 @@ def _mail(raw: Readable, folder: Path, limit: int) -> Iterator[tuple[str, str, b
 def _member(
     name: str, content: IO[bytes], folder: Path, left: int, written: float | None
 ) -> Generator[tuple[str, str, bool], None, int]:
-    """Write a member of an archive to the folder; return the number of bytes written."""
+    """Write a member of an archive to the folder, or yield as `extract` does if the member is left out.
+
+    Returns the number of bytes written. Raises UnreadableError if the member has more than `left` bytes.
+    """
     path = folder / safe(name)
     size = 0
     head = content.read(CHUNK)

@@ -1,4 +1,4 @@
-"""Split a log into entries, and yield only entries that contain a text of Kafka's clients.
+"""Split a log into entries, and yield only entries that contain a text which Kafka's clients log.
 
 Blocks without such a text are only counted. The lines around each such text are parsed: the prefix is removed, and a
 line either begins an entry or belongs to the entry above (stack traces, the values of a configuration). Several writers
@@ -111,7 +111,7 @@ class Splitter:
     lines    number of lines read so far
     first_ms, last_ms  time range of these lines
     telling  number of parsed lines with a Kafka text
-    glued    number of these lines that look like entries of their own, but were added to the entry above
+    glued    number of parsed lines with a Kafka text that have a level, but were added to the entry above
 
     An entry that repeats another entry within a tenth of a second is left out. One further entry stands for all
     repetitions of an entry.
@@ -136,7 +136,7 @@ class Splitter:
 
     @property
     def zone_ms(self) -> int | None:
-        """The time (ms) that all writers' clocks are behind the shipper's clock; None if unknown or not the same."""
+        """The time (ms) that writers' clocks are behind the shipper's clock; None if unknown, or if writers differ."""
         zones = set(self._zones.values())
         return zones.pop() if len(zones) == 1 else None
 

@@ -1,7 +1,7 @@
-"""Read logs from a search (Kibana, Elasticsearch, Loki, Grafana, CloudWatch, Google, Datadog, Splunk), or in XML.
+"""Read the downloaded result of a log search (Kibana, Loki, CloudWatch, Datadog, Splunk and others), or a log in XML.
 
 A row has a message and a time, under names that differ by tool. Rows become lines of text, oldest first, each with its
-time before it if the time is known. All later steps can then treat the download as a log.
+time before it if the time is known. All later steps treat this text as a log.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Turn metrics that people paste into snapshots, by the metric names that all formats share.
 
-Three forms have one value per line: a Prometheus exposition, scraped once or often; JmxTool's CSV; and `attribute =
-value` below or behind the name of an MBean, as JMX shells print them. Kafka's tools print `group:name:{tags} : value`.
-Two forms occur within a line of a log: librdkafka's statistics, and `print(producer.metrics())` of kafka-python. A
-sample ends where a series occurs again.
+Three forms have one value per line: a Prometheus exposition, scraped once or often; `attribute = value` below or behind
+the name of an MBean, as JMX shells print; and `group:name:{tags} : value`, as Kafka's tools print. JmxTool's CSV has
+one sample per line. Two forms occur within a line of a log: librdkafka's statistics, and `print(producer.metrics())` of
+kafka-python. A sample ends where one of its series occurs again.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def timed(found: Iterator[Reading], named_ms: Callable[[], int | None]) -> Itera
 
 
 class _Table:
-    """Reads JmxTool's CSV: its first line names MBean and attribute of each column."""
+    """Reads JmxTool's CSV. The first line of the CSV names MBean and attribute of each column."""
 
     def __init__(self, header: str) -> None:
         self.columns = [name.strip().rpartition(":") for name in next(csv.reader([header]))]
@@ -308,7 +308,7 @@ def _printed(text: str) -> dict[str, dict[str, Any]] | None:
 def _closing(text: str, at: int) -> int:
     """Return the index after the brace that closes the brace at `at`; 0 if there is none within MAX_TEXT characters.
 
-    Names contain no braces.
+    Assumes that the names in the text contain no braces.
     """
     depth = 0
     for match in re.finditer(r"[{}]", text[at : at + MAX_TEXT]):

@@ -111,7 +111,7 @@ _ROLLED = re.compile(r"\.log\.\d+\b|\d{4}[-_.]?\d\d[-_.]?\d\d(?:[-_.T]?\d+)*", r
 
 
 def own_processes(names: Sequence[str]) -> dict[str, str]:
-    """Return the process of each log and of the files named after it; {} if there is only one process."""
+    """Map the name of each log, and of each file named after a log, to its process; {} if there is only one process."""
     words = {name: _words(name) for name in names if not re.match(r"readme|truth\.json", name, re.IGNORECASE)}
     logs = {words[name] for name in words if _LOG.search(name) and not _NO_LOG.search(name)}
     # The rotated parts of a log are one log.

@@ -65,7 +65,7 @@ _RE: Mapping[str, re.Pattern[str]] = {
 
 
 def restored(content: bytes) -> bytes:
-    """Return the text as it was before it was pasted, as far as marks in it show what was changed."""
+    """Return the text as it was before the paste, as far as traces in the text show what was changed."""
     if len(content) > MOST:
         return content
     text = _unescaped(_without_comments(_characters(content.decode("utf-8", "surrogateescape"))))

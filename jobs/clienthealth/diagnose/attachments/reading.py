@@ -454,7 +454,8 @@ class Reader:
     ) -> Recorded:
         """Return a record. `value`: its bytes or parsed content. `writer`: the prefix that names its process, if any.
 
-        `ts_ms`: 0 if `value` contains the time, None if unknown. `repeats`: number of equal records that it stands for.
+        `ts_ms`: 0 if `value` contains the time, None if unknown. `repeats`: number of equal records for which this
+        record stands.
         """
         service, instance = self._stream.process
         if writer:

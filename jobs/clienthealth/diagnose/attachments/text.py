@@ -27,7 +27,7 @@ from clienthealth.read.logs import lines
 from clienthealth.read.logs.times import Times
 
 BLOCK = 1 << 18
-#: Maximum length of a line (bytes). A longer one is cut, because no line of a log is so long.
+#: Maximum length of a line (bytes). A longer line is cut; lines of logs are far shorter.
 MAX_LINE = 1 << 23
 
 #: Colours, cursor movements and titles of terminals.
@@ -340,7 +340,7 @@ def _is_compose(matches: Sequence[re.Match[bytes]]) -> bool:
 
 
 def _is_stern(matches: Sequence[re.Match[bytes]]) -> bool:
-    """True if the prefixes name few pods, and the lines after them begin with a time or level, or continue another."""
+    """True if the prefixes name few pods, and the text after each begins with a time or level or continues an entry."""
     few = len({match["key"] for match in matches}) <= max(2, len(matches) // 20)
     return few and 2 * _count(_BEGINS_OR_GOES_ON, matches) > len(matches)
 

@@ -188,7 +188,7 @@ def _is_abandoned(password: Path) -> bool:
 
 
 def output_of(command: Sequence[str], seconds: float) -> subprocess.CompletedProcess[str]:
-    """Run a command in its own session. Ctrl-C then reaches only this process, which ends the command in order."""
+    """Run a command in its own session, so that Ctrl-C reaches only `watch`. `seconds`: time limit."""
     return subprocess.run(
         command,
         stdin=subprocess.DEVNULL,

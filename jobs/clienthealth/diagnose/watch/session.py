@@ -182,8 +182,8 @@ class Session:
     def standing(self, instance: str) -> list[Stand]:
         """Return the threads of a process.
 
-        Threads that called poll() come before the other threads. In each of these two parts, threads that stand longest
-        come first.
+        Threads that called poll() come before all other threads. Within these two groups, the thread that has been at
+        its place longest comes first.
         """
         stands = self.stands.get(instance, {}).values()
         return sorted(stands, key=lambda s: (not s.polled, s.since_ms, s.cpu_ms or 0.0, s.thread.name))
@@ -225,7 +225,7 @@ class Session:
         self.stands[instance] = now
 
     def clients(self, ended: frozenset[str] = frozenset()) -> list[tuple[Client, list[Verdict]]]:
-        """Return all clients with their verdicts: the worst of each mode, `ok` only with evidence of health.
+        """Return all clients, each with its worst verdict per mode; the verdict is `ok` only with evidence of health.
 
         `ended`: instances of processes that have ended. Verdicts on the end are added for their clients.
         """

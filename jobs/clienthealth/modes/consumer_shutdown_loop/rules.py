@@ -309,7 +309,7 @@ GATE = Gate(blind, suspects)
 
 
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
-    """True if the shutdown completed after the last look-up, or if the consumer works and looks nothing up."""
+    """True if the shutdown completed after the last look-up of a broker, or if the consumer works without look-ups."""
     w = window.table
     if window.client.kind == "consumer":
         polled = w.last("last-poll-seconds-ago")[0] < thresholds.silent_poll_seconds

@@ -56,8 +56,8 @@ POLL_EXPIRED, COMMIT_REFUSED, THREAD_DIED = map(FILE.reads, ("poll-expired", "co
 
 #: The end of a polling thread explains why polls stopped if it is at most this long (ms) before or after the last poll.
 SAME_END_MS = 5000
-#: The name of the consumer with which Kafka Streams restores a state. Streams polls this consumer only
-#: for that. At other times the consumer holds no partitions and its lag does not change.
+#: The name of the consumer with which Kafka Streams restores a state. Streams polls this consumer only while it
+#: restores; at other times the consumer has no partitions and a constant lag.
 _RESTORES = "-restore-consumer"
 #: A client that does not report polls is inside poll() if it waited in its selector within this time (s).
 WAITED_SECONDS = 10.0
@@ -84,7 +84,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     w = window.table
     stuck, threads = _dumped(window, w, thresholds)
     facts = [*_measured(window, w, thresholds), *_logged(window, w, thresholds), *threads]
-    # A slow batch keeps the thread at its place. So if a dump shows the thread, metrics are no further evidence.
+    # A slow batch causes both the fact in a dump and the fact in metrics. So metrics count only without a dump.
     if not facts and (facts := _outside(window, w, thresholds)):
         stuck = {"cause": "handler-hangs"}
     facts += _refused_commits(window, thresholds)
@@ -245,7 +245,7 @@ def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
 def _unless_away(window: ClientWindow, seconds: float, text: str) -> list[Fact]:
     """Return a list with one fact, which metrics have shown for `seconds`.
 
-    The fact depends on brokers that answered.
+    The fact counts only if brokers answered meanwhile.
     """
     last = window.readings[-1]
     given = coordinator_answers(window, last.ts_ms)
@@ -316,7 +316,7 @@ def _logged(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
 
 def _refused_commits(window: ClientWindow, limits: Thresholds) -> list[Fact]:
     refused = events(window, COMMIT_REFUSED)
-    # A group does not remove a member that polls in time. Then other members that join or leave caused the rebalance.
+    # A group does not remove a member that polled in time: other members that joined or left caused the rebalance.
     w = window.table
     if not refused or idle(w, limits)[0] or seconds_away(w)[0] < interval(w)[0]:
         return []
@@ -329,8 +329,7 @@ def _dumped(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[Mappi
 
     A polling thread is a thread that a framework runs to poll, or that an earlier dump found inside poll(). If the
     client does not report polls and another polling thread moves, the thread may belong to another consumer of the
-    process, and does not count. The thread counts even then if its name states the consumer, or if the window describes
-    the whole process.
+    process. Then the thread counts only if its name states the consumer, or if the window describes the whole process.
     """
     if idle(w, limits)[0]:
         return {}, []

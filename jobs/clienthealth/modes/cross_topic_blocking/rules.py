@@ -87,7 +87,7 @@ def held_up(w: Windows, limits: Thresholds) -> Bools:
 def without_records(w: Windows, limits: Thresholds) -> Runs:
     """Return the stretches of at least `shared_queue_seconds` without a consumed record.
 
-    Only librdkafka clients that report positions have such stretches.
+    Windows whose last sample has no `position` have none: only librdkafka reports positions.
     """
     runs = w.still("records-consumed-total")
     shown = w.last_knows("position")
@@ -150,7 +150,7 @@ def _topics(reading: Reading, name: str) -> dict[str, float]:
 
 def _legacy(window: ClientWindow, w: Windows, limits: Thresholds) -> Verdict:
     facts, detail = _blockade(window, w, limits) or ([], {})
-    # Without samples, dumps decide alone: consumers that wait for data beside a parked fetcher show several topics.
+    # Without samples several topics are assumed: dumps decide alone, by consumers that wait beside a parked fetcher.
     several = not window.readings or len({t.topic for r in window.readings for t in r.topics}) > 1
     facts = facts + _parked(window, several, bool(facts), limits)
     return conclude(ID, facts, detail, GATE.reason(w, limits))

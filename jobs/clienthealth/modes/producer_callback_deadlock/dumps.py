@@ -1,4 +1,4 @@
-"""Judge a producer's I/O thread in thread dumps: does it exist, and does it return from foreign code?"""
+"""Judge a producer's I/O thread in thread dumps: whether it exists, and whether it returns from foreign code."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class Format:
     groups       True if the format can contain consumer groups
     binary       True if the format is bytes. Only such formats get records with `data`, and they get no other records
     text         True for a text format of metrics; the other formats of metrics are JSON, and get only JSON
-    about        a description in one line, if the format's file has none
+    about        a description in one line, if the format has no file of its own with a docstring
     """
 
     name: str

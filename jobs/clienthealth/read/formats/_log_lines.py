@@ -97,7 +97,7 @@ def opened(line: LogLine) -> LogLine:
 def _with_dumps(line: LogLine, text: str, dumps: list[Dump]) -> LogLine:
     """Return the line with the dumps in its text as `dumps`, and with the rest of its text as message.
 
-    A dump's text does not name the line's client.
+    The client that the line names is searched in that rest only, because a dump names other clients, too.
     """
     taken = frozenset[int]().union(*(dump.taken for dump in dumps))
     rest = "\n".join(part for number, part in enumerate(text.split("\n")) if number not in taken).strip()

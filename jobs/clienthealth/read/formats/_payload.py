@@ -143,8 +143,8 @@ def unpacked(data: bytes | memoryview, most: int) -> bytes | memoryview:
         return data
     plain = bytearray()
     try:
-        # Decompress in pieces, to check the size limit before much memory is used. A piece of 4 KiB becomes at most 4
-        # MiB (gzip), or its own blocks of at most 128 KiB (zstd).
+        # Decompress in pieces, to check the size limit before much memory is used. A piece of 4 KiB unpacks to at most
+        # 4 MiB (gzip), or to its zstd blocks of at most 128 KiB each.
         for at in range(0, len(data), 4096):
             plain += reader.decompress(bytes(data[at : at + 4096]))
             if len(plain) > most:

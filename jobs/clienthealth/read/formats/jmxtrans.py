@@ -2,8 +2,8 @@
 
 The parts of `keyspace`, joined by dots, are: host and port of the JVM (`checkout-1_9010`), MBean domain
 (`kafka_producer`), client id, perhaps topic and partition, MBean type, attribute. Dots within these parts are
-ambiguous. A consumer's keyspace has topics without dots, so further dots belong to the client id. In metrics of a
-topic, a producer's client id is assumed to have no dots.
+ambiguous. The Java consumer replaces the dots in a topic's name, so further dots in a consumer's keyspace belong to the
+client id. In metrics of a topic, a producer's client id is assumed to have no dots.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from clienthealth.model.tables import table
 from clienthealth.read.logs.times import number
 from clienthealth.read.logs.wordings import Meaning, meanings
 
-#: Prefix of options that are measurements.
+#: Prefix of the names of options that are not configured, but measured by the client.
 MEASURED = "measured."
 
 
@@ -72,7 +72,7 @@ class Trouble(Meaning, frozen=True, eq=False, kw_only=True, forbid_unknown_field
 
     @property
     def hint(self) -> bool:
-        """True if only options of the client show the issue, and no line or measurement. Hints are listed last."""
+        """True if only options of the client show the issue, no line and no measurement. Reports list such issues last."""
         return bool(self.when) and not any(one.option.startswith(MEASURED) for one in self.when)
 
 

@@ -58,9 +58,8 @@ def dumps_of(line: LogLine, source: Source | None) -> list[ThreadDump]:
 def is_line(text: str) -> bool:
     """True if a log record of one line may be part of a dump that was sent line by line.
 
-    Such lines are a dump's title and time, the headers and states of its threads, its end, and frames that failure
-    modes
-    use. A stack trace of an exception may contain such frames, too.
+    Such lines are a dump's title and time, the headers and states of the dump's threads, the dump's last line, and
+    frames that failure modes use. The stack trace of an exception may contain such frames, too.
     """
     line = text.lstrip(" \t")
     if line.startswith("at "):

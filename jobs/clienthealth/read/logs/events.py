@@ -115,7 +115,7 @@ def literals(catalogue: Catalogue) -> tuple[str, ...]:
 
 
 def events_and_dumps(line: LogLine, source: Source, catalogue: Catalogue) -> tuple[list[LogEvent], list[ThreadDump]]:
-    """Return the events and dumps in a valid log line with a time: one event per log pattern, one for known issues.
+    """Return the events and dumps in a valid log line with a time: one event per log pattern, one per known issue.
 
     A line of a dump that was sent line by line becomes an event DUMP_LINE. `dumps.rejoin` joins such lines again.
     """

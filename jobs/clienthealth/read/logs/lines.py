@@ -74,7 +74,7 @@ _COLUMNS = re.compile(r"[ ]*\t[ ]*")
 #: Level, thread, logger and message, separated by bars. Names of Kafka's threads contain a bar between blanks.
 _BARS = re.compile(rf"({_LEVELS})\|((?:[^|\n]| \| ){{0,300}})\|([\w.$/-]{{1,300}})\|(.*)")
 _ONLY_LEVEL = re.compile(_LEVELS)
-#: The clock in a time of any language, and the host and program that syslog writes after it. Fields follow.
+#: The time of day in a date of any language, and the host and program that syslog writes after it. The fields follow.
 _CLOCK = re.compile(
     r"(?<!\d)(\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)"
     r"(?: \S{1,255} [^\s:]{1,80}: | (?:\S{1,255} ){4}(?:-|\[[^\]\n]{0,500}\]) )?",
@@ -104,7 +104,7 @@ def cleaned(text: str) -> str:
 
 
 def entry(text: str, begin: int = 0, end: int = 0) -> Entry:
-    """Return the fields of an entry as text. The caller converts the time to `ts_ms`, because it knows the file's form.
+    """Return the fields of an entry as text. Only the caller knows the file's form of times, and so converts the time.
 
     `begin`, `end`: the position of the time in the entry's first line; the level may be before it.
     """

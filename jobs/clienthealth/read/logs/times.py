@@ -104,8 +104,7 @@ def has_zone(written: str) -> bool:
 
 
 #: Time zones differ from UTC by a multiple of ZONE_MS (half an hour), at most by MOST_ZONES × ZONE_MS (14 hours). A
-#: text
-#: usually arrives within SOON_MS (ms) after the time written in it.
+#: text usually arrives within SOON_MS (ms) after the time that it contains.
 ZONE_MS, MOST_ZONES, SOON_MS = 1_800_000, 28, 10_000
 
 

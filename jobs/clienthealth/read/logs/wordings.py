@@ -138,7 +138,7 @@ class Catalogue:
     def matches(self, text: str, logger: str | None) -> Iterator[tuple[Wording, re.Match[str]]]:
         """Yield the log patterns that match a text.
 
-        A logger's name without dots may be anything, so it excludes no pattern.
+        A logger's name without dots may be anything, so such a name excludes no pattern.
         """
         named = logger is not None and "." in logger
         for literal, candidates in self._by_literal:

@@ -16,7 +16,7 @@ from clienthealth.read.logs.dump_formats.threads import ASIDE, BARE, EXITING, FR
 from clienthealth.read.logs.fields import DUMP_TITLE, FETCHER_THREAD, NETWORK_THREAD
 from clienthealth.read.logs.times import time_ms
 
-#: Maximum number of lines between the beginning of a dump and its first thread. A javacore has many.
+#: Maximum number of lines between the beginning of a dump and its first thread. A javacore has many such lines.
 MAX_ABOVE = 20_000
 MAX_DUMPS = 256
 _QUOTED_NAME = re.compile(r"[ \t]*\"(?P<name>[^\"]{1,300})\"[^\"{}]{0,200}\Z", re.ASCII)
@@ -67,7 +67,7 @@ class _Scan:
         self.closed: list[_Open] = []
         self.dump: _Open | None = None
         self.block: Block | None = None
-        #: True after a line among the frames that is no frame. After such a line, no frames follow a blank line.
+        #: True after a line among the frames that is no frame. After such a line, the next blank line ends the thread.
         self.foreign = False
         #: Threads in a deadlock report that comes before the threads of its dump.
         self.announced: list[str] = []

@@ -91,7 +91,7 @@ class Block:
 
     @property
     def foreign(self) -> bool:
-        """True if the thread runs code outside the JVM. An application may do so between two polls."""
+        """True if the thread runs code outside the JVM, as an application's thread may between two polls."""
         return any(not frame.method.startswith(JVM_FRAMES) for frame in self.frames)
 
     def thread(self, number: int) -> DumpedThread:
@@ -124,8 +124,8 @@ def dump_of(
 ) -> Dump:
     """Make a dump of at most MAX_THREADS threads.
 
-    Threads of a Kafka client, or that show the JVM's end, come first. Then come threads with a name that run code
-    outside the JVM. All other threads are left out.
+    Threads of a Kafka client, and threads that show the JVM's end, come first. Then come threads with a name that run
+    code outside the JVM. All other threads are left out.
     """
     of_kafka, others = [], []
     for block in blocks:
