@@ -56,7 +56,7 @@ def main() -> int:
 
 
 def refuse(version: str) -> bool:
-    """Return True if this commit has the version's tag already. Raises SettingsError if no release may be made of it."""
+    """Return True if this commit has the version's tag already. Raises SettingsError if it must not be released."""
     changed = _git("status", "--porcelain")
     if changed:
         raise SettingsError(f"a release contains only commits; commit these changes or stash them:\n{changed}")

@@ -72,7 +72,7 @@ class Trouble(Meaning, frozen=True, eq=False, kw_only=True, forbid_unknown_field
 
     @property
     def hint(self) -> bool:
-        """True if only options of the client show the issue, no line and no measurement. Reports list such issues last."""
+        """True if only options of the client show the issue, no line or measurement. Reports list such issues last."""
         return bool(self.when) and not any(one.option.startswith(MEASURED) for one in self.when)
 
 
