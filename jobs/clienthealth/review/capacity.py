@@ -22,7 +22,7 @@ TOP = 5
 
 
 def percentile(histogram: Mapping[int, int], share: float) -> int | None:
-    """Return the lowest class that, with all lower classes, holds at least `share` of the total; None without counts."""
+    """Return the lowest class that, with all lower classes, has at least `share` of the total; None without counts."""
     rank, seen = share * sum(histogram.values()), 0
     for value in sorted(histogram):
         seen += histogram[value]
