@@ -1,4 +1,5 @@
-"""Compute all measurements of clients: those published with the verdicts, and those of one minute of the history.
+"""Compute all measurements of clients: those that are published beside verdicts, and those that a minute of the history
+has.
 
 An unknown value is absent from its mapping, never null and never 0. Totals become rates over the window. So a rate has
 the same meaning for clients that count from their start and for clients that report deltas, and the restart of a client

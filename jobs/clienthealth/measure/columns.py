@@ -224,7 +224,7 @@ def spread(begin: Ints, end: Ints) -> tuple[Ints, Ints]:
 
 
 def begins(*columns: NDArray[Any]) -> Bools:
-    """True for the first row, and for each row that differs from the previous row in one of these columns."""
+    """True for the first row, and for each row that differs from the previous row in any of `columns`."""
     differs = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
     return np.append(True, differs)[: len(columns[0])]
 

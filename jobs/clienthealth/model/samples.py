@@ -219,8 +219,8 @@ def _of_clients(metrics: Mapping[str, float]) -> dict[str, float]:
 
 
 def _of_nodes(nodes: Mapping[int, Mapping[str, float]], whole: bool) -> dict[str, float]:
-    """Return the largest value of each metric in OF_NODES, and the slowest broker if the values are those of all
-    brokers (`whole`).
+    """Return the largest value of each metric in OF_NODES, and the slowest broker if `whole`: if `nodes` has all
+    brokers.
     """
     values = {name: [metrics[name] for metrics in nodes.values() if name in metrics] for name in OF_NODES}
     largest = {name: max(of_all) for name, of_all in values.items() if of_all}

@@ -64,7 +64,7 @@ class TopicMetrics(msgspec.Struct):
 
     @property
     def is_too_long(self) -> bool:
-        """True if one of the texts, those of `member` included, is longer than MAX_NAME."""
+        """True if one of the texts, including the texts of `member`, is longer than MAX_NAME."""
         of_member = self.member is not None and self.member.is_too_long
         return of_member or max(len(self.topic), len(self.thread or "")) > MAX_NAME
 

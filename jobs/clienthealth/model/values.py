@@ -105,7 +105,7 @@ def mapping(value: Any) -> Mapping[str, Any]:
 
 
 def measured(metrics: Any, names: Iterable[str]) -> dict[str, float]:
-    """Return the known values of these names in a JSON object."""
+    """Return the known values among `names` in the JSON object `metrics`; see `measurement`."""
     document = mapping(metrics)
     return {name: value for name in names if (value := measurement(document.get(name))) is not None}
 

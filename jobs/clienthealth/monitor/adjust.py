@@ -201,7 +201,9 @@ def repeats(w: Windows) -> Bools:
     "window", "A collector that re-sends the last sample of a gone client would look like a client that is stuck."
 )
 def _repeated_samples(verdict: Verdict, context: Context) -> Verdict:
-    """Runs first in its stage, because it judges the window again without samples; the others adjust that verdict."""
+    """Runs first in its stage, because it judges the window again without samples; the later adjustments change this
+    new verdict.
+    """
     mode, window = context.mode, context.window
     if mode is None or window is None or mode.absence or not repeats(window.table)[0]:
         return verdict

@@ -315,7 +315,7 @@ def kind_of(message: str | None, thread: str | None) -> Kind | Literal[""]:
 
 
 def process_logs(state: BucketState, numbers: Mapping[ProcessKey, Sequence[int]]) -> dict[ProcessKey, ProcessLog]:
-    """Return the log of each process of the bucket. `numbers`: those of the reporting clients, by process."""
+    """Return the log of each process of the bucket. `numbers`: the numbers of the reporting clients, by process."""
     if not state.log_entries:
         return {}
     entries = grouped(state.log_entries, lambda entry: entry.process)

@@ -317,7 +317,7 @@ class _Judgement:
         return Gated(touched, w, live, gates, (number, begin, end, newest, seen, suspected))
 
     def _clients(self, gated: Gated) -> None:
-        """Judge the windows of all clients. Make a record for each client that is due or has new content.
+        """Judge the windows of all clients. Make a record for each client with a due record or with new content.
 
         A changed content is published at once, measurements every `publish_seconds`. Samples come a little early or
         late, so a record may be early by a quarter of the client's interval.
@@ -445,7 +445,7 @@ class _Judgement:
 
 
 def window_starts(times: Iterable[int], slide_ms: int, length_ms: int) -> set[int]:
-    """Return the start times of all windows that contain one of these times."""
+    """Return the start times of all windows that contain at least one of `times`."""
     return {time // slide_ms * slide_ms - back * slide_ms for time in times for back in range(length_ms // slide_ms)}
 
 

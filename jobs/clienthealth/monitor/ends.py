@@ -205,9 +205,11 @@ def signs_of_life(bucket: Bucket, number: int, later: Sequence[LogEntry]) -> tup
 
 
 def pushed_beside(bucket: Bucket, number: int, readings: Sequence[Reading]) -> tuple[Sign, ...]:
-    """Return a running client at the same address as a sign of life for a client that stopped pushing, or nothing.
+    """Return a sign of life for a client that stopped pushing: a push of another client at the same address.
 
-    A push names no process, so three conditions make sure that the address has a single living process. All other
+    The result is empty unless three conditions hold.
+
+    A push names no process, so the three conditions make sure that the address has a single living process. All other
     clients of the address still push, because an ended process stops all its clients. No other client is new, because a
     new client could belong to a later process. No other client has the same name, because a namesake could belong to a
     replica on the same host.

@@ -1,4 +1,4 @@
-"""Add decoded data to the state of a bucket, within the limits, and log lines not before the metrics of their time.
+"""Add decoded data to the state of a bucket, within the limits; log lines wait for the metrics of their time.
 
 Limits on clients, samples and events bound a bucket's memory and work for any input. Each limit is a setting. The
 limits on all clients and events are shared evenly by the buckets. Beyond a limit, known clients stay and new clients

@@ -59,9 +59,8 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings,
 
     Return the number of late samples.
 
-
     A sample is late if all windows that contain it are closed. A window closes `watermark_seconds` after its end, by
-    the client's own clock or by the watermark, whichever is behind. `numbers`: those of the state's clients; new
+    the client's own clock or by the watermark, whichever is behind. `numbers`: the numbers of the state's clients; new
     clients are added.
     """
     late = 0

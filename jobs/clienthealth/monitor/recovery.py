@@ -82,8 +82,8 @@ def without_explained(incidents: Incidents, key: str, end_ms: int) -> list[Trans
 def expired(state: BucketState, settings: Settings, ended: Set[str]) -> list[Transition]:
     """Close the open incidents that are over because their client is gone.
 
-    A closed incident ends at the last data of the client's process. An incident of a mode with missing data as its sign
-    ends now. `ended`: keys of clients with a proved end.
+    A closed incident ends at `OpenIncident.heard_ms`, the last data of the client or its process; if that is unknown,
+    or if missing data itself is the sign of the mode, at the watermark. `ended`: keys of clients with a proved end.
     """
     shown_ms = 1000 * settings.absence.shown_seconds
     living = cache(lambda: {(ref.service, ref.instance, ref.client_id) for ref in state.all_clients})

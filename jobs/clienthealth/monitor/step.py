@@ -141,10 +141,10 @@ def forget(state: BucketState, settings: Settings, living: Set[ProcessKey]) -> i
 def clock(state: BucketState, chunks: Sequence[Chunk], now_ms: int) -> int:
     """Return the watermark (epoch ms): how far the topics are read, by the time of most clients.
 
-    Each task reports how far it has read (`Packer`). The watermark is the median of the tasks, weighted by their
-    clients. So a partition that has only one client, with a wrong clock, has no effect. The watermark never goes back,
-    and is never ahead of `now_ms`. Tasks that read only logs may be far ahead, so they count only if no other task
-    reports.
+    Each task reports how far it has read (`Packer`). The watermark is the median of the tasks' times, weighted by the
+    tasks' numbers of clients. So a partition that has only one client, with a wrong clock, has no effect. The watermark
+    never goes back, and is never ahead of `now_ms`. Tasks that read only logs may be far ahead, so they count only if
+    no other task reports.
     """
     reported = sorted(clock for chunk in chunks for clock in chunk.clocks)
     clocks = [clock for clock in reported if clock[1]] or reported

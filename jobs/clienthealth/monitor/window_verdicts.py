@@ -1,8 +1,8 @@
 """Verdicts on windows: gates examine the windows of all clients, and judges examine the windows that a gate suspects.
 
 A gate examines the metrics of thousands of windows at once. A judge examines the metrics of one window in the same way,
-and also the window's log lines and thread dumps. Windows with lines or dumps always go to the judge. All functions here
-are pure.
+and also the window's log lines and thread dumps. Windows with thread dumps, or with log lines that the mode reads,
+always go to the judge. All functions here are pure.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def live_modes(kind: str | None, overrides: Overrides) -> list[LiveMode[Any]]:
 
 
 def gate(mode: LiveMode[T], w: Windows) -> tuple[Bools, list[str]]:
-    """Return two values per window: True if a judge must examine it; else why the verdict is `unknown`, '' if it is
-    `ok`.
+    """Return two values per window: True if a judge must examine the window; and, if no judge has to, why the verdict
+    is `unknown`, '' if the verdict is `ok`.
 
     The mode must apply to the clients of all windows.
     """
