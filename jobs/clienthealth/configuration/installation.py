@@ -78,7 +78,10 @@ def place(key: bytes, settings: PrometheusSettings) -> int:
 
 
 def named_apart(settings: PrometheusSettings) -> Callable[[Client], bool]:
-    """Return a function that is True for clients that always have series: all clients, or those in `named_clients`."""
+    """Return a function that returns True for each client that has series even while it is healthy.
+
+    With `client_series` = "unhealthy", only clients that match `named_clients` have such series.
+    """
     if settings.client_series == "all":
         return lambda client: True
     patterns = settings.named_clients

@@ -92,7 +92,9 @@ class Owners:
 
 
 def read_owners(files: Sequence[str]) -> Owners:
-    """Read the owners of these files. Raises SettingsError with the line, and DependencyError if PyYAML is missing."""
+    """Read the owners from `files`. Raises SettingsError, which names the line, and DependencyError if PyYAML is
+    missing.
+    """
     rows: list[Row] = []
     for file in files:
         name, text = Path(file).name, written(file)

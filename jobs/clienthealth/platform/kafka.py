@@ -97,7 +97,7 @@ def extents(
     only: Set[TopicPartition] | None = None,
     run: Callable[..., Iterable[Any]] = map,
 ) -> Extents:
-    """Return the extents of the partitions of topics. `only`: if given, of these partitions alone.
+    """Return the extents of the partitions of topics. `only`: if given, only these partitions count.
 
     `run`: a function like `map`, which may query several brokers at a time. Each leader is queried separately, so that
     a partition without a reachable leader hides no other partition. Raises KafkaError if no broker answers.

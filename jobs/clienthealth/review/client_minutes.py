@@ -97,7 +97,7 @@ def buffers(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
 
 
 def clients(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
-    """Return one row per client, period and topic of the fullest queue. The caller should cache it.
+    """Return one row per client, period and topic of the fullest queue. The caller should cache the rows.
 
     Columns: the client's key, `kind`, `host`, `library`, `version`, `period`, `queue_topic`; minutes `suspected` and
     `confirmed`; the peaks `buffer` and `queue`.

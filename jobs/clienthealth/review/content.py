@@ -169,7 +169,7 @@ def count_idle(pages: Sequence[Page]) -> int:
 
 
 def shown_services(review: Review) -> list[ServiceSlo]:
-    """Return all services with an unhealthy minute or a lost record, then at most SHOWN["services"] of the others."""
+    """Return all services with an unhealthy minute or a lost record, then at most SHOWN["services"] other services."""
     groups = grouped(review.services, lambda slo: bool(slo.minutes.unhealthy or not slo.lost.none))
     return groups[True] + groups[False][: SHOWN["services"]]
 

@@ -25,7 +25,7 @@ THEME = ("mode", "cause", "topic")
 #: The bounds of a loss, each as (unit, 0 for the lower or 1 for the upper bound). If `detail` has no `lost_records`,
 #: `records_expired` is the lower bound: it counts only the expired records in the data that was read.
 LOST = tuple((what, n) for what in ("records", "bytes") for n in (0, 1))
-#: Modes with incidents that lose records even if no number of them is known.
+#: Modes with incidents that lose records even if the number of lost records is unknown.
 LOSING = tuple(mode.id for mode in modes().values() if mode.loses)
 #: The second of two incidents of the same client and mode counts as flapping if it follows within this time (s).
 FLAP_SECONDS = 1800

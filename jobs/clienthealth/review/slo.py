@@ -59,7 +59,9 @@ def of_service(records: Range, target: int, observed: bool) -> Loss:
 
 
 def of_all(services: Iterable[Loss]) -> Loss:
-    """Return the loss of all services together, with the state of the worst one, because all have the same target."""
+    """Return the loss of all services together, with the worst state of any service, because all services have the same
+    target.
+    """
     losses = list(services)
     states = {loss.state for loss in losses}
     order: tuple[LossState, ...] = ("missed", "not known", "met")

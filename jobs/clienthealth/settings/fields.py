@@ -234,7 +234,9 @@ class Checked:
 
 @typing.dataclass_transform(frozen_default=True)
 class Stated(Checked):
-    """Base of settings classes. For type checkers it makes `DEFAULT` a default, so that they know the parameters."""
+    """Base of settings classes. For type checkers, `DEFAULT` counts as a default, so that they know each class's
+    parameters.
+    """
 
 
 def _shown(number: float | str | None) -> str:

@@ -229,7 +229,9 @@ def _rows(published: Published, bucket: int, most: int, now_ms: int) -> tuple[li
 
 
 def fits(most: int, *parts: bytes | None) -> bool:
-    """True if a record of these parts, compressed for sending, fits the topic's limit `most` (bytes)."""
+    """True if a record of `parts` (such as key and value), compressed for sending, fits the topic's limit `most`
+    (bytes).
+    """
     size = sum(map(len, filter(None, parts))) + AROUND
     if size <= most or size > SENT_BYTES:
         return size <= most
