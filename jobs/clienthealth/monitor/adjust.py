@@ -201,9 +201,7 @@ def repeats(w: Windows) -> Bools:
     "window", "A collector that re-sends the last sample of a gone client would look like a client that is stuck."
 )
 def _repeated_samples(verdict: Verdict, context: Context) -> Verdict:
-    """Runs first in its stage, because it judges the window again without samples; the later adjustments change this
-    new verdict.
-    """
+    """Runs first in its stage, because it judges the window again without samples; later adjustments see the result."""
     mode, window = context.mode, context.window
     if mode is None or window is None or mode.absence or not repeats(window.table)[0]:
         return verdict
@@ -314,9 +312,7 @@ def _lasts(verdict: Verdict, context: Context) -> bool:
 
 @_adjustment("moment", "If no client reports, the collectors or the topic have stopped, not each client.")
 def _all_silent(verdict: Verdict, context: Context) -> Verdict:
-    """Runs first in its stage. While no client reports, no client is known to have ended, so `explained` must get no
-    verdict on an end.
-    """
+    """Runs first in its stage: while no client reports, no end of a client is known, so none needs an explanation."""
     if not context.all_silent or any(fact.kind == "log" for fact in verdict.evidence):
         return verdict
     return Verdict(verdict.mode, "unknown", reason=ALL_SILENT)
