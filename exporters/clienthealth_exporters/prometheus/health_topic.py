@@ -60,7 +60,7 @@ class HealthTopic:
         return time.monotonic() - self._looked
 
     def run(self, stop: threading.Event) -> None:
-        """Read until `stop` is set. Errors of Kafka are logged and reading is tried again; other errors raise."""
+        """Read until `stop` is set. Errors of Kafka are logged, and reading starts again; any other error is raised."""
         while not stop.is_set():
             self._looked = time.monotonic()
             try:

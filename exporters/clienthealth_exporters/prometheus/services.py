@@ -1,7 +1,7 @@
 """Sums over the clients of each service: the number in each state, and the worst value of each measurement.
 
-The sums cover all clients, even those without series because of `max_series_per_metric` or `client_series`. Otherwise
-shares and error budgets would be wrong.
+The sums cover all clients, even those without series because of `max_series_per_metric` or `client_series`. Without
+these clients, shares and error budgets would be wrong.
 """
 
 from __future__ import annotations

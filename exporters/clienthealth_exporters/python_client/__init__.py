@@ -310,8 +310,8 @@ class _Lines(logging.Handler):
             self._reporter.keep(record.name, record.levelno, record.getMessage(), more)
         last, logger = logging.lastResort, logging.getLogger(record.name)
         while last is not None and record.levelno >= last.level:
-            # If an application has no handler of its own, `logging` writes warnings to standard error. This handler
-            # would end that, so write the warnings here.
+            # If an application has no handler of its own, `logging` writes warnings to standard error. With this
+            # handler `logging` no longer does so; write the warnings here instead.
             if any(not isinstance(handler, _Lines) for handler in logger.handlers):
                 break
             if not logger.propagate or logger.parent is None:

@@ -73,7 +73,7 @@ class Reported:
     def taken(self, _client: Any = None) -> tuple[Mapping[str, float], list[dict[str, Any]]]:
         """Return (metrics, topics) of the newest statistics, in the canonical form.
 
-        Both are empty if there are no new statistics since the previous call.
+        Returns ({}, []) if there are no new statistics since the previous call.
         """
         text, self._stats = self._stats, None
         if text is None or not (decoded := FORMAT.decode(Record(text=text, document=msgspec.json.decode(text)))):

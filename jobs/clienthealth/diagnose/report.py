@@ -41,7 +41,8 @@ def colour_of(stream: TextIO) -> bool:
 class Style(NamedTuple):
     """The form of a report.
 
-    `verbose`: True for the whole report. Otherwise a verdict takes at most a screen, and equal parts are shown once.
+    `verbose`: True for the whole report. In a short report a verdict takes at most a screen, and equal parts are shown
+    once.
     """
 
     width: int = WIDTH

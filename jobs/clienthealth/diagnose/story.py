@@ -236,8 +236,8 @@ def _place(source: Source | None, line: int | None = None) -> str:
 def _decisive(evidence: Sequence[Evidence]) -> list[Evidence]:
     """Return the facts in order of time. Of facts that differ only in numbers, return one.
 
-    That fact has the longest duration; if equal, the greatest first number; if equal, it is the newest. A fact is left
-    out if another fact begins with its whole text.
+    The fact with the longest duration is kept; of equal ones, that with the greatest first number; of these, the
+    newest. A fact is left out if another fact begins with its whole text.
     """
     kept: dict[tuple[str, str], Evidence] = {}
     for fact in evidence:

@@ -7,9 +7,9 @@ A judge collects facts. `conclude` makes the verdict from them, by the same rule
 - With indirect facts of two kinds of evidence the verdict is `confirmed`. `monitor/adjust.py` lowers a confirmed
   verdict to `suspected` if the evidence does not refute all innocent explanations of the mode.
 
-A fact may have an innocent explanation. Then `given` names the circumstance that excludes this explanation. If the
-circumstance is known to be false, the fact accuses no client. If it is unknown whether the circumstance is true, the
-fact can suspect but not confirm.
+A fact may have an innocent explanation. In that case `given` names the circumstance that excludes this explanation. If
+the circumstance is known to be false, the fact accuses no client. If it is unknown whether the circumstance is true,
+the fact can suspect but not confirm.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ DOCUMENT, LINES, TABLE, XML = "out of a JSON export", "out of JSON lines", "out 
 
 
 def exported(content: bytes, lines: Sequence[bytes], is_record: Callable[[bytes], bool]) -> tuple[bytes, str]:
-    """Return the rows of a downloaded search as text, and the kind of download. Both are empty for any other content.
+    """Return the rows of a downloaded search as text, and the kind of download; (b'', '') for any other content.
 
     `is_record`: True if a format recognises this JSON.
     """

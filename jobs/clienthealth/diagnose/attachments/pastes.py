@@ -1,7 +1,7 @@
 """Undo what mail, trackers, chats and browsers do to a pasted text, before it is read.
 
 These programs add quoting, HTML, escaped line ends, backticks, and prefixes of frames (numbers, bullets, a logger's
-prefix). They put stacks on one line, and wrap lines. A text without such changes is returned unchanged.
+prefix). These programs also put stacks on one line, and wrap lines. A text without such changes is returned unchanged.
 """
 
 from __future__ import annotations

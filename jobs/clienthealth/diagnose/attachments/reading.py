@@ -335,7 +335,7 @@ class Reader:
             if dump.complete is False:
                 self.input.cannot_read("a thread dump in it is cut")
             self.input.read += len(dump.taken)
-            self.input.used += max(0, len(dump.taken) - 1)  # The record itself is counted when it is judged.
+            self.input.used += max(0, len(dump.taken) - 1)  # `_Tally` counts one more, the dump's record
             yield self._record("logs", first, LogLine(ts_ms=ts_ms, dumps=[dump]), ts_ms, writer)
 
     def _local(self, last_ms: int) -> None:

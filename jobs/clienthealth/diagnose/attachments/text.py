@@ -190,8 +190,8 @@ class Layout:
     def learned(cls, sample: Sequence[bytes], file_ms: int | None) -> Layout:
         """Learn the layout from the file's first lines. `file_ms`: time of the file's last modification.
 
-        The application itself may write text that looks like a shipper's prefix. Such text is kept if the lines have no
-        known layout without it.
+        The application itself may write text that looks like a shipper's prefix. Such a prefix is kept if the lines
+        have no known layout without the prefix.
         """
         layout = cls._with(Prefixes(sample[:_SAMPLE]), sample, file_ms)
         if not layout.shipped or (fit := layout._fit(sample)) >= _FITS:

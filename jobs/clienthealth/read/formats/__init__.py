@@ -18,7 +18,7 @@ from typing import Any
 from clienthealth.model.telemetry import LogLine, Snapshot, Stream
 from clienthealth.settings import IdentitySettings
 
-#: Default settings. They are shared, because validating new ones takes longer than decoding a record.
+#: Default settings, one object for all records: making and validating a new object takes longer than decoding a record.
 _IDENTITY = IdentitySettings()
 
 

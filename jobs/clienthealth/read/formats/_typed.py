@@ -76,7 +76,7 @@ class FastTopic(msgspec.Struct, gc=False):
 
 
 class FastClient:
-    """A client cached by the bytes that name it. All its records share this object while it is cached."""
+    """A client, cached by the bytes that name it. All records of the client share this object while it is cached."""
 
     __slots__ = ("identity", "read")
 

@@ -52,7 +52,7 @@ def _status(element: Any) -> float | None:
 
 
 def _read(process: Samples, request: Mapping[str, Any], value: Any) -> None:
-    """Add the samples of one element. The form of its value depends on the request."""
+    """Add the samples of one element of a response. The form of `value` depends on what `request` names."""
     if type(value) is dict and any(map(MBEAN.match, value)):
         for name, attributes in value.items():
             read(process, name, mapping(attributes))

@@ -2,7 +2,7 @@
 
 Traps: `ts` is a monotonic clock, `time` the wall clock in seconds. Latencies are µs, ages ms. An offset of -1001 means
 none, and a lag of -1 means unknown. A producer's messages without a partition (because the topic's metadata is missing)
-wait in partition -1. That partition is read as the whole topic, and only if it has messages. `client_id` is "rdkafka"
+wait in partition -1. Partition -1 is read as the whole topic, and only if it has messages. `client_id` is "rdkafka"
 unless the application set it. Host and process are missing, so headers or key must distinguish replicas.
 `committed_offset` also has an older, misspelt name. metric_names.LIBRDKAFKA maps the names to ours.
 """

@@ -35,8 +35,8 @@ def may_begin_dump(text: str) -> bool:
 def dumps_in(text: str, alone: bool = True) -> list[Dump]:
     """Return all thread dumps in a text, in order.
 
-    `alone`: True if the text is complete (a file, a paste). Then frames without a thread above them count as a stack,
-    too. In a log such frames are the stack trace of an exception.
+    `alone`: True if the text is complete (a file, a paste). In a complete text, frames without a thread above them
+    count as a stack, too. In a log such frames are the stack trace of an exception.
     """
     start = text.lstrip("\ufeff \t\r\n")[:1]
     if start in ("{", "[") and is_dump_document(text):
