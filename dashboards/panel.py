@@ -109,7 +109,7 @@ def chart(
     if ceiling is not None:
         panel.axis_soft_max(ceiling)
     if unit == CLOCK:
-        # Without this, Grafana 11 shows NaN on an axis of a few seconds, because it reads 00:00:03 as a number.
+        # Without decimals(0), Grafana 11 shows NaN on an axis of a few seconds, because it reads 00:00:03 as a number.
         panel.decimals(0)
     if stacked:
         panel.stacking(common_build.StackingConfig().mode(common.StackingMode.NORMAL).group("A"))

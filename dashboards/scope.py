@@ -100,7 +100,7 @@ def variable(name: str, settings: Settings) -> Builder[model.VariableModel]:
         box = build.TextBoxVariable(name).label(f"{_TYPED[name]} (pattern)").description(_PATTERN)
         return box.default_value(".*")
     if name not in _FIXED:
-        # A label of installations: list its values in exporters' own series, because these are few.
+        # A label of installations: take its values from the exporters' own series, because few series load quickly.
         kept = (name.capitalize(), f"label_values(kafka_client_health_exporter_up, {name})")
         label, query = _LISTS.get(name, kept)
         return (

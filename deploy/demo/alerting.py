@@ -131,7 +131,7 @@ def answers(url: str) -> bool:
 
 
 def _prometheus_config(scrape: Mapping[str, str], alertmanager: str, interval: str) -> dict[str, object]:
-    """Return Prometheus' configuration as JSON values, because JSON is valid YAML."""
+    """Return Prometheus' configuration as JSON values. Written as JSON they are also valid YAML."""
     return {
         "global": {"scrape_interval": interval, "scrape_timeout": interval, "evaluation_interval": interval},
         "rule_files": ["rules/*.yml"],

@@ -104,9 +104,9 @@ class Cluster:
     def roll(self, note: Callable[[str], None] = lambda _: None, rest_seconds: float = 0.0) -> None:
         """Take one node away, bring it back, and return when every partition is in sync: one *roll*.
 
-        While there are nodes of an older version, a roll upgrades one of them; the roll that upgrades the last one also
-        raises the metadata version. A later roll restarts, kills or freezes one node (FATES); every other roll takes
-        the active controller instead of the next node.
+        While there are nodes of an older version, a roll upgrades one such node; the roll that upgrades the last node
+        also raises the metadata version. A later roll restarts, kills or freezes one node (FATES); every other roll
+        takes the active controller instead of the next node.
 
         Does nothing while another thread rolls, or within `rest_seconds` after the last roll. `note` is called with a
         text at the begin and the end. Raises KafkaError, and ServiceError if the node does not come back or partitions

@@ -47,7 +47,7 @@ DUMPS_WITHOUT_ONSET = (30.0, 45.0, 60.0, 90.0)
 WHOLE = ("kafka.producer:*", "kafka.consumer:*", "kafka.server:type=FetcherLagMetrics,*", "kafka.common:type=AppInfo,*")
 #: Maximum number of pushes in one recording.
 MOST_PUSHES = 10_000
-#: Maximum number of log lines in a recording, because a burst of lines would make it too large.
+#: Maximum number of log lines in a recording, because a burst of lines would make the recording too large.
 MAX_LOG_LINES = 20_000
 
 _HOST = re.compile(rf"(?<![A-Za-z0-9.]){re.escape(socket.gethostname())}(?![A-Za-z0-9.])")

@@ -105,7 +105,7 @@ class Publisher:
         return self._under_way
 
     def _due(self, warning: str) -> bool:
-        """True if this warning was not due within the last WARNING_SECONDS. If so, it counts as logged now."""
+        """True if this warning was not due within the last WARNING_SECONDS; the warning then counts as logged now."""
         now = time.monotonic()
         if due := now - self._warned.get(warning, float("-inf")) >= WARNING_SECONDS:
             self._warned[warning] = now

@@ -97,7 +97,7 @@ class Application:
         common = {
             "bootstrap.servers": self._servers,
             "statistics.interval.ms": 1000 * REPORT_SECONDS,
-            # A client that reports statistics must not also push metrics: the monitor would list it twice.
+            # A client that reports statistics must not push metrics as well: the monitor would list the client twice.
             "enable.metrics.push": False,
             "stats_cb": lambda text: self.tell("client-metrics", text),
         }

@@ -18,7 +18,7 @@ from clienthealth.model.telemetry import Snapshot
 from clienthealth.modes import TwoReadings, modes
 
 DUMP_DATASET = "kafka.thread-dump"
-#: Maximum size of a dump, because brokers accept records up to a megabyte by default.
+#: Maximum size of a dump (bytes): brokers accept records up to a megabyte by default.
 MAX_DUMP_BYTES = 900_000
 WEAK_DUMPS = 3
 PAIR = 2

@@ -38,8 +38,8 @@ from clienthealth_exporters.publish import Publisher
 
 log = logging.getLogger(__name__)
 
-#: Maximum number of JVMs that are read at the same time. A JVM that hangs occupies one of these threads until the
-#: timeout.
+#: Maximum number of JVMs that are read at the same time, each by a thread. A JVM that hangs occupies its thread until
+#: the timeout.
 WORKERS = 256
 MAX_BACKOFF_SECONDS = 60.0
 TICK_SECONDS = 0.2
@@ -189,7 +189,7 @@ class Watch:
             self._failures += 1
             longest = max(interval, MAX_BACKOFF_SECONDS)
             interval = min(interval * 2 ** (self._failures - 1), longest)
-            # Log failures only until the pause reaches its maximum: a thousand JVMs that do not answer would fill the
+            # Log failures only until the pause reaches its maximum: a thousand JVMs that never answer would fill the
             # log.
             if self._failures == 1 or self._pause < longest:
                 log.warning("%s does not answer: %s; next try in %.0f s", self.target.service, error, interval)

@@ -54,7 +54,7 @@ def page(template: str, **values: Any) -> str:
 
 
 def address(client: Client) -> str:
-    """Return the relative address of a client's page, because a proxy may serve all pages under another path."""
+    """Return the address of a client's page, relative because a proxy may serve the pages under another path."""
     query = {"service": client.service, "instance": client.instance, "client_id": client.client_id}
     return f"client?{urlencode(query, errors='replace')}"
 

@@ -137,9 +137,10 @@ class States:
     The setting `max_clients` limits the number of clients, so that client names that change at every start neither fill
     the memory nor slow the scrapes. `left_out` counts records without room.
 
-    If several exporters share a fleet, each keeps the clients of its own shard. From other shards it keeps two things:
-    the names of groups with records of their own, because the lag of such a group comes from that record on any shard;
-    and the records of unhealthy clients (`recalled`), so that a link works on any exporter. Raises SettingsError.
+    If several exporters share a fleet, each keeps the clients of its own shard. From other shards an exporter keeps two
+    things: the names of groups with records of their own, because the lag of such a group comes from that record on any
+    shard; and the records of unhealthy clients (`recalled`), so that a link works on any exporter. Raises
+    SettingsError.
     """
 
     def __init__(self, settings: Settings, clock: Callable[[], float] = time.time) -> None:

@@ -37,7 +37,7 @@ def next_command(library: str, dumps: int) -> str:
     return str(next(of_library, _DUMPS["any"]))
 
 
-#: Maximum number of facts shown per verdict.
+#: Maximum number of facts prepared per verdict; `report.FACTS` limits the short report further.
 MOST_FACTS = 6
 #: Maximum number of titles of known issues in a headline.
 MOST_TITLES = 3
@@ -76,7 +76,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Also:
-    """A known issue outside the modes: how often and when, its first log line and place, what to do."""
+    """A known issue outside the modes: how often and when it occurred, its first log line with place, and advice."""
 
     known: Trouble
     count: str
@@ -168,7 +168,7 @@ class _Teller:
         elif status == "unknown" and grave:
             titles = ", ".join(list(grave)[:MOST_TITLES])
             headline = titles[0].upper() + titles[1:]
-        # Without a dump, the code behind a proved finding is unknown, and a restart would remove the traces.
+        # Without a dump, the code behind a finding is unknown, and a restart would remove the evidence.
         unseen = not self.dumps and any(modes()[v.mode].explanation(v, client.library).first for v in ill)
         software = " ".join(filter(None, (client.library, client.version)))
         where = client.instance if self.namesakes[self._name(client)] > 1 else client.service

@@ -24,7 +24,7 @@ from clienthealth.modes._polls import HEARTBEAT_SECONDS, reports_in_poll
 SETTLES_MS = LEAD_MS
 #: Maximum age (ms) of a broker's answer that counts as current: the time of three to five heartbeats (every 3 to 5 s).
 FRESH_MS = 15_000
-#: Healthy brokers answer within this time (ms): they hold a fetch for up to 0.5 s and a heartbeat not at all.
+#: Maximum time (ms) until healthy brokers answer: brokers hold a fetch for up to 0.5 s and a heartbeat not at all.
 ANSWER_MS = 10_000
 #: A thread with such a frame is inside a call of a Java client and waits for brokers.
 _CALLS = (".KafkaConsumer.", ".KafkaShareConsumer.", ".KafkaProducer.", ".FutureRecordMetadata.")

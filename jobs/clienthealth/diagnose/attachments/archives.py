@@ -36,7 +36,7 @@ Packing = Literal["gz", "bz2", "xz", "zst", "zip", "tar", "eml"]
 _TAR_MAGIC, _TAR_AT = b"ustar", 257
 #: The header fields of a saved mail (RFC 5322).
 _MAIL = re.compile(rb"(?:[\w-]{1,80}:[^\n]*\n(?:[ \t][^\n]*\n)*){2,200}\r?\n")
-#: How to recognise packed files, files without evidence on a client, and archives that cannot be opened.
+#: First bytes, names and endings of packed files, of files without evidence, and of archives that cannot be opened.
 _FILES: Mapping[str, Mapping[str, str]] = table(Path(__file__).with_suffix(".toml"))
 _BY_ENDING = {ending: what for what, endings in _FILES["endings"].items() for ending in endings}
 
@@ -115,7 +115,7 @@ class Unpacked:
 
 
 class _Zstd:
-    """A reader of zstd that reports cut data, as the standard library's readers do; zstandard's reader does not."""
+    """A reader of zstd. Unlike zstandard's own reader it raises EOFError for cut data, as Python's gzip does."""
 
     #: Input chunks are small, so that each yields little unpacked data at a time.
     PIECE = 1024

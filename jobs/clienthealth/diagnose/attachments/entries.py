@@ -290,7 +290,7 @@ class Splitter:
                 # A local time differs from UTC by its zone. The shipper's time names its zone.
                 quarters = round((sent_ms - own) / QUARTER_MS)
                 exact = abs(sent_ms - own - quarters * QUARTER_MS) <= ZONE_EXACT_MS and abs(quarters) <= MOST_QUARTERS
-                # If the difference fits no time zone, the shipper was late, so the zone is taken as UTC.
+                # A difference that fits no time zone is a delay of the shipper. Then the zone is taken as UTC.
                 own += self._zones.setdefault(key, quarters * QUARTER_MS if exact else 0)
         if own is None:
             return self._time_of.get(key, self.last_ms)
@@ -349,7 +349,7 @@ class Scanner:
     A text of at least seven bytes always contains four bytes that begin at a multiple of four. So numpy compares only
     every fourth place with the four-byte pieces of each text's rarest seven bytes. Each hit is then compared in full.
     Searching forty texts one by one, or by one regular expression, is fifty times slower. Shorter texts are searched
-    one by one, so there should be few of them.
+    one by one, so only a few of the texts should be shorter.
     """
 
     def __init__(self, texts: Iterable[bytes]) -> None:

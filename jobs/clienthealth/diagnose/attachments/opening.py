@@ -25,7 +25,7 @@ from clienthealth.diagnose.attachments.text import Read
 from clienthealth.model.errors import InputError
 from clienthealth.read.recordings import second_process
 
-#: Why a text may be incomplete.
+#: The reason that is shown for a text that may be incomplete.
 CUT = "its last line does not end"
 
 

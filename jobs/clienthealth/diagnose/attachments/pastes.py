@@ -119,7 +119,7 @@ def context(content: bytes) -> Callable[[int], Context]:
             explained, reported, size, english = map(sum, zip(*map(weights, near), strict=True))
             beside = (at for at in near if abs(at - number) <= _BESIDE and fences[at] == fences[number])
             reported += _OUTPUT * any(_RE["output"].match(lines[at]) for at in beside)
-            # The words by which an English text explains are known. An English text without these words reports.
+            # Only English words are known to explain, so an English text without these words counts as a report.
             explains = max(reported, english > 0) <= explained and (size >= _PROSE or explained >= _EXPLAINS)
             if explains or _RE["row"].match(lines[number]):
                 return "explained"

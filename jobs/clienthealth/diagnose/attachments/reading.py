@@ -255,7 +255,7 @@ class Reader:
         yield from (self._document(number, line) for number, line in self._filled(what, lines))
 
     def _filled(self, what: str, lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-        """Count these lines; each of them is a record. Yield the lines that are not blank, with their numbers."""
+        """Count the lines, each of which is a record. Yield (number, line) for those that are not blank."""
         self._what(what)
         self._cut = False  # A cut record is not JSON.
         for number, line in enumerate(lines):

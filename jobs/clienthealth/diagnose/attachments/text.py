@@ -348,7 +348,7 @@ def _is_stern(matches: Sequence[re.Match[bytes]]) -> bool:
 def _is_counting(matches: Sequence[re.Match[bytes]]) -> bool:
     """True if the prefixes end with rising numbers of lines.
 
-    If a blank follows the number, it must rise by exactly 1, because it may also be a time.
+    A number before a blank must rise by exactly 1 from line to line, because such a number may also be a time.
     """
     numbers = [int(re.findall(rb"\d+", match.group())[-1]) for match in matches]
     most = 1 if matches[0].group().endswith(b" ") else 1 << 30

@@ -270,7 +270,8 @@ def _circles(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
 def _silence(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
     """Return facts on missing polls or fetches.
 
-    If polls are unknown and brokers answer fetches, there are no facts, because partitions are then paused.
+    Returns [] if polls are unknown, brokers answer, and the client waited in its selector within WAITED_SECONDS: such a
+    client polls, with its partitions paused.
     """
     seconds = float(seconds_since(w)[0])
     if silent(w, limits)[0]:

@@ -255,7 +255,7 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
     # Lines of earlier windows count, too, because a window may end between two attempts.
     known = replace(window, logs=window.known_logs)
     failed = sorted([*_refused(known), *_unreachable(known), *events(known, TIMED_OUT)], key=attrgetter("ts_ms"))
-    # When the first line was logged, its records had already waited.
+    # The records of the first line had already waited for `waitMs` when the line was logged.
     span = spanned(failed) + captured(failed[0], "waitMs") / 1000 if failed else 0.0
     lasting = max(span * (len(failed) >= limits.min_failed_lines), _tried_for(failed)) >= limits.suspect_stalled_seconds
     # librdkafka lets a request with records wait as long as its records may.

@@ -25,7 +25,7 @@ CLOSED, FORCED = map(FILE.reads, ("closed", "forced"))
 CLOSED_INSIDE, ABORTED = map(FILE.reads, ("producer-callback-deadlock.closed-inside", "aborted"))
 TERMINATING, UNCLOSED, DIED = map(FILE.reads, ("terminating", "unclosed", "died"))
 
-#: Libraries that close producers at exit without a log line, because their logger no longer prints at exit.
+#: Libraries that close producers at exit without a log line, because their loggers print nothing by then.
 CLOSES_UNLOGGED = ("kafka-python",)
 #: From this version on, log lines of the Java client begin with the client id.
 NAMED_SINCE = (1,)

@@ -265,7 +265,7 @@ def _dumped(waits: list[Held], same_call: bool | None, limits: Thresholds) -> li
 
 
 def _missing_topics(window: ClientWindow, limits: Thresholds) -> dict[str, list[LogEvent]]:
-    """Return the topics that brokers keep refusing. LEADER_NOT_AVAILABLE is left out, because it means an outage."""
+    """Return the topics that brokers keep refusing. LEADER_NOT_AVAILABLE is no refusal: it means an outage."""
     by_topic = grouped(_refusals(window), lambda event: event.captures.get("topic", ""))
     return {
         topic: lines

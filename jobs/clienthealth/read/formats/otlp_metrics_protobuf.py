@@ -124,7 +124,7 @@ class Shapes:
         try:
             form, meaning = _laid_out(scope, listed)
         except ValueError:
-            # The fields are in an unusual order.
+            # The fields are in an unusual order, so this scope is not cached.
             return
         self._remembered += len(scope)
         if self._remembered > REMEMBERED_BYTES:
