@@ -23,7 +23,7 @@ from dashboards.look import CRITICAL, WARNING
 from dashboards.panel import Panel
 from dashboards.scope import DATASOURCE, OF_KEPT, OF_SERVICE, TAG, keeping, named, variable
 
-#: Id of the first row; each further row has the next id. The ids of all panels are lower.
+#: Id of a dashboard's first row; each further row has the next id. The ids of panels are below FIRST_ROW.
 FIRST_ROW = 900
 
 

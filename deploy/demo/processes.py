@@ -1,8 +1,8 @@
 """Start child processes that end with this process, however this process ends.
 
-Each child gets its own session, so that Ctrl-C reaches only this process, which then ends the children normally. A
-small guard process reads from a pipe of this process. When this process is gone (even by kill -9), the guard reads the
-end of the pipe and kills the remaining children. Pipes work on Linux and macOS, whichever thread starts a child.
+Each child gets its own session, so that Ctrl-C reaches only this process. This process then ends the children normally.
+A small guard process reads from a pipe of this process. When this process is gone (even by kill -9), the guard reads
+the end of the pipe and kills the remaining children. Pipes work on Linux and macOS, whichever thread starts a child.
 """
 
 from __future__ import annotations

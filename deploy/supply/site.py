@@ -56,7 +56,8 @@ def build(out: Path, root: Path | None = None) -> int:
         "version": version,
         "release": version,
         "extensions": ["myst_parser"],
-        # Features of MyST that GitHub's Markdown lacks are off, because our text may contain their characters.
+        # Features of MyST that GitHub's Markdown lacks are off, because our text may contain the characters of their
+        # syntax.
         "myst_disable_syntax": ["myst_role", "myst_target", "myst_line_comment", "myst_block_break"],
         "myst_heading_anchors": 6,
         "html_theme": "furo",

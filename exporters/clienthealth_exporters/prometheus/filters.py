@@ -20,7 +20,7 @@ PAGE_SIZE = 60
 #: suggestions.
 MAX_LISTED = 40
 MAX_PROPOSED = 500
-#: The number of clients with each value of each field.
+#: By field of FIELDS: the number of clients with each value.
 Facets = Mapping[str, Counter[str]]
 
 

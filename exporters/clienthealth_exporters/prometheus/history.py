@@ -159,7 +159,7 @@ def lag_of(record: HealthRecord) -> float | None:
 
 
 class NamedRecord(msgspec.Struct):
-    """The client in a record, decoded only as far as its names, kind and group."""
+    """The client in a record. Only its names, kind and group are decoded."""
 
     service: str
     instance: str

@@ -181,7 +181,7 @@ class Splitter:
                 left_out.repeats = 0
 
     def _look_at_end(self, block: bytes) -> None:
-        """Remember the time of the block's last dated line, for lines without a time."""
+        """Remember the time of the block's last dated line, for lines without a time in the next blocks."""
         for line in reversed(block.removesuffix(b"\n").rsplit(b"\n", 5)[-5:]):
             if self._dated(line) is not None:
                 break
