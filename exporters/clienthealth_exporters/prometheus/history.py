@@ -104,7 +104,7 @@ class History:
         self.begun: float | None = None
 
     def note(self, state: State) -> None:
-        """Add a client's new state to the client's samples and to its service's hour."""
+        """Add a state to the samples of its client, and count it in the hourly shares of its service."""
         at = state.seen
         with self._lock:
             self.begun = at if self.begun is None else min(self.begun, at)

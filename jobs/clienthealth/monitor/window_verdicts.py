@@ -66,7 +66,7 @@ def judge_windows(windows: Sequence[ClientWindow], overrides: Overrides, absence
 
 
 def stale_verdicts(window: ClientWindow, overrides: Overrides) -> list[Verdict]:
-    """Return verdicts on a client's missing data, from the modes with a fault that can stop a client's data."""
+    """Return verdicts on a client that sends no more samples: of each failure mode that can stop the samples itself."""
     verdicts = (
         (mode, mode.silence(window, mode.thresholds))
         for mode in live_modes(window.client.kind, overrides)

@@ -21,8 +21,8 @@ Part = tuple[int, str, int]
 #: Spark's option for the number of shuffle partitions. Spark stores it with each batch, and keeps the stored value
 #: after a restart.
 PARTITIONS = "spark.sql.shuffle.partitions"
-#: FORM: file name of the note on the state's form. SOURCES: number of the query's sources. TICKS: position of the tick
-#: source among the sources.
+#: FORM: name of the file that holds the version of the state's format (`state.VERSION`). SOURCES: number of the query's
+#: sources. TICKS: position of the tick source among the sources.
 FORM, SOURCES, TICKS = "form", 3, 2
 
 

@@ -105,7 +105,7 @@ class Fast(msgspec.Struct, gc=False):
     interval_ms: int
 
     def snapshot(self) -> Snapshot:
-        """Return the Snapshot that `decode_metrics` makes of the same record, with the metrics of the client's kind."""
+        """Return this record as a Snapshot, like `decode_metrics`, but only with the metrics of the client's kind."""
         identity = self.client.identity
         topics = [
             TopicMetrics(t.topic, t.partition, t.thread, t.member, _named(TOPIC_METRICS, t.values)) for t in self.topics
