@@ -231,9 +231,10 @@ def stalls(w: Windows) -> Stalls:
     """
     if not len(w.ts):
         return Stalls(np.full(len(w), -1), np.zeros(len(w)))
-    counts = w.reported(delivered(w))
-    answered = np.where(w.reported("request-latency-avg")[w.window_of_row], answers(w).values[w.rows], np.nan)
-    progress = np.where(counts[w.window_of_row], delivered(w).values[w.rows], answered)
+    counts, progress = w.reported(delivered(w)), delivered(w).values[w.rows]
+    if not counts.all():
+        answered = np.where(w.reported("request-latency-avg")[w.window_of_row], answers(w).values[w.rows], np.nan)
+        progress = np.where(counts[w.window_of_row], progress, answered)
     # NaN compares false, so rows without a value never count as the maximum.
     highest = w.reduced(np.fmax, progress)[w.window_of_row]
     reached = np.where(progress >= highest, w.rows.astype(np.float64), np.nan)

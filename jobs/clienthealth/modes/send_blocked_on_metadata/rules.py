@@ -385,8 +385,12 @@ def blind(w: Windows, thresholds: Thresholds) -> Texts:
 
     Metrics cannot decide if a client sends nothing for an unknown reason.
     """
-    silent, since = ~sent_any(w), unsent(w)
-    asks = (_metadata(since, thresholds) == RENEWED) & ~(since.max(_used(since)) > 0)
+    silent = ~sent_any(w)
+    # Most clients have sent since the sample before the last one.
+    asks = ~(w.last("record-send-total") > w.from_last("record-send-total", 1))
+    since = unsent(w.at(asks))
+    renewed = (_metadata(since, thresholds) == RENEWED) & ~(since.max(_used(since)) > 0)
+    asks[asks] = renewed & (lasted(since) >= thresholds.min_unsent_seconds)
     unlogged = silent.copy()
     unlogged[silent] = ~w.has_log_data(np.flatnonzero(silent))
     age = w.once_for_rows("metadata known", lambda: _young(w.col("metadata-age")))
@@ -395,7 +399,7 @@ def blind(w: Windows, thresholds: Thresholds) -> Texts:
         (BLIND_SENDS, silent & ~w.reported("record-send-total")),
         (BLIND_METADATA, silent & ~w.reported(age)),
         (BLIND_IDLE, unlogged),
-        (BLIND_ASKS, asks & (lasted(since) >= thresholds.min_unsent_seconds)),
+        (BLIND_ASKS, asks),
     )
 
 
