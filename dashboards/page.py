@@ -43,7 +43,7 @@ class Page:
     name       the dashboard's uid is made from it
     variables  names for `scope.variable`
     since      start of the time range that is shown first
-    refresh    how often the dashboard reloads itself; '' means never, for heavy queries whose results change slowly
+    refresh    how often the dashboard reloads itself; '' means never, for heavy queries with results that change slowly
     """
 
     name: str

@@ -22,7 +22,7 @@ class Course:
     kinds           kinds of evidence by mode, from suspected and confirmed verdicts
     paged           time at which the first critical alert of a mode was delivered
     alerts          time at which each "severity alertname" was first delivered
-    firing          modes whose critical alert fires now
+    firing          modes with a critical alert that fires now
     first_shown_ms  time at which the failure of the client's own mode was first shown, None if never
     last_shown_ms   time at which that failure was last shown
     gaps            (start, end) of the periods in between in which that failure was not shown

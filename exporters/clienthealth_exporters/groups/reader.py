@@ -106,7 +106,7 @@ class GroupsReading:
     names              names of all existing groups; a group that is missing in `groups` was not due or could not be
                        read
     failed_groups      reason by group that could not be read
-    failed_partitions  reason by partition whose end could not be read
+    failed_partitions  by partition, the reason why its end could not be read
     left_out           number of groups that `[groups] include` and `exclude` leave out
     """
 

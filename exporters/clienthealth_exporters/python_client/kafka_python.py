@@ -135,7 +135,7 @@ def timed_future(base: Any, timed: Callable[[Callable[[Any], object]], Callable[
 def library_metrics(client: Any, kind: str) -> dict[str, float]:
     """Return kafka-python's `metrics()` of a client under the monitor's names (CLIENT_METRICS of this kind of client).
 
-    kafka-python reports 0 as the average of no values. An average whose maximum is infinite had no values, and is left
+    kafka-python reports 0 as the average of no values. An average with an infinite maximum had no values, and is left
     out.
     """
     ours = {name: f"{name.removesuffix('-avg')}-max" for name in CLIENT_METRICS[kind]}

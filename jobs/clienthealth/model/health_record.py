@@ -261,7 +261,7 @@ _NO_CONFIG: Mapping[str, str] = {}
 
 
 def _config(row: Any) -> Mapping[str, str]:
-    """Return the options whose values are text. Records without options share one object."""
+    """Return the options that have a text as value. Records without options share one object."""
     if not row:
         return _NO_CONFIG
     if type(row) is not dict:

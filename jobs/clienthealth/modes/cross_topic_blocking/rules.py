@@ -87,7 +87,7 @@ def held_up(w: Windows, limits: Thresholds) -> Bools:
 def without_records(w: Windows, limits: Thresholds) -> Runs:
     """Return the stretches of at least `shared_queue_seconds` without a consumed record.
 
-    Windows whose last sample has no `position` have none: only librdkafka reports positions.
+    A window without `position` in its last sample has none: only librdkafka reports positions.
     """
     runs = w.still("records-consumed-total")
     shown = w.last_knows("position")
