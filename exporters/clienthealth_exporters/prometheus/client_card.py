@@ -152,9 +152,7 @@ def plain(value: Any) -> str:
         return value
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return ", ".join(value)
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return json.dumps(value)
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else json.dumps(value)
 
 
 def level(ratio: float) -> str:

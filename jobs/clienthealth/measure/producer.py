@@ -215,8 +215,7 @@ def answers(w: Windows) -> Column:
 
 def failed_since(w: Windows, since: Ints) -> Bools:
     """True if the error rate of records was 0 at the row in `since`, and was above 0 at the end of the window."""
-    rate = w.column("record-error-rate")
-    lo = np.clip(since, w.lo, w.hi)
+    rate, lo = w.column("record-error-rate"), np.clip(since, w.lo, w.hi)
     risen: Bools = (rate.first(lo, w.hi) == 0) & (rate.last(lo, w.hi) > 0)
     return risen
 

@@ -261,8 +261,7 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
     # librdkafka lets a request with records wait as long as its records may.
     lasting |= sum(event.repeats for event in failed if "request" in event.captures) >= limits.min_failed_lines
     if failed and failed[-1].ts_ms >= window.start_ms and (facts or stalls_by_metrics or (lasting and not delivers)):
-        lines = count_of(sum(event.repeats for event in failed), "line")
-        text = f"{lines} in {elapsed(span)} as {quoted(failed[-1].text)}"
+        text = f"{count_of(sum(e.repeats for e in failed), 'line')} in {elapsed(span)} as {quoted(failed[-1].text)}"
         facts.append(Fact.of("log", failed[-1], text, since=failed[0]))
     return facts
 
