@@ -117,7 +117,7 @@ class Column:
     @cached_property
     def reported(self) -> bool:
         """True if any row has a value."""
-        return len(self._known) > 1
+        return len(self._source) > 0 and (self.whole or not self._unknown.all())
 
     @cached_property
     def _unknown(self) -> Bools:
@@ -165,11 +165,11 @@ class Column:
 
     def first(self, lo: Ints, hi: Ints) -> Floats:
         """Return the first known value of each span, NaN without one."""
-        return self._known[self._first(lo, hi)]
+        return self._known[self._first(lo, hi)] if self.reported else unknown(len(lo))
 
     def last(self, lo: Ints, hi: Ints) -> Floats:
         """Return the last known value of each span, NaN without one."""
-        return self._known[self._last(lo, hi)]
+        return self._known[self._last(lo, hi)] if self.reported else unknown(len(lo))
 
     def first_row(self, lo: Ints, hi: Ints) -> Ints:
         """Return the first row of each span that has a value, or -1."""

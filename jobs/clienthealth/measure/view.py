@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, wraps
-from typing import Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, cast, runtime_checkable
+from typing import Concatenate, NamedTuple, ParamSpec, TypeVar, cast
 
 import numpy as np
 
@@ -91,17 +91,6 @@ class Rows(NamedTuple):
     names: Sequence[str]
 
 
-@runtime_checkable
-class Divisible(Protocol):
-    """A cached result for many windows that can be cut down to the result for one window."""
-
-    def alone(self, at: int, lo: int) -> object:
-        """Return the result for window `at` alone, which begins at row `lo`.
-
-        In the returned result, windows and rows are numbered from 0.
-        """
-
-
 class Windows:
     """Windows [lo, hi) over samples of clients of ONE kind. Each client's rows are adjacent and in order of time.
 
@@ -135,7 +124,7 @@ class Windows:
         """Return one window with a table of only its own samples; row r is its r-th sample.
 
         Cached results (`once`) of the whole table are reused. Such results must be arrays without row numbers, or have
-        a method `alone` that renumbers rows.
+        a method `alone` that takes the window's position and its first row, and numbers windows and rows from 0.
         """
         lo, hi, which = int(self.lo[at]), int(self.hi[at]), int(self._which[at])
         parts = self.parts.at(slice(self.part_begin[lo], self.part_begin[hi]))
@@ -172,7 +161,7 @@ class Windows:
         known = whole._of_windows.get(name)
         if isinstance(known, np.ndarray):
             return None if known.dtype == np.int64 else known[at : at + 1]
-        return known.alone(at, int(whole.lo[at])) if isinstance(known, Divisible) else None
+        return known.alone(at, int(whole.lo[at])) if hasattr(known, "alone") else None
 
     # -- rows
 
@@ -361,6 +350,8 @@ class Windows:
 
     def last_knows(self, *names: str) -> Bools:
         """True if the window's last sample has one of the metrics `names` for any topic."""
+        if not len(self.parts):
+            return np.zeros(len(self), np.bool_)
         counts = self.once_for_rows(
             f"parts that know {names}",
             lambda: counted(np.logical_or.reduce([~np.isnan(self.of_topics(n)) for n in names])),

@@ -100,10 +100,10 @@ def adjust(stage: Stage, verdicts: Sequence[Verdict], context: Context) -> list[
     if stage == "shown":
         known = {verdict.mode for verdict in adjusted}
         adjusted += [Verdict(mode, "unknown") for mode in context.incidents if mode not in known]
-    beside = replace(context, verdicts=adjusted)
+    beside = replace(context, verdicts=adjusted) if stage == "moment" else context
     for adjustment in _BY_STAGE[stage]:
         adjusted = [adjustment.apply(verdict, beside) for verdict in adjusted]
-        if adjusted != beside.verdicts:
+        if stage == "moment" and adjusted != beside.verdicts:
             beside = replace(context, verdicts=adjusted)
     return adjusted
 

@@ -368,7 +368,7 @@ class _Judgement:
         judged: list[OfWindow] = []
         for at in range(reporter.begin, reporter.end):
             span, log, verdicts = touched.span(at), touched.logs.get(at, NO_LOG), []
-            beside = replace(known, contradicted=self.refuted.get((number, span.start), frozenset()))
+            beside = replace(known, contradicted=wrong) if (wrong := self.refuted.get((number, span.start))) else known
             signatures = beside.contradicted | {event.signature for event in log.logs}
             for mode, (suspected, reasons) in zip(gated.live, gated.gates, strict=True):
                 if suspected[at] or log.dumps or not signatures.isdisjoint(_read_by(mode.id)):

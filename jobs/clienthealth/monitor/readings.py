@@ -156,14 +156,14 @@ def in_order(readings: Readings, parts: Parts, names: Sequence[str]) -> tuple[Re
     key = keys(readings)
     order = np.argsort(key, kind="stable")
     is_first = begins(key[order])
-    new_row = np.empty(len(order), np.int64)
-    new_row[order] = np.cumsum(is_first) - 1
     readings = readings.at(order)
     if not is_first.all():
         starts = np.flatnonzero(is_first)
         readings = replace(readings.merged(starts), fresh=np.maximum.reduceat(readings.fresh, starts))
-    parts.row = new_row[parts.row]
     if len(parts):
+        new_row = np.empty(len(order), np.int64)
+        new_row[order] = np.cumsum(is_first) - 1
+        parts.row = new_row[parts.row]
         order = np.lexsort((parts.thread, parts.partition, ranks(names)[parts.topic], parts.row))
         parts = parts.at(order)
         is_first = begins(parts.row, parts.topic, parts.partition, parts.thread)
@@ -206,7 +206,8 @@ def intervals(state: BucketState) -> Floats:
     of_client, gaps = client[later], ts[later] - ts[later - 1]
     # Sort each client's gaps: `of_client` is sorted already.
     gaps = np.sort((of_client << SHIFT) | gaps) & ((1 << SHIFT) - 1)
-    number, begin, count = np.unique(of_client, return_index=True, return_counts=True)
+    begin = np.flatnonzero(begins(of_client))
+    number, count = of_client[begin], np.diff(begin, append=len(of_client))
     every[number] = (gaps[begin + (count - 1) // 2] + gaps[begin + count // 2]) / 2
     return every
 
@@ -231,7 +232,7 @@ def horizons(state: BucketState, settings: MonitorSettings) -> Ints:
 def evict(state: BucketState, settings: MonitorSettings, grid: Grid) -> None:
     """Drop the samples that no window needs any more."""
     client, ts = state.readings.client, state.readings.ts
-    keep_readings(state, ts + grid.length[client] > horizons(state, settings)[client])
+    keep_readings(state, ts > (horizons(state, settings) - grid.length)[client])
 
 
 def keep_readings(state: BucketState, keep: Bools) -> None:
