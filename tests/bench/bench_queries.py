@@ -92,7 +92,9 @@ def asking(prometheus: Prometheus, moments: int = MOMENTS) -> Iterator[Asked]:
         for title, target in queries(board):
             end = now_ms() / 1000
             # Stands for a week in steps of a minute: a short range with as many steps.
-            query = {"query": chosen(board, target["expr"].replace("[$__range:1m]", "[50s:5ms]"), {}), "stats": "all"}
+            expr = target["expr"].replace("[$__range:1m]", "[50s:5ms]")
+            expr = expr.replace("[$__range:$__interval]", f"[{20 * moments}ms:20ms]")
+            query = {"query": chosen(board, expr, {}), "stats": "all"}
             instant = target.get("instant", False)
             if not instant:
                 query |= {"start": f"{end - moments * 0.02}", "end": f"{end}", "step": "0.02"}
