@@ -125,7 +125,7 @@ def worst(
     most: int = WORST,
     pick: str = "topk",
     *,
-    ranked: str | None = None,
+    ranked: str = "",
     among: str = "",
     zeros: bool = False,
 ) -> str:
@@ -139,13 +139,13 @@ def worst(
             value is drawn
     most    maximum number of series
     pick    topk if large values are bad, bottomk if small values are bad
-    ranked  query by which the series are selected, if it is not `each`
+    ranked  query for the values by which series are selected; '' for the worst value of `each` in the range
     among   query; only clients in its result are selected
     zeros   True if a missing series counts as 0 while an exporter answers; otherwise a stacked chart would continue at
             the last value of the series
     """
     end = "max" if pick == "topk" else "min"
-    over = f"{end}_over_time(({ranked or each})[$__range:$__interval] @ end())"
+    over = f"({ranked})" if ranked else f"{end}_over_time(({each})[$__range:$__interval] @ end())"
     if among:
         over += f" and on ({BY_CLIENT}) ({among})"
     picked = f"{pick}({most}, {end} by ({by}) ({over}))"

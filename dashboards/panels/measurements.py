@@ -58,7 +58,13 @@ def reporting(kinds: Iterable[str], width: int = 24, among: str = "") -> Panel:
 
 def last_seen(kinds: Iterable[str], width: int = 12, among: str = "") -> Panel:
     seen = f"kafka_client_last_seen_timestamp_seconds{{{OF_CLIENT}}}"
-    silent = worst(seen, BY_CLIENT, ranked=f"time() - {seen}", among=among or ever(_of(kinds)))
+    silent = worst(
+        seen,
+        BY_CLIENT,
+        # How often the data did not change. The age of each client's data at each time takes Prometheus much longer.
+        ranked=" - ".join(f"{count}({seen}[$__range:$__interval] @ end())" for count in ("count_over_time", "changes")),
+        among=among or ever(_of(kinds)),
+    )
     return chart(
         101,
         "Time since its last data",

@@ -170,7 +170,7 @@ def failures(id_: int) -> Panel:
             _over_time(
                 listed((*KEPT, "service", "mode")),
                 ("suspected", "confirmed"),
-                f'((kafka_client_service_failure_mode_clients{{{{status="{{}}", {OF_SERVICE}}}}} > 0) * 0 + 1)',
+                f'sgn(kafka_client_service_failure_mode_clients{{{{status="{{}}", {OF_SERVICE}}}}})',
             ),
             f"{{{{service}}}} {NAMED_KEPT}: {{{{mode}}}}",
         ),

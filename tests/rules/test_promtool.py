@@ -16,8 +16,10 @@ import yaml
 
 from clienthealth.settings import Settings
 from clienthealth_exporters.alerts.build import write
+from dashboards.build import boards
 from deploy.reference.alerts import PLACEHOLDERS
 from tests.support.alert_rules import ROOT, RULE_FILES, TEST_FILES, read
+from tests.support.dashboard_reading import queries
 from tests.support.known_metrics import known_labels
 from tests.support.promql import nodes
 
@@ -164,3 +166,33 @@ def _asked(query: str, world: Mapping[str, str]) -> Iterator[str]:
             made = {**labels, **known, **world}
             listed = ",".join(f'{label}="{value}"' for label, value in made.items())
             yield f"{selector.name}{{{listed}}}"
+
+
+def test_a_client_that_was_silent_for_an_hour_and_has_recovered_is_drawn(tmp_path: Path) -> None:
+    """Of 31 producers twenty are drawn; thirty send data each minute, one sent none in the second of three hours.
+
+    Now that one has the newest data.
+    """
+    board = boards()["producers"]
+    (expr,) = [target["expr"] for title, target in queries(board) if title == "Time since its last data"]
+    expr = re.sub(r"\$\w+", ".*", expr.replace("[$__range:$__interval]", "[3h:45s]"))
+    series = []
+    for number in range(31):
+        labels = f'{{cluster="eu",env="prod",service="s",host="h",instance="i",client_id="c-{number}"'
+        since = "0+60x60 3600x60 7320+60x58" if number == 17 else "-30+60x180"
+        series.append({"series": f"kafka_client_last_seen_timestamp_seconds{labels}}}", "values": since})
+        series.append(
+            {"series": f'kafka_client_info{labels},kind="producer",library="java",version="3.9.1"}}', "values": "1x181"}
+        )
+    found = [
+        {"expr": f"count({expr})", "eval_time": "3h", "exp_samples": [{"labels": "{}", "value": 20}]},
+        {
+            "expr": f'count(({expr}) and on (client_id) kafka_client_info{{client_id="c-17"}})',
+            "eval_time": "3h",
+            "exp_samples": [{"labels": "{}", "value": 1}],
+        },
+    ]
+    path = tmp_path / "test.yml"
+    path.write_text(yaml.safe_dump({"tests": [{"interval": "1m", "input_series": series, "promql_expr_test": found}]}))
+    done = subprocess.run(["promtool", "test", "rules", str(path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, (done.stdout + done.stderr)[:4000]
