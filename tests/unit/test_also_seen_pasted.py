@@ -93,6 +93,13 @@ PASTES = [
         "fatal error of the client",
         "out of order",
     ),
+    (
+        "send failed {:exception=>Java::OrgApacheKafkaCommonErrors::RecordTooLargeException, :message=>\"x\"}",
+        1,
+        "record too large",
+        "RecordTooLarge",
+    ),
+    ("write: [16] Not Coordinator For Group: the broker returns this", 3, "no coordinator", "Not Coordinator"),
     (f"ERROR {P} Uncaught error in kafka producer I/O thread: ", 1, "error inside the client", "I/O thread"),
     (f"ERROR {C} JoinGroup failed due to fatal error: x", 1, "joining the group failed", "JoinGroup failed"),
     ("Heartbeat failed for group g: generation id is not  current.", 3, "thrown out of its group", "group g"),

@@ -238,6 +238,7 @@ def test_a_line_that_a_text_explains_still_shows_other_issues(tmp_path: Path) ->
 
 
 INNOCENT = (
+    f"[{TIMEOUT}](<https://example.org/questions/1>)\n",
     f'primary="{TIMEOUT}"; mitigation="none"\n',
     f'if err.Error() != "{TIMEOUT}" {{\n',
     f"            # TODO {TIMEOUT}\n",

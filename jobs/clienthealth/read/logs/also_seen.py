@@ -84,6 +84,7 @@ _DESCRIBED_BY = {
     "java": "common/protocol/Errors; kafkajs in protocol/error.js",
     "librdkafka": "rdkafka.c, rd_kafka_err_descs",
     "sarama": "errors.go",
+    "kafka-go": "error.go",
     "ruby-kafka": "lib/kafka",
     "pykafka": "cluster.py, broker.py and producer.py",
 }
@@ -93,7 +94,7 @@ _ESCAPED = re.compile(r"[\"\\<>&'=/+]")
 _WORDS = re.compile(r"(?<=[a-z\d])(?=[A-Z])")
 #: Text that follows an error's class name where the error is thrown or logged, but not where source code mentions the
 #: class.
-_THROWN = r"(?:Exception|Error)(?=: \S|\]|['\"]| - | at |\s*(?:\n|\Z))"
+_THROWN = r"(?:Exception|Error)(?=: \S|\]|['\"]| - | at |, :message=>|\s*(?:\n|\Z))"
 
 
 def _named(error: str) -> dict[str, object]:

@@ -83,8 +83,10 @@ _SOURCE = re.compile(
     r"|[^\n]*?(?:[;{}]\s?//|[,()]\s*//\s|\w {2,4}# \Z)"
     r"|[^\n]*?\b[Ii]f\b[^\n]*?(?:[-=]>|→)|(?:\t\t| {8})\s*[bfru]?'[^'\n]*\Z"
 )
-#: A string in source code that goes on in the next line.
-_CONTINUED = re.compile(r"\s*[bfru]{0,2}([\"'])[^\n]*(?:[, ]\1|\1,(?:\s*[\])}]+;?)?)\s*\Z")
+#: A string in source code that goes on in the next line; the text of a link.
+_CONTINUED = re.compile(
+    r"\s*[bfru]{0,2}([\"'])[^\n]*(?:[, ]\1|\1,(?:\s*[\])}]+;?)?)\s*\Z|\s*(?:[-*+] )?\[[^\[\]\n]*\]\(<https?:"
+)
 _ASKED = re.compile(r"[^\s.?]{0,40}\?")
 #: _IN_COMMENT: a line of a block comment. _REPORTED_…: the text before a quotation (in backticks or quotation marks)
 #: that a sentence or a list introduces. These two patterns exclude assignments, keys and blocks.
@@ -204,11 +206,9 @@ def _of_another_time(before: str, ts_ms: int) -> bool:
 def _is_reported(sentence: str, quotation: str, after: str) -> bool:
     """True if a person reports what happened: the sentence quotes a whole message and is not a question."""
     whole = any(begin.search(quotation[1:]) for begin in (_BEGINNING, _EXCEPTION, _AFTER_LAYOUT, _AFTER_WORDS))
-    reported = _REPORTED_IN_TICKS if quotation[0] == "`" else _REPORTED_IN_QUOTES
+    reported = (_REPORTED_IN_TICKS if quotation[0] == "`" else _REPORTED_IN_QUOTES).match(sentence)
     cut = not sentence.strip(" \t-*+•>") and (quotation[0] not in after or _IN_PROSE.match(after))
-    return (
-        whole and bool(cut or reported.match(sentence)) and not (_QUESTION.match(after) or _IN_COMMENT.match(sentence))
-    )
+    return whole and bool(cut or reported) and not (_QUESTION.match(after) or _IN_COMMENT.match(sentence))
 
 
 def _event(line: LogLine, text: str, source: Source, signature: str, captures: Mapping[str, str | None]) -> LogEvent:
