@@ -201,7 +201,8 @@ PERMANENT = "MessageSet with 291 message(s) encountered error: Local: Timed out 
     ("text", "status"),
     [
         (" ".join(f"{REQUEST.format(number)}(after 991ms, timeout #{number})" for number in range(3)), "suspected"),
-        (REQUEST.format(0) + "(after 60018ms, timeout #0)", "unknown"),
+        (REQUEST.format(0) + "(after 60018ms, timeout #0)", "suspected"),
+        (REQUEST.format(0) + "(after 991ms, timeout #0)", "unknown"),
         (f"%7|1634047381.401|MSGSET|rdkafka#producer-1| [thrd:k:9093/2]: k:9093/2: {PERMANENT}", "suspected"),
     ],
 )

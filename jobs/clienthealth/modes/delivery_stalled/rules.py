@@ -267,11 +267,11 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
 
 
 def _tried_for(refused: Sequence[LogEvent]) -> float:
-    """Return the minimum time (s) for which a batch was retried, from its remaining number of attempts in log lines.
+    """Return the minimum time (s) for which a batch has waited: its request's wait in a log line, or its attempts.
 
     Two attempts are at least 0.1 s apart (retry.backoff.ms). The time is infinite if no attempt is left.
     """
-    tried = 0.0
+    tried = max((captured(event, "waitMs") / 1000 for event in refused if "request" in event.captures), default=0.0)
     for left in (int(event.captures["left"]) for event in refused if "left" in event.captures):
         if left == 0:
             return np.inf
