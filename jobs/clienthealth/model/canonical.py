@@ -18,10 +18,11 @@ def snapshot(
     topics: Sequence[Mapping[str, Any]] = (),
     config: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Return one client's metrics at one moment (epoch ms) as JSON. Unknown parts of the client's identity are null.
+    """Return one client's metrics at one moment (epoch ms) as a JSON object. Unknown fields of the client are null.
 
-    metrics  by names of CLIENT_METRICS
-    topics   one per topic, partition or thread: `topic`, `partition`, `thread`, `metrics`; in groups also `member`
+    metrics  values by name; the names are those of CLIENT_METRICS
+    topics   one object per topic, partition or thread, with the fields `topic`, `partition`, `thread` and `metrics`;
+             for a consumer group also `member`
     """
     return {
         "ts": ts_ms,
@@ -33,7 +34,9 @@ def snapshot(
 
 
 def written(reported: Snapshot) -> dict[str, Any]:
-    """Return a snapshot of a client (not of a group) in the product's own JSON form."""
+    """Return a client's snapshot in the product's own JSON form; an unknown time becomes 0. Not for consumer groups,
+    because `member` is left out.
+    """
     topics = [
         {"topic": one.topic, "partition": one.partition, "thread": one.thread, "metrics": one.metrics}
         for one in reported.topics
@@ -42,6 +45,6 @@ def written(reported: Snapshot) -> dict[str, Any]:
 
 
 def key(of_snapshot: Mapping[str, Any]) -> str:
-    """Return the Kafka record's key for a snapshot in this JSON form: `Client.key` of the snapshot's client."""
+    """Return the key of the Kafka record that carries a snapshot: the `Client.key` of the snapshot's client."""
     client = of_snapshot["client"]
     return Client(client["service"] or "", "", client["instance"] or "", client["client_id"] or "").key

@@ -14,7 +14,7 @@ Kind = Literal["producer", "consumer", "legacy-consumer", "group"]
 
 @lru_cache(maxsize=4096)
 def key_parts(key: str) -> tuple[str, str, str] | None:
-    """Split a `Client.key` into service, instance and client id; None if the key has another shape."""
+    """Split a `Client.key` into (service, instance, client id), unescaped; None if a part is missing."""
     if "\\" not in key:
         parts = key.split("|", 2)
     else:
@@ -74,18 +74,15 @@ class Client(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def home(self) -> tuple[str, str]:
-        """(service, host) of the process: clients with the same home share a bucket.
-
-        Each consumer group has its own home.
-        """
+        """The key that selects a client's bucket: (service, host), as in `process`; one key of its own per group."""
         return (self.service, f"{self.instance}\0{self.client_id}") if self.kind == "group" else self.process
 
 
 @dataclass(frozen=True, slots=True)
 class ClientProcess:
-    """A process with Kafka clients.
+    """A process with Kafka clients. `instance`: usually host:pid.
 
-    `instance`: host:pid. `config`: options of the process's clients, from another source than metrics.
+    `config`: options of the process's clients that are known from the settings of an exporter instead of from metrics.
     """
 
     service: str
@@ -95,7 +92,7 @@ class ClientProcess:
 
     @property
     def key(self) -> str:
-        """Return the key of the process's own records: log lines and dumps."""
+        """The Kafka key of records about the whole process (log lines, thread dumps): its client id is empty."""
         return self.client("").key
 
     def client(

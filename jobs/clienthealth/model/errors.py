@@ -1,4 +1,4 @@
-"""Every error that this package raises on purpose.
+"""The errors with a message for the user. A module may define a subclass for an error that its callers tell apart.
 
 HealthError
 ├── SettingsError      a setting is unknown, missing or has a wrong value
@@ -12,7 +12,7 @@ HealthError
     ├── HeapError      Spark's JVM ended because it ran out of memory
     └── JolokiaError   an agent in a JVM did not fulfil a request (exporters)
 
-The command line prints the message alone and exits with `exit_code`; a traceback means a defect of ours.
+The command line prints only the message and exits with `exit_code`. A traceback shows a defect of this program.
 """
 
 

@@ -1,7 +1,7 @@
-"""The stored form of verdicts and its only codec: records of the topic `client-health`, and rows of the history.
+"""Encode and decode a client's state with its verdicts: as records of the topic `client-health`, and in the history.
 
-Writers fill in `Written`; readers get a `HealthRecord`. Readers do not trust records: numbers may be text, NaN or
-missing.
+Writers fill in `Written`; readers get a `HealthRecord`. Readers do not trust the records that they read: a number may
+be a text, NaN or missing.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ def verdicts_json(verdicts: Iterable[Verdict]) -> msgspec.Raw:
 
 
 def evidence_json(evidence: Evidence) -> dict[str, Any]:
-    """Return one piece of evidence, with its input record, as JSON."""
+    """Return one piece of evidence as a JSON object; `source` is its input record, None if unknown."""
     source = None if evidence.source is None else dataclasses.asdict(evidence.source)
     return {"kind": evidence.kind, "ts": evidence.ts_ms, "text": evidence.text, "source": source}
 
 
 def verdict_json(verdict: Verdict) -> dict[str, Any]:
-    """Return a verdict as JSON.
+    """Return a verdict as a JSON object: `mode` and `status`; for a failure also `since`, `detail` and `evidence`.
 
-    Onset (`since`) and evidence are written only for a failure, and other fields only if they are not empty.
+    The other fields of a verdict are written only if they are not empty.
     """
     fields: dict[str, Any] = {"mode": verdict.mode, "status": verdict.status}
     if verdict.unhealthy:
@@ -107,12 +107,12 @@ def evidence_from_json(row: Mapping[str, Any]) -> Evidence:
 
 
 def seen_json(seen: Seen) -> dict[str, Any]:
-    """Return a known issue as JSON."""
+    """Return a known issue as a JSON object."""
     return dict(msgspec.to_builtins(seen))
 
 
 def worst(verdicts: Iterable[Verdict]) -> Status:
-    """Return the worst status: `ok` only if every verdict is ok, `unknown` if there are no verdicts."""
+    """Return the worst status of all verdicts: the worst failure, if any; else `ok` if all are ok, else `unknown`."""
     of_all = standing(verdict.status for verdict in verdicts)
     return "unknown" if of_all == "partial" else of_all
 
@@ -121,12 +121,12 @@ class Written(msgspec.Struct, kw_only=True, omit_defaults=True, tag_field="schem
     """A record to write; times in epoch milliseconds.
 
     client, verdicts  as `encoded` and `verdicts_json` return them
-    window_*          the window that was judged; for a group the window of its lag
-    samples           number of samples in the window
-    worst             the worst status (`worst`); for a group `ok` while its lag is tolerated, else unknown
+    window_*          the window that was judged; for a consumer group the window of its lag
+    samples           number of the client's samples in the window
+    worst             the worst status (function `worst`); for a group `ok` while its lag is tolerated, else `unknown`
     last_seen         time of the client's newest data
     departed          True if the client is gone
-    config            the client's options: the reported options, and all options that it logged at its start
+    config            the client's options: those in its snapshots, and those in its start-up log
     also_seen         the client's known issues, as `seen_json` returns them
     """
 
@@ -154,9 +154,8 @@ _encode = msgspec.json.Encoder().encode
 class HealthRecord:
     """A record that was read: the newest state of a client. Times in epoch milliseconds. Unknown indicators are absent.
 
-    `seen_ms`: time of the client's newest data. If the record lacks this time, `seen_ms` is the end of the window, but
-    at most the record's Kafka timestamp. `stale`: True if the record is so old that only its failures still hold
-    (`aged`).
+    `seen_ms`: time of the client's newest data. If the record lacks this time, `seen_ms` is the end of the window or
+    the record's Kafka timestamp, whichever is earlier. `stale`: True if `aged` has rewritten the record.
     """
 
     client: Client
@@ -179,16 +178,16 @@ class HealthRecord:
         return "partial" if partly else self.worst
 
     def value(self, *path: str) -> float | None:
-        """Return the number at this path of names in `indicators`, None if unknown."""
+        """Return the number at a path of nested names in `indicators`; None if unknown."""
         return number(self._at(path))
 
     def text(self, *path: str) -> str | None:
-        """Return the text at this path of names in `indicators`, None if unknown."""
+        """Return the text at a path of nested names in `indicators`; None if unknown."""
         value = self._at(path)
         return value if isinstance(value, str) else None
 
     def rows(self, name: str) -> Iterator[Mapping[str, Any]]:
-        """Yield those entries of the indicator `name` (`lag`, `queues`: lists) that name a topic."""
+        """Yield the entries of a list indicator (`name`: `lag` or `queues`). Entries without a topic are left out."""
         entries = self.indicators.get(name)
         for row in entries if isinstance(entries, list) else ():
             if isinstance(row, dict) and isinstance(row.get("topic"), str):
@@ -205,7 +204,7 @@ class HealthRecord:
 
 
 def number(value: Any) -> float | None:
-    """Return a number below 2⁶³ in size, None for anything else: NaN and infinity mean unknown."""
+    """Return a number with an absolute value below 2⁶³; None for anything else, also for NaN and infinity."""
     if type(value) is not float and type(value) is not int:
         return None
     return value if -_MAX_OFFSET < value < _MAX_OFFSET else None
@@ -261,7 +260,7 @@ _NO_CONFIG: Mapping[str, str] = {}
 
 
 def _config(row: Any) -> Mapping[str, str]:
-    """Return the options that have a text as value. Records without options share one object."""
+    """Return the options whose values are text. Records without options share one object. Raises TypeError."""
     if not row:
         return _NO_CONFIG
     if type(row) is not dict:
@@ -270,7 +269,7 @@ def _config(row: Any) -> Mapping[str, str]:
 
 
 def document(value: bytes) -> Any:
-    """Parse the JSON of a record. NaN and Infinity, which JSON does not have, become null. Raises ValueError."""
+    """Parse a record's JSON. NaN and Infinity, which JSON does not allow, become None. Raises ValueError."""
     try:
         return msgspec.json.decode(value)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -278,16 +277,16 @@ def document(value: bytes) -> Any:
 
 
 def strict(value: bytes) -> bytes:
-    """Return a record as JSON that every parser reads: NaN and Infinity become null."""
+    """Return a record's JSON with null in place of NaN and Infinity, which strict JSON parsers reject."""
     odd = b"NaN" in value or b"Infinity" in value
     return msgspec.json.encode(document(value)) if odd else value
 
 
 def aged(value: bytes, reason: str) -> bytes:
-    """Return an old record in the form in which a page shows it while the client sends no newer data.
+    """Return the record of a client that sends no newer data, without what may no longer hold.
 
-    Verdicts that were `ok` become `unknown` with this reason, and indicators are removed. A failure remains until
-    evidence shows its end.
+    Verdicts that were `ok` become `unknown` with this reason, and the indicators are removed. Failures stay, because
+    only evidence ends them. `stale` becomes true.
     """
     row = document(value)
     verdicts = [

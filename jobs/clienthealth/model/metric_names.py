@@ -1,9 +1,9 @@
-"""One metric, many spellings: a table that maps all names of a metric to our name, which is the Java client's.
+"""Map every tool's and library's name of a metric to our name, which is the Java client's.
 
-Each tool and library spells metrics in its own way. Most spellings follow by a rule from the Java client's MBean group
-and attribute. `metrics.toml` lists the attributes per group; the rules are in this module. The names of other libraries
-are listed one by one (librdkafka, the old Scala consumer, Metricbeat's renamed fields). Values are in the units of
-`metrics.toml`. Only librdkafka's values need conversion; the factors are listed beside the names.
+Most tools derive their names by a rule from the Java client's MBean group and attribute. `metrics.toml` lists the
+attributes of each group; the rules are functions of this module. Other names are listed one by one in `metrics.toml`
+(librdkafka, the old Scala consumer, Metricbeat's renamed fields). Values have the units in `metrics.toml`. Only
+librdkafka's values must be converted; the conversion factors are listed beside librdkafka's names.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ from clienthealth.model.metrics import SPELLINGS
 JAVA: Mapping[str, Sequence[str]] = SPELLINGS["java"]
 #: Maps our name of a metric to the names that older Java clients use, with the same meaning and unit.
 FORMERLY: Mapping[str, Sequence[str]] = SPELLINGS["formerly"]
-#: Names of the metrics of the network layer, which producers and consumers share. The metrics that are not read are
-#: included.
+#: Our names of all metrics of the network layer, which producers and consumers share. Not all of them are read.
 SHARED: frozenset[str] = frozenset(SPELLINGS["shared"])
 #: Maps MBeans of the Scala consumer, `type/name/attribute`, to our names.
 SCALA: Mapping[str, str] = SPELLINGS["scala"]
-#: Maps fields of Metricbeat's module `kafka` to our names, where the field differs from the MBean attribute.
+#: Maps fields of Metricbeat's module `kafka` to our names. Fields with the name of the MBean attribute are left out.
 METRICBEAT: Mapping[str, str] = SPELLINGS["metricbeat"]
 #: Maps our name to (path, factor): the path in librdkafka's statistics, and the factor that converts to our unit.
 LIBRDKAFKA: Mapping[str, tuple[str, float]] = SPELLINGS["librdkafka"]
@@ -31,32 +30,29 @@ LIBRDKAFKA_PARTITION: Mapping[str, str] = SPELLINGS["librdkafka_partition"]
 
 
 def kip714(group: str, name: str) -> str:
-    """Spell a metric as in KIP-714 pushes (OTLP): the group without `-metrics`, and dots instead of hyphens."""
+    """Spell a metric as in KIP-714 pushes (OTLP): `org.apache.kafka.producer.record.send.total`."""
     return f"org.apache.kafka.{group.removesuffix('-metrics')}.{name}".replace("-", ".")
 
 
 def otel_agent(group: str, name: str) -> str:
-    """Spell a metric as the OpenTelemetry Java agent does in OTLP.
-
-    The kind of client comes first, and underscores replace hyphens.
-    """
+    """Spell a metric as the OpenTelemetry Java agent does in OTLP: `kafka.producer.record_send_total`."""
     return f"kafka.{_kind(group)}.{name.replace('-', '_')}"
 
 
 def micrometer(group: str, name: str) -> str:
-    """Spell a metric as Prometheus shows Micrometer's KafkaClientMetrics."""
+    """Spell a metric as Prometheus shows Micrometer's KafkaClientMetrics: `kafka_producer_record_send_total`."""
     return f"kafka_{group.removesuffix('-metrics')}_{name}".replace("-", "_")
 
 
 def jmx_exporter(group: str, name: str) -> str:
-    """Spell a metric as the JMX exporter does with its default rules or with Confluent's kafka_client.yml."""
+    """Spell a metric as the JMX exporter does with its default rules or with Confluent's kafka_client.yml:
+    `kafka_producer_producer_metrics_record_send_total`.
+    """
     return f"kafka_{_kind(group)}_{group}_{name}".replace("-", "_")
 
 
 def jmx_exporter_1(group: str, name: str) -> str:
-    """Spell a metric as the JMX exporter since 1.0 does: without `_total`, because that exporter cannot know which
-    metrics are counters.
-    """
+    """Spell a metric as the JMX exporter since 1.0 does: without a final `_total`."""
     return jmx_exporter(group, name).removesuffix("_total")
 
 
@@ -69,7 +65,7 @@ Rule = Callable[[str, str], str]
 
 
 def spellings(*rules: Rule) -> dict[str, str]:
-    """Return a map from every spelling by these rules to our name, including older names of the Java client."""
+    """Return a map from the names that these rules make to our names. Includes older names of the Java client."""
     return {
         rule(group, spelled): name
         for group, names in JAVA.items()
@@ -80,17 +76,19 @@ def spellings(*rules: Rule) -> dict[str, str]:
 
 
 def mbeans() -> dict[str, str]:
-    """Return a map of `type/attribute` (Java client) and `type/name/attribute` (Scala consumer) to our names."""
+    """Return a map from MBean attributes to our names. Keys: `type/attribute` for the Java client,
+    `type/name/attribute` for the Scala consumer.
+    """
     return {**spellings(lambda group, name: f"{group}/{name}"), **SCALA}
 
 
 def kinds() -> dict[str, str]:
-    """Return a map of MBean types to kinds of client."""
+    """Return a map from an MBean's `type` to the kind of client: producer, consumer or legacy-consumer."""
     return {**{group: _kind(group) for group in JAVA}, **{key.split("/")[0]: "legacy-consumer" for key in SCALA}}
 
 
 def telling() -> dict[str, str]:
-    """Return a map of attributes to kinds, for attributes that only one kind of Java client has."""
+    """Return a map from MBean attributes to kinds of client, for attributes that only one kind of Java client has."""
     return {name: _kind(group) for group, names in JAVA.items() for name in names if name not in SHARED}
 
 
@@ -102,11 +100,11 @@ _NEXT = re.compile(r", ([a-zA-Z][\w-]*)=")
 
 
 def separated(labels: Mapping[str, str]) -> dict[str, str]:
-    """Return the labels without the other MBean properties that a label's value may contain.
+    """Return the labels, with each MBean property that a label's value contains as a label of its own.
 
     A greedy group in a pattern of the JMX exporter, `client-id=(.+)><>`, also captures the properties after the client
-    id. The client id would then be `orders, node-id=node-1`. Each property behind the client id becomes a label
-    (`node_id`), unless that label exists.
+    id: `orders, node-id=node-1`. This function cuts the value to `orders` and adds the label `node_id`, unless a label
+    of this name exists.
     """
     apart = dict(labels)
     for name, value in labels.items():

@@ -1,7 +1,7 @@
 """The metrics of a client that are kept, with their units, and the client options that the failure modes read.
 
-Names are the Java client's MBean attributes, in their units (ms, ns, bytes). The formats map other libraries' names to
-these names, so a name has one meaning everywhere. An unknown metric is absent from a mapping: never 0, never NaN.
+Names and units (ms, ns, bytes) are those of the Java client's MBean attributes. The formats map other libraries' names
+to these names, so a name means the same everywhere. An unknown metric is absent from a mapping: never 0, never NaN.
 `metrics.toml` lists the metrics.
 """
 
@@ -18,16 +18,16 @@ from clienthealth.model.values import LATEST_MS, MAX_INT
 TERMINATING = "terminating"
 
 _TABLES = table(Path(__file__).with_suffix(".toml"))
-#: Metrics of a client that windows keep, by kind: name and unit. All other metrics are dropped on reading.
+#: Maps each kind of client to the metrics that windows keep (name → unit). All other metrics are dropped on reading.
 CLIENT_METRICS: Mapping[str, Mapping[str, str]] = _TABLES["client"]
-#: Metrics of one topic, partition or consuming thread that windows keep.
+#: Metrics of one topic, partition or consuming thread that windows keep (name → unit).
 TOPIC_METRICS: Mapping[str, str] = _TABLES["topic"]
 #: Metrics that some libraries report only per topic or partition. The client's value is the sum over its topics.
 SUMMED: tuple[str, ...] = tuple(_TABLES["of_topics"]["summed"])
-#: How other tools and libraries spell the metrics: see `metric_names.py`.
+#: The names of the metrics in other tools and libraries; `metric_names.py` has one constant for each table.
 SPELLINGS: Mapping[str, Any] = _TABLES["spelled"]
 
-#: Largest integer that floats hold exactly. No counter reaches it: a million events a second take 285 years.
+#: Limit up to which floats hold all integers exactly. A counter of a million events a second reaches it in 285 years.
 _EXACT = 2.0**53
 #: The largest plausible value of each unit. A larger value is a mistake or an attack.
 LARGEST: Mapping[str, float] = {
@@ -40,7 +40,7 @@ LARGEST: Mapping[str, float] = {
     # Largest signed integer of 64 bits: 292 years.
     "ns": 2.0**63,
 }
-#: A value below this counts as 0, in any unit: a decaying meter reaches 5e-324, and a division by 5e-324 overflows.
+#: A value below LEAST counts as 0, in any unit: a decaying meter reaches 5e-324, and a division by 5e-324 overflows.
 LEAST = 1e-9
 #: The largest plausible value of each metric.
 MOST: Mapping[str, float] = {
@@ -49,5 +49,5 @@ MOST: Mapping[str, float] = {
 
 #: Client options that the failure modes read. All are integers from 0 to 2³¹ − 1 (`values.option`).
 CONFIG_OPTIONS: tuple[str, ...] = tuple(_TABLES["options"]["judged"])
-#: Defaults of the client options that limit the queue between a client and a topic.
+#: Defaults of the client options that limit the queue between a client and a topic, by the option's name.
 QUEUE_DEFAULTS: Mapping[str, float] = _TABLES["options"]["queue_defaults"]

@@ -1,4 +1,4 @@
-"""The data of a client: samples, log events, and thread dumps."""
+"""The observations of a client: samples of its metrics, log events, and thread dumps."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 
 from clienthealth.model.clients import Kind
 
-#: Frames that show a thread inside poll() of a consumer.
+#: Ends of the frames that show a thread inside a consumer's poll().
 POLL_FRAMES = ("KafkaConsumer.poll", "KafkaShareConsumer.poll", "kafka.consumer.group.poll")
 
 
@@ -23,7 +23,10 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class TopicReading:
-    """The values of one topic, partition or thread in a client's sample."""
+    """The values of one topic, partition or thread in a client's sample.
+
+    A whole topic has neither partition nor thread. `metrics`: values by the names of TOPIC_METRICS.
+    """
 
     topic: str
     partition: int | None
@@ -33,7 +36,7 @@ class TopicReading:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A sample: a client's metrics at one moment (`ts_ms`: epoch milliseconds). Totals are cumulative."""
+    """A sample: a client's metrics at one moment (`ts_ms`: epoch milliseconds). Counters are cumulative."""
 
     ts_ms: int
     metrics: Mapping[str, float]
@@ -47,16 +50,15 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class LogEvent:
-    """A log line that matches a log pattern. `captures`: the named groups of the pattern.
+    """A log line that matches a log pattern. `signature`: the pattern's id; `captures`: the pattern's named groups.
 
-    `client_id` is None if the line does not name its client. `text`: the line's message, and the exception if the
-    pattern matched in the exception, cut at 500 characters. `repeats`: the number of lines that this event stands for;
-    of a burst of equal lines, one event is kept per tenth of a second. `kind`: kind of the client, if the record
-    contains the kind and the text does not.
+    `client_id`: None if the line names no client. `text`: the line in which the match begins (of the message, or of the
+    exception below it), cut to 500 characters. `repeats`: the number of equal lines for which this event stands; in a
+    burst, one event per tenth of a second is kept. `kind`: the kind of client, if a field of the record names the kind.
 
     `own`: False if an application's text precedes the library's text, so that the line may be about a client of another
-    program. `copied`: True if an application's text precedes a client's name; a client itself logs its name without
-    such text.
+    program. `copied`: True if an application's text precedes the client's name. A client that logs its own name puts no
+    such text before the name.
     """
 
     ts_ms: int
@@ -76,7 +78,10 @@ class LogEvent:
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """A thread in a dump. `frames`: `package.Class.method`, innermost first. `cpu_ms`: CPU time, known since JVM 11."""
+    """A thread in a dump. `frames`: `package.Class.method`, innermost first.
+
+    `state`: '' if unknown. `cpu_ms`: the thread's CPU time; None before JVM 11.
+    """
 
     name: str
     state: str
@@ -96,11 +101,11 @@ class Thread:
 
 @dataclass(frozen=True, slots=True)
 class ThreadDump:
-    """The threads of a dump that touch a Kafka client, and `DestroyJavaVM` if present. Threads that an earlier dump
-    found inside poll() are included.
+    """The threads of a dump that belong to a Kafka client or were in poll() in an earlier dump, and `DestroyJavaVM`.
 
-    `others`: threads in foreign code, if a client of the process calls poll() in a way that no frame shows. `complete`:
-    True if no thread is known to be missing. `deadlocked`: names of the threads that the JVM reports as deadlocked.
+    `others`: the other threads that run code outside the JVM; kept only if the process has clients whose poll() may be
+    missing from frames. `complete`: True if the dump is known to be complete. `deadlocked`: names of the threads that
+    the JVM reports as deadlocked.
     """
 
     ts_ms: int
@@ -113,10 +118,9 @@ class ThreadDump:
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """A sign that a process runs: a line of the process's log, a thread dump, or a sample of another client of the
-    process.
+    """Evidence that a process runs: a line of its log, a thread dump, or a sample of another client of the process.
 
-    `text`: the sign in words, for the end of a sentence.
+    `text`: the evidence in words, to end a sentence with.
     """
 
     kind: Literal["log", "thread-dump", "metric"]

@@ -1,10 +1,9 @@
 """Build snapshots of clients from single metric values (of one client, topic or partition).
 
 Most formats use `Samples`, which collects the values of one process at one moment and makes one snapshot per client.
-All work except the final sort of topics is linear, so that clients with thousands of partitions are cheap.
+All work except the final sort of topics takes linear time, so clients with thousands of partitions are cheap.
 
-Brokers are numbered as Kafka clients do: each connection is a node, and the connection to a coordinator is a node of
-its own.
+Kafka clients number their connections as nodes. The connection to a coordinator has a node number of its own.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ from clienthealth.model.metrics import CLIENT_METRICS, SUMMED, TOPIC_METRICS
 from clienthealth.model.telemetry import Identity, Snapshot, TopicMetrics
 from clienthealth.model.values import MAX_INT, all_known, integer, number
 
-#: The node of a bootstrap address, as long as the client does not know the id of the broker behind that address.
+#: The node of a bootstrap address: the client does not know yet which broker is behind the address.
 UNNAMED = -1
 #: A node id above this number is a coordinator's: 2³¹ − 1 minus the broker's id.
 _COORDINATORS = 2**30
 
 
 def node(name: str | None) -> int | None:
-    """Return the broker id in a node's name (`node-3`, `3`), UNNAMED if the name contains none, None without a name."""
+    """Return the broker id in a node's name (`node-3`, `3`); UNNAMED if the name has no id, None if `name` is None."""
     if name is None:
         return None
     number = integer(name.removeprefix("node-").removeprefix("coordinator-"))
@@ -36,10 +35,10 @@ def node(name: str | None) -> int | None:
 
 
 def slowest_node(latencies: Mapping[int, float | None]) -> dict[str, float]:
-    """Return two metrics of the client: the largest average latency of its brokers (ms), and the id of that broker.
+    """Return two metrics of a client: the id of its slowest broker, and that broker's average latency (ms).
 
-    `latencies`: ms, by broker id. Only the slowest broker is kept, because values of all brokers would cost as much per
-    client as the cluster has brokers.
+    `latencies`: average latency (ms) by broker id. Returns {} if no broker has a known id and latency. Only the slowest
+    broker is kept, because the cost of keeping all brokers would grow with the size of the cluster.
     """
     of_broker = {number: latency for number, latency in latencies.items() if number != UNNAMED and latency is not None}
     if not of_broker:
@@ -48,23 +47,24 @@ def slowest_node(latencies: Mapping[int, float | None]) -> dict[str, float]:
     return {"slowest-node": float(slowest), "slowest-node-latency-avg": of_broker[slowest]}
 
 
-#: Maps a metric of clients to metrics of topics: the client's value is the maximum of these over all its topics.
+#: Maps a client's metric to metrics of its topics: the client's value is the maximum of these metrics over its topics.
 LARGEST = {"records-lag-max": ("records-lag-max", "records-lag")}
-#: Metrics that are read per broker.
+#: Metrics of which clients report one value per broker.
 OF_NODES = ("request-latency-avg", "request-latency-max")
 
 _CLIENT_METRICS = frozenset(name for names in CLIENT_METRICS.values() for name in names)
 
-#: A part of a client: (topic, partition, thread); None if the part is not a single partition or thread.
+#: A part of a client: (topic, partition, thread). The partition is None if the part is not a single partition, and the
+#: thread is None if the part is not a single thread.
 Part = tuple[str, int | None, str | None]
 
 
 class Subject(NamedTuple):
     """What a value measures: a client, a topic of the client (or a partition or thread of that topic), or a broker.
 
-    client_id  None if the record names only one client, see `Samples.process`
+    client_id  None if only the record as a whole names the client (`Samples.process`)
     kind       kind of the client; None if the value is not a Kafka client's
-    node       the broker's id, see `node`; values of brokers count only if the client has no value of its own
+    node       the broker's id as `node` returns it; a broker's value counts only if the client itself reports none
     """
 
     client_id: str | None
@@ -78,9 +78,9 @@ class Subject(NamedTuple):
 class Samples:
     """The metric values of one process at one moment.
 
-    process    the common identity of the process's clients: `client_id` is for subjects without a client id; `library`
-               and `version` hold for all clients (for the Scala consumer `library` is always `scala`)
-    ts_ms, interval_ms, delta  the fields of Snapshot with these names, for the snapshots of all clients
+    process    the identity that the process's clients share. `client_id` is for subjects without a client id. `library`
+               and `version` hold for all clients, except that the library of the Scala consumer is always `scala`
+    ts_ms, interval_ms, delta  values for the fields of the same names in all snapshots
     """
 
     def __init__(self, ts_ms: int | None, process: Identity, interval_ms: int | None = None) -> None:
@@ -94,11 +94,10 @@ class Samples:
     def add(self, subject: Subject, name: str | None, value: float | None) -> None:
         """Add one value. A subject without kind is ignored.
 
-        name    our name; None for a metric that is not read, which only shows that the client exists
+        name    our name of the metric; None for a metric that is not read, which only shows that the client exists
         value   None if unknown
 
-        Of several values with the same name the largest counts. So the latency of a client is that of its slowest
-        broker.
+        If a subject gets several values of one metric, the largest is kept.
         """
         if subject.kind is not None:
             metrics = self.metrics(subject)
@@ -106,10 +105,10 @@ class Samples:
                 metrics[name] = value
 
     def add_all(self, subject: Subject, names: Sequence[str], values: Sequence[Any]) -> None:
-        """Add values of one subject, see `add`. Without values, only note that the client exists.
+        """Add several values of one subject, as `add` does. Without values, only note that the client exists.
 
-        names   our names
-        values  one per name, as in the record, see `number`
+        names   our names of the metrics
+        values  one per name, as the record contains them; `values.number` converts them
         """
         if subject.kind is None:
             return
@@ -123,8 +122,9 @@ class Samples:
                 metrics[name] = value
 
     def metrics(self, subject: Subject) -> dict[str, float]:
-        """Return the values collected so far for a client, topic, partition, thread or broker; callers add values to
-        it.
+        """Return the values by name that were collected for a client, topic, partition, thread or broker so far.
+
+        Callers may add values to the returned dict.
         """
         client_id, kind, topic, partition, thread, node = subject
         ref = (client_id or self.process.client_id, kind)
@@ -136,7 +136,7 @@ class Samples:
         return client.own if node is None else client.nodes.setdefault(node, {})
 
     def saw(self, client_id: str, kind: str | None, version: str | None = None, group: str | None = None) -> None:
-        """Note a client's version or consumer group. Such a note alone makes no snapshot."""
+        """Note a client's version or consumer group. A client without values gets no snapshot."""
         if version:
             self._versions[client_id, kind] = max(self._versions.get((client_id, kind), ""), version)
         if group:
@@ -145,8 +145,8 @@ class Samples:
     def snapshots(self, rolled_up: bool = False, whole: bool = True) -> list[Snapshot]:
         """Return one snapshot per client.
 
-        rolled_up  True to compute missing values of a client from its topics
-        whole      True if the record has the values of all brokers, so that the slowest one is known
+        rolled_up  True to compute a client's missing values from its topics
+        whole      True if the record has the values of all the client's brokers, so that the slowest broker is known
         """
         # A client without a version gets the newest version that other clients of the process report.
         version = self.version or max(self._versions.values(), default=None)
@@ -185,14 +185,14 @@ class Processes:
         self.broken = 0
 
     def at(self, ts_ms: int | None, process: Identity) -> Samples:
-        """Return the samples of a process at a moment."""
+        """Return the samples of a process at a moment (epoch ms, None if unknown); creates them if there are none."""
         samples = self._samples.get((ts_ms, process))
         if samples is None:
             samples = self._samples[ts_ms, process] = Samples(ts_ms, process)
         return samples
 
     def snapshots(self) -> list[Snapshot]:
-        """Return one snapshot per client, process and moment, and one for each unusable part."""
+        """Return one snapshot per client and moment, and one snapshot with an error per unusable part."""
         snapshots = [snapshot for samples in self._samples.values() for snapshot in samples.snapshots()]
         return snapshots + unusable(self.broken)
 
@@ -207,20 +207,21 @@ class _Client:
 
 
 def unusable(parts: int) -> list[Snapshot]:
-    """Return one snapshot with an error for each unusable part of the record."""
+    """Return as many snapshots with the error `wrong-types` as the record has unusable parts."""
     return [Snapshot(error="wrong-types") for _ in range(parts)]
 
 
 def _of_clients(metrics: Mapping[str, float]) -> dict[str, float]:
-    """Return a client's metrics. Metrics that only topics or partitions can have are left out."""
+    """Return a client's metrics without those that only topics or partitions can have."""
     if metrics.keys() <= _CLIENT_METRICS:
         return dict(metrics)
     return {name: value for name, value in metrics.items() if name in _CLIENT_METRICS}
 
 
 def _of_nodes(nodes: Mapping[int, Mapping[str, float]], whole: bool) -> dict[str, float]:
-    """Return the largest value of each metric in OF_NODES, and the slowest broker if `whole`: if `nodes` has all
-    brokers.
+    """Return the largest value over all brokers of each metric in OF_NODES.
+
+    If `nodes` has all brokers (`whole`), the result also has the metrics of `slowest_node`.
     """
     values = {name: [metrics[name] for metrics in nodes.values() if name in metrics] for name in OF_NODES}
     largest = {name: max(of_all) for name, of_all in values.items() if of_all}
@@ -239,15 +240,13 @@ def _topics(parts: Mapping[Part, Mapping[str, float]]) -> list[TopicMetrics]:
 
 
 def _order(part: Part) -> tuple[str, bool, int, str]:
-    """Return a sort key. Of one topic, the values of the whole topic come first, then those of its threads, then those
-    of its partitions.
-    """
+    """Return a sort key: by topic; within a topic first the whole topic, then its threads, then its partitions."""
     topic, partition, thread = part
     return topic, partition is not None, partition or 0, thread or ""
 
 
 def _derived(by_part: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """Compute the client's metrics in SUMMED and LARGEST from the metrics of its topics."""
+    """Compute a client's metrics in SUMMED and LARGEST from the metrics of its topics and partitions."""
     derived: dict[str, float] = {}
     for metrics in by_part:
         for name in SUMMED:

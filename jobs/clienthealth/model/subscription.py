@@ -4,11 +4,12 @@ Java clients since 3.7 and librdkafka since 2.5 push metrics to their brokers un
 3.7, in KRaft mode) need a plugin that takes the metrics, such as ours. A subscription must name the metrics and the
 interval. Brokers store a subscription like the configuration of a topic.
 
-librdkafka gets a subscription of its own, because it has few of the Java client's metrics. librdkafka reports the name
-of its binding (confluent-kafka-python, version `2.16.1-rdkafka-2.16.0`). If none of the subscribed metrics exist,
-librdkafka before 2.10.1 sends a push that makes brokers close the connection, again and again (2.5.0 even ends the
-application). So librdkafka's subscription excludes versions before 2.10.1. The interval of a push can be read only from
-a counter. librdkafka's only counters are those of connections, so the subscription includes these counters.
+librdkafka gets a subscription of its own, because librdkafka has few of the Java client's metrics. In place of its own
+name and version, librdkafka reports those of its binding (confluent-kafka-python, version `2.16.1-rdkafka-2.16.0`). If
+a subscription names none of librdkafka's metrics, versions before 2.10.1 send pushes that make brokers close the
+connection again and again (2.5.0 even ends the application). So librdkafka's subscription excludes these versions. Only
+the data points of a counter contain the time at which the push's interval began. librdkafka's only counters are those
+of connections, so the subscription includes these counters.
 """
 
 from __future__ import annotations
@@ -28,16 +29,16 @@ from clienthealth.model.metric_names import JAVA, kip714, spellings
 from clienthealth.model.metrics import SPELLINGS
 
 NAME = "kafka-client-health"
-#: The clients that the subscription is for: a client must fully match all regular expressions of the list.
+#: The filter that selects Java clients: a list of conditions `key=regular expression`. A client must match all of them.
 MATCH = "client_software_name=apache-kafka-java"
 NAME_LIBRDKAFKA = f"{NAME}-librdkafka"
 MATCH_LIBRDKAFKA = (
     "client_software_name=.*rdkafka.*|confluent-kafka-.*,"
     "client_software_version=(.*rdkafka-)?(2[.]10[.][1-9]|2[.]1[1-9][.]|2[.][2-9][0-9][.]|[3-9][.])[0-9.A-Z-]*"
 )
-#: Prefixes of the librdkafka metrics that are read, and of counters, which reveal the interval of a push.
+#: Prefixes of the names of librdkafka's metrics that are read, and of counters that show the interval of a push.
 OF_LIBRDKAFKA: tuple[str, ...] = tuple(SPELLINGS["librdkafka_pushed"])
-#: Interval (s) between pushes. An interval of 60 s would halve the load and delay an incident by half a minute.
+#: Interval (s) between a client's pushes. An interval of 60 s would halve the load, but delay an incident by 30 s.
 INTERVAL_SECONDS = 30
 REPORTERS = "metric.reporters"
 #: Class name by which our plugin is listed in `metric.reporters`.
@@ -46,7 +47,7 @@ PLUGIN = "clienthealth.ClientTelemetryToTopic"
 
 @dataclass(frozen=True)
 class Subscription:
-    """A subscription: prefixes of metric names, the push interval, and `match`, a filter of clients ('': all)."""
+    """A subscription: prefixes of metric names, the push interval, and `match`, a filter of clients ('': no filter)."""
 
     metrics: tuple[str, ...]
     interval_ms: int
@@ -55,7 +56,10 @@ class Subscription:
 
     @classmethod
     def ours(cls, seconds: float = INTERVAL_SECONDS) -> tuple[Subscription, Subscription]:
-        """Return the subscriptions to all metrics that are read: one for Java clients, then one for librdkafka."""
+        """Return (subscription of Java clients, subscription of librdkafka), each with all metrics that are read.
+
+        `seconds`: the push interval.
+        """
         every = round(seconds * 1000)
         # The shortest prefixes of the names that are read: a prefix covers all names that begin with it.
         names = sorted({kip714(group, name) for group, of in JAVA.items() for name in of} | {*spellings(kip714)})
@@ -63,7 +67,10 @@ class Subscription:
         return (cls(tuple(prefixes), every, MATCH), cls(OF_LIBRDKAFKA, every, MATCH_LIBRDKAFKA, NAME_LIBRDKAFKA))
 
     def covers(self, other: Subscription) -> bool:
-        """True if this subscription makes its clients push all metrics of `other`. `*` and an empty name mean all."""
+        """True if this subscription makes the clients that `other` selects push all metrics that `other` names.
+
+        In `metrics`, `*` and an empty prefix mean all metrics.
+        """
         asked = not self.match or self.match == other.match
         metrics = (
             any(name.startswith(prefix) for prefix in self.metrics) or "*" in self.metrics for name in other.metrics
@@ -72,7 +79,7 @@ class Subscription:
 
     @property
     def config(self) -> Mapping[str, str]:
-        """Return the subscription as brokers store it."""
+        """The subscription as brokers store it: the options of a CLIENT_METRICS resource."""
         return {"metrics": ",".join(self.metrics), "interval.ms": str(self.interval_ms), "match": self.match}
 
     def command(self, servers: str) -> str:
@@ -83,7 +90,7 @@ class Subscription:
     def write(self, client: KafkaAdminClient) -> None:
         """Create or change the subscription.
 
-        Raises ServiceError if the user may not do so, or if brokers are older than 3.7.
+        Raises ServiceError if the user lacks the permission, or if the brokers are older than 3.7.
         """
         resource = ConfigResource(ConfigResourceType.CLIENT_METRICS, self.name, dict(self.config))
         try:
@@ -109,10 +116,10 @@ def subscriptions(client: KafkaAdminClient) -> Mapping[str, Subscription] | None
 
 
 def brokers_with_plugin(client: KafkaAdminClient, nodes: Sequence[int]) -> list[int] | None:
-    """Return those of `nodes` (broker ids) that list our plugin; None if the user may not read the brokers' option
-    `metric.reporters`.
+    """Return the ids of the brokers that have our plugin among their `metric.reporters`. `nodes`: ids of the brokers to
+    check.
 
-    Raises KafkaError.
+    Returns None if the user may not read this option. Raises KafkaError.
     """
     resources = [ConfigResource(ConfigResourceType.BROKER, str(node), {REPORTERS: None}) for node in nodes]
     configs = client.describe_configs(resources, config_filter="all")[ConfigResourceType.BROKER.name.lower()]
@@ -122,8 +129,8 @@ def brokers_with_plugin(client: KafkaAdminClient, nodes: Sequence[int]) -> list[
 
 
 def takes_pushes(client: KafkaAdminClient, node: int) -> bool:
-    """True if the broker accepts pushes of metrics, which it does only with a plugin. Raises KafkaError."""
-    # The admin client assumes that all brokers support what the first broker supports, so ask this broker itself.
+    """True if the broker `node` accepts pushes of metrics; only a broker with a plugin does. Raises KafkaError."""
+    # The admin client assumes that all brokers support the same requests as the first one, so ask this broker directly.
     answer = client._manager.run(client._manager.send, ApiVersionsRequest(version=0), node)
     return any(offered.api_key == ApiKey.PushTelemetry for offered in answer.api_keys)
 

@@ -1,4 +1,4 @@
-"""Tables of this package as data: TOML files beside the modules that read them."""
+"""Read the TOML files of this package. Each file is beside the module that uses its tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def table(path: Path) -> dict[str, Any]:
-    """Read a TOML file of the package, also if the package is an archive on a Spark executor. Raises CatalogueError."""
+    """Read a TOML file of this package. On a Spark executor the package may be a zip archive. Raises CatalogueError."""
     archive = next((parent for parent in path.parents if parent.is_file()), None)
     file = zipfile.Path(archive, path.relative_to(archive).as_posix()) if archive else path
     try:
@@ -26,11 +26,10 @@ def table(path: Path) -> dict[str, Any]:
 
 
 def converted(value: Any, kind: type[T], where: str, read: Callable[[type, Any], Any] | None = None) -> T:
-    """Convert a value of a TOML file to a type.
+    """Convert a value of a TOML file to the type `kind`.
 
-    Raises CatalogueError; the message begins with `where` and names the key.
-
-    `read`: builds values of types that TOML does not have, such as patterns.
+    Raises CatalogueError if the value does not fit the type; the message begins with `where` and names the key. `read`:
+    called with (type, value) for types that TOML does not have, such as patterns.
     """
     try:
         return msgspec.convert(value, kind, dec_hook=read)

@@ -1,6 +1,6 @@
 """The content of one decoded record: snapshots of clients, and log lines.
 
-All values are as in the record. Identities may be incomplete, and nothing is checked against other data.
+Only the record itself is used: an identity may be incomplete, and no value is compared with other records.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ Stream = Literal["metrics", "logs"]
 class _Named(msgspec.Struct, frozen=True, gc=False):
     @property
     def is_too_long(self) -> bool:
-        """True if one of the texts in this object is longer than MAX_NAME."""
+        """True if one of the texts in this object has more than MAX_NAME characters."""
         return any(text and len(text) > MAX_NAME for text in msgspec.structs.astuple(self))
 
 
 class Identity(_Named, frozen=True, gc=False):
     """The client that a record names. Unknown parts are None, never an empty text.
 
-    `kind`: as the record spells it, until `decode.py` has checked it. `handle`: a name of the client within its
-    process, used if there is no other name.
+    `kind`: as the record spells it, until `decode.py` has checked the kind. `handle`: librdkafka's name of the client
+    within its process; `decode.py` uses it as the instance if the record names no instance.
     """
 
     service: str | None = None
@@ -51,9 +51,9 @@ class Member(_Named, frozen=True, gc=False):
 
 
 class TopicMetrics(msgspec.Struct):
-    """The values of one topic, partition or thread in a client's snapshot. `metrics`: names of TOPIC_METRICS.
+    """The values of one topic, partition or thread in a client's snapshot. `metrics`: by names of TOPIC_METRICS.
 
-    `member`: in snapshots of kind group only.
+    `member`: the member that owns the partition; only in snapshots of consumer groups.
     """
 
     topic: str
@@ -72,12 +72,12 @@ class TopicMetrics(msgspec.Struct):
 class Snapshot(msgspec.Struct):
     """The report of one client at one moment.
 
-    ts_ms        epoch milliseconds; None if the record has none
-    metrics      by names of CLIENT_METRICS, known values only: finite, ≥ 0, and ≤ metrics.MOST once they are decoded
-    config       options of the client
-    interval_ms  the client's reporting interval, if the record contains it
-    delta        True if totals count since the previous snapshot instead of since the client's start
-    error        why this client's part of the record is unusable; the other fields may then be empty
+    ts_ms        time of the report, epoch milliseconds; None if the record has no time
+    metrics      known values by names of CLIENT_METRICS: finite, ≥ 0, and after `drop_impossible` ≤ metrics.MOST
+    config       options of the client by name
+    interval_ms  the client's reporting interval; None if the record does not contain it
+    delta        True if counters count since the previous snapshot instead of since the client's start
+    error        why this client's part of the record is unusable, None if it is usable; other fields may then be empty
     """
 
     ts_ms: int | None = None
@@ -90,9 +90,9 @@ class Snapshot(msgspec.Struct):
     error: str | None = None
 
     def drop_impossible(self) -> list[str]:
-        """Drop impossible values, options and topics.
+        """Drop values outside 0 to metrics.MOST, options that are no possible integer, and topics with too long names.
 
-        Return the names of the dropped metrics and options, and `topics` for each dropped topic.
+        Return the names of the dropped metrics and options, and the word `topics` once per dropped topic.
         """
         long = [topic for topic in self.topics if topic.is_too_long]
         if long:
@@ -110,9 +110,9 @@ class Snapshot(msgspec.Struct):
 
 
 class Frame(NamedTuple):
-    """One frame of a stack.
+    """One frame of a stack. `method`: `package.Class.method`, in Python `module.function`.
 
-    The method is `package.Class.method`, in Python `module.function`. `place`: file and line, '' if unknown.
+    `place`: file and line, '' if unknown; a Python frame's place also has the function's own name.
     """
 
     method: str
@@ -120,10 +120,10 @@ class Frame(NamedTuple):
 
 
 class DumpedThread(msgspec.Struct):
-    """A thread in a dump, its innermost frame first.
+    """A thread in a dump. `frames` are in order, the innermost first.
 
-    state   the thread's state; '' if the dump has none
-    cpu_ms  CPU time since the thread began; only from JVM 11 on
+    state   the thread's state as the JVM names it; '' if unknown
+    cpu_ms  CPU time since the thread began; None before JVM 11
     line    the number of the thread's first line, from 0, in the text that contains the dump
     """
 
@@ -137,11 +137,11 @@ class DumpedThread(msgspec.Struct):
 class Dump(msgspec.Struct):
     """A thread dump that was found in a text.
 
-    what        the program that wrote it, for people
-    threads     first the threads that touch a Kafka client, and DestroyJavaVM; then those in code outside the JVM
-    ts_ms       time of the dump, taken as UTC if it names no zone; None if it has none
-    taken       the numbers of the text's lines, from 0, that belong to the dump
-    complete    True if the dump ends as it should; False if it was cut, None if its form has no end
+    what        the program that wrote the dump, in words for people
+    threads     first the threads of Kafka clients, and DestroyJavaVM; then threads that run code outside the JVM
+    ts_ms       time of the dump (epoch ms), read as UTC if it names no time zone; None if the dump has no time
+    taken       the numbers, from 0, of the text's lines that belong to the dump
+    complete    True if the dump's last line is present, False if it is missing; None if such dumps have no last line
     deadlocked  the names of the threads that the JVM reports as deadlocked
     """
 
@@ -156,14 +156,14 @@ class Dump(msgspec.Struct):
 class LogLine(msgspec.Struct):
     """One log entry.
 
-    message            the line's text without the fields that the log layout puts before it
-    stack              the exception below the line, its lines joined by newline
-    file, file_offset  position of the line, to join parts that were split over several records
-    numbers            the numbers of the entry's lines (message, then stack) in the file, from 0; () in a topic
+    message            the line's text after the fields of the log layout (time, level, thread, logger)
+    stack              the lines below the first line (an exception), joined by newline
+    file, file_offset  the file and the line's offset in it (bytes), to rejoin dumps that were sent line by line
+    numbers            the numbers, from 0, of the entry's lines (message, then stack) in the file; () for topics
     dumps              the thread dumps in the entry; if the entry contains nothing else, `message` is None
-    quoted             True if a text quotes the line, without its time and the program that logged it
-    explained          True if a text explains the line and reports no failure: such a line may show only known issues
-    error              why the entry is unusable
+    quoted             True if a text (a ticket, a chat) quotes the line without its time, logger and thread
+    explained          True if a text quotes the line only to explain it; then only known issues are read from the line
+    error              why the entry is unusable; None if it is usable
     """
 
     ts_ms: int | None = None
@@ -183,7 +183,7 @@ class LogLine(msgspec.Struct):
 
 
 class RawRecord(msgspec.Struct):
-    """A record as read from a topic (or a line of a file). `ts_ms`: the Kafka record's own time, epoch ms."""
+    """A record as it was read from a topic, or a line of a file. `ts_ms`: the Kafka record's own time (epoch ms)."""
 
     value: bytes | memoryview | None
     source: Source

@@ -12,14 +12,14 @@ from typing import Any, TypeVar
 K = TypeVar("K")
 T = TypeVar("T")
 
-#: Earliest plausible time (2010-01-01), before Kafka existed. An earlier time has a wrong unit, or the clock was not
-#: set.
+#: Earliest plausible time: 2010-01-01, before Kafka existed. An earlier time has a wrong unit, or comes from a clock
+#: that was not set.
 EARLIEST_MS = 1_262_304_000_000
 #: The largest time that Spark's timestamps and JavaScript's dates can both hold (year 9999).
 LATEST_MS = 253_402_300_799_999
 #: Shortest and longest plausible reporting interval of a client: 1 s and 1 h.
 MIN_INTERVAL_MS, MAX_INTERVAL_MS = 1_000, 3_600_000
-#: Values from this number on are unknown: older Java clients report this number as the minimum of no values.
+#: Values from _LARGEST on mean unknown: older Java clients report _LARGEST as the minimum of no values.
 _LARGEST = sys.float_info.max
 _NUMBERS = frozenset({float, int})
 #: Maximum length of a name in characters: four times the longest topic name.
@@ -31,19 +31,19 @@ _NOTHING: Mapping[str, Any] = {}
 
 
 def measurement(value: Any) -> float | None:
-    """Return a measured value: a JSON number, or None if the client reports it as unknown.
+    """Return a measured value as float; None if `value` is not a JSON number, or if the number means unknown.
 
-    NaN and infinities (averages of no values) mean unknown, and so do negative numbers: -1 (never polled), -1001 (no
-    offset).
+    NaN and infinity (averages of no values) mean unknown. Negative numbers also mean unknown: -1 (never polled), -1001
+    (no offset).
     """
-    # The check of the type excludes bool. The upper bound excludes infinity, and integers that no float can hold.
+    # The check of the type excludes bool. The upper bound excludes infinity, and integers too large for a float.
     if type(value) is float:
         return value if 0 <= value < _LARGEST else None
     return float(value) if type(value) is int and 0 <= value < _LARGEST else None
 
 
 def number(value: Any) -> float | None:
-    """Return a measured value like `measurement`; also accepts a number written as text."""
+    """Return a measured value like `measurement`; also accept a number that is written as text."""
     if type(value) is str:
         if "_" in value or not value.isascii():
             return None
@@ -55,7 +55,7 @@ def number(value: Any) -> float | None:
 
 
 def option(value: str | None) -> float | None:
-    """Return an option's number; None unless it is an integer from 0 to MAX_INT."""
+    """Return the number in an option's value; None unless the value is an integer from 0 to MAX_INT."""
     known = number(value) if value is not None and len(value) <= MAX_NAME else None
     return known if known is not None and known <= MAX_INT and known.is_integer() else None
 
@@ -84,7 +84,7 @@ def integer(value: Any, bits: int = 32) -> int | None:
 
 
 def text(value: Any) -> str | None:
-    """Return a text, or a finite number or boolean as JSON writes it; None for anything else."""
+    """Return a text unchanged, a finite number or boolean as JSON writes it, None for anything else."""
     if type(value) is str:
         return value
     if type(value) is bool:
@@ -95,7 +95,7 @@ def text(value: Any) -> str | None:
 
 
 def present(value: Any) -> str | None:
-    """Return the text without surrounding blanks, None if nothing remains."""
+    """Return `value` as text without surrounding blanks; None if nothing remains."""
     return (text(value) or "").strip() or None
 
 
@@ -105,18 +105,21 @@ def mapping(value: Any) -> Mapping[str, Any]:
 
 
 def measured(metrics: Any, names: Iterable[str]) -> dict[str, float]:
-    """Return the known values among `names` in the JSON object `metrics`; see `measurement`."""
+    """Return the metrics in `names` that have a known value (`measurement`) in the JSON object `metrics`, by name."""
     document = mapping(metrics)
     return {name: value for name in names if (value := measurement(document.get(name))) is not None}
 
 
 def millis(value: float | None) -> int | None:
-    """Return a time in milliseconds as integer, None if implausible."""
+    """Round a time to whole epoch milliseconds; None if the time is not from EARLIEST_MS to LATEST_MS."""
     return int(value + 0.5) if value is not None and EARLIEST_MS <= value <= LATEST_MS else None
 
 
 def epoch(value: float | None) -> int | None:
-    """Convert a time since 1970 in s, ms, µs or ns to epoch milliseconds. The size of the number shows the unit."""
+    """Convert a time since 1970 in s, ms, µs or ns to epoch milliseconds; None if implausible.
+
+    The size of the number shows its unit.
+    """
     if value is None:
         return None
     scale = 1e3 if value < 1e11 else 1.0 if value < 1e14 else 1e-3 if value < 1e17 else 1e-6
@@ -135,7 +138,10 @@ _URL_PORT = re.compile(r"^(?:[a-z]+://)?[^/]*?:(\d+)(?:[/?]|$)")
 
 @lru_cache(maxsize=4096)
 def host_and_instance(url: str | None, host: str | None) -> tuple[str | None, str | None]:
-    """Return host and instance of the process behind an agent's URL. `host`: replaces a loopback address in the URL."""
+    """Return (host, instance) of the process behind an agent's URL; instance is host:port. Unknown parts are None.
+
+    `host`: used in place of a loopback address in the URL.
+    """
     in_url, port = _URL_HOST.search(url or ""), _URL_PORT.search(url or "")
     where = in_url[1] if in_url else host
     parts = [part for part in (where, port[1] if port else None) if part]
@@ -143,7 +149,7 @@ def host_and_instance(url: str | None, host: str | None) -> tuple[str | None, st
 
 
 def grouped(items: Iterable[T], key: Callable[[T], K]) -> defaultdict[K, list[T]]:
-    """Group items by key, each group in the order of `items`. A key without items gives an empty group."""
+    """Group items by key; each group keeps the order of `items`. Reading a key without items gives an empty group."""
     groups: defaultdict[K, list[T]] = defaultdict(list)
     for item in items:
         groups[key(item)].append(item)

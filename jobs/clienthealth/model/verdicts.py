@@ -15,15 +15,16 @@ EvidenceKind = Literal["metric", "log", "thread-dump", "absence"]
 #: Overall state of a client. `partial`: no failure was found, but some modes could not be judged.
 Standing = Literal["ok", "partial", "unknown", "suspected", "confirmed"]
 
-#: All statuses. If two verdicts hold for one moment, the one with the later status in this order counts.
+#: All statuses, in order. If windows overlap, the verdict of a mode with the later status in this order counts.
 STATUS_ORDER: tuple[Status, ...] = ("unknown", "ok", "suspected", "confirmed")
 #: The statuses that report a failure.
 UNHEALTHY: tuple[Status, ...] = ("suspected", "confirmed")
 
 
 def standing(statuses: Iterable[Status]) -> Standing:
-    """Return a client's state from the statuses of its modes: `ok` only if all modes are ok, `unknown` if all are
-    unknown.
+    """Return a client's overall state from the statuses of its modes: the worst failure, if any.
+
+    Without a failure: `ok` if all modes are ok, `partial` if some are ok, `unknown` if none is.
     """
     of_modes = frozenset(statuses)
     if of_modes.isdisjoint(UNHEALTHY):
@@ -33,7 +34,7 @@ def standing(statuses: Iterable[Status]) -> Standing:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One fact behind a verdict, as a sentence with numbers and units. `source`: the input record."""
+    """One fact behind a verdict. `text`: a sentence with numbers and units. `source`: the input record, if known."""
 
     kind: EvidenceKind
     ts_ms: int
@@ -42,16 +43,14 @@ class Evidence:
 
 
 class Seen(msgspec.Struct, frozen=True, omit_defaults=True, rename={"first_ms": "first", "last_ms": "last"}):
-    """A known issue that no failure mode covers, counted from the client's own log lines.
+    """A known issue that no failure mode covers, counted from the client's own log lines. It changes no verdict.
 
-    A known issue changes no verdict.
-
-    The JSON form of this type is that of the topic `client-health`.
+    Records of the topic `client-health` contain the JSON form of this type.
 
     what        id of the issue (`logs/also_seen.py`)
-    lines       number of lines that show the issue, from `first_ms` to `last_ms`
-    text        the first of these lines; `source` is its input record
-    of_process  True if the lines name no client, so that they may come from several clients of the process
+    lines       number of lines that show the issue, from `first_ms` to `last_ms` (epoch ms)
+    text        the first of these lines; `source` is the input record of that line
+    of_process  True if the lines name no client, so that the lines may come from several clients of the process
     """
 
     what: str
@@ -65,13 +64,15 @@ class Seen(msgspec.Struct, frozen=True, omit_defaults=True, rename={"first_ms": 
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How often a fault had an effect (such as a lost record), per half minute, so that overlapping windows do not
-    count an effect twice.
+    """The number of effects of a fault (such as lost records) in each half minute.
 
-    name       key in `detail` for the sum, which is a lower bound
-    kind       kind of the evidence; if two kinds count the same effect, the greater sum is used
-    slots      maps the start of a half minute (epoch ms) to the number of effects in it
-    settled    the sum before `settled_ms`, which no window reaches any more
+    Because of the half minutes, overlapping windows do not count an effect twice.
+
+    name        key in `Verdict.detail` for the sum; the sum is a lower bound
+    kind        kind of the evidence; if two kinds count the same effect, the greater sum is used
+    slots       maps the start of a half minute (epoch ms) to the number of effects in it
+    settled     number of effects before `settled_ms`
+    settled_ms  no window reaches back beyond this time any more (epoch ms)
     """
 
     name: str
@@ -82,17 +83,17 @@ class Count:
 
     @property
     def total(self) -> float:
-        """The sum over all time."""
+        """The number of effects over all time."""
         return self.settled + sum(self.slots.values())
 
 
 class Proof(NamedTuple):
-    """What one fact of a verdict proves.
+    """What one fact (piece of evidence) of a verdict proves.
 
     direct        True if the fact proves the failure by itself
-    circumstance  name of the circumstance on which the fact depends (`modes/circumstances.py`), '' if none
-    holds         True if the circumstance holds, None if unknown
-    why           the reason for `holds`, in words
+    circumstance  name of the circumstance that must hold for the proof (`modes/circumstances.py`), '' if none
+    holds         True if the circumstance holds, False if it does not, None if unknown
+    why           the reason for the value of `holds`, in words
     """
 
     kind: EvidenceKind
@@ -104,12 +105,12 @@ class Proof(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The verdict of one mode on one client. `since_ms`: onset. `reason`: why it is `unknown`.
+    """The verdict of one failure mode on one client. `since_ms`: onset (epoch ms). `reason`: why it is `unknown`.
 
     `counts`: the counts behind the sums in `detail`. `adjusted`: names of the adjustments (`monitor/adjust.py`) that
-    changed the verdict after the judge, in order. `ruled_out`: innocent explanations that data refutes, each with its
-    refutation. `not_ruled_out`: the other innocent explanations, each with what would decide it. `proofs`: what each
-    fact proves. An adjustment derives `ruled_out` and `not_ruled_out` from the proofs.
+    changed the verdict after the mode's rules, in order. `ruled_out`: innocent explanations that data refutes, each
+    with the refutation. `not_ruled_out`: the other innocent explanations, each with the data that would decide about
+    the explanation. `proofs`: what each piece of evidence proves; `ruled_out` and `not_ruled_out` are derived from it.
     """
 
     mode: str

@@ -1,16 +1,16 @@
-"""Numbers, times and lists in words for people."""
+"""Format numbers, times and lists for people."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-#: The text for an unknown time.
+#: The text that stands for an unknown time.
 UNTIMED = "time unknown"
 
 
 def duration(seconds: float) -> str:
-    """Format a duration by its two largest units: `4 min 12 s`, `3 h 5 min`, `2 d 4 h`."""
+    """Format a duration with its two largest units: `4 min 12 s`, `3 h 5 min`, `2 d 4 h`. Below 0 becomes `0 s`."""
     left = max(0, round(seconds))
     units = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
     parts: list[str] = []
@@ -22,10 +22,7 @@ def duration(seconds: float) -> str:
 
 
 def elapsed(seconds: float) -> str:
-    """Format a duration as 0.4 s, 95 s, 2 min 5 s, 1 h 2 min.
-
-    Durations below two minutes are in seconds, so that readers can compare them easily.
-    """
+    """Format a duration: `0.4 s`, `95 s`, `2 min 5 s`, `1 h 2 min`. Durations below two minutes are in seconds."""
     whole = round(seconds)
     if seconds < 10 and whole != seconds:
         return f"{seconds:.1f} s"
@@ -33,7 +30,10 @@ def elapsed(seconds: float) -> str:
 
 
 def moment(seconds: float | None, now: float | None = None) -> str:
-    """Format a date and time in UTC, without the date if `now` is on the same day. `seconds`, `now`: epoch seconds."""
+    """Format epoch seconds as date and time in UTC; UNTIMED for None.
+
+    `now` (epoch seconds): if both times are on the same day, the date is left out.
+    """
     if seconds is None:
         return UNTIMED
     try:
@@ -45,32 +45,32 @@ def moment(seconds: float | None, now: float | None = None) -> str:
 
 
 def moment_of(ts_ms: int | None) -> str:
-    """Format epoch milliseconds as date and time in UTC."""
+    """Format epoch milliseconds as date and time in UTC; UNTIMED for None."""
     return moment(None if ts_ms is None else ts_ms / 1000)
 
 
 def clock(ts_ms: int | None) -> str:
-    """Format epoch milliseconds as a time of day in UTC: `21:04:00`."""
+    """Format epoch milliseconds as a time of day in UTC: `21:04:00`; `--:--:--` for None."""
     return "--:--:--" if ts_ms is None else moment_of(ts_ms)[11:19]
 
 
 def number(value: float) -> str:
-    """Format a whole number with commas between thousands."""
+    """Round a number and format it with commas between thousands, and with a real minus sign (U+2212)."""
     return f"{round(value):,}".replace("-", "−")
 
 
 def count(value: float) -> str:
-    """Format a whole number with narrow no-break spaces between thousands."""
+    """Round a number and format it with narrow no-break spaces between thousands."""
     return f"{round(value):,}".replace(",", "\u202f")
 
 
 def count_of(value: float, one: str, many: str = "") -> str:
-    """Format a count with its noun: `1 record`, `1,200 records`."""
+    """Format a count with its noun: `1 record`, `1,200 records`. `many`: the plural if it is not `one` plus s."""
     return f"{value:,.0f} {one if value == 1 else many or one + 's'}"
 
 
 def short(value: float) -> str:
-    """Format a count for a narrow cell: 1,234 is 1.2k."""
+    """Format a count for a narrow table cell: 1234 becomes `1.2k`."""
     for limit, unit in ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")):
         if value >= limit:
             scaled = value / limit
@@ -90,7 +90,7 @@ def size(value: float) -> str:
 
 
 def latency(value: float) -> str:
-    """Format a latency: `0.13 ms`, `12 ms`, `1.2 s`, `3 min 5 s`."""
+    """Format a latency given in seconds: `0.13 ms`, `12 ms`, `1.2 s`, `3 min 5 s`."""
     if value < 0.01:
         return f"{value * 1000:.2g} ms"
     if value < 1:
@@ -99,13 +99,16 @@ def latency(value: float) -> str:
 
 
 def percent(ratio: float) -> str:
-    """Format a share as a percentage: `12 %`, `0.3 %`."""
+    """Format a ratio (1 means 100 %) as a percentage: `12 %`, `0.3 %`. Only values below 1 % get a decimal."""
     share = 100 * ratio
     return f"{share:.1f} %" if 0 < share < 1 else f"{share:.0f} %"
 
 
 def exact_percent(ratio: float, digits: int) -> str:
-    """Format a share as a percentage with `digits` decimals. Only a share of exactly 1 or 0 becomes 100 % or 0 %."""
+    """Format a ratio as a percentage with `digits` decimals.
+
+    Rounding never gives 100 % for a ratio below 1, nor 0 % for a ratio above 0 (`< 0.01 %` instead).
+    """
     text = f"{ratio * 100:.{digits}f}"
     step = 10.0**-digits
     if ratio < 1 and float(text) >= 100:
@@ -114,7 +117,7 @@ def exact_percent(ratio: float, digits: int) -> str:
 
 
 def by_reason(rulings: Iterable[str]) -> str:
-    """Join texts such as `an idle topic (by its log)`; a reason that several texts have is written only once."""
+    """Join texts of the form `what (reason)`. Texts with the same reason are merged: `a, b (reason); c (other)`."""
     whats: dict[str, list[str]] = {}
     for ruling in rulings:
         what, _, why = ruling.partition(" (")
@@ -132,6 +135,6 @@ def listing(names: Iterable[str], most: int = 3) -> str:
 
 
 def quoted(text: str, most: int = 160) -> str:
-    """Quote the first line of a text, cut to `most` characters."""
+    """Return the first line of a text in quotation marks, cut to `most` characters."""
     line = text.strip().split("\n", 1)[0]
     return f'"{line if len(line) <= most else line[: most - 1] + "…"}"'

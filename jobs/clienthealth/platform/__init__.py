@@ -1,1 +1,1 @@
-"""The base of all programs: Kafka connections, a web server, jars and Java, the schema registry, hiding of secrets."""
+"""What all programs share: Kafka connections, a web server, jars and Java, the schema registry, hiding of secrets."""

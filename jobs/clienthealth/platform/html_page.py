@@ -1,7 +1,8 @@
-"""HTML pages: jinja2 templates in one frame, with inline style and nothing from other servers.
+"""HTML pages from jinja2 templates: one common frame, inline style, and nothing loaded from other servers.
 
-A page that refreshes itself has one script, from our own server, which renews the page's <main> in place. A browser
-without scripts loads the page again. The templates escape foreign text; `foreign` also isolates its text direction.
+A page that refreshes itself has one script, from the server of the page. The script replaces the page's <main>; a
+browser without scripts reloads the whole page. Templates escape foreign text; `foreign` also isolates the direction
+(left to right or right to left) of a foreign text.
 
 Plots are inline SVG; the text in a plot keeps its size at any width of the plot. Widths are in per cent of the plot,
 heights in pixels. Each page's style colours the classes `plot`, `grid` and `tick`. Nothing is shown by colour alone.
@@ -20,30 +21,31 @@ from markupsafe import Markup, escape
 from clienthealth.model.wording import by_reason
 
 SCRIPT_PATH = "/page.js"
-#: Width of a plot in units of its curves' coordinates, so that one unit is a tenth of a per cent.
+#: Width of a plot in the units of its curves' x coordinates: one unit is a tenth of a per cent of the width.
 _ACROSS = 1000
-#: A mark farther right than this (per cent) has its name on its left side, because a narrow plot (240 pixels) has no
-#: room on the right.
+#: A mark more than _LATE per cent from the left has its name on its left side, because a narrow plot (240 pixels) has
+#: no room on the right.
 _LATE = 88
 
 
 @cache
 def script() -> str:
-    """Return the script that renews pages in place. Servers of such pages serve the script under SCRIPT_PATH."""
+    """Return the JavaScript with which pages refresh themselves. Servers of such pages serve it under SCRIPT_PATH."""
     return (Path(__file__).parent / "page.js").read_text(encoding="utf-8")
 
 
 @cache
 def style() -> Markup:
-    """Return the style of all pages except the review, which is printed."""
+    """Return the CSS of all pages except the review, which has its own CSS for printing."""
     return Markup((Path(__file__).parent / "page.css").read_text(encoding="utf-8"))
 
 
 @cache
 def templates(package: str) -> Environment:
-    """Return the templates of a package, which may extend `page.html.j2` and import `parts.html.j2`.
+    """Return the jinja2 environment with a package's templates.
 
-    Values are escaped, except in templates of plain text (`.txt.j2`).
+    The templates may extend `page.html.j2` and import `parts.html.j2`. Values are escaped, except in templates of plain
+    text (`.txt.j2`).
     """
     environment = Environment(
         loader=ChoiceLoader([PackageLoader(package, ""), PackageLoader("clienthealth.platform", "")]),
@@ -59,12 +61,12 @@ def templates(package: str) -> Environment:
 
 
 def rendered(package: str, template: str, **values: Any) -> str:
-    """Render a page from a package's template."""
+    """Render a template of a package with these values; the text ends with a newline."""
     return templates(package).get_template(template).render(values) + "\n"
 
 
 def element(tag: str, *content: object, **attributes: object) -> Markup:
-    """Return an element of HTML or SVG.
+    """Return an element of HTML or SVG. Content that is not Markup is escaped.
 
     Attributes that are None or '' are left out; `class_` becomes class, and `data_x` becomes data-x.
     """
@@ -82,7 +84,7 @@ def foreign(text: object) -> Markup:
 
 
 def plot(height: int, title: str, text: str, body: Iterable[Markup]) -> Markup:
-    """Return a plot with this content. `text` describes the plot in words."""
+    """Return a plot as an SVG element. `height`: pixels. `title` and `text` describe the plot for screen readers."""
     words = element("title", title), element("desc", text)
     return element("svg", *words, *body, class_="plot", width="100%", height=height, role="img")
 
@@ -93,14 +95,15 @@ def line(class_: str, x1: str, x2: str, y1: float, y2: float, *content: Markup) 
 
 
 def tick(text: str, **where: object) -> Markup:
-    """Return a small text, such as a name on an axis, as an SVG element. `where`: its other attributes."""
+    """Return a small text, such as a name on an axis, as an SVG element. `where`: its position, as attributes."""
     return element("text", text, class_="tick", **where)
 
 
 def grid(marks: Iterable[tuple[float, str]], top: int, bottom: int, names: bool = True) -> Iterator[Markup]:
-    """Yield a vertical line for each mark of the time axis, with the name of the mark below.
+    """Yield a vertical line for each mark of the time axis, and the mark's name below the line.
 
-    `marks`: (per cent from the left, name). `top`, `bottom`: pixels. `names`: False for lines without names.
+    `marks`: (per cent from the left, name). `top`, `bottom`: ends of the lines in pixels. `names`: False to leave out
+    the names.
     """
     for x, name in marks:
         yield line("grid", f"{x}%", f"{x}%", top, bottom)
@@ -110,9 +113,9 @@ def grid(marks: Iterable[tuple[float, str]], top: int, bottom: int, names: bool 
 
 
 def curves(height: int, drawn: Iterable[tuple[str, Sequence[tuple[float, float]]]]) -> Markup:
-    """Return curves across the whole plot. `drawn`: (CSS class, points) of each curve.
+    """Return curves across the whole width of a plot. `height`: pixels. `drawn`: (CSS class, points) of each curve.
 
-    A point is per cent from the left and pixels from the top.
+    A point is (per cent from the left, pixels from the top).
     """
     paths = [
         element("polyline", class_=class_, points=" ".join(f"{round(x * _ACROSS / 100, 1):g},{y:g}" for x, y in points))

@@ -1,11 +1,11 @@
-"""The Java of this machine, and jars from Maven Central, which Ivy (part of PySpark) downloads once.
+"""Find Java on this machine, and download jars from Maven Central with Ivy, which is part of PySpark.
 
-`classpath("spark")` returns the paths of a named set. The first call resolves the set and keeps the jars under
-`.cache/` of the checkout (or $KAFKA_HEALTH_CACHE). Each jar must have the SHA-256 in `jars.sha256`, because a checksum
-from the same server proves only that the download is complete. Ivy continues an interrupted download. Every further
-call only reads a list. $KAFKA_HEALTH_MAVEN_URL names a mirror.
+`classpath("spark")` returns the paths of the jars of a named set. The first call downloads the jars to `.cache/` of the
+checkout (or to $KAFKA_HEALTH_CACHE). The SHA-256 of each jar must be the one in `jars.sha256`, because a checksum from
+the same server proves only that the download is complete. After an interruption Ivy continues the download. Later calls
+only read a list of paths. $KAFKA_HEALTH_MAVEN_URL names a mirror.
 
-python -m clienthealth.platform.jars [SET…]      downloads the named sets, or all of them
+python -m clienthealth.platform.jars [SET…]      downloads the named sets; without a name, all sets
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from clienthealth.platform import locations
 CENTRAL = "https://repo1.maven.org/maven2"
 RESOLVE_SECONDS = 1200
 DOWNLOAD_SECONDS = 60
-#: Ivy's input files. _SETTINGS: where to download from and where to keep the jars. _MODULE: what to download.
+#: Ivy's input files. _SETTINGS names the repository and the folder for the jars; _MODULE names the modules to download.
 _SETTINGS = (
     '<ivysettings><settings defaultResolver="central"/><property name="ivy.checksums" value="sha1"/>'
     "<caches defaultCacheDir={cache}/>"
@@ -54,10 +54,10 @@ _HOW = f"install Java {OLDEST} (Debian: apt-get install openjdk-17-jdk-headless,
 
 @dataclass(frozen=True)
 class JarSet:
-    """Modules `group:name:version`, downloaded with all their dependencies except the modules in `without`
-    (`group:name`).
+    """Modules to download, as `group:name:version`, with all their dependencies except `without` (`group:name`).
 
-    If `without` is `*:*`, the modules are downloaded alone, as `group:name:version[:classifier]`.
+    If `without` is `*:*`, no dependencies are downloaded, and a module may have a classifier:
+    `group:name:version[:classifier]`.
     """
 
     modules: Sequence[str]
@@ -65,12 +65,12 @@ class JarSet:
 
 
 SETS = converted(table(Path(__file__).with_suffix(".toml")), dict[str, JarSet], "jars.toml")
-#: Sets in which the SHA-256 of every jar is pinned, and the file with the pins, in the format of `sha256sum`.
+#: Maps each set in which the SHA-256 of every jar is pinned to the file with the pins, in the format of `sha256sum`.
 PINNED = dict.fromkeys(SETS, Path(__file__).with_suffix(".sha256"))
 
 
 def classpath(name: str) -> list[Path]:
-    """Return the jars of a set, and download missing jars.
+    """Return the paths of a set's jars; download the jars that are missing.
 
     Raises DependencyError if a jar cannot be downloaded or differs from its pin.
     """
@@ -100,10 +100,10 @@ def classpath(name: str) -> list[Path]:
 
 
 def local_files() -> Path | None:
-    """Return the jar of LocalFiles.java, compiled once per version; None if that fails.
+    """Return the jar with the compiled LocalFiles.java; None if the compilation fails.
 
-    A JRE has no compiler. So Janino, which is among PySpark's jars, runs LocalFiles.java from source, and `main` in
-    that file compiles the file.
+    The jar is made once per version of the file. A JRE has no compiler. So Janino, which is among PySpark's jars, runs
+    LocalFiles.java from source, and `main` in LocalFiles.java compiles that file.
     """
     source = Path(__file__).with_name("LocalFiles.java")
     jar = cache() / "classpath" / f"LocalFiles-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}.jar"
@@ -118,17 +118,18 @@ def local_files() -> Path | None:
 def class_archive(paths: str) -> Path | None:
     """Return the archive of a JVM's classes (AppCDS) for this Java and class path; None if there is none.
 
-    The file's name contains its size. A full disk or a power failure may truncate an archive, and the JVM crashes on a
-    truncated archive.
+    An archive's file name contains the archive's size, and an archive of another size is not used: the JVM crashes on
+    an archive that a full disk or a power failure has truncated.
     """
     found = (cache() / "classes").glob(f"{_made_with(paths)}-*.jsa")
     return next((path for path in found if path.stem.endswith(f"-{path.stat().st_size}")), None)
 
 
 def keep_archive(draft: Path, paths: str) -> None:
-    """Move a finished archive to its place in the cache.
+    """Move a finished archive of classes into the cache, so that `class_archive` finds it.
 
-    The newest of the older archives is kept, because another program may share the cache. All others are deleted.
+    Of the archives already in the cache the newest is kept, because another program may share the cache. All others are
+    deleted.
     """
     folder = cache() / "classes"
     folder.mkdir(exist_ok=True)
@@ -140,9 +141,9 @@ def keep_archive(draft: Path, paths: str) -> None:
 
 
 def _made_with(paths: str) -> str:
-    """Return a name for this combination of Java, PySpark and files.
+    """Return a hash (12 hex digits) of Java, PySpark and the files of a class path, by their times of modification.
 
-    The JVM refuses an archive of any other combination.
+    The JVM refuses an archive that was made with other files.
     """
     parts = [Path(java()).resolve().parent.parent / "lib" / "modules", *map(Path, paths.split(os.pathsep))]
     # On macOS the launcher /usr/bin/java has no modules beside it.
@@ -152,13 +153,13 @@ def _made_with(paths: str) -> str:
 
 
 def start_archiver() -> object:
-    """Start the program that makes the class archive, as a process beside this one. Return the process."""
+    """Start the program that makes the class archive as a separate process. Return the process (a Popen)."""
     program, null = (sys.executable, "-m", "clienthealth.spark.program"), subprocess.DEVNULL
     return subprocess.Popen(program, stdin=null, stdout=null, stderr=null)
 
 
 def scratch() -> tempfile.TemporaryDirectory[str]:
-    """Return a temporary folder on the disk of the cache."""
+    """Return a new temporary folder in the cache, so that files can be moved from it into the cache."""
     return tempfile.TemporaryDirectory(dir=cache())
 
 
@@ -198,7 +199,7 @@ def repository() -> str:
 
 
 def java() -> str:
-    """Return the path of Java: in $JAVA_HOME, else in the PATH. Raises DependencyError if there is none."""
+    """Return the path of the program `java`: from $JAVA_HOME if set, else from the PATH. Raises DependencyError."""
     home = os.environ.get("JAVA_HOME")
     path = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
     if path is None:
@@ -223,10 +224,7 @@ def version(path: str) -> int:
 
 
 def has_compiler(path: str) -> bool:
-    """True if this Java has a compiler.
-
-    The demo needs a compiler, because its clients are started from source files.
-    """
+    """True if the Java at `path` has a compiler. The demo needs a compiler: it starts its clients from source files."""
     return "jdk.compiler@" in _asked(path, "--list-modules").stdout
 
 
@@ -244,7 +242,7 @@ def _read(listing: Path) -> list[Path] | None:
 
 
 def _downloaded(module: str, folder: Path) -> Path:
-    """Download a jar without its dependencies, and compare its SHA-1. The download needs neither Java nor PySpark."""
+    """Download a module's jar without dependencies, check the jar's SHA-1, and return its path. Needs no Java."""
     group, artifact, version, *classifier = module.split(":")
     name = "-".join((artifact, version, *classifier)) + ".jar"
     url = f"{repository()}{group.replace('.', '/')}/{artifact}/{version}/{name}"

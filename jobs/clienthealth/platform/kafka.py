@@ -1,4 +1,4 @@
-"""Kafka clients built from the settings: `producer`, `consumer`, `admin`; `extents` of partitions."""
+"""Build Kafka clients from the settings (`producer`, `consumer`, `admin`); read offsets of partitions (`extents`)."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
 #: Errors that concern all items of a request: the broker is away or frozen, or does not coordinate the groups in the
-#: request. A new client looks up the coordinators again, which an existing client of kafka-python does not do.
+#: request. After such an error the caller needs a new client: a client of kafka-python looks up coordinators only once.
 _OF_ALL = (NotCoordinatorError, CoordinatorNotAvailableError, CoordinatorLoadInProgressError, RequestTimedOutError)
 _UNKNOWN_TOPIC = 3
-#: The topic in which brokers keep committed offsets. While one of its partitions has no leader, the groups in that
-#: partition are not listed.
+#: The topic in which brokers keep committed offsets. Brokers do not list groups whose partition of this topic has no
+#: leader.
 OFFSETS_TOPIC = "__consumer_offsets"
 
 _FAILURE = re.compile(r"connection to \S+ failed: (?:\[\w+ \d+\] )?(?:\w+Error: )*(.*?)(?: \(backoff .*)?$")
-#: Uninformative errors, the most informative first. A broker that refuses a connection gives the reason only once;
-#: later connections just close or time out.
+#: Uninformative errors, the least vague first. A broker that refuses connections gives the reason only for the first
+#: connection; later connections just close or time out.
 _VAGUE = ("socket disconnected", "Connection reset", "timed out")
-#: Maps parts of kafka-python's error messages to their meaning.
+#: Maps parts of kafka-python's error messages to the reasons that are shown in their place.
 _WORDS: Mapping[str, str] = table(Path(__file__).with_suffix(".toml"))
 
 
@@ -56,24 +56,27 @@ def producer(settings: Settings, **options: Any) -> KafkaProducer:
 
 
 def consumer(settings: Settings, *topics: str, **options: Any) -> KafkaConsumer:
-    """Return a consumer of bytes, subscribed to `topics` if given. Raises ServiceError if no broker can be reached."""
+    """Return a consumer of bytes, subscribed to `topics` if any are given. `options`: as in `producer`.
+
+    Raises ServiceError if no broker can be reached.
+    """
     return _built(partial(KafkaConsumer, *topics), settings, options)
 
 
 def admin(settings: Settings, **options: Any) -> KafkaAdminClient:
-    """Return an admin client. Raises ServiceError if no broker can be reached."""
+    """Return an admin client. `options`: as in `producer`. Raises ServiceError if no broker can be reached."""
     return _built(KafkaAdminClient, settings, options)
 
 
 class Extent(NamedTuple):
-    """The first offset of a partition, and the offset of its next record."""
+    """The offsets of a partition: of its first record (`begin`), and of the next record to be written (`end`)."""
 
     begin: int
     end: int
 
 
 class Extents(NamedTuple):
-    """The extents of readable partitions, and the reason for each unreadable partition.
+    """The extents of the partitions that could be read (`known`), and why the others could not be read (`unread`).
 
     A partition that is in neither mapping does not exist. `reconnect`: True if the caller should make a new client.
     """
@@ -84,7 +87,7 @@ class Extents(NamedTuple):
 
     @property
     def trouble(self) -> str:
-        """List the partitions that could not be read, by reason; '' if there are none."""
+        """The partitions that could not be read, grouped by reason, as one text; '' if there are none."""
         by_reason: defaultdict[str, list[str]] = defaultdict(list)
         for (topic, number), why in sorted(self.unread.items()):
             by_reason[why].append(f"{topic}/{number}")
@@ -97,10 +100,10 @@ def extents(
     only: Set[TopicPartition] | None = None,
     run: Callable[..., Iterable[Any]] = map,
 ) -> Extents:
-    """Return the extents of the partitions of topics. `only`: if given, only these partitions count.
+    """Return the extents of all partitions of these topics; if `only` is given, of these partitions only.
 
-    `run`: a function like `map`, which may query several brokers at a time. Each leader is queried separately, so that
-    a partition without a reachable leader hides no other partition. Raises KafkaError if no broker answers.
+    `run`: a function like `map`, which may query several brokers in parallel. Each leader gets its own requests, so
+    that an unreachable leader affects only its own partitions. Raises KafkaError if no broker answers.
     """
     by_leader, unread = leaders(client, topics, only)
 
@@ -116,9 +119,9 @@ def extents(
 def leaders(
     client: KafkaAdminClient, topics: Iterable[str], only: Set[TopicPartition] | None = None
 ) -> tuple[dict[int, list[TopicPartition]], dict[TopicPartition, str]]:
-    """Return the partitions of topics by leader (broker id), and the reason for each partition without a known leader.
+    """Return (partitions by the broker id of their leader, reason by partition without a known leader).
 
-    Raises KafkaError if no broker answers.
+    `only`: if given, all other partitions are left out. Raises KafkaError if no broker answers.
     """
     by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
     hidden: dict[TopicPartition, str] = {}
@@ -139,10 +142,10 @@ def ask_in_chunks(
     chunks: Iterable[Sequence[_Key]],
     run: Callable[..., Iterable[Any]] = map,
 ) -> tuple[dict[_Key, _Value], dict[_Key, str], bool]:
-    """Query items in chunks. Return the known values, the reason for each failed item, and True if the caller should
-    make a new client.
+    """Query items (such as partitions) in chunks. `ask`: sends one request and returns the value of each item.
 
-    If a broker rejects a chunk, each half is queried separately, so that only the faulty item fails.
+    Returns (values by item, reason by failed item, True if the caller should make a new client). If a broker rejects a
+    chunk, each half of the chunk is queried separately, so that only the faulty item fails.
     """
     failed: dict[_Key, str] = {}
     reconnect = []
@@ -166,7 +169,7 @@ def ask_in_chunks(
 
 
 def error_text(error: BaseException) -> str:
-    """Format an error as type and message. Most messages of kafka-python already contain the type."""
+    """Format an error as `type: message`; only the message if it already contains the type, as kafka-python's do."""
     kind, text = type(error).__name__, str(error)
     return text if kind in text else f"{kind}: {text}" if text else kind
 
@@ -186,8 +189,9 @@ def _built(client: Callable[..., _Client], settings: Settings, options: Mapping[
 
 @contextmanager
 def _attempts() -> Iterator[list[str]]:
-    """Collect the reasons of failed connections while the block runs. kafka-python logs these reasons and raises only a
-    timeout.
+    """Yield a list that collects the reasons of failed connections while the block runs.
+
+    kafka-python only logs these reasons; the error that it raises is just a timeout.
     """
     failures: list[str] = []
     log = logging.getLogger("kafka.net.manager")
@@ -204,7 +208,7 @@ def _attempts() -> Iterator[list[str]]:
 
 
 def _reason(failures: Sequence[str]) -> str | None:
-    """Return the most informative of the failures, in words."""
+    """Return the most informative failure, in the words of _WORDS if listed there; None if there is no failure."""
 
     def vague(failure: str) -> int:
         return next((rank for rank, part in enumerate(_VAGUE, 1) if part in failure), 0)

@@ -1,4 +1,4 @@
-"""Locations: folders and files of this machine, URLs of file systems that Spark reaches, and parts of a checkout."""
+"""Locations: folders and files of this machine, URLs of file systems that Spark reaches, modules of a checkout."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from clienthealth.model.errors import DependencyError, HealthError, SettingsErro
 
 log = logging.getLogger(__name__)
 _T = TypeVar("_T")
-#: Beginning of the URLs that Hadoop's S3 client reads.
+#: Beginning of the URLs for Hadoop's S3 client.
 S3 = "s3a://"
 
 
@@ -27,10 +27,12 @@ def is_url(location: str) -> bool:
 
 
 def absolute(location: str, folder: str = "") -> str:
-    """Return the absolute location, which Delta needs. A relative location is in `folder` (default: current folder).
+    """Return a location as an absolute path or URL, which Delta needs.
 
-    A URL stays as it is. As a path, the URL would lose a slash, and a password in it would no longer be recognised and
-    hidden.
+    `folder`: the folder (path or URL) to which a relative location is relative; '' for the current folder.
+
+    A URL stays unchanged. Treated as a path, a URL would lose a slash, and a password in the URL would no longer be
+    recognised and hidden.
     """
     if is_url(location) or "://" in location:
         return location
@@ -48,7 +50,7 @@ def inside(location: str, name: str) -> str:
 
 
 def written(file: str) -> str:
-    """Return the text of a hand-written file. Raises SettingsError if the file cannot be opened or is not UTF-8."""
+    """Return the text of a file that a user wrote. Raises SettingsError if the file cannot be read as UTF-8."""
     try:
         return Path(file).read_text(encoding="utf-8")
     except OSError as error:
@@ -58,12 +60,12 @@ def written(file: str) -> str:
 
 
 class Reread(Generic[_T]):
-    """The content of files, which is read again after the files changed. Thread-safe.
+    """The content of files that is read again after a file has changed. Thread-safe.
 
-    `read`: returns the content of the files. If a changed file cannot be read, the error is logged once, and the former
-    content stays in force. If the first call of `read` fails, its error is raised, unless `former` content is given. A
-    file that does not open is tried again each time, because perhaps only its permissions change. `what`: name of the
-    content in the log.
+    `read`: reads and returns the content. If `read` fails after a change, the error is logged once, and the previous
+    content stays in force. If the first call of `read` fails, the error is raised, unless `former` content is given.
+    After a file could not be opened, each call of `current` tries again, because a change of the file's permissions
+    does not show. `readable`: False if the last call of `read` failed. `what`: name of the content in the log.
     """
 
     def __init__(
@@ -77,7 +79,7 @@ class Reread(Generic[_T]):
         self._unopened = False
 
     def current(self) -> _T:
-        """Return the content: the same object as long as no file has changed."""
+        """Return the content. Until a file changes, this is the same object."""
         with self._lock:
             changed = (stamp := self._stamps()) != self._stamp
             if changed or self._unopened:
@@ -92,7 +94,7 @@ class Reread(Generic[_T]):
             return self._content
 
     def _stamps(self) -> list[object]:
-        """Return values that change whenever a file is changed, replaced or deleted."""
+        """Return a list that differs from an earlier one if a file was changed, replaced or deleted since."""
         stamps: list[object] = []
         for file in self._files:
             with suppress(OSError):
@@ -102,7 +104,7 @@ class Reread(Generic[_T]):
 
 
 def checkout() -> Path:
-    """Return the checkout from which this package runs. Raises DependencyError if the package runs from no checkout."""
+    """Return the folder of the checkout from which this package runs. Raises DependencyError if there is none."""
     folder = Path(__file__).resolve().parents[3]
     if not (folder / "pyproject.toml").is_file():
         raise DependencyError(

@@ -1,8 +1,9 @@
-"""Security options of [kafka], for Spark's Java client and for kafka-python.
+"""Translate the options of [kafka] for Spark's Java client and for kafka-python.
 
 The options have the names of Kafka's Java clients (`security.protocol`), so that one section of the settings serves
-both clients. Most of kafka-python's names are the same with `_` in place of `.`. This module translates logins, key
-stores, and options that have another meaning in kafka-python. No error contains a value, because it may be a secret.
+Spark and kafka-python. Most of kafka-python's names are the same with `_` in place of `.`. This module translates
+logins, key stores, and options that have another meaning in kafka-python. No error contains a value, because a value
+may be a secret.
 """
 
 from __future__ import annotations
@@ -47,12 +48,12 @@ PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 @dataclass(frozen=True)
 class Login:
-    """How a SASL mechanism logs in.
+    """The options with which a SASL mechanism logs in.
 
-    module    the login module in sasl.jaas.config
-    needs     the options that the login module requires
+    module    class of the login module that sasl.jaas.config must name
+    needs     the options of the login module that sasl.jaas.config must contain
     defaults  options of the Java client that are added if the settings lack them
-    package   the Python package that kafka-python needs for the mechanism
+    package   the Python package that kafka-python needs for the mechanism, '' if none
     """
 
     module: str
@@ -74,7 +75,7 @@ _JAAS_OPTION = re.compile(r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"')
 def python_options(options: Mapping[str, str]) -> dict[str, Any]:
     """Translate Java options to options of kafka-python.
 
-    Raises SettingsError for options that kafka-python does not have or would ignore.
+    Raises SettingsError for wrong options, and for options that kafka-python does not have or would ignore.
     """
     mechanism, login, jaas = _login(options)
     translated: dict[str, Any] = {}
@@ -95,7 +96,7 @@ def python_options(options: Mapping[str, str]) -> dict[str, Any]:
     translated |= _tls(options)
     if login is None:
         return translated
-    # kafka-python needs the login in its own form. For MSK, a token grants the same rights as Amazon's own mechanism.
+    # kafka-python has no mechanism AWS_MSK_IAM. On MSK, an OAUTHBEARER token from Amazon's library grants equal rights.
     if mechanism in ("OAUTHBEARER", "AWS_MSK_IAM"):
         fetch = partial(_token, options[_TOKEN_URL], jaas) if mechanism == "OAUTHBEARER" else _aws(jaas)
         return translated | {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": _Tokens(fetch, jaas)}
@@ -119,24 +120,25 @@ def login_parts(options: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def jvm_flags(options: Mapping[str, str]) -> str:
-    """Return the JVM flags that a login needs, '' if none: Kafka's client requests tokens only from addresses in a
-    flag.
+    """Return the JVM flag that a login with tokens needs, with a blank before the flag; '' without such a login.
+
+    Kafka's Java client requests tokens only from the addresses that this flag lists.
     """
     url = options.get(_TOKEN_URL)
     return f" -Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={url}" if url else ""
 
 
 class OptionError(SettingsError):
-    """The options of [kafka] are wrong: none of our Kafka clients would accept them."""
+    """An option of [kafka] is wrong. The text names the option, but never its value."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"[kafka] options: {what}")
 
 
 def _login(options: Mapping[str, str]) -> tuple[str, Login | None, Mapping[str, str]]:
-    """Return the SASL mechanism, its login, and the options of the login module; ('', None, {}) without SASL.
+    """Return (SASL mechanism, login, options of the login module); ('', None, {}) without SASL.
 
-    Raises SettingsError if none of our clients accepts the options.
+    Raises SettingsError for options that neither the Java client nor kafka-python accepts.
     """
     protocol, mechanism = options.get("security.protocol", PROTOCOLS[0]).upper(), options.get("sasl.mechanism", "")
     # kafka-python treats unknown protocols as PLAINTEXT.
@@ -231,9 +233,9 @@ def _context(options: Mapping[str, str], kinds: Mapping[str, str]) -> ssl.SSLCon
 
 
 def _pem(options: Mapping[str, str], store: str, kind: str) -> bytes:
-    """Return the content of a key store as PEM.
+    """Return the content of a key store as PEM. `store`: truststore or keystore; `kind`: its configured type.
 
-    Like Java, accept a JKS store if the configured type is PKCS12, and a PKCS12 store if the configured type is JKS.
+    Like Java, this function accepts a JKS store if the configured type is PKCS12, and vice versa.
     """
     data, password = Path(options[f"ssl.{store}.location"]).read_bytes(), options.get(f"ssl.{store}.password", "")
     if kind == "PEM":
@@ -261,10 +263,7 @@ def _pem(options: Mapping[str, str], store: str, kind: str) -> bytes:
 
 
 class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
-    """Token provider for OAUTHBEARER.
-
-    `fetch` returns a token, and the epoch second at which the token must be renewed.
-    """
+    """Token provider for OAUTHBEARER. `fetch` returns (token, epoch second at which the token must be renewed)."""
 
     def __init__(self, fetch: Callable[[], tuple[str, float]], jaas: Mapping[str, str]) -> None:
         self._fetch, self._lock, self._token, self._until = fetch, threading.Lock(), "", 0.0
@@ -292,10 +291,10 @@ class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
 
 
 def _token(url: str, jaas: Mapping[str, str]) -> tuple[str, float]:
-    """Read a token from its file, or request a token from an endpoint with the client's credentials.
+    """Read a token from a file (a `file:` URL), or request a token from an endpoint with the client's credentials.
 
-    Returns the token, and the epoch second at which it must be renewed; 0 for a file, which is read for each
-    connection.
+    Returns (token, epoch second at which the token must be renewed). The second is 0 for a file, so that the file is
+    read for each connection.
     """
     if url.startswith("file:"):
         return Path(urllib.request.url2pathname(urllib.parse.urlsplit(url).path)).read_text("utf-8").strip(), 0.0
@@ -310,9 +309,10 @@ def _token(url: str, jaas: Mapping[str, str]) -> tuple[str, float]:
 
 
 def _aws(jaas: Mapping[str, str]) -> Callable[[], tuple[str, float]]:
-    """Return a function that signs tokens for Amazon MSK with the role or profile that the login module names.
+    """Return a function that signs tokens for Amazon MSK, with the role or profile in the login module's options.
 
-    If the login module names neither, Amazon's libraries choose the credentials. `AWS_REGION` must be set.
+    If there is neither a role nor a profile, Amazon's libraries choose the credentials. Raises SettingsError if neither
+    `AWS_REGION` nor `AWS_DEFAULT_REGION` is set.
     """
     from aws_msk_iam_sasl_signer import MSKAuthTokenProvider as Signer
 

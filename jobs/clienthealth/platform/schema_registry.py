@@ -1,8 +1,9 @@
-"""Get schemas from a schema registry, and decode records by the schema that is named in their frame.
+"""Get schemas from a schema registry, and decode records with the schema whose number the record's frame contains.
 
 The client uses Confluent's REST API (`GET /schemas/ids/{id}`), which Apicurio and Redpanda also offer. Schemas never
-change, so each process requests a schema once. If the registry does not answer, requests are repeated for a while and
-then fail. The records stay on their topic and are read again. So an unavailable registry delays records but loses none.
+change, so each process requests a schema only once. If the registry does not answer, a request is repeated for at most
+`[registry] patience_seconds` and then fails. The records stay on their topic and are read again later. So an
+unavailable registry delays records but loses none.
 """
 
 from __future__ import annotations
@@ -25,8 +26,7 @@ from clienthealth.settings import RegistrySettings
 
 _LOG = logging.getLogger(__name__)
 
-#: Seconds after which a schema that the registry did not have is requested again, because replicas of a registry may
-#: lag.
+#: Time (s) after which a schema that the registry did not have is requested again: a replica of the registry may lag.
 UNKNOWN_SECONDS = 60.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 10.0
 _SUBJECT_NOT_FOUND = 404
@@ -34,18 +34,18 @@ _REFUSED = (401, 403)
 
 
 class UnknownSchemaError(InputError):
-    """The registry has no schema with this number."""
+    """The registry does not have the requested schema or version of a subject."""
 
 
 @dataclass(frozen=True)
 class Schema:
-    """A schema. `kind`: AVRO, PROTOBUF or JSON; `avro`: parsed for fastavro, None for other kinds."""
+    """A schema. `kind`: AVRO, PROTOBUF or JSON. `avro`: the schema as fastavro parses it, None for other kinds."""
 
     kind: str
     avro: Any = None
 
     def read(self, data: memoryview) -> Any:
-        """Decode a value in Avro's encoding to JSON types. Times and decimals stay the numbers that the bytes contain.
+        """Decode a value in Avro's encoding to Python types. Logical types are ignored: a time stays a number.
 
         Raises ValueError if the bytes do not match the schema.
         """
@@ -64,10 +64,11 @@ class Schema:
 
 
 def schema(settings: RegistrySettings, number: int) -> Schema:
-    """Return the schema with this number.
+    """Return the schema with this number (its id in the registry).
 
     Raises UnknownSchemaError if the registry has no such schema, ServiceError if the registry does not answer or
-    refuses, DependencyError if fastavro is missing, and SettingsError if a file named in [registry] cannot be read.
+    rejects the login, DependencyError if fastavro is missing, and SettingsError if a file named in [registry] cannot be
+    read.
     """
     try:
         client = _clients(settings)
@@ -114,9 +115,9 @@ class _Client:
         return schema
 
     def _refer(self, document: Mapping[str, Any], named: dict[str, Any]) -> None:
-        """Parse all schemas that a schema refers to, also indirectly, into `named`.
+        """Parse all schemas to which a schema refers directly or indirectly, and add them to `named`.
 
-        A schema is parsed after the schemas that it refers to.
+        Each schema is parsed after the schemas to which it refers.
         """
         import fastavro
 
@@ -127,7 +128,10 @@ class _Client:
             fastavro.parse_schema(_plain(json.loads(other["schema"])), named_schemas=named)
 
     def _ask(self, path: str) -> Mapping[str, Any]:
-        """Return the registry's answer. A failed request is repeated for at most `patience_seconds`."""
+        """Return the registry's response (JSON) for a path. A failed request is repeated for up to `patience_seconds`.
+
+        Raises UnknownSchemaError for HTTP 404; ServiceError at once for HTTP 401 and 403, else after that time.
+        """
         url, seconds = f"{self._settings.url.rstrip('/')}/{path}", self._settings.timeout_seconds
         deadline, pause = time.monotonic() + self._settings.patience_seconds, _FIRST_PAUSE
         while True:
@@ -153,7 +157,7 @@ class _Client:
                     f"the schema registry {self._settings.url} does not answer: {why}; "
                     "the records that need it are read again later"
                 )
-            _LOG.warning("the schema registry does not answer (%s); asked again in %.1f s", why, pause)
+            _LOG.warning("the schema registry does not answer (%s); the next attempt is in %.1f s", why, pause)
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
@@ -162,7 +166,7 @@ _clients = cache(_Client)
 
 
 def _plain(schema: Any) -> Any:
-    """Return an Avro schema without logical types, which would turn numbers into dates and decimals."""
+    """Return an Avro schema without logical types, with which fastavro would turn values into dates and decimals."""
     if isinstance(schema, dict):
         return {name: _plain(value) for name, value in schema.items() if name != "logicalType"}
     return [_plain(one) for one in schema] if isinstance(schema, list) else schema

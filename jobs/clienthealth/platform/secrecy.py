@@ -1,8 +1,7 @@
 """Hide secrets in errors, logs, tracebacks and output of commands.
 
-Our own errors never repeat a setting's value. This module is the second line of defence, for messages of libraries and
-for displayed options. This module hides the values of options named like secrets, passwords in addresses, and private
-keys in PEM.
+Our own errors never contain the value of a setting. This module is for messages of libraries and for options that are
+displayed. It hides values of options with names like `password`, passwords in URLs, and private keys in PEM.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from pathlib import Path
 from clienthealth.model.errors import SettingsError
 
 HIDDEN = "(hidden)"
-#: Names of settings and options with secret values. The syntax is also valid in Java, because Spark uses this
-#: pattern to hide values.
+#: Pattern of the names of settings and options with secret values. Spark uses the same pattern to hide values, so its
+#: syntax must be valid in Java, too.
 SECRET = r"(?i)passw|passphrase|jaas|secret|token|credential|access[._-]?key|api[._-]?key|\.key$"
 
 _SECRET = re.compile(SECRET)
-#: Patterns of secrets in a text. If a pattern has to match text before the secret, its first group has that text.
+#: Patterns of secrets in a text. The first group of _USER and of _GIVEN is the text before the secret, which stays.
 _PRIVATE_KEY = re.compile(r"-----BEGIN ([A-Z ]*PRIVATE KEY)-----.*?(?:-----END \1-----|\Z)", re.DOTALL)
 _USER = re.compile(r"(://)[^/?#\s'\"]*@")
 _NAME = r"(?:passw|passphrase|jaas|secret|token|credential|access[._-]?key|api[._-]?key)[\w.-]{0,80}"
@@ -33,27 +32,27 @@ def is_secret(name: str) -> bool:
 
 
 def redacted(text: str) -> str:
-    """Return the text without passwords in addresses, values of names like `password`, and private keys."""
+    """Return the text with `(hidden)` in place of private keys, logins in URLs, and values of names like `password`."""
     text = _PRIVATE_KEY.sub(HIDDEN, text)
     text = _USER.sub(rf"\1{HIDDEN}@", text)
     return _GIVEN.sub(rf"\1{HIDDEN}", text)
 
 
 def shown(options: Mapping[str, str]) -> dict[str, str]:
-    """Return options for display.
-
-    Values of options named like secrets are hidden, and also secrets within other values.
-    """
+    """Return options for display: values of options with names like `password` are hidden; others are `redacted`."""
     return {name: HIDDEN if is_secret(name) else redacted(value) for name, value in options.items()}
 
 
 def basic_auth(user: str, password: str) -> dict[str, str]:
-    """Return the header by which a user logs in to a server (HTTP Basic)."""
+    """Return the HTTP header `Authorization` for a login with user and password (HTTP Basic)."""
     return {"Authorization": f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"}
 
 
 def secret_in(file: str, setting: str) -> str:
-    """Return the content of the file that a setting names; '' if the setting is empty. Raises SettingsError."""
+    """Return the content of the file in which a secret is kept, without blanks around it; '' if `file` is ''.
+
+    Raises SettingsError if the file cannot be read; the message begins with `setting`.
+    """
     try:
         return Path(file).read_text(encoding="utf-8").strip() if file else ""
     except OSError as error:

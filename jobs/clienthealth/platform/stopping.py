@@ -1,4 +1,4 @@
-"""Signals that end a process."""
+"""Handle the signals that end a process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import threading
 
 
 def stop_event() -> threading.Event:
-    """Return an event that SIGTERM and Ctrl-C set from now on, instead of ending the process."""
+    """Return an event that is set by SIGTERM or Ctrl-C. From this call on, these signals do not end the process."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: set_by_signal(stop))
@@ -16,9 +16,9 @@ def stop_event() -> threading.Event:
 
 
 def set_by_signal(event: threading.Event) -> None:
-    """Set an event from a signal handler, in a new thread. Starting that thread takes no lock.
+    """Set an event from a signal handler, in a new thread, so that the handler itself takes no lock.
 
-    `Event.set` takes a lock. A terminal and a parent process may both send Ctrl-C. If the second signal interrupted
-    `Event.set`, the second call would wait for the first for ever.
+    `Event.set` takes a lock. Without the thread, a second signal (a terminal and a parent process may both send Ctrl-C)
+    could interrupt `Event.set`, and the second call would wait for the interrupted call for ever.
     """
     _thread.start_new_thread(event.set, ())

@@ -1,4 +1,4 @@
-"""The topics of an installation: their configuration, and their creation."""
+"""The topics of an installation: partitions, replicas and configuration of each topic, and how to create it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from kafka.errors import TopicAlreadyExistsError
 from clienthealth.settings import TopicSettings
 
 _DAY_MS = 86_400_000
-#: Copies of each partition: three survive the loss of one broker while another broker restarts.
+#: Replication factor: with three replicas a partition survives the loss of one broker while another broker restarts.
 _REPLICAS = 3
 
 
 @dataclass(frozen=True)
 class Topic:
-    """The wanted state of a topic. `partitions`, `replicas`: -1 for the brokers' defaults."""
+    """The wanted configuration of a topic. `partitions`, `replicas`: -1 for the brokers' defaults."""
 
     name: str
     partitions: int
@@ -33,7 +33,7 @@ class Topic:
         return " ".join(["kafka-topics.sh --bootstrap-server", servers, "--create --topic", self.name, *options])
 
     def create(self, client: KafkaAdminClient) -> bool:
-        """Create the topic, and wait until it has a leader. Return False if the topic already exists.
+        """Create the topic and wait until its partitions have leaders. Return False if the topic already exists.
 
         Raises KafkaError.
         """
@@ -50,22 +50,27 @@ class Topic:
 
 
 def usual_replicas(brokers: int) -> int:
-    """Return the number of copies to keep of each partition in a cluster with this many brokers."""
+    """Return the replication factor to use in a cluster with this many brokers: at most _REPLICAS, at least 1."""
     return max(1, min(_REPLICAS, brokers))
 
 
 def replication_risk(described: Mapping[str, Any], brokers: int, in_sync: int = 1) -> str:
-    """Return what a topic loses while one of several brokers is down; '' if nothing. `in_sync`: min.insync.replicas."""
+    """Return a text on what does not work while one broker is down, and how to mend it; '' if everything works.
+
+    `described`: the topic as the admin client describes it. `brokers`: number of brokers. `in_sync`: the topic's
+    min.insync.replicas.
+    """
     copies = min((len(row["replica_nodes"]) for row in described["partitions"]), default=brokers)
     if copies == 1 < brokers:
         return (
-            "replication factor 1 beside several brokers: while the broker of a partition is down, it cannot be "
-            f"read or written. Raise the factor to {usual_replicas(brokers)} with kafka-reassign-partitions.sh"
+            "replication factor 1 beside several brokers: while the broker of a partition is down, the partition "
+            "cannot be read or written. "
+            f"Raise the factor to {usual_replicas(brokers)} with kafka-reassign-partitions.sh"
         )
     if 1 < in_sync >= copies:
         return (
             f"min.insync.replicas {in_sync} of {copies} copies: while one broker is down, nothing can be written. "
-            f"Set it to {max(1, copies - 1)}"
+            f"Set min.insync.replicas to {max(1, copies - 1)}"
         )
     return ""
 
@@ -73,16 +78,19 @@ def replication_risk(described: Mapping[str, Any], brokers: int, in_sync: int = 
 def inputs(
     settings: TopicSettings, partitions: int = 12, retention_ms: int = _DAY_MS, replicas: int = -1
 ) -> list[Topic]:
-    """Return the topics that the monitor reads. More partitions than Spark has CPU cores make reading no faster."""
+    """Return the topics that the monitor reads, in the order of the settings.
+
+    `partitions`: a number above the number of Spark's CPU cores makes reading no faster.
+    """
     config = {"retention.ms": str(retention_ms), **_in_sync(replicas)}
     return [Topic(name, partitions, config, replicas) for name in dict.fromkeys((*settings.metrics, *settings.logs))]
 
 
 def outputs(settings: TopicSettings, replicas: int = -1) -> list[Topic]:
-    """Return the topics that the monitor writes.
+    """Return the topics that the monitor writes: the one of rejects, then `client-health`.
 
-    In the topic `client-health`, compaction keeps the newest record of each client. The cleanup policy `delete` removes
-    records after a week, and thus the clients that have been gone for a week.
+    In `client-health`, the cleanup policy `compact` keeps the newest record of each client. The policy `delete` removes
+    records that are older than a week, and with them clients that have been gone for a week.
     """
     week = {"retention.ms": str(7 * _DAY_MS), **_in_sync(replicas)}
     states = {"cleanup.policy": "compact,delete", **week, "min.cleanable.dirty.ratio": "0.1"}
@@ -90,8 +98,8 @@ def outputs(settings: TopicSettings, replicas: int = -1) -> list[Topic]:
 
 
 def _in_sync(replicas: int) -> Mapping[str, str]:
-    """Return the option that requires all copies but one to be in sync, so that one broker may be down.
+    """Return the option `min.insync.replicas` with one less than all replicas, so that one broker may be down.
 
-    For -1 replicas there is no such option.
+    Returns no option if `replicas` is 1 or -1 (the brokers' default).
     """
     return {"min.insync.replicas": str(replicas - 1)} if replicas > 1 else {}

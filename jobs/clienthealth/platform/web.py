@@ -1,15 +1,15 @@
-"""The web server of the exporter and the monitor: TLS, basic authentication, pages as plain functions, bounds on peers.
+"""The web server of the exporter and the monitor: TLS, basic authentication, a function per page, limits on peers.
 
-A peer may be slow, silent, or malformed on purpose. The server answers at most MAX_ANSWERS requests at once; a further
-request gets a 503. A peer must send its request within REQUEST_SECONDS, and read the response within ANSWER_SECONDS. If
-there are MAX_CONNECTIONS connections, the connection that has waited longest without a request is closed to make room
-for the next one. Large pages are sent in pieces from one copy.
+A peer may be slow, silent, or hostile. The server answers at most MAX_ANSWERS requests at once; a further request gets
+a 503. A peer must send its request within REQUEST_SECONDS, and read the response within ANSWER_SECONDS. If there are
+MAX_CONNECTIONS connections, the connection that has waited longest without a request is closed to make room for the
+next connection. Large pages are sent in pieces from one copy.
 
 A page is made once, kept compressed and sent to many readers: a page of 137 MB takes 14 MB, and no reader needs a copy
 of its own. Compression saves memory and costs no CPU (measured). For 100,000 clients with all series (278 MB) the
-exporter needs 0.48 GB, and 0.99 GB without compression. For 20,000 clients a scrape after a change takes 0.407 s of
-CPU, and 0.412 s without compression. Lines that are made for each request can follow a kept page in one gzip stream:
-Deflate is flushed at the end of the page, and the checksum continues from there.
+exporter needs 0.48 GB of memory, and 0.99 GB without compression. For 20,000 clients a scrape after a change takes
+0.407 s of CPU, and 0.412 s without compression. Lines that are made for each request can follow a kept page in one gzip
+stream: Deflate is flushed at the end of the page, and the checksum continues from there.
 """
 
 from __future__ import annotations
@@ -43,13 +43,14 @@ SECURITY_HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
-#: Maximum number of open connections (idle ones included), and of requests that are answered at once (probes do not
-#: count and are always answered). MAX_ANSWERS is smaller, so among MAX_CONNECTIONS connections one is idle and can be
-#: closed for a new connection.
+#: MAX_CONNECTIONS: maximum number of open connections, including idle connections. MAX_ANSWERS: maximum number of
+#: requests that are answered at once; probes do not count and are always answered. MAX_ANSWERS is smaller, so at the
+#: maximum of connections at least one connection is idle and can be closed for a new one.
 MAX_CONNECTIONS = 128
 MAX_ANSWERS = 32
 RETRY_AFTER_SECONDS = 5
-#: Time (s) within which a whole request must arrive, and within which the peer must read the answer.
+#: REQUEST_SECONDS: time (s) within which a whole request must arrive. ANSWER_SECONDS: time (s) within which the peer
+#: must read the response.
 REQUEST_SECONDS = 15.0
 ANSWER_SECONDS = 60.0
 MAX_HEADER_BYTES = 32_768
@@ -66,7 +67,7 @@ _GZIP = re.compile(r"\bgzip\b(?!\s*;\s*q=0(\.0*)?\s*(,|$))", re.IGNORECASE)
 class Request:
     """A GET request: its path, and the last value of each query parameter.
 
-    `etag`: the version that the peer has cached.
+    `etag`: the version of the page that the peer has cached (If-None-Match), '' if none.
     """
 
     path: str
@@ -76,7 +77,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Response:
-    """A response. A large body is produced in pieces while it is sent."""
+    """A response. `body`: a text, or an iterable that produces the pieces of a large body while they are sent."""
 
     body: str | Iterable[bytes]
     content_type: str = "text/html; charset=utf-8"
@@ -94,10 +95,11 @@ def probe(trouble: str | None) -> Response:
 
 
 class Server(ThreadingHTTPServer):
-    """Answer GET and HEAD with `answer`, each connection in its own thread.
+    """Answer GET and HEAD requests with the function `answer`, each connection in its own thread.
 
-    `open_paths`: the paths of probes, which need no password and do not count towards MAX_ANSWERS. Raises ServiceError
-    if the port is taken, SettingsError if certificate or passwords cannot be read.
+    `open_paths`: the paths of probes, which need no password and do not count towards MAX_ANSWERS. `chosen_by`: the
+    setting or option of the port, for the error message. Raises ServiceError if the server cannot listen on the port,
+    and SettingsError if certificate or passwords cannot be read.
     """
 
     daemon_threads = True
@@ -126,23 +128,24 @@ class Server(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Return the server's address on this machine."""
+        """The URL of the server on this machine."""
         host, port = self.server_address[:2]
         return f"{'https' if self.access.tls else 'http'}://{host!s}:{port}"
 
     def get_request(self) -> tuple[Any, Any]:
-        """Accept a connection. The connection's own thread does the TLS handshake, so that no peer delays others."""
+        """Accept a connection and return (connection, address of the peer).
+
+        The connection's own thread does the TLS handshake, so that no peer delays others.
+        """
         connection, address = super().get_request()
         if self.access.tls is not None:
             connection = self.access.tls.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
         return connection, address
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
-        """True if the connection is accepted. At MAX_CONNECTIONS, the longest idle connection is closed for the new
-        one.
+        """True if the new connection is accepted. At MAX_CONNECTIONS, the longest idle connection is closed for it.
 
-        If every connection is being answered, the new connection is rejected: with a 503, or without a response under
-        TLS.
+        If no connection is idle, the new connection is rejected: with a 503, or under TLS without a response.
         """
         if len(self._deadlines) < MAX_CONNECTIONS:
             return True
@@ -158,12 +161,12 @@ class Server(ThreadingHTTPServer):
         return False
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer a connection in its own thread."""
+        """Answer a connection's requests in its own thread. The first request must arrive within REQUEST_SECONDS."""
         self.allow(request, REQUEST_SECONDS, waiting=True)
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
-        """End a connection."""
+        """Close a connection, and forget its deadline."""
         self._waiting.pop(request, None)
         self._deadlines.pop(request, None)
         super().shutdown_request(request)
@@ -171,7 +174,7 @@ class Server(ThreadingHTTPServer):
     def allow(self, connection: socket.socket, seconds: float, waiting: bool) -> None:
         """Set the deadline of a connection to `seconds` from now.
 
-        `waiting`: True if the next request must arrive by then, False if a request is being answered.
+        `waiting`: True if the peer's next request must arrive by the deadline, False if a request is being answered.
         """
         self._waiting.pop(connection, None)
         if waiting:
@@ -186,7 +189,7 @@ class Server(ThreadingHTTPServer):
             _end(connection)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore broken connections."""
+        """Log a failed connection at level DEBUG only, because peers may break connections at any time."""
         log.debug("request of %s failed", client_address, exc_info=True)
 
 
@@ -301,14 +304,14 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class _Bounded:
-    """Reads the lines of a request's head, up to MAX_HEADER_BYTES in total."""
+    """A reader of the lines of a request's head, up to MAX_HEADER_BYTES in total."""
 
     def __init__(self, lines: io.BufferedIOBase) -> None:
         self._lines = lines
         self._left = MAX_HEADER_BYTES
 
     def readline(self, limit: int) -> bytes:
-        """Read a line. Raises LineTooLong (431) if the head is too long."""
+        """Read a line of at most `limit` bytes. Raises LineTooLong (HTTP 431) if the head is too long."""
         line = self._lines.readline(min(limit, self._left + 1))
         self._left -= len(line)
         if self._left < 0:

@@ -1,8 +1,9 @@
 """TLS and passwords of the web server, in the file format of Prometheus, Alertmanager and their exporters.
 
-https://prometheus.io/docs/prometheus/latest/configuration/https/ : `tls_server_config` and `basic_auth_users`. File
-names in such a file are relative to the file's folder. Options that Python cannot fulfil, unsafe options (TLS below
-1.2, client certificates that are requested but not verified), and `http_server_config` are refused.
+https://prometheus.io/docs/prometheus/latest/configuration/https/ describes the format. The sections `tls_server_config`
+and `basic_auth_users` are read. File names in such a file are relative to the file's folder. The following options are
+refused: options that Python cannot fulfil, unsafe options (TLS below 1.2, client certificates that are requested but
+not verified), and `http_server_config`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _REMEMBERED = 1000
 
 
 class TlsServerConfig(msgspec.Struct, forbid_unknown_fields=True):
-    """The server's certificate and key (PEM), and the CA of accepted client certificates."""
+    """The files (PEM) with the server's certificate and key, and with the CA of accepted client certificates."""
 
     cert_file: str
     key_file: str
@@ -55,7 +56,10 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Access:
-    """The access rules. `tls` is None for plain connections."""
+    """The server's TLS context (`tls`; None for plain connections), and the users that may log in.
+
+    `users`: bcrypt hash of the password by user name; without users every request is allowed.
+    """
 
     def __init__(self, tls: ssl.SSLContext | None = None, users: Mapping[str, str] | None = None) -> None:
         self.tls = tls
@@ -63,7 +67,7 @@ class Access:
         self._right: set[bytes] = set()
 
     def allows(self, authorization: str) -> bool:
-        """True if a request with this header `Authorization` ('' if it has none) is allowed."""
+        """True if a request is allowed. `authorization`: the request's header Authorization, '' if it has none."""
         if not self._users:
             return True
         seen = hashlib.sha256(authorization.encode("utf-8", "replace")).digest()
@@ -89,10 +93,10 @@ class Access:
 
 
 def access(web_config_file: str) -> Access:
-    """Read the access rules of a file. If the name is empty, everybody has access.
+    """Read TLS and users from a file. If `web_config_file` is '', connections are plain and every request is allowed.
 
-    Raises SettingsError if the file is wrong, and DependencyError if a Python package is missing. Messages repeat no
-    value.
+    Raises SettingsError if the file is wrong, and DependencyError if a Python package is missing. No message contains a
+    password hash.
     """
     if not web_config_file:
         return Access()
