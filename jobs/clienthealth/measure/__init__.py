@@ -1,1 +1,1 @@
-"""Client samples in windows of event time, packed and as numpy views, and the indicators computed from them."""
+"""Samples of clients in windows of event time (packed as bytes, or as numpy arrays), and the indicators of windows."""

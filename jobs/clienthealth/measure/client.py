@@ -1,9 +1,8 @@
-"""Compute all measurements of clients: those that are published beside verdicts, and those that a minute of the history
-has.
+"""Compute the measurements of clients that are published beside verdicts, and those in the history's table `minutes`.
 
-An unknown value is absent from its mapping, never null and never 0. Totals become rates over the window. So a rate has
-the same meaning for clients that count from their start and for clients that report deltas, and the restart of a client
-causes no jump.
+An unknown value is absent from its mapping, never null and never 0. Counters become rates over the window. A rate means
+the same for clients that count from their start and for clients that report deltas, and the restart of a client causes
+no jump of the rate.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from clienthealth.settings import LagSettings
 Column: TypeAlias = tuple[Sequence[Any], Bools | None]
 
 
-#: By kind of client: the totals since the client's start that are published as counters.
+#: Maps a kind of client to the metrics that are published as counters since the client's start (`totals`).
 COUNTERS: Mapping[str, Sequence[str]] = {
     "producer": ("record-send-total", "record-error-total", "record-retry-total", "failed-authentication-total"),
     "consumer": ("records-consumed-total", "rebalance-total", "failed-authentication-total"),
@@ -44,7 +43,7 @@ def client_indicators(w: Windows, lag: LagSettings) -> list[dict[str, Any]]:
     """Return the measurements of each window as JSON values.
 
     Producers
-      buffer {see `buffer`}, buffer_used_ratio {last, max}, undelivered_seconds (0 if nothing waits),
+      buffer {fields of `producer.buffer`}, buffer_used_ratio {last, max}, undelivered_seconds (0 if nothing waits),
       queue_time_seconds {avg, max}, callback_seconds {avg, max, p99, source}, io_thread_busy_ratio, select_rate,
       request_latency_seconds {avg, max}, slowest_broker {id, latency_seconds}, record_send_rate, record_error_rate,
       record_retry_rate, batch_size_bytes, compression_ratio, metadata_age_seconds
@@ -99,11 +98,11 @@ def client_indicators(w: Windows, lag: LagSettings) -> list[dict[str, Any]]:
 
 
 def minute_figures(w: Windows) -> list[dict[str, Any]]:
-    """Return, for each window, the known values of its columns in the history's table `minutes`.
+    """Return, for each window, the known values of these columns of the history's table `minutes`:
 
-    The columns are buffer_used_ratio_max, callback_seconds_avg and callback_source; queue_used_ratio_max and
-    queue_topic (the fullest queue and its topic); lag_records, lag_seconds and lag_topic (the partition with the
-    greatest lag).
+    buffer_used_ratio_max, callback_seconds_avg and callback_source; queue_used_ratio_max and queue_topic (the fullest
+    queue); lag_records and lag_topic (the partition with the greatest lag), and lag_seconds (0 if lag_records is 0,
+    else unknown).
     """
     producer, of_topics, of_partitions = w.kind == "producer", queues(w), lags(w)
     share = np.clip(of_topics.share, 0.0, 1.0)
@@ -124,9 +123,9 @@ def minute_figures(w: Windows) -> list[dict[str, Any]]:
 
 
 def per_second(w: Windows, total: str) -> Floats:
-    """Return the rate of the metric `total` (per second) between its first and last known values in each window.
+    """Return, for each window, the rate (per second) of the counter `total` from its first to its last known value.
 
-    NaN with fewer than two known values, or if the last value is below the first (the counter was reset).
+    The rate is NaN with fewer than two known values, or if the last value is below the first (a reset of the counter).
     """
     column, grown = w.column(total), w.grown(total)
     first, last = column.first_row(w.lo, w.hi), column.last_row(w.lo, w.hi)
@@ -136,9 +135,9 @@ def per_second(w: Windows, total: str) -> Floats:
 
 
 def _totals(w: Windows) -> Column:
-    """Return the newest value of each counter in COUNTERS.
+    """Return each window's last known value of each counter in COUNTERS.
 
-    A counter is unknown for clients that report deltas, because their sums do not start at the client's start.
+    The counters are unknown for clients that report deltas: sums of deltas do not begin at the client's start.
     """
     totals = {name[:-6].replace("-", "_"): w.last(name) for name in COUNTERS[w.kind or ""]}
     from_start = [client.whole for client in w.about()]
@@ -146,7 +145,7 @@ def _totals(w: Windows) -> Column:
 
 
 def _positive(values: Floats) -> Floats:
-    """Replace values ≤ 0 by NaN, because Java clients before 1.0 report 0 until they send a batch."""
+    """Replace values ≤ 0 by NaN: Java clients before 1.0 report an average of 0 until they have sent a batch."""
     return np.where(values > 0, values, np.nan)
 
 
@@ -155,13 +154,13 @@ def _milliseconds(w: Windows, name: str) -> Mapping[str, Floats]:
 
 
 def _mappings(size: int, numbers: Mapping[str, Floats], **texts: Sequence[str]) -> list[dict[str, Any]]:
-    """Turn columns into one mapping per window. NaN values are left out."""
+    """Turn columns into one mapping (name → value) per window. NaN values are left out. `texts`: columns of texts."""
     columns = {name: _numbers(values) for name, values in numbers.items()}
     return _rows(size, columns | {name: (values, None) for name, values in texts.items()})
 
 
 def _partly(size: int, numbers: Mapping[str, Floats]) -> Column:
-    """Return the mappings of `_mappings` as a `Column`. A window's value is unknown if all its numbers are NaN."""
+    """Return a `Column` of the mappings that `_mappings` makes; a mapping is unknown if all its numbers are NaN."""
     any_known: Bools = np.logical_or.reduce([~np.isnan(values) for values in numbers.values()])
     return _mappings(size, numbers), any_known
 
@@ -172,7 +171,10 @@ def _numbers(values: Floats) -> Column:
 
 
 def _rows(size: int, columns: Mapping[str, Column]) -> list[dict[str, Any]]:
-    """Build one mapping per window, column by column. Building row by row takes three times as long."""
+    """Return one mapping (column name → value) per window, without unknown values.
+
+    The mappings are filled column by column, because filling them row by row takes three times as long.
+    """
     reported = {name: column for name, column in columns.items() if column[1] is None or column[1].any()}
     row = dict.fromkeys(reported)
     rows: list[dict[str, Any]] = [row.copy() for _ in range(size)]
@@ -186,11 +188,10 @@ def _rows(size: int, columns: Mapping[str, Column]) -> list[dict[str, Any]]:
 
 
 def _greatest(w: Windows, window: Ints, values: Floats, topic: Ints) -> tuple[Floats, NDArray[np.object_]]:
-    """Return two arrays with one element per window: the window's greatest value, and the topic of that value.
+    """Return two arrays with one element per window: the window's greatest value, and the name of that value's topic.
 
-    Both elements are NaN for a window without values. `window`, `values`, `topic`: one element per value.
-
-    If several topics have the greatest value, the alphabetically last of these topics is returned.
+    Both elements are NaN for a window without values. If several topics have the greatest value, the alphabetically
+    last one is returned. `window`, `values` and `topic` have one element per value; `topic`: index into `w.names`.
     """
     number, name = unknown(len(w)), np.full(len(w), np.nan, np.object_)
     if len(window):

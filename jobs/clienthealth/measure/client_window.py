@@ -1,4 +1,4 @@
-"""One client in one window of event time: the input of the judges, which are the rules of the failure modes."""
+"""One client in one window of event time: the input of the failure modes' rules, which judge it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from clienthealth.measure.view import POSITION, TOPIC_POSITION, About, Rows, Win
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import LogEvent, Reading, Sign, ThreadDump
 
-#: Judges also examine the data of this time (ms) before a window, to explain what the window shows at its start.
+#: The rules of failure modes also see the data of the LEAD_MS (ms) before a window, to explain the window's beginning.
 LEAD_MS = 30_000
 
 
@@ -25,17 +25,18 @@ class ClientWindow:
     Samples, events and dumps are in order of time. Events and dumps without a client id belong to each client of their
     process.
 
-    `earlier_dumps`: the newest dumps before the window, however old; they show whether threads are still at the same
-    place. `earlier_readings`: the samples before the window, as far back as the window is long, at least LEAD_MS.
-    `earlier_logs`: the events of the LEAD_MS before the window. `has_log_data`: True if any log line or dump of the
-    process was ever read.
+    `earlier_dumps`: the newest dumps before the window, from up to COMPARED_MS before it (`monitor/attribution.py`);
+    compared with later dumps, they show whether threads have moved. `earlier_readings`: the samples before the window,
+    as far back as the window is long, at least LEAD_MS. `earlier_logs`: the events of the LEAD_MS before the window.
+    `has_log_data`: True if a log line or dump of the process was ever read.
 
-    `departed_ms`: the time of the last sample, if the client stopped reporting; the window then covers the last samples
-    of its session and the log lines after them. `spoke_ms`: the time of a later log line that shows that the process
-    still runs; None without one. `outlived`: True if data of other clients came after this client's last sample, so
-    that later data of this client is missing. `alive`: the newest sign of life of each kind, from a time at which the
-    client's data was overdue. `ends_ms`: the time of the last sample, if no later one can come. `rows`: returns the
-    table from which the samples were made; None if there is no such table.
+    `departed_ms`: the time of the last sample (epoch ms) if the client stopped reporting, else None. For such a client
+    the window covers its last samples and the log lines after them. `spoke_ms`: the time (epoch ms) of the newest later
+    log line that shows that the process still runs; None without such a line. `outlived`: False if the client stopped
+    reporting only because all data ends there (in `diagnose`). `alive`: the newest evidence of each kind that the
+    process runs, from times at which the client's samples were already overdue. `ends_ms`: the time (epoch ms) of the
+    client's last sample if all data is known (in `diagnose`), else None. `rows`: returns the table from which the
+    samples were made; None if there is no such table.
     """
 
     client: Client
@@ -62,12 +63,12 @@ class ClientWindow:
 
     @property
     def known_readings(self) -> tuple[Reading, ...]:
-        """The samples before the window (`earlier_readings`), then those of the window."""
+        """The samples before the window (`earlier_readings`), then the samples of the window."""
         return (*self.earlier_readings, *self.readings)
 
     @property
     def known_logs(self) -> tuple[LogEvent, ...]:
-        """The log events before the window (`earlier_logs`), then those of the window."""
+        """The log events before the window (`earlier_logs`), then the log events of the window."""
         return (*self.earlier_logs, *self.logs)
 
     @property
@@ -77,7 +78,7 @@ class ClientWindow:
 
     @cached_property
     def table(self) -> Windows:
-        """This window as a `Windows` of length 1. Row r of its table is `readings[r]`."""
+        """This window as a `Windows` of length 1. Row r of the table is the sample `readings[r]`."""
         rows: Callable[[], Windows] | None = self.__dict__["_rows"]
         if rows is not None:
             return rows()
@@ -100,7 +101,7 @@ class ClientWindow:
 
 
 def about(window: ClientWindow) -> About:
-    """Return the client's description as `Windows` needs it."""
+    """Return what `Windows` needs to know about the client of a window, besides its samples."""
     has_log_data = window.has_log_data or bool(window.logs or window.dumps or window.earlier_dumps)
     return About(window.config, window.client.group or window.client.client_id, has_log_data)
 

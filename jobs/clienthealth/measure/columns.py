@@ -1,6 +1,6 @@
-"""Tables of named columns, and a column type that answers queries over many spans of rows at once.
+"""Tables of named columns, and a type of column with queries (first, last, count) over many spans of rows at once.
 
-Queries use cumulative counts of the known values, so overlapping spans cost as little as disjoint ones.
+The queries use cumulative counts of the known values, so overlapping spans cost as little as disjoint spans.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ Bools: TypeAlias = NDArray[np.bool_]
 
 @dataclass
 class Table:
-    """Rows with integer columns (-1: none) and several floats per row (`values`, NaN: unknown).
+    """Rows with integer columns (-1: no value) and several floats per row (`values`, NaN: unknown).
 
-    Subclasses name the integer columns. In memory each column of `values` is contiguous, because queries read columns.
+    Subclasses name the integer columns. Each column of `values` is contiguous in memory, because queries read whole
+    columns.
     """
 
     values: Floats
@@ -37,7 +38,7 @@ class Table:
 
     @classmethod
     def of(cls, data: bytes, width: int) -> Self:
-        """Return a read-only table over bytes. A row has the integer columns, then `width` values, eight bytes each."""
+        """Return a read-only table over bytes: per row the integer columns, then `width` values, eight bytes each."""
         words = np.frombuffer(data, np.int64).reshape(-1, cls.head() + width)
         return cls(words[:, cls.head() :].view(np.float64), *words[:, : cls.head()].T)
 
@@ -50,9 +51,8 @@ class Table:
     def of_matrix(cls, matrix: Floats, head: int) -> Self:
         """Return the table of a float matrix with `head` integer columns, then the values.
 
-        NaN in an integer column becomes -1.
-
-        If an earlier release wrote fewer integer columns than this one has, the missing columns become 0.
+        NaN in an integer column becomes -1. A matrix of an earlier release may have fewer integer columns than this
+        table; the missing columns become 0.
         """
         columns = np.zeros((cls.head(), len(matrix)))
         columns[:head] = matrix[:, : min(head, cls.head())].T
@@ -69,7 +69,7 @@ class Table:
         return cls.of_matrix(np.empty((0, cls.head() + width)), cls.head())
 
     def at(self, rows: Ints | Bools | slice) -> Self:
-        """Return the rows that `rows` selects; positions keep the order given."""
+        """Return a table of the rows that `rows` selects: a mask, a slice, or positions in the wanted order."""
         if isinstance(rows, slice):
             return type(self)(*(array[rows] for array in self._arrays()))
         chosen = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
@@ -82,8 +82,9 @@ class Table:
         return cls(*(np.concatenate([part.T for part in parts], axis=-1).T for parts in columns))
 
     def merged(self, starts: Ints) -> Self:
-        """Merge the rows from each start to the next start into one row, with the first known value (≥ 0) of each
-        column.
+        """Merge the rows from each of `starts` up to the next start into one row.
+
+        Each column of the merged row has the column's first known value (≥ 0) among these rows.
         """
 
         def known_first(columns: NDArray[Any]) -> NDArray[Any]:
@@ -101,12 +102,12 @@ class Column:
     """One number per row (NaN: unknown), with queries over spans [lo, hi) of rows."""
 
     def __init__(self, values: Floats, whole: bool | None = None) -> None:
-        """`whole`: True if every row has a value; None to compute that when needed."""
+        """`whole`: True if every row has a value, False if not, None if unknown (computed when needed)."""
         self._source, self._is_whole = values, whole
 
     @cached_property
     def values(self) -> Floats:
-        """All values, contiguous in memory."""
+        """The values of all rows (NaN: unknown), contiguous in memory."""
         return np.ascontiguousarray(self._source)
 
     @cached_property
@@ -129,12 +130,12 @@ class Column:
 
     @cached_property
     def reported_rows(self) -> Ints:
-        """The rows that have a value, ascending."""
+        """The numbers of the rows that have a value, in ascending order."""
         return np.arange(len(self._source)) if self.whole else np.flatnonzero(~self._unknown)
 
     @cached_property
     def _known(self) -> Floats:
-        """The known values, then one NaN at the end, so that position -1 means no value."""
+        """The known values, then one NaN at the end, so that position -1 gives NaN."""
         return np.concatenate((self.values if self.whole else self.values[self.reported_rows], [np.nan]))
 
     @cached_property
@@ -149,17 +150,20 @@ class Column:
         return (lo, hi) if self.whole else (self._before[lo], self._before[hi])
 
     def count(self, lo: Ints, hi: Ints) -> Ints:
-        """Return how many rows of each span have a value."""
+        """Return, for each span, how many of its rows have a value."""
         a, b = self.bounds(lo, hi)
         return b - a
 
     def _first(self, lo: Ints, hi: Ints) -> Ints:
-        """Return, for each span, the position of its first known value in the list of known values, or -1."""
+        """Return, for each span, the position of its first known value in the list of known values; -1 without one."""
         a, b = self.bounds(lo, hi)
         return np.where(a < b, a, -1)
 
     def _last(self, lo: Ints, hi: Ints, back: int = 0) -> Ints:
-        """Return, for each span, the position of the known value `back` positions before its last one, or -1."""
+        """Return, for each span, the position in the list of known values that is `back` before its last known value.
+
+        The position is -1 if the span has too few known values.
+        """
         a, b = self.bounds(lo, hi)
         return np.where(b - a > back, b - 1 - back, -1)
 
@@ -172,15 +176,15 @@ class Column:
         return self._known[self._last(lo, hi)] if self.reported else unknown(len(lo))
 
     def first_row(self, lo: Ints, hi: Ints) -> Ints:
-        """Return the first row of each span that has a value, or -1."""
+        """Return, for each span, the number of its first row that has a value; -1 if no row has one."""
         return np.append(self.reported_rows, -1)[self._first(lo, hi)]
 
     def last_row(self, lo: Ints, hi: Ints) -> Ints:
-        """Return the last row of each span that has a value, or -1."""
+        """Return, for each span, the number of its last row that has a value; -1 if no row has one."""
         return np.append(self.reported_rows, -1)[self._last(lo, hi)]
 
     def from_last(self, lo: Ints, hi: Ints, back: int) -> Floats:
-        """Return the known value `back` positions before the last known one; NaN if there are too few known values."""
+        """Return, for each span, the known value that is `back` known values before the last one; NaN if too few."""
         return self._known[self._last(lo, hi, back)]
 
     def rises(self, lo: Ints, hi: Ints) -> Ints:
@@ -195,7 +199,7 @@ class Column:
         a, b = self.bounds(lo, hi)
         return cumulative[b - 1] - cumulative[np.minimum(a, b - 1)]
 
-    # The comparison of the last known value with the NaN behind it gives False.
+    # `_known` ends with NaN, and a comparison with NaN gives False, so the last known value adds no rise and no fall.
     @cached_property
     def _risen(self) -> Ints:
         return counted(self._known[1:] > self._known[:-1])
@@ -206,9 +210,9 @@ class Column:
 
     @cached_property
     def still(self) -> tuple[Ints, Ints]:
-        """The runs of two or more equal known values: their starts and (exclusive) ends in the list of known values.
+        """(starts, exclusive ends) of all runs of two or more equal known values, as positions in the known values.
 
-        A run may go on into the rows of the next client, so callers cut it at the end of their span.
+        A run may go on into the rows of the next client, so callers must cut a run at the end of their span.
         """
         same = np.append(False, self._known[1:] == self._known[:-1])
         change = np.flatnonzero(same[1:] != same[:-1])
@@ -216,7 +220,7 @@ class Column:
 
 
 def spread(begin: Ints, end: Ints) -> tuple[Ints, Ints]:
-    """Concatenate the ranges begin[i]:end[i] (empty if end ≤ begin). Return the numbers, and the i of each number."""
+    """Concatenate the ranges begin[i]:end[i] (empty if end ≤ begin). Return (numbers, the index i of each number)."""
     counts = np.maximum(end - begin, 0)
     which = np.repeat(np.arange(len(begin)), counts)
     origin = np.cumsum(counts) - counts
@@ -224,25 +228,25 @@ def spread(begin: Ints, end: Ints) -> tuple[Ints, Ints]:
 
 
 def begins(*columns: NDArray[Any]) -> Bools:
-    """True for the first row, and for each row that differs from the previous row in any of `columns`."""
+    """Return one flag per row: True for the first row, and for rows that differ from the previous row in any column."""
     differs = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
     return np.append(True, differs)[: len(columns[0])]
 
 
 def ranks(texts: Sequence[str]) -> Ints:
-    """Return, for each text, its position in the sorted list of all texts."""
+    """Return an array with the position of each text in the sorted list of all texts."""
     return np.argsort(sorted(range(len(texts)), key=texts.__getitem__))
 
 
 def counted(flags: Bools) -> Ints:
-    """Return the number of set flags before each position, and at the end the total number of set flags."""
+    """Return an array with the number of True flags before each position; its last element is the number of all."""
     counts = np.zeros(len(flags) + 1, np.int64)
     np.cumsum(flags, out=counts[1:])
     return counts
 
 
 def or_zero(values: Floats) -> Floats:
-    """Return finite numbers with 0 in place of NaN, in a third of the time of `np.nan_to_num`."""
+    """Return the values with 0 in place of NaN. Infinities stay. Takes a third of the time of `np.nan_to_num`."""
     return np.where(np.isnan(values), 0.0, values)
 
 

@@ -1,8 +1,8 @@
 """Compute the lag of consumer groups: records, seconds, and the state of every partition and of the group.
 
-The input is a window of samples of committed and end offsets. Committed offsets are read before end offsets, so a
-commit between the two reads overstates the lag and never makes it negative. If the end offset falls, the topic was
-deleted and created again, and earlier samples no longer count. Every number returned is finite and ≥ 0, or None.
+The input is a window of samples of committed and end offsets. The committed offset of a sample is read before the end
+offset, so a commit between the two reads makes the lag too great, never negative. If the end offset falls, the topic
+was deleted and created again, and earlier samples no longer count. Every number in a result is finite and ≥ 0, or None.
 
 Lag in seconds is the time since the first unread record was produced. This lag is derived from the end offset over
 time: an end offset of 200 at noon means that record 199 existed at noon and record 200 did not. Between two such points
@@ -27,7 +27,7 @@ Quality = Literal["exact", "interpolated", "extrapolated", "unknown"]
 
 
 class Point(NamedTuple):
-    """The end offset of a partition at a time (here milliseconds, but any unit works)."""
+    """The end offset of a partition at a moment. `time`: in any unit; in this module epoch milliseconds."""
 
     offset: int
     time: float
@@ -45,11 +45,12 @@ def compressed(points: Iterable[tuple[int, float]]) -> list[Point]:
 
 
 def produced_at(history: Sequence[Point], offset: int) -> tuple[float, Quality] | None:
-    """Return when the record at `offset` was produced (in the unit of `Point.time`), and how that was found.
+    """Return (time, quality): when the record at `offset` was produced, in the unit of `Point.time`, and how that was
+    found.
 
-    `history`: end offsets in order of time, which never fall. The record is newer than the last point with an end
-    offset ≤ `offset`; its time is interpolated between that point and the next one, or extrapolated outside of the
-    history. Returns None if the end offset never moved, because the rate of production is then unknown.
+    `history`: end offsets in order of time; they never fall. The record is newer than the last point with an end offset
+    ≤ `offset`. The record's time is interpolated between that point and the next point; outside of the history it is
+    extrapolated. Returns None if the end offset never moved, because the rate of production is then unknown.
     """
     if not history or history[0].offset == history[-1].offset:
         return None
@@ -67,10 +68,11 @@ def produced_at(history: Sequence[Point], offset: int) -> tuple[float, Quality] 
 def seconds_behind(
     history: Sequence[Point], offset: int, now_ms: float, max_extrapolation_seconds: float
 ) -> tuple[float | None, Quality]:
-    """Return the seconds since the first unread record (at `offset`) was produced, or None; and how that was found.
+    """Return (seconds since the first unread record was produced, quality); the seconds are None if unknown.
 
-    `history`: as in `produced_at`, with times in epoch ms. An extrapolated time of production is limited to
-    `max_extrapolation_seconds` before the first point.
+    `offset`: offset of the first unread record. `history`: as in `produced_at`, with times in epoch ms. An extrapolated
+    time of production is at most `max_extrapolation_seconds` before the first point. Without an unread record the
+    result is (0, exact).
     """
     if history and offset >= history[-1].offset:
         return 0.0, "exact"
@@ -82,11 +84,11 @@ def seconds_behind(
     return max(0.0, now_ms - max(time, earliest)) / 1000, quality
 
 
-#: A partition: (topic, number).
+#: A partition: (topic, number of the partition).
 Partition = tuple[str, int]
 
-#: A sample of a partition: time (epoch ms), committed, end and start offset, time of the commit (epoch ms); None: not
-#: known.
+#: A sample of a partition: (time in epoch ms, committed offset, end offset, start offset, time of the commit in epoch
+#: ms). None means unknown.
 Observation = tuple[int, int | None, int | None, int | None, int | None]
 
 
@@ -95,10 +97,10 @@ Histories = Mapping[Partition, Sequence[Observation]]
 
 
 class PartitionLag(NamedTuple):
-    """The lag of a group on one partition at the last sample. None: not known.
+    """The lag of a group on one partition at the last sample. None means unknown.
 
     `quality`: how `seconds` was found. `clamped`: number of samples with a committed offset beyond the end offset.
-    `retention_used_ratio`: unread share of the retained records. When it reaches 1, unread records are deleted.
+    `retention_used_ratio`: unread share (0 to 1) of the retained records; at 1, retention deletes unread records.
     """
 
     records: int | None
@@ -122,7 +124,8 @@ def group_lag(
 ) -> dict[str, Any]:
     """Return the indicators `lag` and `group` of a consumer group for the partitions of its last sample.
 
-    `owners`: the group member assigned to each partition, None if unknown.
+    `owners`: the member to which each partition is assigned, None if unknown. `members`: number of members of the
+    group, None if unknown.
     """
     of_partitions = partitions_lag(group, histories, {where for where, member in owners.items() if member}, limits)
     lags = [
@@ -135,7 +138,7 @@ def group_lag(
 def partitions_lag(
     group: str, histories: Histories, owned: set[Partition], limits: LagSettings
 ) -> dict[Partition, PartitionLag]:
-    """Return the lag of a group on each of its partitions. `owned`: partitions assigned to a member."""
+    """Return the lag of a group on each partition in `histories`. `owned`: the partitions assigned to a member."""
     patterns = tuple(limits.allowed_lag.items())
     fresh = {where: since_reset(history) for where, history in histories.items()}
     commits = {where: commits_of(history) for where, history in fresh.items()}
@@ -150,9 +153,9 @@ def partitions_lag(
 
 
 def _lag(history: Sequence[Observation], known: Known, limits: LagSettings) -> PartitionLag:
-    """Return the lag of one partition.
+    """Return the lag of one partition at the last observation of its `history`.
 
-    `known`: the fields `lag` and `idle` are placeholders, which this function fills in from `history`.
+    `known`: the input for the state; its fields `lag` and `idle` are placeholders, which this function replaces.
     """
     now_ms, *offsets, commit_ts = history[-1]
     committed, end, start = (None if offset is None else int(offset) for offset in offsets)
@@ -186,9 +189,9 @@ def since_reset(history: Sequence[Observation]) -> Sequence[Observation]:
 
 
 def commits_of(history: Iterable[Observation]) -> list[Commit]:
-    """Return the newest COMMITS commits, oldest first. A commit is visible if it changed the offset or the commit time.
+    """Return the newest COMMITS commits, oldest first. A commit shows as a change of the offset or of the commit time.
 
-    A commit without a commit time gets the time of the first observation that shows it.
+    A commit without a commit time gets the time of the first observation with its offset.
     """
     committed_at = [seen for seen in history if seen[1] is not None]
     changed = [
@@ -204,7 +207,7 @@ def commits_of(history: Iterable[Observation]) -> list[Commit]:
 
 
 def silent_seconds(history: Sequence[Observation]) -> float:
-    """Return the seconds without a new commit up to the last observation, counted only while records were unread."""
+    """Return the seconds from the newest commit to the last observation, counted only while records were unread."""
     now_ms, last, _, _, last_at = history[-1]
     since = now_ms
     for ts_ms, committed, end, _, commit_ts in reversed(history):
@@ -218,7 +221,7 @@ def silent_seconds(history: Sequence[Observation]) -> float:
 
 
 def stands_still(ends: Sequence[Point], least_seconds: float) -> bool:
-    """True if all of `ends` have the same end offset and cover at least `least_seconds`."""
+    """True if the end offset did not change over at least `least_seconds`. `ends`: at least two points, else False."""
     return len(ends) > 1 and ends[0].offset == ends[-1].offset and ends[-1].time - ends[0].time >= least_seconds * 1000
 
 
@@ -235,9 +238,9 @@ def retention_used(committed: int, start: int | None, end: int) -> float | None:
 
 @lru_cache(maxsize=65_536)
 def allowed_lag(patterns: tuple[tuple[str, int], ...], group: str, topic: str) -> int:
-    """Return the tolerated lag (records) of the first glob that matches `group` or `group/topic`, 0 without a match.
+    """Return the tolerated lag (records) of the first glob that matches `group` or `group/topic`; 0 without a match.
 
-    `patterns`: (glob, records).
+    `patterns`: pairs of a glob and its tolerated lag.
     """
     for pattern, records in patterns:
         if fnmatchcase(group, pattern) or fnmatchcase(f"{group}/{topic}", pattern):
@@ -246,8 +249,13 @@ def allowed_lag(patterns: tuple[tuple[str, int], ...], group: str, topic: str) -
 
 
 def summary(lags: Iterable[PartitionLag], members: float | None) -> dict[str, Any]:
-    """Return a group's figures: the worst state of its partitions, the maximum and the sum of the known lags, the
-    number of members, and the number of partitions with clamped samples (`PartitionLag.clamped`).
+    """Return the indicator `group` of a consumer group; None means unknown.
+
+    status                    the worst state of the group's partitions
+    max_lag, max_lag_seconds  the greatest known lag of a partition, in records and in seconds
+    sum_lag                   the sum of the known lags in records
+    members                   the number of members
+    clamped                   the number of partitions with clamped samples (`PartitionLag.clamped`)
     """
     partitions = list(lags)
     records = [lag.records for lag in partitions if lag.records is not None]

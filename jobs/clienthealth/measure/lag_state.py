@@ -6,10 +6,10 @@ lag exceeds the tolerated lag. The rules differ from Burrow's where tests with a
 - With fewer than three commits (`min_commits`) the state is UNKNOWN until half a window passes without a commit. Burrow
   reports STOP a millisecond after a single commit.
 - If the end offset does not move, the state is IDLE, never STOP.
-- STOP needs time: no commit for max(60 s, three times the usual commit interval), counted only while records were
-  unread (`stop_min_seconds`, `stop_gaps`). So a consumer that commits only when data comes does not look stopped on a
-  slow topic.
-- WARN uses a robust slope of the lag, so that one lower sample does not hide a climb.
+- STOP needs time: no commit for the longer of 60 s (`stop_min_seconds`) and three usual commit intervals (`stop_gaps`).
+  This time counts only while records were unread. So a consumer that commits only when data comes does not look stopped
+  on a slow topic.
+- WARN uses a robust slope of the lag (Theil–Sen), so that one lower sample does not hide a climb.
 - If commits stop while a member of the group owns the partition, the state is STALL: the member is present and makes
   no progress.
 """
@@ -33,14 +33,14 @@ FINE = STATE_ORDER[: STATE_ORDER.index("UNKNOWN")]
 #: Number of newest commits that the rules use (Burrow's `intervals`).
 COMMITS = 10
 
-#: Maximum share of pairs of commits without a rise of the lag, at which the lag still counts as climbing. Of ten
-#: commits, a single outlier is in a fifth of all pairs. Ten commits with random lags pass once in 120 times (Kendall's
+#: The lag counts as climbing if it does not rise in at most this share of all pairs of commits. A single outlier among
+#: ten commits is in a fifth of the pairs. Ten commits with random lags pass this test once in 120 times (Kendall's
 #: S ≥ 27).
 FALLING_SHARE = 0.2
 
 
 class Commit(NamedTuple):
-    """A committed offset: its time (epoch ms) and the lag at that time (None: not known)."""
+    """A committed offset: the time of the commit (epoch ms), and the lag in records at that time (None: unknown)."""
 
     ts_ms: int
     offset: int
@@ -51,7 +51,7 @@ class Known(NamedTuple):
     """The input of `state` for one partition. `commits`: oldest first. `lag`: the present lag in records.
 
     silent_seconds  time without a commit while records were unread
-    idle            True if the end offset has not moved
+    idle            True if the end offset has not moved for `stop_min_seconds`
     allowed         the tolerated lag in records
     owned           True if the partition is assigned to a member of the group
     gap_seconds     median time between two commits of the group, None if unknown
@@ -67,7 +67,7 @@ class Known(NamedTuple):
 
 
 def state(known: Known, limits: LagSettings) -> State:
-    """Return the state of a partition. The first rule that applies decides."""
+    """Return the state of a partition. The rules are tried in order, and the first rule that applies decides."""
     newest = known.commits[-COMMITS:]
     if known.idle:
         return "IDLE"
@@ -90,9 +90,9 @@ def state(known: Known, limits: LagSettings) -> State:
 def stop_seconds(commits: Sequence[Commit], gap_seconds: float | None, limits: LagSettings) -> float:
     """Return the seconds without a commit after which a consumer counts as stopped.
 
-    The result is `stop_gaps` times the usual gap, at least `stop_min_seconds` and at most half a window: a longer gap
-    cannot be distinguished from the start of the window. With fewer than `min_commits` commits the result is half a
-    window.
+    The result is `stop_gaps` times the usual gap between commits, at least `stop_min_seconds` and at most half a
+    window, because a window does not show longer gaps. With fewer than `min_commits` commits the result is half a
+    window. `gap_seconds`: the usual gap; None to compute it from `commits`.
     """
     longest = limits.window_seconds / 2
     if len(commits) < limits.min_commits:
@@ -112,7 +112,7 @@ def median_gap(values: Sequence[float]) -> float:
 
 
 def rewound(commits: Sequence[Commit]) -> bool:
-    """True if a committed offset fell and no later commit has reached the previous offset again."""
+    """True if a committed offset fell, and no later commit has reached the offset from before the first fall."""
     for position, (before, commit) in enumerate(pairwise(commits), 1):
         if commit.offset < before.offset:
             return all(later.offset < before.offset for later in commits[position:])
@@ -120,9 +120,9 @@ def rewound(commits: Sequence[Commit]) -> bool:
 
 
 def climbs(points: Sequence[tuple[float, float]], dead_band: float) -> bool:
-    """True if values rise steadily, by more than `dead_band` per second (Theil–Sen slope).
+    """True if values rise steadily, and by more than `dead_band` per second (Theil–Sen slope).
 
-    `points`: (seconds, value).
+    `points`: pairs (time in s, value) in order of time. Steadily: see FALLING_SHARE.
     """
     apart = ((earlier, later) for earlier, later in combinations(points, 2) if later[0] > earlier[0])
     slopes = sorted((later[1] - earlier[1]) / (later[0] - earlier[0]) for earlier, later in apart)

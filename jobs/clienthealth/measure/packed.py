@@ -1,7 +1,8 @@
-"""Decoded data in the packed form in which it is sent to the streaming step and stored there.
+"""The packed form of decoded data, in which tasks send data to the streaming step, and the step stores it.
 
-One table has the samples. A second table has the values per topic, partition and thread; each row names the row of its
-sample. Each text is stored once in a list, and rows contain its position in the list.
+One table has the samples. A second table has the values per topic, partition and thread; each row of it has the row
+number of its sample in the first table. Each text is stored once in a list, and rows have the text's position in the
+list.
 
 A bucket is a set of processes with one common state: a hash of service and host assigns each process to one of
 `[monitor] buckets` buckets. A `Chunk` holds the data that one decoding task has for one bucket; `packer.Packer` makes
@@ -32,10 +33,10 @@ class Readings(Table):
     """Samples as rows. `values`: the metrics of the client's kind in the order of CLIENT_METRICS, padded with NaN.
 
     ts                        epoch ms
-    partition, offset, topic  the input record; topic is a position in `names`
-    client, config            client and configuration, as positions in their lists
+    topic, partition, offset  the input record; `topic` is a position in `Chunk.names`
+    client, config            positions in `Chunk.all_clients` and `Chunk.configs`; -1 without a configuration
     interval                  reporting interval of the client, ms
-    delta                     1: totals count since the previous sample, 0: since the client's start
+    delta                     1: counters count since the previous sample, 0: since the client's start
     fresh                     1: new in this batch, 0: kept from an earlier batch
     """
 
@@ -54,9 +55,9 @@ class Readings(Table):
 class Parts(Table):
     """The samples' values per topic, partition and thread; `values`: in the order of TOPIC_METRICS.
 
-    row            row of the sample
-    topic, thread  positions in `names`; thread is -1 for values of a whole topic or partition
-    partition      -1 for values of a whole topic
+    row            row number of the sample in the table of samples
+    topic, thread  positions in the list of names; `thread` is -1 for values of a whole topic or partition
+    partition      number of the partition; -1 for values of a whole topic or thread
     """
 
     row: Ints
@@ -76,18 +77,19 @@ def client_of(identity: Identity) -> Client:
 
 
 def process_of(identity: Identity) -> tuple[str, str, str | None]:
-    """Return service, host and instance of the process that logged a line or dump; '' and None if unknown.
+    """Return (service, host, instance) of the process that logged a line or dump.
 
-    A missing host is replaced by the instance.
+    An unknown service is '' and an unknown instance is None. A missing host is replaced by the instance, else by ''.
     """
     return identity.service or "", identity.host or identity.instance or "", identity.instance or None
 
 
 class LogEntry(msgspec.Struct, array_like=True, gc=False):
-    """A log event or a thread dump of a process.
+    """A log event or a thread dump of a process; exactly one of `event` and `dump` is set.
 
     `host`: the host of the process, or the instance of the process if the host is unknown. `instance`: None if the
-    record names none. `repeats`: number of events that this one stands for, if a burst was sampled (`logs/bursts.py`).
+    record names no instance. `repeats`: number of equal events of a burst for which this entry stands
+    (`logs/bursts.py`).
     """
 
     service: str
@@ -106,7 +108,7 @@ class LogEntry(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def process(self) -> tuple[str, str]:
-        """The service and the host of the entry's process."""
+        """(service, host) of the entry's process."""
         return self.service, self.host
 
     @property
@@ -116,16 +118,16 @@ class LogEntry(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def sample(self) -> Hashable:
-        """Return the key of the entry's burst of similar log lines: all entries of one burst have equal keys."""
+        """The key of the entry's burst of similar log lines: all entries of one burst have equal keys."""
         if self.event is not None:
             return self.service, self.host, sample_key(self.event)
         return self.service, self.host, self.ts_ms, self.dump and self.dump.source
 
 
 class GroupPartition(msgspec.Struct, array_like=True, gc=False):
-    """A consumer group on one partition: committed, end and start offset, and commit time (epoch ms). None: not known.
+    """A consumer group on one partition: its committed offset, the partition's end and start offset, the commit time.
 
-    `member`: the member that owns the partition.
+    `commit_ms`: epoch ms. None means unknown. `member`: the member that owns the partition.
     """
 
     topic: str
@@ -138,7 +140,7 @@ class GroupPartition(msgspec.Struct, array_like=True, gc=False):
 
 
 class GroupReading(msgspec.Struct, array_like=True):
-    """The state of a consumer group at one moment. `members`: number of members, None if unknown.
+    """A sample of a consumer group at one moment (`ts_ms`: epoch ms). `members`: number of members, None if unknown.
 
     `source`: the input record.
     """
@@ -153,9 +155,10 @@ class GroupReading(msgspec.Struct, array_like=True):
 class Chunk(msgspec.Struct, array_like=True):
     """The data that one task decoded for one bucket.
 
-    `last_seen`: when each of `all_clients` last reported, by the watermark's clock (epoch ms). `clocks`: for each task,
-    the watermark at the end of its input, and the number of clients from which this watermark was computed. `left_out`:
-    number of events that the task dropped because of `[monitor] max_events_per_process`.
+    `last_seen`: when each of `all_clients` last reported, by the watermark (epoch ms). `names`: the topics and threads
+    of `rows` and `parts`. `clocks`: for each task (watermark at the end of the task's input, number of clients from
+    which this watermark was computed). `left_out`: number of events that the task dropped because of `[monitor]
+    max_events_per_process`.
     """
 
     all_clients: list[Client] = []
@@ -176,20 +179,20 @@ class Chunk(msgspec.Struct, array_like=True):
 
     @property
     def topic_parts(self) -> Parts:
-        """The samples' values per topic, decoded from `parts`. The column `row` holds positions in `readings`."""
+        """The samples' values per topic, decoded from `parts`. The column `row` has row numbers of `readings`."""
         return Parts.of(self.parts, len(TOPIC_METRICS))
 
 
-#: Convert a chunk to bytes, and back.
+#: `encode` converts a chunk to bytes, `decode` converts bytes to a chunk.
 encode = msgspec.msgpack.Encoder().encode
 decode = msgspec.msgpack.Decoder(Chunk).decode
 
 
 def bucket_of(client: Client, buckets: int) -> int:
-    """Return the bucket (from 0) of a client's process. Log lines and dumps of the process have the same bucket."""
+    """Return the bucket (0 to `buckets` − 1) of a client; log lines and dumps of its process have the same bucket."""
     return bucket_of_process(*client.home, buckets)
 
 
 def bucket_of_process(service: str, host: str, buckets: int) -> int:
-    """Return the bucket (from 0) of a process, for its log lines and dumps."""
+    """Return the bucket (0 to `buckets` − 1) of a process, for the log lines and dumps of the process."""
     return zlib.crc32(f"{service}\0{host}".encode("utf-8", "surrogatepass")) % buckets

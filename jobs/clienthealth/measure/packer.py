@@ -1,6 +1,6 @@
 """Pack decoded data into one chunk per bucket (`packed.py`), with the time at which each client last reported.
 
-No single client's clock is trusted, so `topic_clock` computes that time from neighbouring records of the topic.
+A single client's clock may be wrong, so `topic_clock` computes a time from many clients' neighbouring records.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from clienthealth.model.readings import LogEvent, Source, ThreadDump
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.read.logs.bursts import is_new, of_each_process
 
-#: NEIGHBOURS: minimum number of records in a block of `topic_clock`. SKEW_MS: maximum difference (ms) between a
-#: record's time and the time of its block at which the record's time is credible.
+#: NEIGHBOURS: minimum number of records in a block of `topic_clock`. SKEW_MS: a record's time is credible if it differs
+#: by at most SKEW_MS (ms) from the time of the record's block.
 NEIGHBOURS, SKEW_MS = 64, 60_000
 
 
 def topic_clock(times: Ints, clients: Ints) -> tuple[Ints, Ints]:
     """Return two arrays with one element per record: the time (epoch ms) and the duration (ms) of the record's block.
 
-    `times` (epoch ms), `clients` (client numbers): one element per record, in the order of the topic. A block is at
-    least NEIGHBOURS consecutive records; fewer records are one block. Each client votes with the newest time of its
-    records in the block. The time of the block is the median of these votes, and never falls from block to block. The
-    duration of the block runs from the moment at which a third of its clients had a record to the time of the block.
-    With few clients a block lasts for minutes. So a client's time may be earlier than the time of its block by the
-    duration of the block: the client may have ended halfway through the block.
+    `times` (epoch ms), `clients` (client numbers): one element per record, in the order of the topic. A block has at
+    least NEIGHBOURS consecutive records; if there are fewer records, they are one block. Each client votes with the
+    newest time of its records in the block. The time of a block is the median of these votes; it never falls from block
+    to block. The duration of a block is the time from the moment at which a third of its clients had a record to the
+    time of the block. With few clients a block lasts for minutes, and a client may have ended halfway through the
+    block. So callers must accept times that are earlier than the time of their block by the block's duration.
     """
     block = np.minimum(np.arange(len(times)) // NEIGHBOURS, max(0, len(times) // NEIGHBOURS - 1))
     order = np.lexsort((times, clients, block))
@@ -68,8 +68,9 @@ _OFFSETS = ("committed-offset", "end-offset", "start-offset", "commit-timestamp-
 
 @cache
 def _packing(kind: str) -> tuple[Callable[..., bytes], bytes]:
-    """Return the function that packs a sample of this kind of client, and the NaNs that fill the row to METRICS_MAX
-    metrics.
+    """Return (pack, pad) for a kind of client: a function that packs a sample into bytes, and the bytes after them.
+
+    `pad` has the NaNs that fill the row up to METRICS_MAX metrics.
     """
     metrics = len(CLIENT_METRICS[kind])
     return struct.Struct(f"={Readings.head()}q{metrics}d").pack, np.full(METRICS_MAX - metrics, NAN).tobytes()
@@ -79,11 +80,11 @@ def _packing(kind: str) -> tuple[Callable[..., bytes], bytes]:
 class Slot:
     """Positions of a client in the open chunk, so that `Packer.reading` does not look up the client for each sample.
 
-    pack, pad         the result of `_packing`
-    round             number of the chunk in which the positions hold, see `Packer.chunks`
-    at                position of the client
-    config_at         position of the client's newest options (`config`); -1 if there are none
-    topic_at          position of the topic of the client's last record (`topic`)
+    pack, pad  the result of `_packing`
+    round      the positions are valid while this equals the packer's number of completed calls of `chunks`
+    at         position of the client in the chunk's `all_clients`
+    config_at  position of the client's newest options (`config`) in the chunk's `configs`; -1 if there are none
+    topic_at   position of the topic of the client's last record (`topic`) in the chunk's `names`
     """
 
     client: Client
@@ -102,8 +103,9 @@ class Slot:
 class Packer:
     """Collects decoded data in one chunk per bucket.
 
-    `log_times`: newest time of a log line or dump (epoch ms) by process (service, host). `clock`: the task's watermark
-    (epoch ms), and the number of clients from which it was computed; None until `chunks` returned data.
+    `log_times`: maps a process (service, host) to the time of its newest log line or dump (epoch ms). `clock`: (the
+    task's watermark in epoch ms, number of clients from which the watermark was computed); None until `chunks` was
+    called with data.
     """
 
     def __init__(self, buckets: int, max_events: int = 1_000_000) -> None:
@@ -117,7 +119,7 @@ class Packer:
         self.clock: tuple[int, int] | None = None
 
     def slot(self, client: Client) -> Slot:
-        """Return a client's slot, which `reading` needs."""
+        """Return the client's slot, which is an argument of `reading`; creates it at the client's first sample."""
         slot = self._slots.get(client)
         if slot is None:
             slot = self._slots[client] = Slot(client, bucket_of(client, self._buckets), *_packing(client.kind))
@@ -135,10 +137,10 @@ class Packer:
         interval_ms: int = 10_000,
         delta: bool = False,
     ) -> tuple[_Open, int]:
-        """Add a sample and return its open chunk and row; `_Open.part` adds values per topic.
+        """Add a sample. Return (open chunk, row number of the sample); with these `_Open.part` adds values per topic.
 
         `topic`, `partition`, `offset`: the input record. `values`: in the order of CLIENT_METRICS for the client's
-        kind. `delta`: True if totals count since the client's previous sample.
+        kind. `delta`: True if counters count since the client's previous sample.
         """
         if slot.round != self._round:
             # The open chunk has no entry for the client yet.
@@ -147,7 +149,7 @@ class Packer:
             slot.config, slot.config_at, slot.topic, slot.topic_at = None, -1, "", -1
             chunk.all_clients.append(slot.client)
         chunk = slot.chunk
-        # The decoder returns the same object for equal texts, so `is` is enough.
+        # The decoder returns the same object for equal options and equal topics, so a comparison by `is` is enough.
         if config is not slot.config:
             slot.config, slot.config_at = config, chunk.config(config) if config else -1
         if topic is not slot.topic:
@@ -193,9 +195,9 @@ class Packer:
         dump: ThreadDump | None = None,
         repeats: int = 1,
     ) -> None:
-        """Add a log event or a dump of a process. Of a burst, only one entry per key (`LogEntry.sample`) is kept.
+        """Add a log event or a dump of a process. Of entries with equal keys (`LogEntry.sample`) only one is kept.
 
-        `process`: service, host and instance, see `LogEntry`. `repeats`: number of records that this entry stands for.
+        `process`: (service, host, instance) as in `LogEntry`. `repeats`: number of records for which this one stands.
         """
         repeats *= event.repeats if event is not None else 1
         entry = LogEntry(*process, event, dump, repeats)
@@ -210,7 +212,7 @@ class Packer:
         return sum(len(chunk.rows) + len(chunk.log_entries) for chunk in self._open.values())
 
     def chunks(self) -> dict[int, Chunk]:
-        """Return the chunks by bucket and empty the packer."""
+        """Return a chunk for each bucket (bucket → chunk), and empty the packer."""
         chunks = {bucket: chunk.closed(self._max_events) for bucket, chunk in self._open.items()}
         self._open.clear()
         self._samples.clear()
@@ -219,13 +221,12 @@ class Packer:
         return chunks
 
     def _time(self, chunks: Iterable[Chunk]) -> None:
-        """Set `last_seen` in each chunk: when each of its clients last reported.
+        """Set `last_seen` in each chunk (when each of its clients last reported), and `clock` (the task's watermark).
 
-        Set `clock`, the watermark of the task.
-
-        No single clock is trusted: neighbouring records of a topic were written at about the same time, so the median
-        of their clients' times is right even if one clock is hours off. Without samples, the watermark is the median
-        time of the groups' samples or, without these, of the processes' newest log lines.
+        A single clock may be hours wrong. Neighbouring records of a topic were written at about the same time, so the
+        median of their clients' times is right nevertheless (`topic_clock`). A sample's own time counts only if it is
+        credible. Without samples of clients, the watermark is the median time of the consumer groups' samples; without
+        these, it is the median of the times in `log_times`.
         """
         whole = list(chunks)
         if any(chunk.rows for chunk in whole):
@@ -259,8 +260,8 @@ _part = struct.Struct(f"={Parts.head()}q{len(TOPIC_METRICS)}d").pack
 class _Open:
     """A chunk that is being filled.
 
-    names    position of each name; a new name gets the next position
-    configs  by object id of a configuration: its position, and the configuration
+    names    maps each name to its position; a new name gets the next position
+    configs  maps the object id of a configuration to (position, configuration)
     """
 
     rows: list[bytes] = field(default_factory=list)
@@ -275,7 +276,7 @@ class _Open:
         return self.configs.setdefault(id(config), (len(self.configs), config))[0]
 
     def part(self, row: int, topic: str, partition: int | None, thread: str | None, values: Sequence[float]) -> None:
-        """Add the values that sample `row` reports for a topic, partition or thread, in the order of TOPIC_METRICS."""
+        """Add the values (in the order of TOPIC_METRICS) of a topic, partition or thread to the sample in row `row`."""
         number = -1 if partition is None else partition
         at = -1 if thread is None else self.names[thread]
         self.parts.append(_part(row, self.names[topic], number, at, *values))

@@ -1,14 +1,14 @@
 """Producers: buffer exhaustion and callback latency.
 
-Buffer exhaustion is how full a producer's buffer is, whether threads wait for room, and when it will be full. Java
-producers report bytes (`buffer-total-bytes`, `buffer-available-bytes`). librdkafka limits bytes and records; the limit
-that is closer counts. kafka-python 3 has no limit, so its buffer is never full; our reporter counts its unacknowledged
-records instead.
+Buffer exhaustion: how full the producer's buffer is, whether threads wait for room in it, and when it will be full.
+Java producers report bytes (`buffer-total-bytes`, `buffer-available-bytes`). librdkafka limits bytes and records; the
+fuller of these two counts. kafka-python 3 has no limit, so a buffer of kafka-python is never full; our reporter counts
+unacknowledged records instead.
 
 Callback latency is the time for which a producer's callbacks hold its I/O thread. An instrumented client reports this
-time (`callback-time-*`: measured). A Java client without instrumentation does not, so the time is derived: callbacks
-run on the I/O thread, outside the selector. A stretch is the time from one sample to the next. Over all stretches in
-which `select-total` grew:
+time (`callback-time-*`: measured). A Java client without instrumentation does not report it, so the time is derived:
+callbacks run on the I/O thread, outside the selector. A stretch is the time from one sample to the next. Over all
+stretches in which `select-total` grew:
 
     busy = 1 − (Δ io-time-ns-total + Δ io-wait-time-ns-total) / Δt
     seconds per record = busy × Δt / Δ record-send-total
@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from clienthealth.measure.columns import Bools, Column, Floats, Ints, counted, unknown
 from clienthealth.measure.view import MIN_READINGS, Windows, per_rows, per_windows
 
-#: Slope of the used share (per second) above which the buffer counts as filling.
+#: The buffer counts as filling if its used share (0 to 1) rises by more than LEAST_SLOPE per second.
 LEAST_SLOPE = 1e-6
 
 
@@ -43,13 +43,13 @@ def used_ratios(w: Windows) -> Column:
 
 
 def buffer_used_ratio(w: Windows) -> Mapping[str, Floats]:
-    """Return the used share of the buffer (0 to 1) in each window: the last value and the greatest value (`max`)."""
+    """Return the last (`last`) and the greatest (`max`) used share of the buffer (0 to 1) in each window."""
     used = used_ratios(w)
     return {"last": w.last(used), "max": w.once("used max", lambda: w.max(used))}
 
 
 def buffer(w: Windows) -> Mapping[str, Floats]:
-    """Return measurements of the buffer for each window, by the names of the published fields."""
+    """Return measurements of the buffer: by the name of the published field, an array with one value per window."""
     return {
         "total_bytes": w.last("buffer-total-bytes"),
         "available_bytes": w.last("buffer-available-bytes"),
@@ -62,12 +62,12 @@ def buffer(w: Windows) -> Mapping[str, Floats]:
 
 
 def seconds_to_full(w: Windows) -> Floats:
-    """Return the seconds until the buffer is full; NaN if it is not filling.
+    """Return, for each window, the seconds until the buffer is full; NaN if the buffer is not filling.
 
-    The least-squares slope of the used share over the window is extrapolated.
+    The used share is extrapolated with its least-squares slope over the window.
     """
     used, seconds = used_ratios(w), unknown(len(w))
-    # A slope can be positive only if a sample is greater than an earlier one.
+    # A slope can be positive only if the used share rose from one sample to the next.
     rising = np.flatnonzero((w.count(used) >= MIN_READINGS) & w.rose(used))
     if len(rising):
         w = w.at(rising)
@@ -88,11 +88,10 @@ def seconds_to_full(w: Windows) -> Floats:
 
 
 class _Stretches(NamedTuple):
-    """Values of the stretch from the previous row to each row.
+    """For each row the changes since the previous row: time, time inside the selector, and sent records.
 
-    The values are 0 if select-total did not change, or if a counter was reset.
-
-    counted   number of known stretches before each row, whether select-total changed or not
+    All three are 0 if select-total did not change, or if a counter was reset. `counted`: for each row the number of
+    earlier rows with known changes, whether select-total changed or not.
     """
 
     elapsed_ms: Floats
@@ -102,7 +101,7 @@ class _Stretches(NamedTuple):
 
 
 class Busy(NamedTuple):
-    """How busy the I/O thread is, per window.
+    """How busy the I/O thread is; one element per window, NaN if unknown.
 
     ratio       share of time (0 to 1) that the thread spends outside the selector
     per_record  seconds that the thread spends outside the selector per sent record
@@ -113,7 +112,7 @@ class Busy(NamedTuple):
 
 
 def io_thread_busy_ratio(w: Windows) -> Floats:
-    """Return the share of time (0 to 1) that the I/O thread spent outside the selector; NaN if unknown.
+    """Return, for each window, the share of time (0 to 1) that the I/O thread spent outside the selector; NaN: unknown.
 
     The share is 1 if undelivered records waited and the thread did not return to the selector in the whole window.
     """
@@ -121,7 +120,7 @@ def io_thread_busy_ratio(w: Windows) -> Floats:
 
 
 def callback_seconds(w: Windows) -> Mapping[str, Floats]:
-    """Return the seconds per callback: the average (measured, else derived); maximum and p99 if measured."""
+    """Return the seconds per callback in each window: `avg` (measured, else derived), `max` and `p99` (if measured)."""
     measured = w.last("callback-time-avg") / 1000
     return {
         "avg": np.where(np.isnan(measured), _busy(w).per_record, measured),
@@ -165,27 +164,28 @@ def _stretches(w: Windows) -> _Stretches:
 
 
 def _change(values: Floats) -> Floats:
-    """Return the change from the previous row; NaN at the first row."""
+    """Return, for each row, the change from the previous row; NaN for the first row."""
     return np.diff(values, prepend=np.nan)
 
 
 class Stalls(NamedTuple):
-    """Per window: the row since which nothing new was delivered (-1: unknown), and the seconds since then."""
+    """For each window: the row since which nothing more was delivered (-1: unknown), and the seconds since that row."""
 
     since: Ints
     seconds: Floats
 
     def alone(self, at: int, lo: int) -> Stalls:
-        """Return the result of window `at` alone, with rows numbered from its first row `lo` (see `Windows.alone`)."""
+        """Return the result for window `at` only, with rows numbered from that window's first row `lo`.
+
+        `Windows.alone` calls this method.
+        """
         since = self.since[at : at + 1]
         return Stalls(np.where(since < 0, since, since - lo), self.seconds[at : at + 1])
 
 
 @per_rows
 def delivered(w: Windows) -> Column:
-    """Return the number of delivered records at each row: the acknowledged records or, if unknown, sent records minus
-    retries.
-    """
+    """Return the number of delivered records at each row: the acknowledged records, else sent records minus retries."""
     acknowledged, sent, retried = map(w.col, ("record-ack-total", "record-send-total", "record-retry-total"))
     went = np.where(np.isnan(retried), sent, sent - retried)
     return Column(np.where(np.isnan(acknowledged), went, acknowledged))
@@ -193,7 +193,7 @@ def delivered(w: Windows) -> Column:
 
 @per_rows
 def waiting(w: Windows) -> Bools:
-    """True for each row in which the producer certainly has undelivered records."""
+    """Return an array with one flag per row: True if the producer certainly has undelivered records."""
     used = w.col("buffer-total-bytes") - w.col("buffer-available-bytes")
     in_hand: Bools = (used > 0) | (w.col("queue-records") > 0) | (w.col("waiting-threads") > 0)
     return in_hand | ((w.col("requests-in-flight") > 0) & (w.col("record-send-rate") > 0))
@@ -201,11 +201,10 @@ def waiting(w: Windows) -> Bools:
 
 @per_rows
 def answers(w: Windows) -> Column:
-    """Return, for each row, the minimum number of broker answers up to this row: the number of changes of the average
-    latency.
+    """Return, for each row, how often the average request latency changed up to this row.
 
-    Every answer changes the average, unless the average is rounded. So a multiple of 0.001 ms, which may be a rounded
-    average, always counts as a change.
+    A change proves that a broker has answered. An answer does not change an average that is rounded. So a value that is
+    a multiple of 0.001 ms, which may be rounded, always counts as a change.
     """
     rows = w.column("request-latency-avg").reported_rows
     latency, changed = w.col("request-latency-avg")[rows], np.zeros(len(w.ts))
@@ -214,7 +213,10 @@ def answers(w: Windows) -> Column:
 
 
 def failed_since(w: Windows, since: Ints) -> Bools:
-    """True if the error rate of records was 0 at the row in `since`, and was above 0 at the end of the window."""
+    """Return one flag per window: True if the error rate was 0 at the row `since`, and above 0 at the window's end.
+
+    `since`: one row number per window.
+    """
     rate, lo = w.column("record-error-rate"), np.clip(since, w.lo, w.hi)
     risen: Bools = (rate.first(lo, w.hi) == 0) & (rate.last(lo, w.hi) > 0)
     return risen
@@ -222,11 +224,11 @@ def failed_since(w: Windows, since: Ints) -> Bools:
 
 @per_windows
 def stalls(w: Windows) -> Stalls:
-    """Return, for each window, the row since which nothing more was delivered, and the seconds since then.
+    """Return, for each window, the row since which nothing more was delivered, and the seconds since that row.
 
-    The seconds are 0 unless records waited at every sample since then. For a client that counts no deliveries
-    (kafka-python, Java before 1.0), the answers of brokers count instead of deliveries. For such a client, a record
-    that fails after the last answer also shows that records waited.
+    The seconds are 0 unless records waited at every sample after that row. For a client that counts no deliveries
+    (kafka-python, Java before 1.0), answers of brokers count in place of deliveries. For such a client, a record that
+    fails after the last answer also shows that records waited.
     """
     if not len(w.ts):
         return Stalls(np.full(len(w), -1), np.zeros(len(w)))

@@ -1,4 +1,4 @@
-"""Saturation of queues by topic: how full the queue between a client and one topic is. The slow topic has a full queue.
+"""Saturation of queues by topic: how full the queue between a client and one topic is. A slow topic has a full queue.
 
 - The old Scala consumer has one queue per consuming thread, with at most `queued.max.message.chunks` chunks.
 - A librdkafka consumer prefetches records up to `queued.min.messages`, and bytes up to `queued.max.messages.kbytes`.
@@ -23,13 +23,13 @@ CHUNKS, RECORDS, KBYTES = "queued.max.message.chunks", "queued.min.messages", "q
 
 @dataclass(frozen=True)
 class Queues:
-    """The queues of each window's last sample, one element per topic with a known queue.
+    """The queues in each window's last sample, one element per topic whose queue is known.
 
-    Elements are in order of windows, and within a window in the order of the sample's topics.
+    Elements are in the order of the windows, and within a window in the order of the sample's topics.
 
-    window   the window's position
-    topic    the topic's name, as an index into `Windows.names`
-    share    used share of the limit; more than 1 if the limit is exceeded
+    window   number of the window
+    topic    index of the topic's name in `Windows.names`
+    share    used share of the queue's limit; more than 1 if the limit is exceeded
     records  queued records, NaN if not reported
     lag      the greatest `records-lag` of the topic's partitions, NaN if not reported
     """
@@ -80,7 +80,7 @@ def queues(w: Windows) -> Queues:
 
 
 def limits(w: Windows, option: str, windows: Ints) -> Floats:
-    """Return a queue's limiting option for these windows; its default if the option is absent or not a number."""
+    """Return, for each of these windows, the client option that limits a queue; the default if absent or no number."""
     configured = w.option(option, windows)
     return np.where(np.isnan(configured), QUEUE_DEFAULTS[option], configured)
 
@@ -91,7 +91,10 @@ def _finite(ratio: Floats) -> Floats:
 
 
 def queue_entries(w: Windows) -> list[list[dict[str, Any]]]:
-    """Return per window the queues of its last sample: topic, used_ratio (0 to 1) and, if reported, records."""
+    """Return one list per window with the queues in its last sample, as JSON objects.
+
+    Fields: `topic`, `used_ratio` (0 to 1) and, if reported, `records`.
+    """
     of_topics = queues(w)
     entries: list[list[dict[str, Any]]] = [[] for _ in range(len(w))]
     ratios, names = np.clip(of_topics.share, 0.0, 1.0).tolist(), w.names
@@ -103,10 +106,11 @@ def queue_entries(w: Windows) -> list[list[dict[str, Any]]]:
 
 
 def topic_rate_entries(w: Windows) -> list[list[dict[str, Any]]]:
-    """Return one list per window, for consumers of several topics: topic and consumed_rate (records per second).
+    """Return one list per window of JSON objects with `topic` and `consumed_rate` (records per second).
 
-    A rate is the growth of the topic's total from the window's first sample to its last one. A topic is left out if
-    either of these two samples lacks it, or if its total fell. A topic that is no longer fetched has the rate 0.
+    The list is empty unless the client consumes several topics. A rate is the growth of the topic's counter from the
+    window's first sample to its last sample. A topic is left out if it is missing from one of these two samples, or if
+    its counter fell. A topic that is no longer fetched has the rate 0.
     """
     entries: list[list[dict[str, Any]]] = [[] for _ in range(len(w))]
     if w.kind == "producer" or not len(w.ts):
@@ -124,7 +128,7 @@ def topic_rate_entries(w: Windows) -> list[list[dict[str, Any]]]:
 
 
 def _topic_sums(w: Windows, values: Floats, rows: Ints) -> list[dict[int, float]]:
-    """Return one mapping per row: from topic (index into `Windows.names`) to the sum of its known `values`."""
+    """Return one mapping per row: topic (index into `Windows.names`) → sum of the known `values` of that topic."""
     sums: list[dict[int, float]] = []
     for begin, end in zip(w.part_begin[rows].tolist(), w.part_begin[rows + 1].tolist(), strict=True):
         by_topic: dict[int, float] = {}

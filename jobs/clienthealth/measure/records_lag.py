@@ -1,11 +1,12 @@
-"""Judge the lag that a consumer itself reports (`records-lag`), even if it never commits.
+"""Judge the lag that a consumer itself reports (`records-lag`), even if the consumer never commits.
 
-A consumer learns the end of its partitions only by fetching. A consumer that no longer fetches does not know its lag:
-an old Scala consumer with a full queue keeps reporting 0. If a consumer neither fetches nor consumes, its constant lag
-proves nothing: the state is UNKNOWN, never OK.
+A consumer learns the end offsets of its partitions only by fetching. A consumer that no longer fetches does not know
+its lag: an old Scala consumer with a full queue keeps reporting 0. So the state of a partition is UNKNOWN, never OK, if
+the consumer does not fetch. A lag above the tolerated lag is also UNKNOWN if the consumer does not consume, if the
+partition is paused, or if the window has fewer than MIN_READINGS samples of the lag.
 
-Otherwise the state follows the trend of the lag. The state is WARN if the lag climbs steadily (Theil–Sen slope, as for
-groups) and exceeds the records that the client consumes in ten seconds, divided equally among its partitions. Else the
+Otherwise the trend of the lag decides. The state is WARN if the lag climbs steadily (Theil–Sen slope, as for groups)
+and exceeds the records that the client consumes in BACKLOG_SECONDS, divided by the number of its partitions. Else the
 state is OK.
 """
 
@@ -23,7 +24,7 @@ from clienthealth.measure.lag_state import COMMITS, climbs
 from clienthealth.measure.view import MIN_READINGS, Windows, per_rows, per_windows
 from clienthealth.settings import LagSettings
 
-#: A lag that the consumer reads within this time (s) at its present rate is no backlog.
+#: A lag that the consumer works off within BACKLOG_SECONDS (s) at its present rate is no backlog.
 BACKLOG_SECONDS = 10.0
 
 
@@ -31,12 +32,13 @@ BACKLOG_SECONDS = 10.0
 class Points:
     """All reported lags of partitions, one element per sample and partition.
 
-    row      the sample's row
+    row      row number of the sample
     topic    index into `Windows.names`
-    records  the lag, known and ≥ 0
+    records  the lag in records, known and ≥ 0
     paused   True if the client has paused the partition
-    before   the previous point of the same partition, from any client; -1 if there is none
-    begin    the points of a row are order[begin[row]:begin[row + 1]], by topic and partition
+    before   index of the previous point of the same partition, from any client; -1 if there is none
+    begin    where each row's points begin in `order`, see there
+    order    indices of points: order[begin[row]:begin[row + 1]] are the points of a row, by topic and partition
     """
 
     row: Ints
@@ -53,8 +55,8 @@ class Points:
 class Lags:
     """The partitions with a reported lag in each window's last sample, in order of window, topic and partition.
 
-    point  index into `Points`; topic, partition, records and paused are copied from there
-    blind  True if the client has not fetched over its last MIN_READINGS samples, so that its lag is not known
+    point  index into `Points`, from which topic, partition, records and paused are copied
+    blind  True if the client's last MIN_READINGS samples show no fetch: the reported lag may then be out of date
     """
 
     window: Ints
@@ -97,10 +99,10 @@ def lags(w: Windows) -> Lags:
 
 
 def lag_entries(w: Windows, limits: LagSettings) -> list[list[dict[str, Any]]]:
-    """Return one list per window: topic, partition, records, seconds, quality, state and paused at the last sample.
+    """Return one list per window of JSON objects, one per partition with a reported lag in the window's last sample.
 
-    `quality`: exact, or unknown if the client does not fetch; `records` is then absent. `seconds`: 0 without lag, else
-    absent.
+    Fields: topic, partition, records, seconds, quality, state, paused. `quality`: exact, or unknown if the client does
+    not fetch. `records`: absent if the quality is unknown. `seconds`: 0 if the lag is 0, else absent.
     """
     entries: list[list[dict[str, Any]]] = [[] for _ in range(len(w))]
     lag = lags(w)
@@ -119,14 +121,14 @@ def lag_entries(w: Windows, limits: LagSettings) -> list[list[dict[str, Any]]]:
 
 
 def states(w: Windows, limits: LagSettings) -> NDArray[np.object_]:
-    """Return one state per element of `lags`: OK, WARN or UNKNOWN."""
+    """Return the state of each element of `lags`: OK, WARN or UNKNOWN."""
     lag, p = lags(w), points(w)
     rate = w.last("records-consumed-rate")
     consumed = w.grown("records-consumed-total")
     stuck = np.where(np.isnan(consumed), rate, consumed) <= 0
     backlog = BACKLOG_SECONDS * np.nan_to_num(rate) / np.maximum(1, np.bincount(lag.window, minlength=len(w)))
     fine = lag.records <= _allowed(w, limits)
-    # True for partitions with at least MIN_READINGS points in their window.
+    # `measured` becomes True for partitions with at least MIN_READINGS points in their window.
     measured, point = np.ones(len(lag.point), np.bool_), lag.point
     for _ in range(MIN_READINGS):
         measured = measured & (point >= 0) & (p.row[point] >= w.lo[lag.window])
@@ -146,7 +148,7 @@ def states(w: Windows, limits: LagSettings) -> NDArray[np.object_]:
 
 
 def _allowed(w: Windows, limits: LagSettings) -> Floats:
-    """Return the tolerated lag in records for each of `lags`."""
+    """Return the tolerated lag (records) of each element of `lags`."""
     lag, patterns = lags(w), tuple(limits.allowed_lag.items())
     if not patterns:
         return np.zeros(len(lag.point))

@@ -1,7 +1,7 @@
 """Windows of samples as arrays, so that one call evaluates an indicator or a failure mode for thousands of windows.
 
 All samples are in one table. A window is a span [lo, hi) of the table's rows. A result is an array with one element per
-window. The judges of the failure modes call the same functions for a single window (`ClientWindow.table`).
+window. The rules of the failure modes call the same functions for a single window (`ClientWindow.table`).
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ TOPIC_POSITION = {name: at for at, name in enumerate(TOPIC_METRICS)}
 
 
 class About(NamedTuple):
-    """Facts about a client that its samples do not contain.
+    """What is known about a client besides its samples.
 
     config  the client's options
     group   the client's consumer group; without a group, the client id
     has_log_data  True if a log line or a thread dump of the client's process was ever read
-    whole   True if the client's totals count from its start, False if they are sums of deltas
+    whole   True if the client's counters count from its start, False if they are sums of deltas
     """
 
     config: Mapping[str, str]
@@ -48,14 +48,14 @@ class About(NamedTuple):
 
 @dataclass(frozen=True)
 class Runs:
-    """Runs of at least two samples over which a known metric does not change; one element per run.
+    """Runs of at least two samples over which a metric does not change; one element per run.
 
-    A window can have several runs, in order of time. Samples without the metric may lie within a run and do not count.
+    A window can have several runs, in order of time. Samples without a value of the metric do not interrupt a run.
 
-    window   the window's position
-    first    the run's first row
-    last     the run's last row (inclusive)
-    seconds  time from the first row to the last: the metric was unchanged for at least this long
+    window   number of the window
+    first    row number of the run's first sample
+    last     row number of the run's last sample
+    seconds  time from the first sample to the last: the metric was unchanged for at least this time
     """
 
     window: Ints
@@ -64,14 +64,17 @@ class Runs:
     seconds: Floats
 
     def at(self, chosen: Bools | Ints) -> Runs:
-        """Return the runs that `chosen` selects."""
+        """Return the runs that `chosen` selects (a mask or positions)."""
         return Runs(self.window[chosen], self.first[chosen], self.last[chosen], self.seconds[chosen])
 
     def __len__(self) -> int:
         return len(self.window)
 
     def alone(self, at: int, lo: int) -> Runs:
-        """Return the runs of window `at` alone; its rows are numbered from its first row `lo` (see `Windows.alone`)."""
+        """Return the runs of window `at` only, as window 0, with rows numbered from that window's first row `lo`.
+
+        `Windows.alone` calls this method.
+        """
         runs = self.at(self.window == at)
         return Runs(runs.window - at, runs.first - lo, runs.last - lo, runs.seconds)
 
@@ -79,10 +82,10 @@ class Runs:
 class Rows(NamedTuple):
     """Samples as a table.
 
-    ts      epoch ms
-    values  in the order of CLIENT_METRICS[kind], NaN if unknown, finite and ≥ 0 otherwise; totals are cumulative
+    ts      times of the samples (epoch ms)
+    values  in the order of CLIENT_METRICS[kind]; NaN if unknown, else finite and ≥ 0; counters are cumulative
     parts   the samples' values per topic, in the order of the samples' rows
-    names   the names of topics and threads, to which `parts` refers by position
+    names   the names of topics and threads; `parts` has positions in this list
     """
 
     ts: Ints
@@ -94,10 +97,9 @@ class Rows(NamedTuple):
 class Windows:
     """Windows [lo, hi) over samples of clients of ONE kind. Each client's rows are adjacent and in order of time.
 
-    Results are arrays with one element per window; NaN: unknown. Results over rows are cached and shared by all
-    selections (`at`).
-
-    about   returns the client of a window, by the window's number
+    Results are arrays with one element per window; NaN means unknown. Results with one element per row are cached, and
+    all selections of windows (`at`) share them. `about`: returns what is known about a window's client, by the window's
+    number.
     """
 
     def __init__(self, kind: Kind | None, table: Rows, lo: Ints, hi: Ints, about: Callable[[int], About]) -> None:
@@ -114,17 +116,18 @@ class Windows:
         return len(self.lo)
 
     def at(self, windows: Ints | Bools) -> Windows:
-        """Return the windows that `windows` selects; positions keep the order given."""
+        """Return the windows that `windows` selects: a mask, or positions in the wanted order."""
         selected = Windows(self.kind, self.table, self.lo[windows], self.hi[windows], self._about)
         selected._which = self._which[windows]
         selected._columns, selected._of_rows = self._columns, self._of_rows
         return selected
 
     def alone(self, at: int) -> Windows:
-        """Return one window with a table of only its own samples; row r is its r-th sample.
+        """Return window `at` with a table of only its own samples; row r is the window's r-th sample (from 0).
 
-        Cached results (`once`) of the whole table are reused. Such results must be arrays without row numbers, or have
-        a method `alone` that takes the window's position and its first row, and numbers windows and rows from 0.
+        Cached results (`once`) for all windows are reused. A result can be reused if it is an array without row
+        numbers, or has a method `alone(at, lo)`. That method returns the result for window `at`, and numbers windows
+        and rows from 0; `lo` is the window's first row.
         """
         lo, hi, which = int(self.lo[at]), int(self.hi[at]), int(self._which[at])
         parts = self.parts.at(slice(self.part_begin[lo], self.part_begin[hi]))
@@ -136,7 +139,7 @@ class Windows:
     # -- caches
 
     def once_for_rows(self, name: str, make: Callable[[], T]) -> T:
-        """Return the result of `make`, computed once for this table of rows and shared by all selections of windows.
+        """Return the result of `make`, which is computed once for this table and shared by all selections of windows.
 
         `name`: key of the result in the cache.
         """
@@ -145,9 +148,10 @@ class Windows:
         return cast(T, self._of_rows[name])
 
     def once(self, name: Hashable, make: Callable[[], T]) -> T:
-        """Return the result of `make`, computed once for this selection of windows. `name`: its key in the cache.
+        """Return the result of `make`, which is computed once for this selection of windows.
 
-        Arrays in the result have one element per window. Arrays of integers hold row numbers.
+        `name`: key of the result in the cache. An array in the result has one element per window; an array of integers
+        counts as row numbers.
         """
         if (known := self._of_windows.get(name)) is None:
             taken = self._taken_over(name)
@@ -166,7 +170,7 @@ class Windows:
     # -- rows
 
     def column(self, name: str) -> Column:
-        """Return a metric of the kind's CLIENT_METRICS over all rows; all NaN if the kind lacks it."""
+        """Return the column of a metric over all rows; only NaN if this kind of client does not have the metric."""
         column = self._columns.get(name)
         if column is None:
             at = POSITION.get(self.kind or "", {}).get(name)
@@ -180,7 +184,7 @@ class Windows:
         return column
 
     def col(self, name: str) -> Floats:
-        """Return a metric's values over all rows; NaN if unknown."""
+        """Return a metric's values, one per row of the table; NaN if unknown."""
         return self.column(name).values
 
     @cached_property
@@ -196,13 +200,13 @@ class Windows:
 
     @cached_property
     def window_of_row(self) -> Ints:
-        """The window of each element of `rows`."""
+        """The number of the window to which each element of `rows` belongs."""
         return np.repeat(np.arange(len(self.lo)), self.samples)
 
     def reduced(self, how: np.ufunc, values: Floats) -> Floats:
-        """Reduce the `values` of each window's rows by a ufunc; NaN for an empty window.
+        """Return, for each window, the `values` of its rows reduced by a ufunc (`how`); NaN for an empty window.
 
-        `values`: one number per element of `rows`.
+        `values`: one number per element of the property `rows`.
         """
         if not len(values):
             return unknown(len(self))
@@ -214,9 +218,9 @@ class Windows:
         return whole
 
     def total(self, values: Floats, skip_first: bool = False) -> Floats:
-        """Return for each window the sum of its rows' `values`; `skip_first`: without its first row.
+        """Return, for each window, the sum of the `values` of its rows.
 
-        `values`: one number per row of the table, never NaN.
+        `values`: one number per row of the table, never NaN. `skip_first`: True to leave out each window's first row.
         """
         differences = values[self.rows]
         if skip_first:
@@ -235,25 +239,25 @@ class Windows:
         return bool((self.samples > 0).all())
 
     def first(self, metric: str | Column) -> Floats:
-        """Return each window's first known value of a metric."""
+        """Return each window's first known value of a metric; NaN if it has none."""
         column = self._column(metric)
         return column.at(self.lo) if column.whole and self._none_empty else column.first(self.lo, self.hi)
 
     def last(self, metric: str | Column) -> Floats:
-        """Return each window's last known value of a metric."""
+        """Return each window's last known value of a metric; NaN if it has none."""
         column = self._column(metric)
         return column.at(self.last_row) if column.whole and self._none_empty else column.last(self.lo, self.hi)
 
     def from_last(self, metric: str | Column, back: int) -> Floats:
-        """Return, per window, the known value `back` positions before the last known value; NaN if there is none."""
+        """Return, for each window, the known value that is `back` known values before the last one; NaN if too few."""
         return self._column(metric).from_last(self.lo, self.hi, back)
 
     def min(self, metric: str | Column) -> Floats:
-        """Return each window's least value of a metric."""
+        """Return each window's least known value of a metric; NaN if it has none."""
         return self._extreme(np.fmin, self._column(metric))
 
     def max(self, metric: str | Column) -> Floats:
-        """Return each window's greatest value of a metric."""
+        """Return each window's greatest known value of a metric; NaN if it has none."""
         return self._extreme(np.fmax, self._column(metric))
 
     def _extreme(self, how: np.ufunc, column: Column) -> Floats:
@@ -265,15 +269,15 @@ class Windows:
         return self.samples if column.whole else column.count(self.lo, self.hi)
 
     def reported(self, metric: str | Column) -> Bools:
-        """True if any sample of the window has a value of the metric."""
+        """Return one flag per window: True if any of its samples has a value of the metric."""
         return self.count(metric) > 0
 
     def rises(self, metric: str | Column) -> Ints:
-        """Return how often the metric rose from one known value to the next."""
+        """Return, for each window, how often the metric rose from one known value to the next."""
         return self._column(metric).rises(self.lo, self.hi)
 
     def rose(self, metric: str | Column) -> Bools:
-        """True if the metric rose from any known value to the next."""
+        """Return one flag per window: True if the metric rose from any known value to the next."""
         return self.rises(metric) > 0
 
     def grown(self, metric: str | Column) -> Floats:
@@ -284,7 +288,7 @@ class Windows:
         return self.column(metric) if isinstance(metric, str) else metric
 
     def still(self, name: str) -> Runs:
-        """Return the runs of samples over which a metric does not change."""
+        """Return, for all windows, the runs of samples over which a metric does not change."""
         column = self.column(name)
         begin, end = column.still
         a, b = column.bounds(self.lo, self.hi)
@@ -300,22 +304,23 @@ class Windows:
 
     @cached_property
     def last_row(self) -> Ints:
-        """The row of the last sample, -1 without samples."""
+        """The row number of each window's last sample; -1 for a window without samples."""
         return np.where(self.samples > 0, self.hi - 1, -1)
 
     def about(self, windows: Ints | None = None) -> list[About]:
-        """Return the clients of these windows (None: of all windows)."""
+        """Return what is known about the clients of these windows (None: of all windows), one element per window."""
         which = self._which if windows is None else self._which[windows]
         return list(map(self._about, which.tolist()))
 
     def option(self, name: str, windows: Ints | None = None) -> Floats:
-        """Return a client option for these windows (None: all); NaN if it is absent or not an integer from 0 to 2³¹ −
-        1.
+        """Return a client option for each of these windows (None: for all windows).
+
+        The value is NaN if the option is absent, or is not an integer from 0 to 2³¹ − 1.
         """
         return np.array([option(client.config.get(name)) for client in self.about(windows)], np.float64)
 
     def has_log_data(self, windows: Ints) -> Bools:
-        """True if a log line or a thread dump of the process was ever read.
+        """Return one flag per window: True if a log line or thread dump of the client's process was ever read.
 
         Without such data, the absence of a log line proves nothing.
         """
@@ -323,15 +328,15 @@ class Windows:
 
     @property
     def part_begin(self) -> Ints:
-        """The position in `parts` of each row's first entry, and at the end the number of all entries."""
+        """For each row of the table the position of its first entry in `parts`; the last element is len(`parts`)."""
         return self.once_for_rows("parts", lambda: np.searchsorted(self.parts.row, np.arange(len(self.ts) + 1)))
 
     def of_topics(self, name: str) -> Floats:
-        """Return a metric of TOPIC_METRICS for all entries of `parts`, NaN if unknown."""
+        """Return a metric of TOPIC_METRICS, one value per entry of `parts`; NaN if unknown."""
         return self.parts.values[:, TOPIC_POSITION[name]]
 
     def summed(self, name: str) -> Floats:
-        """Return a metric of TOPIC_METRICS summed over the topics of each row; NaN if no topic has a value."""
+        """Return, for each row, the sum of a metric of TOPIC_METRICS over all topics; NaN if no topic has a value."""
         values, begin, end = self.of_topics(name), self.part_begin[:-1], self.part_begin[1:]
         counts = counted(~np.isnan(values))
         sums = np.concatenate([[0.0], np.cumsum(or_zero(values))])
@@ -340,16 +345,16 @@ class Windows:
 
     @cached_property
     def has_topics(self) -> Bools:
-        """True if any sample has values per topic."""
+        """One flag per window: True if any of its samples has values per topic."""
         return self.part_begin[self.hi] > self.part_begin[self.lo]
 
     def last_parts(self) -> tuple[Ints, Ints]:
-        """Return the spans [begin, end) in `parts` of each window's last sample."""
+        """Return (begins, ends): for each window the span [begin, end) of its last sample's entries in `parts`."""
         row = np.maximum(self.hi - 1, self.lo)
         return self.part_begin[row], np.where(self.samples > 0, self.part_begin[np.minimum(row + 1, self.hi)], 0)
 
     def last_knows(self, *names: str) -> Bools:
-        """True if the window's last sample has one of the metrics `names` for any topic."""
+        """Return one flag per window: True if its last sample has any of the metrics `names` for any topic."""
         if not len(self.parts):
             return np.zeros(len(self), np.bool_)
         counts = self.once_for_rows(
@@ -367,13 +372,13 @@ class Windows:
 
 
 def per_rows(make: Callable[[Windows], T]) -> Callable[[Windows], T]:
-    """Decorate a function so that it computes its result once per table of rows, for all selections of windows."""
+    """Decorate a function so that its result is computed once per table and shared by all selections of windows."""
     name = f"{make.__module__}.{make.__qualname__}"
     return wraps(make)(lambda w: w.once_for_rows(name, lambda: make(w)))
 
 
 def per_windows(make: Callable[Concatenate[Windows, P], T]) -> Callable[Concatenate[Windows, P], T]:
-    """Decorate a function so that it computes its result once per selection of windows and further arguments."""
+    """Decorate a function so that its result is computed once per selection of windows and per further arguments."""
     name = f"{make.__module__}.{make.__qualname__}"
 
     @wraps(make)
