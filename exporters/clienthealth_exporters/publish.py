@@ -24,10 +24,10 @@ from clienthealth.settings import Settings
 log = logging.getLogger(__name__)
 
 CAPACITY = 20_000
-#: Minimum time (s) between two warnings about a waiting source, or about undelivered records of one topic.
+#: Minimum time (s) between two warnings that `send` waits, or two about undelivered records of one topic.
 WARNING_SECONDS = 60.0
 _json = msgspec.json.Encoder().encode
-#: Maximum time (ms) that the producer's send() waits for a topic's metadata, such as for a topic that does not exist.
+#: Maximum time (ms) that the producer's send() waits for a topic's metadata, for example if the topic does not exist.
 MAX_BLOCK_MS = 5_000
 #: Explanation for the log if the brokers return no metadata of a topic.
 NO_METADATA = (
@@ -81,7 +81,7 @@ class Publisher:
         with self._changed:
             if self._under_way >= self._capacity:
                 if self._due("waits"):
-                    log.warning("%d records wait for Kafka, so the source of the records waits too", self._under_way)
+                    log.warning("Kafka has not acknowledged %d records, the maximum: sending waits", self._under_way)
                 self._changed.wait_for(lambda: self._under_way < self._capacity or self._closing.is_set())
             self._under_way += 1
         self._hand_over(topic, key.encode(errors="replace"), encoded)
@@ -105,7 +105,7 @@ class Publisher:
         return self._under_way
 
     def _due(self, warning: str) -> bool:
-        """True if this warning was not due within the last WARNING_SECONDS; the warning then counts as logged now."""
+        """True if this warning was not logged within the last WARNING_SECONDS; it then counts as logged now."""
         now = time.monotonic()
         if due := now - self._warned.get(warning, float("-inf")) >= WARNING_SECONDS:
             self._warned[warning] = now

@@ -22,9 +22,9 @@ from clienthealth_exporters.prometheus.limits import BURNS, LIMITS
 
 #: Folder of the hand-written sources: in a checkout a link to the folder `alerts`, in a wheel the files themselves.
 FILES = Path(__file__).with_name("files")
-#: Placeholder in the committed files for an unset address of Grafana.
+#: Address of Grafana in the rules while `[links] dashboards` is empty, as in the committed files.
 GRAFANA_PLACEHOLDER = "http://127.0.0.1:3000"
-#: Evaluation interval of the rules of alerts that page. alerts/README.md adds up the delays from a failure to its page.
+#: Evaluation interval of rules with alerts that page. alerts/README.md adds up the delays from a failure to the page.
 PAGING = "10s"
 #: Evaluation interval of rules that sum over hours and days: longer, because each evaluation reads millions of samples.
 COUNTING = "1m"
@@ -111,7 +111,7 @@ def rendered(settings: Settings, severity: Callable[[str], str], limits: object 
 
 @cache
 def templates(folder: Path) -> Environment:
-    """Return a Jinja environment for a folder, with `<< >>` and `<% %>`, because Prometheus's templates use `{{ }}`."""
+    """Return a folder's Jinja environment. Its delimiters are `<< >>` and `<% %>`, because Prometheus uses `{{ }}`."""
     templates = Environment(
         loader=FileSystemLoader(folder),
         undefined=StrictUndefined,
@@ -132,12 +132,12 @@ def templates(folder: Path) -> Environment:
 
 def _values(settings: Settings) -> dict[str, Any]:
     kept, links, quiet = kept_labels(settings), settings.links, settings.prometheus.ticket_only
-    # Alerts have no label `shard`, so a link leads to shard 1. Each shard can redirect to the one that serves a client.
+    # Alerts have no label `shard`, so a link leads to shard 1, which redirects to the shard that serves the client.
     status_page = filled(
         links.status_page.rstrip("/"), lambda name: "1" if name == "shard" else f"{{{{ $labels.{name} | urlquery }}}}"
     )
     topics = settings.topics.logs if settings.topics.logs != Settings().topics.logs else ()
-    # Label sets of the monitors and exporters that must exist, for the alerts on missing ones.
+    # Label sets of the monitors and exporters that must exist, for the alerts on missing monitors and exporters.
     clusters, shards = settings.prometheus.expect_clusters, settings.prometheus.expect_shards
     monitors = [{"cluster": cluster} for cluster in clusters]
     parts = [{"shard": f"{number + 1}/{shards}"} for number in range(shards)]
@@ -162,5 +162,5 @@ def _values(settings: Settings) -> dict[str, Any]:
 
 
 def _either(names: tuple[str, ...]) -> str:
-    """Return a regular expression that matches each of these names, escaped for a PromQL string."""
+    """Return a regular expression that matches any of these names, escaped for a PromQL string; '' without names."""
     return "|".join(re.escape(name).replace("\\", "\\\\") for name in names)

@@ -1,4 +1,4 @@
-"""`kafka-health export groups`: publish the committed offsets of all groups, and the begin and end of their partitions.
+"""`kafka-health export groups`: publish the committed offsets of all groups, and their partitions' begin and end.
 
 A *reading* is one pass over all groups of a cluster. A reading publishes one snapshot for each group that is due (see
 `reader.Pace`) to the topic of client metrics. The monitor computes the lag from these snapshots. A group that cannot be
@@ -42,7 +42,8 @@ RECONNECT_MS = 1000
 #: Allowance (s) for delivering a reading's snapshots to their topic. For 0.1 s of this time the producer gathers
 #: records.
 DELIVERY_SECONDS = 1.0
-#: Intervals (s) at which `kafka-health watch` reads a group and its members. Clients commit every 5 s by default.
+#: Intervals (s) at which `kafka-health watch` reads the offsets and the members of a group. Clients commit every 5 s by
+#: default.
 WATCHED_SECONDS = 2.0
 WATCHED_MEMBERS_SECONDS = 10.0
 LEFT_OUT = "cluster %s: [groups] include and exclude leave %d groups out"
@@ -81,7 +82,7 @@ def clusters(settings: Settings) -> list[Cluster]:
 
 
 def only(settings: Settings, group: str) -> Settings:
-    """Return settings with which every reading reads this group and no other group, every WATCHED_SECONDS."""
+    """Return the settings for reading only this group, every WATCHED_SECONDS."""
     groups = replace(
         settings.groups,
         include=re.escape(group),
@@ -117,7 +118,10 @@ def readings(settings: Settings, group: str) -> Generator[list[dict[str, Any]], 
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Publish until SIGTERM or Ctrl-C. Returns 0; with `--once` 1 if a group could not be read. Raises ServiceError."""
+    """Publish until SIGTERM or Ctrl-C, and return 0. With `--once`, print one reading, and return as `once` does.
+
+    Raises InputError, ServiceError, SettingsError.
+    """
     if args.json and not args.once:
         raise InputError("--json needs --once")
     if args.once:
@@ -171,7 +175,7 @@ def serve(settings: Settings, stop: threading.Event) -> None:
 
 
 def next_reading(now: float, interval: float, lead: float) -> float:
-    """Return the time (epoch s) of the next reading: `lead` seconds before the next possible multiple of `interval`.
+    """Return the time (epoch s) of the next reading: after `now`, and `lead` seconds before a multiple of `interval`.
 
     Returns `now` if `lead` is at least `interval`. The monitor's batches begin at multiples of their trigger interval:
     a reading just before a batch is judged at once, a reading at any other time waits for the next batch.
@@ -190,7 +194,7 @@ class GroupExporter:
         self._publisher: Publisher | None = None
         self._failing: dict[str, str] = {}
         self.interval_seconds = cluster.settings.groups.interval_seconds
-        #: Number of failures since the start: each counts one group or partition in one reading, or one whole reading.
+        #: Number of failures since the start: groups and partitions that could not be read, and failed readings.
         self.failures_total = 0
 
     def run(self, stop: threading.Event) -> None:
@@ -229,7 +233,7 @@ class GroupExporter:
             self._publisher.close()
 
     def _note(self, failing: Mapping[str, str]) -> None:
-        """Count the failures of a reading, and log the ones that began or ended. `failing`: reason by what failed."""
+        """Count the failures of a reading, and log those that began or ended. `failing`: `GroupsReading.failures`."""
         self.failures_total += len(failing)
         for what in failing.keys() - self._failing.keys():
             log.warning("cluster %s: %s cannot be read: %s", self._cluster, what, failing[what])

@@ -69,8 +69,8 @@ class Member(NamedTuple):
 class Listed(NamedTuple):
     """A group as its coordinator lists it. `broker`: id of the coordinator.
 
-    `type`: classic, consumer, streams or share; for a classic group that does not use the consumer protocol (such as
-    Kafka Connect's) the name of its protocol.
+    `type`: classic, consumer, streams or share; for a classic group with another protocol type than `consumer`, that
+    protocol type (`connect` for Kafka Connect). `state`: '' if the broker does not report it.
     """
 
     broker: int
@@ -105,8 +105,9 @@ class GroupsReading:
     ts_ms              time (epoch ms) at which all committed offsets had been read
     names              names of all existing groups; a group that is missing in `groups` was not due or could not be
                        read
-    failed_groups      reason by group that could not be read
-    failed_partitions  by partition, the reason why its end could not be read
+    failed_groups      the reason for each group that could not be read
+    failed_partitions  the reason for each partition with an unknown end offset, and for each partition of
+                       __consumer_offsets without a leader, because that partition's groups cannot be listed
     left_out           number of groups that `[groups] include` and `exclude` leave out
     """
 
@@ -119,7 +120,7 @@ class GroupsReading:
 
     @property
     def failures(self) -> dict[str, str]:
-        """Return the reason for each group and partition that could not be read, by its name in words."""
+        """Return the reason for each failed group and partition, by `group NAME` and `the end of TOPIC/PARTITION`."""
         groups = {f"group {name}": why for name, why in sorted(self.failed_groups.items())}
         ends = {f"the end of {tp.topic}/{tp.partition}": why for tp, why in sorted(self.failed_partitions.items())}
         return groups | ends
@@ -137,7 +138,7 @@ class _Description:
 class _Attempt:
     """A reading in progress.
 
-    groups  reason by group that could not be read so far
+    groups  the reason for each group that could not be read so far
     stale   True if the connection must be replaced after this reading
     """
 
@@ -200,7 +201,7 @@ class GroupReader:
                 if limits.unread.keys().isdisjoint(committed[name]):
                     self._pace.read(name, states[name], committed[name], now)
             else:
-                reason = attempt.groups.setdefault(name, "the broker did not answer for it")
+                reason = attempt.groups.setdefault(name, "the broker's response does not contain this group")
                 self._pace.failed(name, states[name], reason, now)
         attempt.groups.update(self._pace.failing(states.keys() - due))
         groups = [self._group(name, listed[name], committed[name], limits) for name in sorted(committed)]
@@ -267,7 +268,7 @@ class GroupReader:
         return self._asked(ask, names, attempt, attempt.groups)
 
     def _describe(self, attempt: _Attempt, names: Set[str], states: Mapping[str, str]) -> None:
-        """Read members: of a group with a changed state now, of any other group every `members_interval_seconds`."""
+        """Read the members of each group: at once if its state changed, else every `members_interval_seconds`."""
         now, every = self.clock(), self.settings.members_interval_seconds
         self._described = {name: description for name, description in self._described.items() if name in states}
 
@@ -382,7 +383,7 @@ class _Seen:
 
 
 class Pace:
-    """Schedule the groups: active ones are due at every reading, unchanged or failing ones less and less often.
+    """Schedule the reads: groups with members are due at every reading, unchanged or failing ones less and less often.
 
     Most groups of a large cluster are abandoned. Commits are visible only in a group's offsets, so a group with members
     is read every time. A group without members changes only through an administrator, or when a member joins. Each
@@ -414,7 +415,7 @@ class Pace:
         self._note(name, state, None, reason, now)
 
     def failing(self, waiting: set[str]) -> dict[str, str]:
-        """Return the reason by group for the groups in `waiting` that failed at their last reading."""
+        """Return the reason for each group in `waiting` that could not be read at its last reading."""
         return {name: self._seen[name].failing for name in waiting if self._seen[name].failing}
 
     def _note(self, name: str, state: str, committed: int | None, failing: str, now: float) -> None:

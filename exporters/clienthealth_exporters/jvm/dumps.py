@@ -147,7 +147,8 @@ def dump_record(process: ClientProcess, ts_ms: int, dump: str, reason: str) -> d
 def shortened(dump: str, limit: int = MAX_DUMP_BYTES) -> str:
     """Return the dump, cut to `limit` bytes of UTF-8 by leaving out whole threads.
 
-    Threads with `kafka` in their stack and DestroyJavaVM are kept first. The kept threads stay in their order.
+    The thread DestroyJavaVM and threads with `kafka` in their name or stack are kept first. The kept threads stay in
+    their order.
     """
     if len(dump.encode()) <= limit:
         return dump

@@ -79,7 +79,7 @@ class Target:
                 continue
             name, equals, value = option.partition("=")
             if not equals or name not in TARGET_OPTIONS:
-                known = f"{PUSHED}, or one of {', '.join(TARGET_OPTIONS)} =value"
+                known = f"{PUSHED}, or NAME=VALUE with a NAME of {', '.join(TARGET_OPTIONS)}"
                 raise SettingsError(f"target '{where}': '{option}' is not {known}")
             config[name] = value
         return cls(service or host.rpartition("@")[2], f"{protocol}://{rest}", config, PUSHED in options)
@@ -99,7 +99,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 class Targets:
-    """The given targets, and those in a file that may change. Raises InputError if there are neither."""
+    """The given targets, and those in a file that may change. Raises InputError if no target and no file is given."""
 
     def __init__(self, targets: Sequence[Target], file: Path | None = None) -> None:
         if not targets and file is None:

@@ -66,11 +66,12 @@ class ClientSummary(msgspec.Struct):
 
 
 class ClientList(msgspec.Struct):
-    """A page of clients, the worst first. `at` is the time of the newest data of clients.
+    """A page of clients, the worst first. `at`: time of the newest data of any client, null without data.
 
     With the parameter `fields`, each client has only the named fields. To poll, set `since` to the `at` of the previous
     answer; the answer then has only clients with a record that was written at that time or later. `trouble` is the
-    reason why the answer may be incomplete: before the whole topic is read, and while Kafka does not answer.
+    reason why the answer may be incomplete (the topic is not read to its end, or Kafka does not answer), null if it is
+    complete.
     """
 
     clients: list[ClientSummary]
@@ -171,7 +172,7 @@ class IncidentChange(msgspec.Struct):
 
 
 class IncidentList(msgspec.Struct):
-    """Open failures, those of the worst clients first, and changes of the last hour, the newest first.
+    """Open failures, those of the worst clients first, and the newest changes since the exporter started, newest first.
 
     Each list has at most `limit` entries. `open_total`: number of all open failures.
     """
@@ -288,7 +289,7 @@ class Api:
         return {**msgspec.structs.asdict(answer), "clients": short}
 
     def client(self, key: str, _query: Mapping[str, str]) -> ClientDetails | None:
-        """Return one client by its key, even if its record is kept only for old links; None if it is unknown."""
+        """Return the client with this key, even if its record is kept only for old links; None if no record is kept."""
         state = next((state for state in self._states.live() if state.key == key), None)
         if state is None and (names := key_parts(key)) is not None:
             state = self._states.recalled(names)
@@ -310,7 +311,7 @@ class Api:
         )
 
     def incidents(self, _key: str, query: Mapping[str, str]) -> IncidentList:
-        """Return the open failures, and the changes of the last hour. Raises ValueError if `limit` is invalid."""
+        """Return the open failures and the newest changes of status. Raises ValueError if `limit` is invalid."""
         limit, lasting = _number(query, "limit", PAGE, MAX_PAGE), []
         failing = [state for state in self._states.live() if state.failures]
         for state in failing[:limit]:
@@ -392,7 +393,7 @@ def openapi() -> Mapping[str, Any]:
         schema = {"type": "object"} if route.answers is None else schema_of[route.answers]
         answers = {
             "200": {"description": route.says, "content": content(schema)},
-            "304": {"description": "The client's copy (If-None-Match) is still current"},
+            "304": {"description": "The caller's copy (If-None-Match) is still current"},
             "400": problem,
             "404": problem,
         }
@@ -410,7 +411,7 @@ def openapi() -> Mapping[str, Any]:
 ROUTES: Mapping[str, Route] = {
     "clients": Route("Clients and consumer groups, the worst first", Api.clients, ClientList, _LISTING),
     "clients/{key}": Route("A client: verdicts, evidence, options, advisories", Api.client, ClientDetails, {}),
-    "incidents": Route("Open failures, and changes of the last hour", Api.incidents, IncidentList, {"limit": _LIMIT}),
+    "incidents": Route("Open failures, and the newest changes", Api.incidents, IncidentList, {"limit": _LIMIT}),
     "modes": Route("The failure modes that are judged", lambda *_: ModeList.of_all(), ModeList, {}),
     "openapi.json": Route("This document", lambda *_: openapi(), None, {}),
 }

@@ -60,13 +60,13 @@ def address(client: Client) -> str:
 
 
 def owner_of(owners: Owners, client: Client) -> Owner | None:
-    """Return the owner of a client's service, or for a group the owner of the group first; None without an owner."""
+    """Return the owner of a client's service; for a group, the group's owner if it has one. None without an owner."""
     named = owners.of_group(client.group or client.client_id) if client.kind == "group" else None
     return named or owners.owner_of(client.service)
 
 
 def identity_parts(record: HealthRecord) -> list[str]:
-    """Return the client's kind, library with version, host and instance, and group; unknown ones are left out."""
+    """Return the client's kind, library with version, host and instance, and group; unknown parts are left out."""
     client = record.client
     library = " ".join(part for part in (client.library, client.version) if part)
     host = client.host if client.instance.startswith(client.host) and client.host else ""
@@ -163,7 +163,7 @@ def level(ratio: float) -> str:
 def partition_rows(record: HealthRecord) -> list[tuple[str, str, str, str, str]]:
     """Return (topic-partition, lag state, lag, age of the oldest unread record, member's client id) of each partition.
 
-    All members are texts. Partitions in a state of LAG_ALARMS come before all others; within these two groups the
+    All five values are texts. Partitions in a state of LAG_ALARMS come before all others; within these two groups the
     largest lag comes first.
     """
 

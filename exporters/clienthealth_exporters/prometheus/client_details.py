@@ -43,7 +43,7 @@ def details(view: View, state: State, track: Track | None) -> dict[str, Any]:
     if track is not None:
         plots = (plot(name, track.series(name, view.now - HOUR_SECONDS), view.now) for name in PLOTTED)
         drawn = [of_hour for of_hour in plots if of_hour]
-    # Open failures come from the record, changes of the last hour from the exporter's memory.
+    # Open failures come from the record, earlier changes of status from the exporter's memory.
     lasting = ((v, since) for v in record.verdicts if v.unhealthy and (since := amount(v.since_ms)) is not None)
     incidents = [(since / 1000, f"{v.mode}: still {v.status}") for v, since in lasting]
     incidents += [(change.at, f"{change.mode}: {change.status}") for change in (track.changes() if track else ())]

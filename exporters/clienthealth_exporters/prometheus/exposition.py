@@ -123,7 +123,10 @@ def page(shown: Sequence[Shown], cap: int, dropped: MutableMapping[str, int]) ->
 def _each(
     index: int, family: Family, shown: Sequence[Shown], cap: int, dropped: MutableMapping[str, int]
 ) -> Iterator[str]:
-    """Yield the lines of a metric, client by client, in blocks of _BLOCK_CLIENTS clients."""
+    """Yield the lines of a metric, client by client, in blocks of _BLOCK_CLIENTS clients.
+
+    A client with more lines than are left of `cap` is skipped, and `dropped` is increased by the number of its lines.
+    """
     block: list[str] = []
     for one in shown:
         of_record = one.lines

@@ -1,4 +1,4 @@
-"""Filters of the status page: fields, text and page number. A page's address contains the filters, to share it."""
+"""Filters of the status page: fields, text and page number. The page's address contains them, and can be shared."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Facets = Mapping[str, Counter[str]]
 
 @dataclass(frozen=True)
 class Filters:
-    """`text`: part of a service, instance, client id or group; `chosen`: values by field; `page` counts from 1."""
+    """`text`: part of a service, instance, client id or group; `chosen`: value by field; `page`: from 1."""
 
     text: str = ""
     chosen: Mapping[str, str] = field(default_factory=dict)

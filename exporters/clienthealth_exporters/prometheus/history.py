@@ -1,4 +1,4 @@
-"""The exporter's bounded memory of the last hours: measurements, incidents, services by hour.
+"""The exporter's bounded memory: each client's newest samples and changes of status, and services by hour.
 
 The memory is empty when the exporter starts, because the topic has only the newest record of each client. One hour of
 2,000 clients takes 12 MB (measured). The memory also has records of clients that this exporter no longer serves or that
@@ -51,7 +51,7 @@ class Change:
 
 
 class Track:
-    """The samples and status changes of one client in the last hour."""
+    """The newest samples (at most POINTS) and status changes (at most MAX_CHANGES) of one client."""
 
     __slots__ = ("_changes", "_points", "_statuses", "unhealthy_at")
 
@@ -87,12 +87,12 @@ class Track:
         return [(at, None if isnan(value) else value) for at, value in pairs if at >= since]
 
     def changes(self) -> list[Change]:
-        """Return the changes of the client's statuses, the newest first."""
+        """Return the kept changes of the client's statuses, however old, the newest first."""
         return list(self._changes)[::-1]
 
 
 class History:
-    """The last hours of all clients.
+    """The samples and status changes of clients, and each service's unhealthy share by hour.
 
     Thread-safe. `begun`: the earliest event time so far (epoch seconds); None before the first state.
     """
@@ -174,7 +174,7 @@ class NamedRecord(msgspec.Struct):
 
 
 class Recall:
-    """Records of clients that are no longer served here, and of clients of other shards, so that they still have pages.
+    """Records of clients that this exporter no longer serves or another shard serves, so that their pages still exist.
 
     Thread-safe. Keeps one record for each client, and at most MAX_RECALLED.
     """

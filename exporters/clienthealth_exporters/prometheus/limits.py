@@ -14,7 +14,8 @@ _FILE = Path(__file__).with_suffix(".toml")
 class Limits(Stated, of=Section(_FILE.name, table(_FILE))):
     """The thresholds in limits.toml, which gives the reason for each.
 
-    The names show the units: `_ratio` is a share from 0 to 1, `_clients` and `_services` are numbers of these.
+    The names show the units: `_ratio` is a share from 0 to 1, `_clients` is a number of clients, `_services` one of
+    services.
     """
 
     buffer_used_ratio: float = DEFAULT
@@ -47,8 +48,8 @@ LIMITS = Limits()
 class Burn:
     """A pair of windows. An alert fires if the error budget burns faster than `factor` in both windows.
 
-    A factor of 1 spends exactly the whole budget in its period. `hold`: how long both windows must exceed the factor
-    before the alert fires. `pages`: True if the alert pages, False if the alert opens a ticket.
+    A factor of 1 spends exactly the whole error budget in the budget's period. `hold`: how long both windows must
+    exceed the factor before the alert fires. `pages`: True if the alert pages, False if the alert opens a ticket.
     """
 
     long: str

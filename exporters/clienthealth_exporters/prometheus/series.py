@@ -20,8 +20,8 @@ from clienthealth.model.tables import table
 Sample = tuple[tuple[str, ...], float]
 #: The labels of a client's series.
 CLIENT = ("service", "host", "instance", "client_id")
-#: For each service and kind with an unhealthy client: number of healthy clients that are served with evidence, too, for
-#: comparison.
+#: Maximum number of healthy clients that are served with evidence, too, for comparison, for each service and kind of
+#: client with an unhealthy client.
 PEERS = 5
 Scope = Literal["client", "group", "partition", "service", "exporter"]
 #: The labels that identify the subject of a series, by scope. The installation's fixed labels precede these labels.

@@ -18,7 +18,7 @@ from clienthealth_exporters.prometheus.series import ALL_FAMILIES, METRICS, Fami
 if TYPE_CHECKING:
     from clienthealth_exporters.prometheus.states import State
 
-#: The states of a client in the sums; a service has a series for each of them.
+#: The states of a client in the sums; a service has a series for each state.
 STANDINGS = ("ok", "partial", "unknown", "suspected", "confirmed", "gone")
 #: Maximum number of combinations of kind, library and version per service. Clients could otherwise create any number of
 #: series by their reports.

@@ -29,7 +29,7 @@ from clienthealth_exporters.prometheus.services import largest, sent, standing
 log = logging.getLogger(__name__)
 _URGENCY: Mapping[Standing, int] = {"ok": 0, "partial": 5, "unknown": 10, "suspected": 20, "confirmed": 30}
 _STATUSES = {urgency: status for status, urgency in _URGENCY.items()}
-#: The threshold of each metric in WORST, in the same order; None if it has none.
+#: The threshold of each metric in WORST, in the same order; None if the metric has none.
 _LIMITS = (LIMITS.buffer_used_ratio, LIMITS.callback_seconds, None, LIMITS.queue_used_ratio, None)
 #: The two kinds of subjects of a record, as label values.
 CLIENTS, GROUPS = "clients", "groups"
@@ -311,7 +311,7 @@ class States:
         return False
 
     def _note(self, key: str, value: bytes, written: float) -> None:
-        """Take a record of a client that another shard serves. `written`: epoch seconds."""
+        """Keep an unhealthy record, or a group's name, from another shard. `written`: epoch seconds."""
         try:
             record = _ELSEWHERE.decode(value)
         except msgspec.DecodeError:

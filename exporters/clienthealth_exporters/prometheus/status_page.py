@@ -61,7 +61,7 @@ class Cause:
 
     cause      id of the cause, '' if unknown
     confirmed, suspected  number of clients
-    services   up to NAMED_SERVICES services with most of these clients
+    services   the NAMED_SERVICES services with the most such clients
     more       number of further services with such clients
     """
 
@@ -126,7 +126,7 @@ def overview(view: View, states: list[State], facets: Facets, filters: Filters) 
 
 
 def client(view: View, state: State, track: Track | None, note: str = "") -> str:
-    """Return one client's page as HTML. `track`: the client's last hour, or None; `note`: a remark at the top."""
+    """Return one client's page as HTML. `track`: the client's history, or None; `note`: a remark at the top."""
     name = state.client.client_id or state.key
     shown: Mapping[str, Any] = details(view, state, track)
     return page("client.html.j2", view=view, refresh=REFRESH_SECONDS, name=name, state=state, note=note, **shown)

@@ -141,7 +141,7 @@ def _module_of(client: Any) -> Any:
             if isinstance(client, type) == hasattr(module, "reporting"):
                 return module
             raise TypeError(
-                f"confluent-kafka is reported on by its class: Producer = report(Producer), not {of.__name__}"
+                f"confluent-kafka needs a class (Producer = report(Producer)), the others an object: not {of.__name__}"
             )
     raise TypeError(f"{of.__name__} is neither a producer nor a consumer of kafka-python, aiokafka or confluent-kafka")
 
@@ -195,7 +195,7 @@ class Reporter:
             self.keep(logger, line[0], line[1])
 
     def keep(self, logger: str, level: int, text: str, more: Mapping[str, Any] | None = None) -> None:
-        """Keep a log line until the next report. `more`: further fields of the line, which replace the present ones."""
+        """Keep a log line until the next report. `more`: further fields; they replace equally named fields."""
         process = self.process
         client = {"service": process.service, "host": process.host, "instance": process.instance}
         line = {"time": time.time(), "level": logging.getLevelName(level), "logger": logger, "message": text}

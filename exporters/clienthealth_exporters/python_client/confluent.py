@@ -36,7 +36,7 @@ _CONNECTION = (
     *("bootstrap.servers", "metadata.broker.list", "security.", "ssl.", "sasl.", "enable.ssl.", "oauth_cb"),
     *("client.dns.lookup", "broker.address.", "socket."),
 )
-#: Attribute of a client that holds `on_delivery` of its configuration: the callback for each record without its own.
+#: Attribute of a client that holds `on_delivery` of its configuration: the callback for records without their own.
 _ON_DELIVERY = "_kafka_health_on_delivery"
 #: Position of the callback among the positional arguments of `produce()`, not counting the topic.
 _POSITION = 3
@@ -136,7 +136,7 @@ def reporting(base: Any, start: Callable[..., None], interval_seconds: float) ->
         watched.fresh, watched.patience = reported.fresh, 1.25
         quietly(start, watched, connection_of(given), reported)
 
-    # Not every version of the library has all methods of the table; produce_batch, for example, is new.
+    # Not every version of the library has all methods of _PRODUCER and _CONSUMER: produce_batch, for example, is new.
     wrappers = _PRODUCER if producing else _CONSUMER
     calls = {name: wrapper(getattr(base, name)) for name, wrapper in wrappers.items() if hasattr(base, name)}
     return named_like(type(base.__name__, (base,), {"__init__": begin, **calls}), base)

@@ -179,7 +179,7 @@ class Sender:
         if self._producer is None:
             self._producer = kafka.KafkaProducer(**self._options)
             # Exclude this producer from kafka-python's cleanup at exit: that cleanup closes reported clients, and this
-            # producer sends the last snapshots after it.
+            # producer then sends the clients' last snapshots.
             getattr(self._producer, "_unregister_cleanup", lambda: None)()
         futures = [self._producer.send(topic, key=key, value=value) for topic, key, value in records]
         until = time.monotonic() + DELIVERY_SECONDS
