@@ -1,7 +1,7 @@
 """Build all dashboards as JSON for Grafana 12 (10 and later should work).
 
 kafka-health generate          writes dashboards/out with the addresses of a single machine
-kafka-health dashboards push   sends them to a Grafana, with the addresses and the target of your settings
+kafka-health dashboards push   sends all dashboards to a Grafana, with the addresses and the target in your settings
 """
 
 from __future__ import annotations

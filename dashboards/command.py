@@ -10,7 +10,10 @@ from clienthealth.model.errors import SettingsError
 
 
 def run(args: argparse.Namespace) -> int:
-    """Push the dashboards and the given incidents, and print what happened to each of them. Returns 0."""
+    """Push the dashboards and the given incidents, and print for each whether it was created, updated or unchanged.
+
+    Returns 0. Raises InputError, ServiceError, SettingsError.
+    """
     from dashboards import annotations, build, push
 
     settings = load(args.config)

@@ -29,7 +29,7 @@ BAND = "#8e959e"
 #: so that `max` finds the worst status.
 STATUS_COLOURS = (NEUTRAL, GOOD, WARNING, CRITICAL)
 
-#: Lag states of a consumer group, the worst one last: REWIND ranks above STOP because records are processed twice.
+#: Lag states of a consumer group, the worst one last: REWIND ranks above STOP because records are processed again.
 LAG_STATES = ("UNKNOWN", "IDLE", "OK", "WARN", "STALL", "STOP", "REWIND")
 LAG_COLOURS = (NEUTRAL, GOOD, GOOD, WARNING, CRITICAL, CRITICAL, CRITICAL)
 
@@ -59,7 +59,7 @@ def limits(base: str, above: Limits) -> build.ThresholdsConfig:
 
 
 def words(numbered: Mapping[int, tuple[str, str]]) -> list[model.ValueMapping]:
-    """Return mappings that show each number as a (word, colour)."""
+    """Return mappings that show a number as a coloured word. `numbered`: (word, colour) by number."""
     options = {
         str(value): model.ValueMappingResult(text=text, color=colour, index=index)
         for index, (value, (text, colour)) in enumerate(numbered.items())
@@ -73,7 +73,7 @@ def coloured(texts: Mapping[str, str]) -> list[model.ValueMapping]:
 
 
 def unknown(words: str) -> list[model.ValueMapping]:
-    """Return mappings that show a missing value as this text in UNKNOWN; otherwise Grafana uses the colour of 0."""
+    """Return mappings that show a missing value as `words` in the colour UNKNOWN, in place of the colour of 0."""
     unknown = model.ValueMappingResult(text=words, color=UNKNOWN)
     return [model.SpecialValueMap(model.DashboardSpecialValueMapOptions(model.SpecialValueMatch.NULL_AND_NAN, unknown))]
 

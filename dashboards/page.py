@@ -42,7 +42,7 @@ class Page:
 
     name       the dashboard's uid is made from it
     variables  names for `scope.variable`
-    since      start of the time range that is shown first
+    since      start of the time range when the dashboard is opened
     refresh    how often the dashboard reloads itself; '' means never, for heavy queries with results that change slowly
     """
 

@@ -139,7 +139,8 @@ def number(
 ) -> Panel:
     """Return a panel with the newest value in large type; with `legend`, the series' name is shown instead.
 
-    `above`: colours by threshold; GOOD below the first. Without `above` and `mappings` the value has no colour.
+    `above`: colours by threshold; GOOD below the first threshold. Without `above` and `mappings`, the value has no
+    colour.
     """
     panel = (
         stat.Panel()
@@ -230,7 +231,7 @@ def rows(
     left_out = {name: True for name in ("Time", "__name__", "job", *hidden)}
     # Without explicit places, Grafana sorts columns alphabetically, and puts the value of a single query first.
     places = {name: place for place, name in enumerate((*ORDER, *names))}
-    # Otherwise Grafana would write `nothing`, which is meant for an empty table, into each empty label and number.
+    # Without these two overrides, Grafana would write `nothing`, the text for an empty table, into each empty cell.
     panel.override_by_field_type("string", [model.DynamicConfigValue("noValue", "")])
     panel.override_by_field_type("number", [model.DynamicConfigValue("noValue", UNKNOWN)])
     panel.override_by_regexp(f"/^({'|'.join(NARROW)})$/", [model.DynamicConfigValue("custom.width", 95)])

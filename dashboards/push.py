@@ -29,7 +29,7 @@ from dashboards.annotations import Incident
 from dashboards.scope import TAG
 
 TOKEN_VARIABLE = "GRAFANA_TOKEN"
-#: Fields of a dashboard that Grafana sets, so that they are not compared.
+#: Fields of a dashboard that Grafana sets itself. Two dashboards are equal even if these fields differ.
 _GRAFANAS_OWN = frozenset({"id", "version", "schemaVersion"})
 
 Outcome = Literal["created", "updated", "unchanged"]
@@ -62,7 +62,7 @@ def token(file: str | None) -> str:
     if not text:
         raise SettingsError(
             f"no token for Grafana: name a file with --token-file, or set ${TOKEN_VARIABLE}; "
-            "a service account with the role Editor has one"
+            "create it for a service account with the role Editor"
         )
     return text
 
@@ -105,7 +105,7 @@ class Grafana:
         return uid
 
     def push(self, board: Mapping[str, Any], folder: str, message: str) -> Pushed:
-        """Create or replace a dashboard in the folder with the uid `folder`. `message`: text for Grafana's history."""
+        """Create a dashboard, or replace one that differs. `folder`: its folder's uid; `message`: for Grafana's history."""
         there = self._get(lambda: self._api.dashboard.get_dashboard(board["uid"]))
         address = f"{self._url}/d/{board['uid']}"
         if there is not None and _same(there, board, folder):
@@ -133,7 +133,7 @@ class Grafana:
             return "updated"
 
     def _get(self, ask: Callable[[], Answer]) -> Answer | None:
-        with self._request("what is there"):
+        with self._request("a look-up"):
             try:
                 return ask()
             except GrafanaClientError as error:

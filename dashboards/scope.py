@@ -133,8 +133,8 @@ def worst(
 
     A plain topk selects other series at each point in time, so that a chart meant for twenty series shows hundreds.
 
-    each    query for all series; a plain series, unless `by` is coarser than a client. A sum over 10,000 clients at
-            each time takes Prometheus twenty times as long as selecting the series first
+    each    query for all series: a selector, unless `by` is coarser than a client. Prometheus takes twenty times as
+            long for a sum over 10,000 clients at each time as for selecting the series first
     by      labels that identify a series; of several series with equal labels (two shards, two replicas) the largest
             value is drawn
     most    maximum number of series
@@ -201,7 +201,8 @@ def _narrowed(uid: str, field: str, labels: tuple[str, ...]) -> str:
 
 
 def to_client(dashboard: str, field: str = "__field.labels") -> list[Builder[model.DashboardLink]]:
-    """Return two links from a client's series or row: to a dashboard for only this client, and to its status page.
+    """Return two links from a client's series or row: to a dashboard for only this client, and to the client's page on
+    the exporter.
 
     `field`: `__field.labels` for a series, `__data.fields` for a row. The links do not contain `host`, because it may
     be unknown and the other labels are enough.

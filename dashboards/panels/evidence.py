@@ -61,9 +61,10 @@ def metadata_age(width: int = 12, among: str = "") -> Panel:
     return chart(
         142,
         "Age of the metadata",
-        "Time since producers last received metadata; dashed: the most recent in the same service. More than "
-        "metadata.max.age.ms (5 min by default) is bad: no broker answers, and send() waits for metadata. What to do: "
-        f"check whether the bootstrap address answers and the topic exists. Alert for {SEND_BLOCKED}.",
+        "Time since producers last received metadata; dashed: the producer of the same service with the newest "
+        "metadata. More than metadata.max.age.ms (5 min by default) is bad: no broker answers, and send() waits for "
+        "metadata. What to do: check whether the bootstrap address answers and the topic exists. Alert for "
+        f"{SEND_BLOCKED}.",
         _beside_best("kafka_client_producer_metadata_age_seconds", among),
         CLOCK,
         width=width,

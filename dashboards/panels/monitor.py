@@ -27,7 +27,7 @@ def _each(
     legend: str = "",
     most: int = WORST,
 ) -> Query:
-    """Return a query with one line per value of `label` and installation, at most `most` lines: the highest ones.
+    """Return a query with a line for each value of `label` in each installation, at most `most` lines: the highest.
 
     `measured`: returns the query for the labels to aggregate by. With an empty `label`, each installation has one line.
     """
@@ -236,8 +236,8 @@ def _work() -> Sequence[Panel]:
         chart(
             21,
             "Time since the last batch",
-            "High is bad: the query hangs. Without input, the query still reports every few seconds. What to "
-            "do: take a thread dump of the driver. Alert: KafkaClientHealthQueryHung.",
+            "High is bad: the query hangs. Without input the time stays short, too, because an idle query reports "
+            "every few seconds. What to do: take a thread dump of the driver. Alert: KafkaClientHealthQueryHung.",
             [_each("query", lambda by: _age(by, "last_batch_timestamp_seconds"))],
             CLOCK,
         ),
@@ -279,9 +279,9 @@ def _left_out() -> Sequence[Panel]:
         chart(
             30,
             "Records that came too late",
-            "Samples and events per second that arrived after their windows were closed, and were therefore left out. "
-            "Late records for long are bad: a clock or a collector is far behind. What to do: check the clocks of the "
-            "clients. Alert: KafkaClientHealthLateRecords.",
+            "Samples and events per second that were left out because their windows were already closed. If this "
+            "lasts, a clock or a collector is far behind. What to do: check the clocks of the clients. Alert: "
+            "KafkaClientHealthLateRecords.",
             [_each("query", lambda by: _rate(by, "late_records_total"))],
             "recps",
             nothing=NONE,
@@ -318,9 +318,9 @@ def _left_out() -> Sequence[Panel]:
         chart(
             34,
             "Left out by a limit",
-            "Samples and events per second that were left out because a limit of [monitor] is reached. Losses for long "
-            "are bad: clients beyond the limit are not monitored. What to do: find the program that sends so much, or "
-            "raise the limit. Alert: KafkaClientHealthLimitReached.",
+            "Samples and events per second that were left out because a limit of [monitor] is reached. If this lasts, "
+            "clients beyond the limit are not monitored. What to do: find the program that sends so much, or raise the "
+            "limit. Alert: KafkaClientHealthLimitReached.",
             [_each("limit", lambda by: _rate(by, "left_out_total"))],
             "short",
             nothing=NONE,
@@ -328,9 +328,9 @@ def _left_out() -> Sequence[Panel]:
         chart(
             35,
             "Input that was gone before it was read",
-            "Records that retention deleted before the monitor read them, and partitions that were created again. Any "
-            "is bad: clients that reported there are unknown for that time. What to do: raise retention.ms of the "
-            "topic. Alert: KafkaClientHealthInputLost.",
+            "Records that retention deleted before the monitor read them, and partitions that were deleted and created "
+            "again. Any is bad: the clients in the lost records are unknown for that time. What to do: raise "
+            "retention.ms of the topic. Alert: KafkaClientHealthInputLost.",
             [
                 _each("source_topic", lambda by: _rate(by, "lost_records_total", "increase"), most=WORST // 2),
                 _each(
@@ -346,7 +346,7 @@ def _left_out() -> Sequence[Panel]:
         chart(
             36,
             "Clocks that are wrong",
-            "Difference between a client's clock and the clocks of other clients; shown from one minute on. A wrong "
+            "Difference between a client's clock and the clocks of other clients, if at least one minute. A wrong "
             "clock affects no other client, but samples from the future are left out. What to do: correct the time "
             "service of the client's machine. Alert: KafkaClientClockWrong.",
             [Query(worst(f"max by ({BY_CLIENT}) (abs({_SKEW}))", BY_CLIENT), LEGEND)],
@@ -356,7 +356,7 @@ def _left_out() -> Sequence[Panel]:
         number(
             37,
             "Files of owners",
-            "Whether the exporter could read the present [owners] files. Unread is bad: alerts go to the previous "
+            "Whether the exporter could read the current [owners] files. Unread is bad: alerts go to the previous "
             "owners of services. What to do: run kafka-health check-config, which names the wrong line. Alert: "
             "KafkaClientHealthOwnersUnread.",
             f"min({_P}_exporter_owners_read{{{OF_KEPT}}})",

@@ -1,8 +1,8 @@
 """The numbers of the weekly review up to now: healthy client-minutes, the error budget, and what spent the budget.
 
 The definitions are those of the review: suspected and confirmed clients are unhealthy, and unknown and gone clients
-count neither as healthy nor as unhealthy. `alerts/rules` record the series, one sample a minute. The chart of the pace
-counts only confirmed failures, as the alerts do.
+count neither as healthy nor as unhealthy. The rules in `alerts/rules` record the series, one sample a minute. The chart
+of the pace counts only confirmed failures, as the alerts do.
 """
 
 from __future__ import annotations
@@ -133,9 +133,9 @@ def _burn() -> Panel:
     return chart(
         20,
         "Pace at which the budget burns",
-        f"Pace at which confirmed failures spend the budget; a pace of 1 spends exactly the whole budget. A pace that "
-        f"stays above {slow:g} is bad, and a pace above {fast:g} pages within an hour. What to do: see which failure "
-        "mode spends the budget. Alert: KafkaClientErrorBudgetBurn.",
+        f"Pace at which confirmed failures spend the error budget; a pace of 1 spends it exactly in the budget's "
+        f"period. A pace that stays above {slow:g} is bad, and a pace above {fast:g} pages within an hour. What to do: "
+        "see which failure mode spends the budget. Alert: KafkaClientErrorBudgetBurn.",
         pace,
         "none",
         above={slow: WARNING, fast: CRITICAL},
@@ -165,7 +165,7 @@ def _healthy() -> Panel:
         22,
         "Observed and unhealthy clients",
         "Clients that are judged (dashed), clients with a suspected or confirmed failure, and clients with a confirmed "
-        "failure. Fewer judged clients are bad, too, because clients that are not judged are not monitored. Alert: "
+        "failure. A falling number of judged clients is bad, too: the other clients are not monitored. Alert: "
         "KafkaClientErrorBudgetBurn.",
         [
             Query(
