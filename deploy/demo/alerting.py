@@ -34,7 +34,7 @@ class Alerting:
 
 
 def program(names: tuple[str, ...]) -> str | None:
-    """Return the path of the first of these programs that is installed, None if none is."""
+    """Return the path of the first of these programs that is installed, None if none is installed."""
     return next((path for name in names if (path := shutil.which(name))), None)
 
 
@@ -52,9 +52,9 @@ def missing() -> list[str]:
 
 
 def alertmanager_config(webhook_url: str, group_wait: str | None = None) -> str:
-    """Return the product's `alertmanager.yml` with a local webhook in place of all receivers.
+    """Return the product's `alertmanager.yml` with a local webhook as each receiver except `heartbeat` and `nobody`.
 
-    The receivers `heartbeat` and `nobody` send nothing. The configuration needs no secret and no template.
+    These two send nothing. The configuration needs no secret and no template.
     `group_wait`: replaces `group_wait` and `group_interval` of all routes; None keeps them.
     """
     text = (FILES / "alertmanager.yml").read_text(encoding="utf-8")
@@ -131,7 +131,7 @@ def answers(url: str) -> bool:
 
 
 def _prometheus_config(scrape: Mapping[str, str], alertmanager: str, interval: str) -> dict[str, object]:
-    """Return Prometheus' configuration as JSON values. Written as JSON they are also valid YAML."""
+    """Return Prometheus' configuration as JSON values, which are valid YAML when written as JSON."""
     return {
         "global": {"scrape_interval": interval, "scrape_timeout": interval, "evaluation_interval": interval},
         "rule_files": ["rules/*.yml"],

@@ -14,7 +14,7 @@ _COLOURS = {"ok": "32", "suspected": "33", "confirmed": "31"}
 
 
 class Board:
-    """Prints to standard output. Only if that is a terminal, also draws the live table, in colour."""
+    """Prints to standard output. On a terminal, also draws the live table, in colour."""
 
     def __init__(self) -> None:
         self._terminal = sys.stdout.isatty()
@@ -67,7 +67,7 @@ def account(courses: Sequence[Course]) -> list[str]:
         mode, onset = course.client.mode, course.running.onset_ms
         if mode is None:
             blame = ", ".join(sorted(course.accused))
-            fate = f"wrongly accused of {blame}" if course.wronged else f"suspected during an outage of {blame}"
+            fate = f"wrongly accused of {blame}" if course.wronged else f"during an outage suspected of {blame}"
             lines.append(f"{course.client.name:<20} {fate if blame else 'stayed healthy'}")
             continue
         if onset is None:

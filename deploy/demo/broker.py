@@ -34,11 +34,11 @@ class Broker:
     """A broker that can be stopped and started again on the same port and data. A context manager: started while open.
 
     folder           for data, configuration and log
-    properties       additions to the broker's configuration, which override it
+    properties       additions to the broker's configuration; they replace the demo's values
     options          security settings for clients of this broker, named as in `[kafka.options]`
     port             by default a free port
-    controller_port  set for the nodes of a cluster, as is the common `cluster_id`
-    telemetry_to the brokers to which our plugin writes pushed client metrics; '': this broker; None: no plugin
+    controller_port  by default a free port; given, like the common `cluster_id`, for the nodes of a cluster
+    telemetry_to     the brokers to which our plugin writes pushed client metrics; '': this broker; None: no plugin
     jar_set          name of the set of jars for the next start
     log              the broker's log file
     """

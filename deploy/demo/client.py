@@ -86,7 +86,7 @@ class Outage:
     seconds     duration of the outage
     how         pause, kill, stop: what happens to the broker; shut: the gateway refuses connections; swallow: the
                 gateway forwards nothing; leader: the node with the only replica of the first topic is killed; freeze:
-                the client's process is stopped
+                the client's process gets SIGSTOP, and SIGCONT at the end
     from_onset  True if `seconds` count from the onset of the failure instead of the start of the outage
     fails       True if the outage itself is the failure: the onset is then the start of the outage
     every       seconds from the end of an outage to the next outage; None for a single outage
@@ -196,7 +196,7 @@ class DemoClient:
         return running
 
     def _surroundings(self, context: Context) -> tuple[dict[str, str], list[Callable[[Running], None]]]:
-        """Prepare broker and topics. Return the addresses for the program, and the actions to run beside it."""
+        """Prepare broker and topics. Return the options with addresses, and the functions to run beside the program."""
         if self.broker == "legacy":
             legacy = context.legacy()
             create_legacy(legacy.bootstrap_servers, self.topics)

@@ -205,7 +205,7 @@ def _control(base: DemoClient, name: str, help: str, **options: str) -> DemoClie
 _SLOW_LOOP = replace(
     _HEALTHY,
     name="slow-handler",
-    help="a consumer with one poll loop for three topics: the slow handler of one topic makes the lag of all grow",
+    help="a consumer with one poll loop for three topics: the slow handler of one topic delays all three",
     mode="cross-topic-blocking",
     default=False,
     topics=("orders", "payments", "refunds"),
@@ -219,7 +219,7 @@ _SLOW_LOOP = replace(
     },
 )
 _ROLLED_CLUSTER = (
-    "the three brokers of its cluster are upgraded from 3.9 to 4.4, then restarted, lost and frozen in turn"
+    "the three brokers of its cluster are upgraded from 3.9 to 4.4, then restarted, killed and frozen in turn"
 )
 _ROLLED = replace(
     _control(
@@ -240,7 +240,7 @@ _ROLLED = replace(
 )
 _STALLED = DemoClient(
     name="delivery-stalled",
-    help="a producer of a broker that advertises an address behind a new firewall rule",
+    help="a producer that a new firewall rule separates from its broker's advertised address",
     program="SteadyProducer",
     service="ledger-service",
     mode="delivery-stalled",
@@ -261,7 +261,7 @@ _SWALLOWED = replace(
 _LEADERLESS = replace(
     _STALLED,
     name="delivery-leaderless",
-    help="a producer of a topic with one replica, on a broker of three that was lost",
+    help="a producer to a topic with one replica, after the broker with this replica was killed",
     kinds=1,
     broker="cluster",
     options={**_STALLED.options, "p.client.id": "ledger-writer"},
@@ -328,7 +328,7 @@ _KIP848 = _of_kafka_4(
 )
 _STREAMS = _of_kafka_4(
     "streams-stalled",
-    "a processor of Streams with the new protocol that never returns from one record",
+    "a Kafka Streams processor, in a group of the new protocol, that never returns from one record",
     "streams",
     s_max_poll_interval_ms="60000",
     slow_after="25",
@@ -453,7 +453,7 @@ _CONTROLS = (
         options={**_GROUPS.options, "waits": "true", "rate": "10"},
     ),
     replace(
-        _control(_GROUPS, "kip848-fenced", "a member, frozen until its group removes it", kinds="consumer"),
+        _control(_GROUPS, "kip848-fenced", "a member that is frozen until its group removes it", kinds="consumer"),
         outage=Outage(after=30, seconds=60, how="freeze"),
     ),
     *(_rolled_python(library, service) for library, service in _PYTHON.items()),

@@ -32,5 +32,5 @@ def names(text: str) -> tuple[str, ...]:
 
 
 def expected(text: str) -> tuple[str, ...]:
-    """Return the failure modes that the demo must page, from a text of ids or 'none' (no page may come)."""
+    """Return the failure modes that the demo must page, from comma-separated ids, or from 'none' (no page may come)."""
     return () if text == "none" else names(text)

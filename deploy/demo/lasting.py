@@ -60,7 +60,7 @@ def shortcomings(
         if pager and count and not course.firing:
             sentences.append(f"wrong: the page of {name} was resolved although it still fails")
     nameless = {_about(page) for page in pages if page.labels.get("instance") and not page.labels.get("client_id")}
-    sentences += [f"wrong: a page names no client of its process: {about}" for about in sorted(nameless)]
+    sentences += [f"wrong: a page names a process, but none of its clients: {about}" for about in sorted(nameless)]
     return sentences + unexplained(pages, courses)
 
 

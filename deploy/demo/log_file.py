@@ -1,4 +1,4 @@
-"""Follow a log file that grows and is rotated, and yield its events. Its layout is that of `java/log4j.properties`."""
+"""Follow a log file that grows and is rotated, and yield its events. The layout is that of `java/log4j.properties`."""
 
 from __future__ import annotations
 

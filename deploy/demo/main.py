@@ -56,8 +56,8 @@ def run(options: Options) -> int:
     """Run the demo and return its exit code.
 
     0    all requirements of `Options.expect` are met; also after Ctrl-C if `expect` is None
-    1    a requirement is not met, a client is accused of another mode, no failure explains an alert, or acknowledged
-         records are lost
+    1    a requirement is not met, a client is accused of another mode, an alert is not explained by any failure, or
+         acknowledged records are lost
     130  Ctrl-C ended a run with expected modes
 
     Raises HealthError if a program is missing or a process of the product ends.
@@ -180,7 +180,7 @@ def _lost(courses: Sequence[Course], stack: Stack, board: Board) -> Iterator[str
             time.sleep(LOOK_SECONDS)
         consumed = count(topics, "consumed")
         board.say(
-            f"{topics}: {acknowledged} records acknowledged, {count(topics, 'failed')} refused; {stored} stored, "
+            f"{topics}: {acknowledged} records acknowledged, {count(topics, 'failed')} failed; {stored} stored, "
             f"{consumed} consumed"
         )
         if stored < acknowledged:
@@ -204,8 +204,8 @@ def shortcomings(expect: Sequence[str], courses: Sequence[Course], pages: Sequen
             )
         elif len(kinds) < course.client.kinds:
             sentences.append(
-                f"missing: {course.client.kinds} kinds of evidence for {mode}: {course.client.name} is accused by "
-                f"{', '.join(kinds)} alone"
+                f"missing: {course.client.kinds} kinds of evidence for {mode}: the evidence on "
+                f"{course.client.name} is only {', '.join(kinds)}"
             )
     for course in courses:
         if course.wronged:
@@ -239,7 +239,7 @@ def _signals_interrupt() -> Iterator[None]:
         raise KeyboardInterrupt
 
     previous = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
-    # A shell starts background programs with SIGINT ignored, so restore its default.
+    # A shell starts background programs with SIGINT ignored, so restore the default of SIGINT.
     previous[signal.SIGINT] = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
@@ -250,7 +250,7 @@ def _signals_interrupt() -> Iterator[None]:
 
 @contextmanager
 def _run_folder(options: Options) -> Iterator[Path]:
-    """Yield the folder of this run, locked while it runs. Old runs in the default place are removed."""
+    """Yield the folder of this run, locked until the run ends. In the default place, only KEPT_RUNS runs are kept."""
     if options.folder is not None:
         folder = options.folder.resolve()
         if folder.exists() and any(folder.iterdir()):

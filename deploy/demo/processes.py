@@ -97,7 +97,7 @@ def port_or_free(port: int) -> int:
 
 
 class Process:
-    """A process in its own session. `log`: the file to which its output is appended.
+    """A process in its own session. `log`: the file to which the output of the process is appended.
 
     `environment`: variables in addition to those of this process.
     """

@@ -59,7 +59,7 @@ class Course:
 
     @property
     def wronged(self) -> set[str]:
-        """Return the wrongly accused modes: `accused`, but for a client with an outage only the confirmed ones."""
+        """Return the wrongly accused modes: `accused`, but for a client with an outage only the confirmed modes."""
         convicted = {mode for mode, status in self.first if status == "confirmed"} - {self.client.mode}
         return convicted if self.client.outage else self.accused
 
@@ -96,7 +96,7 @@ class Course:
         return [what for _, what in new if what.startswith(("ROLL", "OUTAGE"))]
 
     def take_page(self, page: Page) -> str | None:
-        """Take an alert of a notification. Return a text on it if it is about this client, else None."""
+        """Note an alert of a notification. Return a text on the alert if the alert is about this client, else None."""
         if not self._is_mine(page.labels):
             return None
         mode = page.labels.get("mode", "")

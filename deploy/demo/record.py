@@ -266,8 +266,8 @@ def main() -> None:
     parser.add_argument("client", choices=sorted(name for name, client in CLIENTS.items() if not client.python))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seconds", type=float, default=100.0)
-    parser.add_argument("--classpath", help="another set of jars, as clients-4.1")
-    parser.add_argument("--pushes", type=float, metavar="SECONDS", help="how often its clients are to push, too")
+    parser.add_argument("--classpath", help="name of another set of jars, such as clients-4.1")
+    parser.add_argument("--pushes", type=float, metavar="SECONDS", help="interval of the clients' pushes")
     parser.add_argument("--set", action="append", default=[], metavar="OPTION=VALUE", help="an option of the program")
     args = parser.parse_args()
     client = CLIENTS[args.client]

@@ -49,7 +49,7 @@ def replay(settings: Settings, paths: Sequence[Path], speed: float, undecided_st
     records = read(paths)
     undecided = {r.file for r in records if r.stream == "any"}
     if undecided and not undecided_stream:
-        raise InputError(f"say with --stream whether these hold metrics or logs: {', '.join(sorted(undecided))}")
+        raise InputError(f"say with --stream whether these files hold metrics or logs: {', '.join(sorted(undecided))}")
     timed = in_order(records)
     start, end = timed[0][0], timed[-1][0]
     began = time.time()
@@ -75,7 +75,10 @@ def replay(settings: Settings, paths: Sequence[Path], speed: float, undecided_st
 
 
 def in_order(records: list[Recorded]) -> list[tuple[int, Recorded]]:
-    """Return (epoch ms, record), sorted by time. A record without a time has the time of the record before it."""
+    """Return (epoch ms, record), sorted by time. A record without a time gets that of the record before it.
+
+    Records before the first record with a time get the earliest time.
+    """
     timed = []
     last: int | None = None
     for record in records:

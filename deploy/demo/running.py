@@ -99,7 +99,7 @@ class Running:
 
     @property
     def log_source(self) -> str:
-        """Return this log's line, a JSON object, for the list of files that the log shipper reads."""
+        """Return the line on this program's log, a JSON object, for the list of files that the log shipper reads."""
         host = socket.gethostname()
         source = {"service": self.service, "host": host, "instance": f"{host}:{self.pid}", "file": str(self.log_file)}
         return json.dumps(source)
@@ -123,7 +123,7 @@ class Running:
         return self._onset.wait(seconds)
 
     def begins(self, what: str) -> None:
-        """Record now as the onset of a failure that the program cannot report itself, because the cause is outside."""
+        """Record the present time as the onset of a failure that the program itself cannot report."""
         self._understand(f"ONSET {int(time.time() * 1000)} {what}")
 
     def note(self, what: str) -> None:

@@ -2,8 +2,8 @@
 
 python -m deploy.demo.shipper FILES
 
-FILES is a list of log files that may grow: a JSON object per line with `service`, `host`, `instance` and `file`
-(`Running.log_source`). The settings name the brokers.
+FILES is a file that names the log files, and may grow: a JSON object per line with `service`, `host`, `instance` and
+`file` (`Running.log_source`). The settings name the brokers.
 """
 
 from __future__ import annotations

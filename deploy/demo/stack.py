@@ -70,7 +70,7 @@ class Stack:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The address of the broker that the monitor uses, and every client without a broker of its own."""
+        """The address of the broker for the monitor and for every client without a broker of its own."""
         return self.broker.bootstrap_servers
 
     @property

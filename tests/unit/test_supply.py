@@ -123,7 +123,7 @@ def test_osv_out_of_reach_is_neither_good_nor_bad(capsys: pytest.CaptureFixture[
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         assert not audit.has_news([jar("1.3")], f"http://127.0.0.1:{taken.getsockname()[1]}")
-    assert "OSV NOT ASKED" in capsys.readouterr().out
+    assert "OSV NOT QUERIED" in capsys.readouterr().out
 
 
 @pytest.mark.long

@@ -2,7 +2,7 @@
 
 from kafka_client_failures import cases, score
 
-answers = {case.id: my_tool(case.files) for case in cases()}   # the modes that it accuses the client of
+answers = {case.id: my_tool(case.files) for case in cases()}   # my_tool returns ids of failure modes
 print(score(answers).text())
 """
 
@@ -113,7 +113,7 @@ def cases() -> list[Case]:
 
 
 def blind(folder: Path) -> int:
-    """Copy the files of each case to `folder`/id, without names and truths. Return the number of cases."""
+    """Copy the files of each case to `folder`/id, without its name and `truth.json`. Return the number of cases."""
     known = cases()
     for case in known:
         (folder / case.id).mkdir(parents=True)

@@ -131,7 +131,7 @@ public class LegacyShutdown {
         zkClient.set(underlying.get(connector), new BrokersFromMemory(System.getProperty("zookeeper.connect")));
     }
 
-    /** Returns the brokers as read when it was created; asks ZooKeeper for all other data. */
+    /** Returns the brokers that were registered when this object was created; asks ZooKeeper for all other data. */
     private static final class BrokersFromMemory extends ZkClient {
         private final Map<String, String> brokers = new HashMap<>();
         private final List<String> ids;

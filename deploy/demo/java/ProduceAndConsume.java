@@ -21,7 +21,7 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  *
  * topics (comma separated), rate (records/s to each topic), size (bytes), seconds (0: until SIGTERM), p.NAME (producer
  * option NAME), c.NAME (consumer option NAME); handle.ms (time that the handler takes for each record of slow.topic,
- * or of every topic if none is named), slow.after (seconds until it begins to); pause.after (seconds until the
+ * or of every topic if none is named), slow.after (seconds until the handler is slow); pause.after (seconds until the
  * consumer pauses its partitions, and goes on polling); second.every (a second consumer joins
  * the group for so many seconds, leaves it for as many, and so on: two rebalances each time).
  *

@@ -18,8 +18,8 @@ import org.slf4j.LoggerFactory;
  * requests pile up. Runs with kafka-clients 0.11 to 4.x. Options are system properties:
  *
  * topic, partition (-1: any), rate (requests/s), workers, queue (waiting requests), size (bytes), seconds (0: for
- * ever), p.NAME (producer option NAME); wrong.after (seconds until the release with the mistake: from then on
- * wrong.topic and wrong.partition; -1: never).
+ * ever), p.NAME (producer option NAME); wrong.after (seconds until the workers send to wrong.topic and
+ * wrong.partition, as after a release with a mistake; -1: never).
  *
  * Lines on standard output: ONSET epoch_ms what (the first send() that takes longer than 500 ms: when it was called),
  * COUNTERS json.

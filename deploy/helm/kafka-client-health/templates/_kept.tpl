@@ -1,4 +1,4 @@
-{{/* The labels by which rules and routes keep installations apart, as a JSON list. */}}
+{{/* The labels by which rules and routes distinguish installations, as a JSON list. */}}
 {{- define "health.kept" -}}
 {{- $prometheus := .Values.config.prometheus }}
 {{- $kept := $prometheus.keep_labels | default (list "cluster" "env") }}

@@ -1,9 +1,9 @@
-{{/* The name of everything: that of the release, with the chart's where that says nothing of it. */}}
+{{/* The name of all resources: the release's name, followed by the chart's name unless the release's name contains it. */}}
 {{- define "health.name" -}}
 {{- contains .Chart.Name .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name .Chart.Name) | trunc 40 | trimSuffix "-" }}
 {{- end }}
 
-{{/* By what a part's pods are found. It never changes in a release. dict "root" $ "component" … */}}
+{{/* The labels that select a part's pods. They must not change within a release. dict "root" $ "component" … */}}
 {{- define "health.selector" -}}
 app.kubernetes.io/name: {{ .root.Chart.Name }}
 app.kubernetes.io/instance: {{ .root.Release.Name }}

@@ -1,5 +1,5 @@
 {{/*
-A pod of one part, as the standard `restricted` wants it.
+A pod of one part, which meets the Pod Security Standard `restricted`.
 dict "root" $ "component" … "args" (list) "resources" … "tmp" size, and where there are any: "env" (dict), "port" (name and number),
 "probes" (dict), "state" (whether the volume is mounted), "spec" (dict: more of the pod's own)
 */}}
@@ -111,7 +111,7 @@ spec:
     {{- end }}
 {{- end }}
 
-{{/* The account of the pods, empty where it is the namespace's default. */}}
+{{/* The name of the pods' service account; empty for the default account of the namespace. */}}
 {{- define "health.account" -}}
 {{- $account := .Values.serviceAccount -}}
 {{- $account.name | default (ternary (include "health.name" .) "" $account.create) -}}

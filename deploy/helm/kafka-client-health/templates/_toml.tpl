@@ -19,7 +19,7 @@ would write whole numbers as floats.
 {{- end }}
 {{- end }}
 
-{{/* The address of the status page: the one that is set, or that of the Service. */}}
+{{/* The address of the status page: config.links.status_page if it is set, else the address of the Service. */}}
 {{- define "health.statusPage" -}}
 {{- $service := printf "http://%s.%s.svc:%v" (include "health.name" .) .Release.Namespace .Values.config.prometheus.port }}
 {{- .Values.config.links.status_page | default $service | trimSuffix "/" }}
