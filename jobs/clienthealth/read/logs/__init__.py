@@ -1,1 +1,1 @@
-"""Logs: lines and thread dumps from any source as fields, times and log events of Kafka clients."""
+"""Logs: turn lines and thread dumps of any source into fields, times and log events of Kafka clients."""

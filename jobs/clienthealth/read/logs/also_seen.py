@@ -1,7 +1,7 @@
-"""Known issues outside the failure modes: recognised by the client's own log lines, counted, and never judged or paged.
+"""Known issues outside the failure modes: recognised by log lines or options, counted, and never judged or paged.
 
 `also_seen.toml` lists the issues, each with log patterns per library, a sentence, and what to do. Two of the issues,
-authentication and TLS, are also causes of failure modes. These modes read the same lines.
+authentication and TLS, are also causes of failure modes. These modes read the same lines as the issues.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from clienthealth.model.tables import table
 from clienthealth.read.logs.times import number
 from clienthealth.read.logs.wordings import Meaning, meanings
 
-#: Prefix of the names of options that are not configured, but measured by the client.
+#: Prefix of the names under which a client's own measurements stand beside its options.
 MEASURED = "measured."
 
 
@@ -26,9 +26,9 @@ class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     """A condition on one option of a client: the value equals one of some texts, or is below or above a number.
 
     option  the option's name; names that begin with `measured.` are the client's own measurements
-    one_of  `is` in TOML: the texts, in lower case; the value's case does not matter
-    like    regular expression; the condition also holds if it matches the whole value
-    of      name of another option, if `below` and `above` are multiples of that option's value
+    one_of  `is` in TOML: the texts, in lower case; the case of the option's value does not matter
+    like    regular expression; the condition also holds if the expression matches the whole value
+    of      name of another option: `below` and `above` are multiples of its value; '' if they are plain numbers
     """
 
     option: str
@@ -39,7 +39,7 @@ class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     of: str = ""
 
     def holds(self, options: Mapping[str, str]) -> bool:
-        """True if the condition holds; False also if the option is unknown."""
+        """True if the condition holds. False also if an option that the condition names is unknown."""
         text, measured = options.get(self.option), number(options.get(self.option))
         if text is not None and (self.one_of or self.like):
             return text.lower() in self.one_of or bool(self.like and re.fullmatch(self.like, text))
@@ -54,12 +54,12 @@ class Trouble(Meaning, frozen=True, eq=False, kw_only=True, forbid_unknown_field
     """A known issue, reported beside the verdicts. `says` is its title.
 
     id             the name of the issue's table, hyphenated: in records, in the history and in JSON
-    sentence       one sentence: what the issue is
-    action         what to do
-    least          minimum number of lines in a row for a report; fewer lines are normal
-    apart_seconds  maximum time between two lines that count as in a row; the latest such row is reported
-    when           for an issue without lines: conditions on the options that a client logs at its start; all must hold
-    source         address of the library's documentation of the option; '' if log lines show the issue
+    sentence       one sentence that describes the issue
+    action         what to do about the issue
+    least          the issue is reported only if a row of lines has at least this number; fewer lines are normal
+    apart_seconds  a row of lines ends if no further line comes for this time (s); only the latest row is reported
+    when           for an issue that options show: conditions on the client's options or measurements; all must hold
+    source         URL of the library's documentation of the option; '' if log lines show the issue
     """
 
     id: str
@@ -72,11 +72,12 @@ class Trouble(Meaning, frozen=True, eq=False, kw_only=True, forbid_unknown_field
 
     @property
     def hint(self) -> bool:
-        """True if only options of the client show the issue, no line or measurement. Reports list such issues last."""
+        """True if options of the client show the issue, not lines or measurements. Reports list such issues last."""
         return bool(self.when) and not any(one.option.startswith(MEASURED) for one in self.when)
 
 
-#: Where each library's source defines the classes of Kafka's protocol errors, and where it has their descriptions.
+#: _NAMED_BY: where each library's source defines the classes of Kafka's protocol errors. _DESCRIBED_BY: where each
+#: library's source has the descriptions of these errors.
 _NAMED_BY = {
     "java": "common/errors; the same names in errors.py of Python, lib/kafka.rb of Ruby, protocol.js of kafka-node"
 }
@@ -92,13 +93,12 @@ _DESCRIBED_BY = {
 _ESCAPED = re.compile(r"[\"\\<>&'=/+]")
 #: The beginning of each word except the first, in the class name of an error.
 _WORDS = re.compile(r"(?<=[a-z\d])(?=[A-Z])")
-#: Text that follows an error's class name where the error is thrown or logged, but not where source code mentions the
-#: class.
+#: Text behind an error's class name in a stack trace or a log line. Source code that mentions the class does not match.
 _THROWN = r"(?:Exception|Error)(?=: \S|\]|['\"]| - | at |, :message=>|\s*(?:\n|\Z))"
 
 
 def _named(error: str) -> dict[str, object]:
-    """Return the log pattern for an error of Kafka's protocol by its class name, for any library."""
+    """Return the log pattern (as in TOML) that recognises an error of Kafka's protocol by its class name."""
     return {
         "id": f"error-{error}",
         "source": _NAMED_BY,
@@ -110,7 +110,7 @@ def _named(error: str) -> dict[str, object]:
 
 
 def _coded(error: str) -> dict[str, object]:
-    """Return the log pattern for an error of Kafka's protocol by its code's name, as programs log or quote it."""
+    """Return the log pattern (as in TOML) that recognises an error of Kafka's protocol by its code (`NOT_LEADER`)."""
     code = _WORDS.sub("_", error).upper()
     return {
         "id": f"code-{error}",
@@ -122,9 +122,9 @@ def _coded(error: str) -> dict[str, object]:
 
 
 def _described(library: str, text: str) -> dict[str, object]:
-    """Return the log pattern for a library's description of an error.
+    """Return the log pattern (as in TOML) that recognises an error by a library's description of it (`text`).
 
-    Several descriptions may have the same literal, for example their beginning `Broker: `.
+    Descriptions of librdkafka and sarama share a literal: their beginning up to the colon, such as `Broker: `.
     """
     shared = library in ("librdkafka", "sarama")
     return {
@@ -137,7 +137,9 @@ def _described(library: str, text: str) -> dict[str, object]:
 
 
 def _with_errors(name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the table of a known issue with all its log patterns: its own, then those for its `errors` and `texts`."""
+    """Return the TOML table of a known issue (`entry`) with all its log patterns: those in `wordings`, then those that
+    its keys `errors` and `texts` stand for.
+    """
     rest = {key: value for key, value in entry.items() if key not in ("errors", "texts")}
     errors = entry.get("errors", ())
     reported = (_described(library, text) for library, texts in entry.get("texts", {}).items() for text in texts)
@@ -155,9 +157,10 @@ TROUBLES = tuple(BY_ID.values())
 
 
 def lint(options: Mapping[str, str], kind: Kind | None) -> list[tuple[Trouble, str]]:
-    """Return the known issues in a client's options, each with the options that cause it as text (`name = value, …`).
+    """Return (known issue, text) for each issue that a client's options or measurements show.
 
-    `options`: options and measurements by name. Issues that measurements show come first.
+    The text lists the options that show the issue: `name = value, …`. `options`: options and measurements by name.
+    Issues that measurements show come first.
     """
     found = []
     for trouble in TROUBLES if options else ():

@@ -1,9 +1,9 @@
-"""Bound bursts of log lines in three steps: when lines are read, when entries are packed, and in the state.
+"""Limit bursts of log lines in three steps: when lines are read, when entries are packed, and in the state.
 
-1. Only a few of many similar lines are read. Each line that is read also counts for similar lines around it
-(`spark/decoding.py`, `to_read`). 2. Equal entries are kept as one entry with their number (`is_new`). 3. At most a
-fixed number of entries is kept per process: all entries of rare log patterns, and the newest entries of frequent log
-patterns (`of_each_process`, `newest`).
+1. Of many similar lines only a few are read, and each of these also counts for the similar lines that are skipped
+(`spark/decoding.py`, `to_read`). 2. Of equal entries one is kept, with the number of all (`is_new`). 3. At most a fixed
+number of entries is kept per process: all entries of rare log patterns, and the newest entries of frequent log patterns
+(`of_each_process`, `newest`).
 """
 
 from __future__ import annotations
@@ -16,25 +16,26 @@ from clienthealth.model.readings import LogEvent
 from clienthealth.model.values import grouped, integer
 from clienthealth.read.logs.dumps import DUMP_LINE
 
-#: One event per SAMPLING_MS (ms), log pattern, client, thread and address is kept; `repeats` is the number of events
-#: for which it stands. So 100,000 equal lines a second need as much state as ten.
+#: For each log pattern, client, thread and address, one event per SAMPLING_MS (ms) is kept. Its `repeats` is the number
+#: of events for which it stands. So 100,000 equal lines a second need as much state as ten.
 SAMPLING_MS = 100
-#: Equal lines of dumps count as one if they are in the same slot of SLOT_BYTES bytes of a file, within
-#: LINE_SAMPLING_MS (ms). So a dump of up to SLOTS × SLOT_BYTES (256 KiB) keeps a frame that many threads share, and
-#: a burst of stack traces keeps at most SLOTS copies of a line per half minute.
+#: Equal lines of dumps count as one line if they are in the same slot of SLOT_BYTES bytes of a file, and in the same
+#: LINE_SAMPLING_MS (ms). After SLOTS slots of a file, the numbers of slots begin anew. So a dump of up to SLOTS ×
+#: SLOT_BYTES (256 KiB) keeps each copy of a frame that many threads share, and a burst of stack traces keeps at most
+#: SLOTS copies of a line per half minute.
 SLOT_BYTES, SLOTS, LINE_SAMPLING_MS = 512, 512, 30_000
 
 T = TypeVar("T")
 
 
 class Entry(Protocol):
-    """A log event or a thread dump. `repeats`: number of equal entries (with the same `sample`) for which it stands."""
+    """A log event or a thread dump. `repeats`: number of entries with the same `sample` for which this one stands."""
 
     repeats: int
 
     @property
     def process(self) -> tuple[str, str]:
-        """The process (service, host) that logged the entry."""
+        """(service, host) of the process that logged the entry."""
 
     @property
     def signature(self) -> str:
@@ -42,14 +43,17 @@ class Entry(Protocol):
 
     @property
     def sample(self) -> Hashable:
-        """The key that all equal entries of one burst share."""
+        """A key that is equal for all entries that count as one."""
 
 
 E = TypeVar("E", bound=Entry)
 
 
 def sample_key(event: LogEvent) -> tuple[str, ...]:
-    """Return the key that equal events of one process share. The key stays the same after restarts of the monitor."""
+    """Return a key that is equal for all events of a process that count as one event.
+
+    The key does not change with a restart of the monitor.
+    """
     detail = "given up" if event.captures.get("left") == "0" else event.captures.get("address", "")
     subject = (event.signature, event.client_id or "", event.thread or "", detail)
     if event.signature != DUMP_LINE:
@@ -61,7 +65,10 @@ def sample_key(event: LogEvent) -> tuple[str, ...]:
 
 
 def is_new(kept: dict[Hashable, E], entry: E) -> bool:
-    """True if no equal entry is kept yet. Otherwise `repeats` of the kept entry rises by this entry's `repeats`."""
+    """Add an entry to `kept`, and return True, unless an entry with the same `sample` is kept already.
+
+    In that case the `repeats` of the kept entry rises by the `repeats` of the new one.
+    """
     first = kept.setdefault(entry.sample, entry)
     if first is not entry:
         first.repeats += entry.repeats
@@ -69,7 +76,7 @@ def is_new(kept: dict[Hashable, E], entry: E) -> bool:
 
 
 def of_each_process(entries: Sequence[E], most: int) -> Sequence[E]:
-    """Return at most `most` entries of each process, as `newest` selects them by log pattern.
+    """Return at most `most` entries of each process, but at least one of each log pattern (see `newest`).
 
     `entries` are in order of time.
     """
@@ -80,9 +87,10 @@ def of_each_process(entries: Sequence[E], most: int) -> Sequence[E]:
 
 
 def newest(items: Sequence[T], most: int, sort: Callable[[T], Hashable]) -> list[T]:
-    """Return at most `most` items: all items of rare sorts, the newest of frequent sorts, at least one of each.
+    """Return at most `most` items, but at least one of each sort: all of the rare sorts, the newest of frequent sorts.
 
-    `items` are in order of time. The result is grouped by sort, and in order of time within a sort.
+    `items` are in order of time. `sort`: returns the sort of an item. If items are left out, the result is grouped by
+    sort, and in order of time within a sort.
     """
     if len(items) <= most:
         return list(items)
@@ -92,7 +100,10 @@ def newest(items: Sequence[T], most: int, sort: Callable[[T], Hashable]) -> list
 
 
 def _allowed(sizes: Mapping[Hashable, int], most: int) -> int:
-    """Return the maximum number of items of each sort, at least 1, so that the total is at most `most`."""
+    """Return the greatest maximum per sort with which the total is at most `most`; at least 1.
+
+    `sizes`: number of items of each sort.
+    """
     left = most
     for position, size in enumerate(sorted(sizes.values())):
         each = left // (len(sizes) - position)

@@ -1,6 +1,6 @@
 """Prepare thread dumps for the failure modes, rejoin dumps that arrive line by line, and name the clients in a dump.
 
-`dump_formats` reads whole dumps. A dump that a JVM writes to a shipped log on SIGQUIT arrives line by line.
+`dump_formats` reads whole dumps. On SIGQUIT a JVM writes a dump to its log, and a shipper then sends it line by line.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from clienthealth.read.logs.fields import DUMP_TITLE, FETCHER_THREAD, PRODUCER_T
 
 MAX_DUMPS = 64
 
-#: The log pattern of events that are lines of a dump. Their `captures` have `file` and `offset`.
+#: The `signature` of log events that are lines of a dump. The `captures` of such events have `file` and `offset`.
 DUMP_LINE = "dump-line"
 MAX_GAP = 8_192
 
@@ -30,21 +30,21 @@ _TELLING = ("kafka.", "java.util.concurrent.", "java.lang.", "jdk.internal.", "s
 _MARKS = ("java.lang.Thread.State: ", DUMP_TITLE, "Mounted virtual thread ", _END, DEADLOCK, HOLDER)
 #: A thread's header: the name in quotes (names may contain quotes), then text that only headers contain.
 _HEADER = re.compile(r'"(.{0,1000})" (?:#\d|\[|daemon |prio=|os_prio=|cpu=|tid=|virtual|- Thread t@\d)', re.ASCII)
-#: Stands for missing lines, so that frames after the gap are not added to the thread before it.
+#: A line put in place of missing lines, so that frames after the gap are not added to the thread before the gap.
 _MISSING = "ERROR lines are missing"
 _STAMP_LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", re.ASCII)
 
 
 def dumps_of(line: LogLine, source: Source | None) -> list[ThreadDump]:
-    """Return at most MAX_DUMPS dumps in a log record.
+    """Return the first MAX_DUMPS dumps in a log record, prepared for the failure modes.
 
-    The first dump gets the record's time. A later dump gets that time plus its distance to the first dump, if both
-    dumps contain a time.
+    The first dump gets the record's time. If the first and a later dump contain a time, the later dump gets the
+    record's time plus the difference of these two times; else it also gets the record's time.
     """
     first = line.dumps[0].ts_ms if line.dumps else None
     return [
         ThreadDump(
-            # Add the milliseconds from the first dump to this dump, if both have a time.
+            # Add the milliseconds from the first dump to this dump.
             (line.ts_ms or 0) + (dump.ts_ms - first if dump.ts_ms is not None and first is not None else 0),
             tuple(Thread(t.name, t.state, tuple(frame.method for frame in t.frames), t.cpu_ms) for t in dump.threads),
             source,
@@ -58,8 +58,8 @@ def dumps_of(line: LogLine, source: Source | None) -> list[ThreadDump]:
 def is_line(text: str) -> bool:
     """True if a log record of one line may be part of a dump that was sent line by line.
 
-    Such lines are a dump's title and time, the headers and states of the dump's threads, the dump's last line, and
-    frames that failure modes use. The stack trace of an exception may contain such frames, too.
+    Such lines are: a dump's title, time and last line; a thread's header and state; frames that failure modes use. A
+    line of an exception's stack trace may also be such a frame.
     """
     line = text.lstrip(" \t")
     if line.startswith("at "):
@@ -73,7 +73,7 @@ def rejoin(lines: Iterable[LogEvent]) -> list[ThreadDump]:
     """Rejoin dumps that arrived line by line as events DUMP_LINE, in any order and from any number of files.
 
     Lines of one file are sorted by their offsets. A line that was sent twice counts once. A thread ends where the next
-    thread begins, where the dump ends, or where more than MAX_GAP bytes are missing. A dump without its title line is
+    thread begins, where the dump ends, or where more than MAX_GAP bytes are missing. Dumps without a title line are
     dropped.
     """
     files = grouped(lines, lambda line: line.captures.get("file"))
@@ -92,13 +92,13 @@ def _dumps_of_file(lines: list[LogEvent]) -> list[ThreadDump]:
             texts.append(_MISSING)
         texts.append(line.text)
         end, last = at + len(line.text), at
-    # Without its title, a dump may be incomplete in an unknown way.
+    # Drop dumps without a title: how much of such a dump is missing cannot be known.
     titled = [dump for dump in dumps_in("\n".join(texts), alone=False) if dump.complete is not None]
     return dumps_of(LogLine(ts_ms=by_offset[0].ts_ms, dumps=titled), by_offset[0].source)
 
 
 def _place(line: LogEvent) -> tuple[int, int, str, tuple[str, int, int]]:
-    """Return a sort key: a line's offset in its file (0 without one), then its time, text, and record's place."""
+    """Return a sort key: offset of the line in its file (0 if unknown), then time, text, and place of the record."""
     source = line.source
     where = (source.topic, source.partition, source.offset) if source else ("", 0, 0)
     return integer(line.captures.get("offset"), 64) or 0, line.ts_ms, line.text, where
@@ -108,11 +108,11 @@ def _place(line: LogEvent) -> tuple[int, int, str, tuple[str, int, int]]:
 WAIT_FRAME = "KafkaProducer.waitOnMetadata"
 #: Parts of frames that show the kind of a client. Kinds are tried in the order of this table.
 _FRAMES: Mapping[Kind, list[str]] = TABLES["client_frames"]
-#: Frames of frameworks with threads that poll a consumer and call the application's handler between two polls.
+#: Parts of frames of frameworks whose threads poll a consumer and call the application's handler between two polls.
 _CONTAINERS: list[str] = TABLES["containers"]["frames"]
-#: One row per framework that names both its threads and their consumers (Kafka Streams, Kafka Connect): pattern of a
-#: thread's name; pattern of the consumer names that show the polling thread; name of the consumer that a thread polls.
-#: Kafka Streams always names its consumers itself.
+#: One row per framework that names its threads and their consumers (Kafka Streams, Kafka Connect). The row has the
+#: pattern of a thread's name; the pattern of the consumers' names from which the polling thread can be inferred; the
+#: name of the consumer that a thread polls ({}: group 1 of the thread's name). Kafka Streams names all its consumers.
 _POLLERS = (
     (re.compile(r"(.+-StreamThread-\d+)"), re.compile(r".+"), "{}-consumer"),
     (re.compile(r"task-thread-(.+)"), re.compile(r"connector-consumer-.+"), "connector-consumer-{}"),
@@ -125,7 +125,9 @@ def in_container(thread: Thread) -> bool:
 
 
 def polls_for(thread: Thread, client_id: str) -> bool | None:
-    """True if the thread polls this consumer, by the framework's names for both; None if the names do not show it."""
+    """True if the names of thread and consumer show that the thread polls this consumer, False if they show that it
+    does not, None if they show neither.
+    """
     for of_thread, of_client, called in _POLLERS:
         if (match := of_thread.fullmatch(thread.name)) and of_client.fullmatch(client_id):
             return client_id == called.format(match[1])
@@ -133,11 +135,11 @@ def polls_for(thread: Thread, client_id: str) -> bool | None:
 
 
 def clients_of(dump: ThreadDump) -> Iterator[tuple[str | None, Kind]]:
-    """Yield (name, kind) of each client with threads in a dump. The name is None if the dump does not show it.
+    """Yield (client id, kind) of each client with threads in a dump. The id is None if the dump does not show it.
 
-    A thread inside send() belongs to the only named producer. If several are named, the dump does not show in which of
-    them the thread waits, so a producer without a name is yielded, too. A dump rarely names a modern consumer. So a
-    consumer is yielded only if a framework's thread polls it, or if the dump shows no other client.
+    A thread inside send() belongs to the only producer that the dump names. If the dump names several producers, it
+    does not show in which of them the thread waits, so a producer without an id is yielded, too. A dump rarely names a
+    modern consumer. So a consumer is yielded only if a framework's thread polls it, or if there is no other client.
     """
     named = dict.fromkeys(
         name for thread in dump.threads if (name := thread.name.removeprefix(PRODUCER_THREAD)) != thread.name

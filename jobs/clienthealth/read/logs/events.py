@@ -1,7 +1,7 @@
 """Turn log records into log events (lines that match a log pattern) and thread dumps. All other lines are dropped.
 
-Nearly every line of a log is dropped, so the cheapest test comes first: a literal text. Only if the line contains that
-text, the regular expression is tried. Client names and captured groups are searched only in lines that are kept.
+Nearly every line of a log is dropped, so the cheapest test comes first: does the line contain a pattern's literal text?
+Only then the pattern's regular expression is tried. Client names are searched only in lines that are kept.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ from clienthealth.read.logs.wordings import Catalogue
 MAX_TEXT = 500
 #: The kinds of clients that an event's `kind` can have.
 OF_LINES: tuple[Kind, ...] = ("producer", "consumer")
-#: Assumed size (bytes) of a dump's line. A line without a place in a file gets its record's offset times this size.
+#: Assumed size (bytes) of a dump's line. For a line without an offset in a file, the offset is estimated as the Kafka
+#: offset of its record times this size.
 BYTES_PER_LINE = 64
 
-#: Loggers of client libraries, and of their wrappers. The beginning of a package may be shortened.
+#: Matches the loggers of client libraries and of their wrappers. The first packages may be shortened (`o.a.k`).
 _LIBRARY = re.compile(r"kafka|\bo(?:rg)?\.a(?:pache)?\.k|rdkafka|confluent", re.ASCII | re.IGNORECASE)
 #: Prefix of lines that librdkafka itself writes. A logger that writes such a line forwards the line of another program.
 _OF_RDKAFKA = re.compile(r"%\d\|")
-#: Text before a match that shows a copied line: a client's name in Kafka's prefix, or librdkafka's own prefix. A
-#: logger's name alone is not enough.
+#: Text before a match that shows that the line is a copy: a client's name in Kafka's prefix, or librdkafka's own
+#: prefix. A logger's name alone is not enough.
 _NAMES = re.compile(rf"{KAFKA_PREFIX.pattern}|{_OF_RDKAFKA.pattern}", re.ASCII)
 _TOLD = re.compile(r"\s*(?:\{|%\d\||(?!\[\w+ (?:\w+=[^,]*, )*clientId=)\S+\s+(?!\[\w+ (?:\w+=[^,]*, )*clientId=)\S)")
 #: _QUOTED: text between quotation marks or backticks. _OPENED: text after such a mark that is never closed.
@@ -48,19 +49,19 @@ _CALL = re.compile(
 )
 #: Maximum length of the text before a match in which an exception, or the end of a layout's prefix, is searched.
 MAX_BEFORE = 500
-#: Maximum difference (ms) between the clocks of two time zones: 26 hours.
+#: Maximum difference (ms) between the local times of two time zones: 26 hours.
 FAR_MS = 26 * 3_600_000
-#: The name of an exception, or of librdkafka's error in Python, right before the text that matches.
+#: The name of an exception, or of librdkafka's error in Python, right before the text that a log pattern matches.
 _EXCEPTION = re.compile(
     r"(?:(?:Exception|Error|Timeout|Expired|Full)\b[:({]|KafkaError\{)[^:]*\Z|(?:Exception|Error), :message=>\"\Z"
 )
-#: Text that may stand before a library's message. _BEGINNING, in a line with a known logger: a level, or the handle and
-#: thread that librdkafka passes to a logger. _AFTER_LAYOUT, in any other line: the end of a layout's prefix.
+#: Texts that may stand before a library's message. _BEGINNING, for a line with a known logger: a level, or the handle
+#: and thread that librdkafka passes to a logger. _AFTER_LAYOUT, for any other line: the end of the log layout's fields.
 _BEGINNING = re.compile(
     r"\A\s*(?:[A-Z]{3,40}:? )?(?:\[[^\s\[\]|]{1,255}#(?:producer|consumer)-\d{1,9}\] ?)?(?:\[thrd:[^\]]{0,400}\]: )?\Z"
 )
-#: The name of a library's logger at the end of an unknown layout. If a time of day precedes the name, the line is a
-#: copy of another line.
+#: _AFTER_LOGGER: the name of a library's logger at the end of an unknown layout. _CLOCK: a time of day. If it precedes
+#: that name, the line is a copy of another line.
 _AFTER_LOGGER = re.compile(r"\bo(?:rg)?\.a(?:pache)?\.k[\w.$]{0,200}[\])]?\s{0,40}[-:|]?\s{0,9}\Z", re.ASCII)
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d", re.ASCII)
 _AFTER_LAYOUT = re.compile(
@@ -68,7 +69,7 @@ _AFTER_LAYOUT = re.compile(
     r"\b(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL):?|\A\{.*\"\w{1,40}\" ?: ?\")\s*\Z"
 )
 
-#: An application's words before an error that it quotes: `send failed: `, `send failed: produce error: '`.
+#: An application's words before an error that the application quotes: `send failed: `, `send failed: produce error: '`.
 _AFTER_WORDS = re.compile(r"\A(?:[\w ]{1,60}:\s){1,3}(?:\w{1,40} (?=\())?['(\[]?\Z")
 
 #: Text that shows that a person quotes a library's line: a list, a diff, a comment, source code, or a sentence.
@@ -83,13 +84,13 @@ _SOURCE = re.compile(
     r"|[^\n]*?(?:[;{}]\s?//|[,()]\s*//\s|\w {2,4}# \Z)"
     r"|[^\n]*?\b[Ii]f\b[^\n]*?(?:[-=]>|→)|(?:\t\t| {8})\s*[bfru]?'[^'\n]*\Z"
 )
-#: A string in source code that goes on in the next line; the text of a link.
+#: A string in source code that goes on in the next line, or the text of a Markdown link.
 _CONTINUED = re.compile(
     r"\s*[bfru]{0,2}([\"'])[^\n]*(?:[, ]\1|\1,(?:\s*[\])}]+;?)?)\s*\Z|\s*(?:[-*+] )?\[[^\[\]\n]*\]\(<https?:"
 )
 _ASKED = re.compile(r"[^\s.?]{0,40}\?")
-#: _IN_COMMENT: a line of a block comment. _REPORTED_…: the text before a quotation (in backticks or quotation marks)
-#: that a sentence or a list introduces. These two patterns exclude assignments, keys and blocks.
+#: _IN_COMMENT: a line of a block comment. _REPORTED_IN_TICKS and _REPORTED_IN_QUOTES: the text before a quotation (in
+#: backticks, in quotation marks) that a sentence or a list introduces. They exclude assignments, keys and blocks.
 _IN_COMMENT = re.compile(r"(?:\t+|(?:  )*) \*\s")
 _REPORTED_IN_TICKS = re.compile(r"(?!\s*[a-z_$][\w.$-]{0,99} ?: ?\Z).*(?<![=({\[])\s?\Z", re.ASCII)
 _REPORTED_IN_QUOTES = re.compile(
@@ -102,24 +103,25 @@ _IN_PROSE = re.compile(r"[^\"`]*[\"`],?\s+(?:→ |(?!(?:if|in|else|or|and|not|is
 #: Text up to the end of a statement in source code (_STATEMENT) or of a question (_QUESTION), after a quotation.
 _STATEMENT = re.compile(r"[^\"`]*[\"`]\s*[;)]")
 _QUESTION = re.compile(r"[^\"`]*[\"`][^.!?\n]*\?")
-#: A line is cut to MAX_SHOWN characters. If the match would be cut off, the text begins MAX_LEFT characters before the
-#: match.
+#: If a match ends more than MAX_SHOWN characters after the beginning of its line, the event's text begins MAX_LEFT
+#: characters before the match.
 MAX_LEFT, MAX_SHOWN = 40, 160
 
-#: Texts in whole dumps and in single lines of dumps (a tab may be written as `\t`). The texts are ASCII, and a JSON
-#: encoder escapes none of their characters except the tab.
+#: Literal texts of whole dumps and of single lines of dumps (a tab may be written as `\t`). The texts are ASCII, and
+#: JSON encoders escape none of their characters except the tab.
 _OF_DUMPS = (*SHIPPED, "\tat ", "\\tat ", " tid=0x", "Mounted virtual thread", "JNI global", DEADLOCK, HOLDER)
 
 
 def literals(catalogue: Catalogue) -> tuple[str, ...]:
-    """Return literal texts. Every raw record with an event or a dump contains at least one of these texts."""
+    """Return literal texts; every raw record with a log event or a dump contains at least one of them."""
     return *catalogue.literals, *_OF_DUMPS
 
 
 def events_and_dumps(line: LogLine, source: Source, catalogue: Catalogue) -> tuple[list[LogEvent], list[ThreadDump]]:
-    """Return the events and dumps in a valid log line with a time: one event per log pattern, one per known issue.
+    """Return (events, dumps) of a valid log line with a time: one event per matching log pattern.
 
-    A line of a dump that was sent line by line becomes an event DUMP_LINE. `dumps.rejoin` joins such lines again.
+    If several patterns of one known issue match, only the first makes an event. A line of a dump that was sent line by
+    line becomes an event DUMP_LINE. `dumps.rejoin` joins such lines again.
     """
     events, reported = [], set()
     body = body_of(line)
@@ -142,7 +144,7 @@ def events_and_dumps(line: LogLine, source: Source, catalogue: Catalogue) -> tup
         events.append(replace(event, own=own and not line.quoted, copied=copied and bool(_TOLD.match(before))))
     message, dumps = line.message, dumps_of(line, source) if line.dumps else []
     if not events and not dumps and message is not None and line.stack is None and is_line(message):
-        # File and offset identify a line. A line without them gets its partition as file, and its record's offset.
+        # File and offset identify a line. For a line without them, use the topic, partition and offset of its record.
         here = line.file is None or line.file_offset is None
         offset = source.offset * BYTES_PER_LINE if here else line.file_offset
         file = line.file[-MAX_NAME:] if line.file is not None else f"{source.topic}/{source.partition}"
@@ -151,11 +153,11 @@ def events_and_dumps(line: LogLine, source: Source, catalogue: Catalogue) -> tup
 
 
 def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
-    """True if a client of this program logged the line, None if no program logged it (source code), else False.
+    """True if a client of the program that wrote the log logged this line.
 
-    A client logged a line if the line's logger or thread belongs to a library, or if the line begins with a library's
-    words or exception. False: another program's line, or a sentence that quotes it. `before`, `after`: the text around
-    the match.
+    A client logged the line if its logger or thread belongs to a library, or if the line begins with a library's words
+    or exception. False if the line is a copy of another program's line, or a sentence that quotes a library's line.
+    None if no program logged the line (source code). `before`, `after`: the text of the line around the match.
     """
     logger = line.logger or ""
     bare = _is_bare(line)
@@ -198,7 +200,10 @@ def _is_bare(line: LogLine) -> bool:
 
 
 def _of_another_time(before: str, ts_ms: int) -> bool:
-    """True if the text before a match contains a time more than FAR_MS from the line's own time: the line is a copy."""
+    """True if the text before a match contains a time more than FAR_MS from the line's own time (`ts_ms`).
+
+    Such a line is a copy of another line.
+    """
     stamp = Times.anywhere().stamp(before[:MAX_BEFORE].encode())
     return stamp is not None and stamp.ts_ms is not None and abs(stamp.ts_ms - ts_ms) > FAR_MS
 
@@ -228,7 +233,10 @@ def _event(line: LogLine, text: str, source: Source, signature: str, captures: M
 
 
 def _telling_line(line: LogLine, source: Source, body: str, match: re.Match[str]) -> tuple[str, Source]:
-    """Return (text, place) of the line in which a match begins. A long line is cut to the text around the match."""
+    """Return (text, input record) of the line in which a match begins.
+
+    A long line is cut to the text around the match; Kafka's prefix with the client's name is kept.
+    """
     begin, below = body.rfind("\n", 0, match.start()) + 1, body.count("\n", 0, match.start())
     if 0 < below < len(line.numbers):
         source = Source(source.topic, source.partition, line.numbers[below])

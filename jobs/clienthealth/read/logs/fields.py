@@ -7,7 +7,7 @@ import re
 from clienthealth.model.telemetry import LogLine
 from clienthealth.model.values import present
 
-#: Name of a producer's I/O thread. A bar and the client id follow it.
+#: Name of a producer's I/O thread. In the full name ` | ` and the client id follow.
 NETWORK_THREAD = "kafka-producer-network-thread"
 PRODUCER_THREAD = f"{NETWORK_THREAD} | "
 ADMIN_THREAD = "kafka-admin-client-thread | "
@@ -18,7 +18,7 @@ JVM_FRAMES = ("java.", "javax.", "jdk.", "sun.")
 
 DUMP_TITLE = "Full thread dump "
 THREAD_PREFIXES = (PRODUCER_THREAD, ADMIN_THREAD)
-#: Maximum number of characters of a line and its stack trace that are searched, because log text can be hostile.
+#: Maximum number of characters that are searched in a line with its stack trace, because log text can be hostile.
 MAX_BODY = 65_536
 
 _POD_HASH = "[bcdfghjklmnpqrstvwxz2456789]"  # letters and digits from which Kubernetes makes names
@@ -27,8 +27,8 @@ _SYSLOG = dict(zip("01234567", ("FATAL", "FATAL", "FATAL", "ERROR", "WARN", "INF
 _BUNYAN = {"10": "TRACE", "20": "DEBUG", "30": "INFO", "40": "WARN", "50": "ERROR", "60": "FATAL"}
 _NUMBERED = {**_SYSLOG, **_BUNYAN}
 
-#: Prefix of all log lines of Java clients. A client id may contain commas and brackets, so it ends where the next field
-#: begins, or where the prefix ends.
+#: Prefix of log lines of Java clients; group 1 is the client id. A client id may contain commas and brackets, so the id
+#: ends where the next field begins, or where the prefix ends.
 KAFKA_PREFIX = re.compile(
     r"\[\w{1,40} (?:[^\[\]\n]{0,400}?, )?clientId="
     r"([^,\]\n]{1,400}(?:[^\n]{0,400}?(?=, [a-zA-Z]{2,30}=|\](?:[ :]|$)))?+)",
@@ -42,7 +42,7 @@ _HANDLE_NAME = re.compile(r"[^\s\[\]|#]{1,255}\Z", re.ASCII)
 
 
 def level_name(level: str) -> str:
-    """Return a level by name, in upper case. Numbers of syslog and bunyan are replaced by names."""
+    """Return the name of a level in upper case. Numbers of syslog (0 to 7) and bunyan (10 to 60) become names."""
     return _NUMBERED.get(level) or level.upper()
 
 
@@ -52,17 +52,17 @@ def service_of_pod(pod: str) -> str:
 
 
 def body_of(line: LogLine) -> str:
-    """Return the searched part of a line: its message and the exception below it, at most MAX_BODY characters."""
+    """Return the text that log patterns search: a line's message and the lines below it, cut to MAX_BODY characters."""
     if line.stack is None:
         return (line.message or "")[:MAX_BODY]
     return (line.stack if line.message is None else f"{line.message}\n{line.stack}")[:MAX_BODY]
 
 
 def named_client(message: str | None, thread: str | None) -> str | None:
-    """Return the client id that a library's line or thread names; None if neither names a client.
+    """Return the client id that a library's line (`message`) or thread names; None if neither names a client.
 
-    The id is in the prefix of Kafka's or kafka-python's lines, in librdkafka's handle, or in the thread's name. A
-    heartbeat thread is named after its group, so it names no client.
+    The id is in the prefix of Kafka's or kafka-python's lines, in librdkafka's handle, or in the thread's name. The
+    name of a heartbeat thread contains the group, not the client.
     """
     return (_client_in(message[:MAX_BODY]) if message else None) or (_client_of(thread) if thread else None)
 
@@ -83,9 +83,10 @@ def _client_in(message: str) -> str | None:
 
 
 def _client_of(thread: str) -> str | None:
-    """Return the client that a thread's name contains.
+    """Return the client id in a thread's name; None if the name contains none.
 
-    A layout that cuts names to 15 characters keeps the client id and the end of the text before it (`ad | x-1`).
+    A layout may cut names at the left, to 15 characters. The rest may still contain the client id and the end of the
+    text before it (`ad | x-1`).
     """
     before, separator, name = thread.partition("| ")
     if not separator or not any(prefix.endswith(f"{before}| ") for prefix in THREAD_PREFIXES):

@@ -1,8 +1,8 @@
 """Log lines as text: the usual layouts of log4j, logback, Spring Boot, Storm, Python, Kafka's tools and librdkafka.
 
-One regular expression reads the first line of an entry. If it finds no level, fields in brackets or columns are tried.
-The lines below the first (a stack trace, the values of a configuration) are the entry's `stack`. A line in no known
-layout is a message as a whole.
+One regular expression reads the first line of an entry. If that expression finds no level, fields in brackets or
+columns are tried. The lines below the first (a stack trace, the values of a configuration) are the entry's `stack`. If
+no layout fits, the whole first line is the message.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LEVEL = r"(TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|CRITICAL|SEVERE|INFORMATIO
 _THREAD = r"\[ *+([^\]]{0,300})\]"
 _LOGGER = r"([^\s:]{1,300})"
 
-#: Layouts of the text after the time: a regular expression, and the field of each of its groups.
+#: Layouts of the text after the time. A layout is (regular expression, names of the fields in its groups).
 _LAYOUTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         rf"{_LEVEL} ++(?:\[[^\]]{{0,300}}\] ++)??{_THREAD} ++{_LOGGER} *+[-:](?: (.*))?",
@@ -46,19 +46,20 @@ _PATTERN = re.compile(
     rf"{_CONTAINER}(?:\[?({_TIME})\]?(?: - |[ \t]+|: ?))?(?:{'|'.join(f'(?:{pattern})' for pattern, _ in _LAYOUTS)})",
     re.ASCII,
 )
-#: Maps the number of a match's last group, which identifies the layout, to name and number of each field's group.
+#: Maps the number of a match's last group, which identifies the layout, to the layout's fields (name → number of the
+#: group).
 _GROUPS: dict[int, dict[str, int]] = {}
 for _, _names in _LAYOUTS:
     _numbers = {_name: _number for _number, _name in enumerate(_names, max(_GROUPS, default=1) + 1)}
     _GROUPS |= dict.fromkeys(_numbers.values(), _numbers)
 _LEVELS = _LEVEL[1:-1]
-#: A logger, perhaps in brackets, and the message. A text counts as a logger only if it contains a package, or if a sign
-#: follows it. Any other text is the first word of the message.
+#: A logger, perhaps in brackets, and the message. A word counts as a logger only if it is in brackets, contains a
+#: package, or is followed by a colon, bar or hyphen. Any other word is the beginning of the message.
 _TAIL = (
     r"(?:(?=[\[({<]\s*[^\])}>\s]{0,300}\s*[\])}>]|[^\s\[({<]{1,300}(?<=[:|-])\s|[^\s\[({<]{1,300}\s+[-:|]+\s"
     r"|[\w$]{1,100}\.[\w.$]{1,200}\s)[\[({<]?\s*([^\])}>\s]{0,300})\s*[\])}>]?\s*[-:|]*\s*)?(.*)"
 )
-#: Used if no layout fits: fields in brackets of any kind, in the two usual orders, and a level in brackets.
+#: Patterns that are used if no layout fits: level and thread in either order, in brackets of any kind; a level alone.
 _LOOSE: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
     (
         re.compile(rf"[\[(<|]?\s*({_LEVELS})\s*[\])>|]?\s*[-:|]?\s*[\[({{<]([^\])}}>\n]{{0,300}})[\])}}>]\s*{_TAIL}"),
@@ -71,10 +72,11 @@ _LOOSE: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
     (re.compile(rf"[\[(<|]?\s*({_LEVELS})\b\s*[\])>|:]?\s*[-:|]?\s*(.*)"), ("level", "message")),
 )
 _COLUMNS = re.compile(r"[ ]*\t[ ]*")
-#: Level, thread, logger and message, separated by bars. Names of Kafka's threads contain a bar between blanks.
+#: Level, thread, logger and message, separated by bars. A bar between blanks is part of the name of a Kafka thread.
 _BARS = re.compile(rf"({_LEVELS})\|((?:[^|\n]| \| ){{0,300}})\|([\w.$/-]{{1,300}})\|(.*)")
 _ONLY_LEVEL = re.compile(_LEVELS)
-#: The time of day in a date of any language, and the host and program that syslog writes after it. The fields follow.
+#: A time of day in a date of any language, perhaps followed by the host and program that syslog writes. The line's
+#: fields come after that.
 _CLOCK = re.compile(
     r"(?<!\d)(\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)"
     r"(?: \S{1,255} [^\s:]{1,80}: | (?:\S{1,255} ){4}(?:-|\[[^\]\n]{0,500}\]) )?",
@@ -90,23 +92,23 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]{0,20}m")
 
 
 class Entry(NamedTuple):
-    """The fields of a log entry. `time`: the time as written, None if the layout has none."""
+    """The fields of a log entry (`line`). `time`: the time as written; None if the layout has no time."""
 
     line: LogLine
     time: str | None = None
 
 
 def cleaned(text: str) -> str:
-    """Return an entry without colours, carriage returns, and the line end that a shipper adds."""
+    """Return the text of an entry without terminal colours, carriage returns, and line ends at its end."""
     if "\x1b[" in text:
         text = _COLOUR.sub("", text)
     return text.replace("\r\n", "\n").rstrip("\r\n")
 
 
 def entry(text: str, begin: int = 0, end: int = 0) -> Entry:
-    """Return the fields of an entry as text. Only the caller knows the file's form of times, and so converts the time.
+    """Return the fields of an entry as text. The caller converts the time, because it knows the file's form of times.
 
-    `begin`, `end`: the position of the time in the entry's first line; the level may be before it.
+    `begin`, `end`: the position of the time in the entry's first line; 0, 0 if unknown. The level may precede the time.
     """
     first, newline, below = text.partition("\n")
     stack = below if newline else None
@@ -140,7 +142,7 @@ def _by_layout(text: str) -> tuple[re.Match[str] | None, dict[str, str]]:
 
 
 def _loose(rest: str) -> dict[str, str] | None:
-    """Return level, thread, logger and message after a time, from brackets or columns; None without a level."""
+    """Return the fields of the text after a time, from brackets, columns or bars; None if there is no level."""
     _, fields = _by_layout(rest)
     if "level" in fields and "logger" in fields:
         return fields

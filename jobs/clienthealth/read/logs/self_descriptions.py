@@ -1,4 +1,4 @@
-"""Lines in which a client describes itself: version, name, configuration. Such lines show no fault."""
+"""Log lines in which a client describes itself: version, name, configuration. Such lines show no fault."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ _OPTION = re.compile(r"^[ \t]+([a-z][a-z0-9._]{0,80}) = (\S[^\n]*)$", re.MULTILI
 
 
 def options_in(text: str) -> dict[str, str]:
-    """Return the options of a block with one `name = value` per line. Unset options and secrets are left out."""
+    """Return the options (name → value) in a block with one `name = value` per line.
+
+    Unset options (`null`, `[]`), secrets, and values longer than LONGEST_OPTION are left out.
+    """
     options = {name: value.strip() for name, value in _OPTION.findall(text) if not is_secret(name)}
     kept = {
         name: value for name, value in options.items() if value not in ("null", "[]") and len(value) <= LONGEST_OPTION
@@ -32,7 +35,10 @@ def options_in(text: str) -> dict[str, str]:
 
 
 def options_logged(captures: Mapping[str, str]) -> dict[str, str]:
-    """Return the options among a log pattern's captures, by Kafka's names: requestTimeoutMs as request.timeout.ms."""
+    """Return the options among the captures of a log pattern, by Kafka's names.
+
+    A capture `requestTimeoutMs` becomes the option `request.timeout.ms`.
+    """
     return {
         "".join(f".{c.lower()}" if c.isupper() else c for c in name): text
         for name, text in captures.items()

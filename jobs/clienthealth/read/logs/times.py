@@ -1,8 +1,8 @@
-"""Read written times: one table of the forms, and one reader of their parts.
+"""Read times that are written as text: one table of the forms of a time, and one reader of its parts.
 
-A time is read from three places. `time_ms` reads a whole text, such as the field of a record. `Times` reads the
-beginning of a line; it learns from a file's lines which forms of time they use, and the order of day, month and year in
-`11/12/26`. `time_in_name` reads the name of a file. A time without a zone is read as UTC.
+`time_ms` reads a text that is nothing but a time, such as the field of a record. `Times` reads the time at the
+beginning of a line. It first learns from a file's lines which forms of time they use, and the order of day, month and
+year in `11/12/26`. `time_in_name` reads the time in the name of a file. A time without a zone is read as UTC.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _MON = r"(?P<mon>[A-Z][a-z]{2})[a-z]{0,6}\.?"
 _DAY = r"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6},? )?"
 _SIX = r"(?P<hms>\d{6})(?:[.,](?P<f2>\d{1,9}))?"
 
-#: Maps a name to a regular expression for one form of a time. Its groups are the parts of the time; `a`, `b`, `c` are
-#: the numbers of a date in unknown order.
+#: Maps the name of a form of time to its regular expression. The groups are the parts of the time; `a`, `b` and `c` are
+#: the numbers of a date whose order is unknown.
 _FORMS: Mapping[str, str] = {
     "iso": rf"(?P<y>\d{{4}})[-/.](?P<m>\d\d)[-/.](?P<d>\d\d)[T _-]{_CLOCK}{_ZONE}",
     "compact": rf"(?P<y>20\d\d)(?P<m>\d\d)(?P<d>\d\d)[T _-]?(?:{_CLOCK}|{_SIX}){_ZONE}",
@@ -55,12 +55,12 @@ _FORMS: Mapping[str, str] = {
     "time only": rf"{_CLOCK}{_ZONE}(?![\d:/])",
 }
 _AT_BEGIN = tuple((name, re.compile(f"{_LEAD}{form}".encode())) for name, form in _FORMS.items())
-#: Forms that are unmistakably times, whatever words precede them.
+#: Patterns of the forms that are unmistakably times, whatever words precede them in the line.
 _ANYWHERE = tuple(
     (name, re.compile(rf"(?P<lead>[^\n]{{0,120}}?{before}){_FORMS[name]}".encode()))
     for name, before in {**dict.fromkeys(("iso", "month day", "date"), r"(?<![\w.:/-])"), "epoch": r"%\d\|"}.items()
 )
-#: Forms for a text that is nothing but a time. A record's field may omit seconds and leading zeros.
+#: Patterns of a text that is nothing but a time. The field of a record may omit seconds and leading zeros.
 _WHOLE = (
     re.compile(
         r"(?P<y>\d{4})[-/](?P<m>\d\d)[-/](?P<d>\d\d)[T ](?P<h>\d\d?):(?P<mi>\d\d?)(?::(?P<s>\d\d?)(?:[.,](?P<f>\d*))?)?"
@@ -85,13 +85,16 @@ _ORDERS = (("y", "m", "d"), ("d", "m", "y"), ("m", "d", "y"))
 
 
 def number(text: str | None) -> float | None:
-    """Return a number from text, None if the text is no number."""
+    """Return the number that a text is; None if the text is no number (digits, fraction, exponent)."""
     digits = (text or "").strip()
     return float(digits) if _NUMBER.fullmatch(digits) else None
 
 
 def time_ms(written: object) -> int | None:
-    """Return a written time, or a count from 1970, as epoch milliseconds; None if the text is neither."""
+    """Return a time in epoch milliseconds, from a written time or a number since 1970 (s, ms, µs or ns).
+
+    Returns None if the value is not such a text.
+    """
     if not isinstance(written, str) or len(written) > _MAX_TIME:
         return None
     count = number(written)
@@ -99,20 +102,20 @@ def time_ms(written: object) -> int | None:
 
 
 def has_zone(written: str) -> bool:
-    """True if a written time is unambiguous: it names its zone or counts from 1970."""
+    """True if a written time is unambiguous: it names its time zone or is a number since 1970."""
     return number(written) is not None or _written(written)[1]
 
 
-#: Time zones differ from UTC by a multiple of ZONE_MS (half an hour), at most by MOST_ZONES × ZONE_MS (14 hours). A
-#: text usually arrives within SOON_MS (ms) after the time that it contains.
+#: Time zones differ from UTC by a multiple of ZONE_MS (ms; half an hour), at most by MOST_ZONES × ZONE_MS (14 hours). A
+#: text usually arrives within SOON_MS (ms) of the time that the text contains.
 ZONE_MS, MOST_ZONES, SOON_MS = 1_800_000, 28, 10_000
 
 
 def zone_between(written_ms: int, there_ms: int) -> int | None:
-    """Return the offset (ms) that turns a time without a zone into UTC; None if it cannot be inferred.
+    """Return the offset (ms) to add to a time without a zone, so that it becomes UTC; None if it cannot be inferred.
 
-    `there_ms`: a time at which the text already existed. If `there_ms` differs from the written time by a multiple of
-    half an hour (± SOON_MS), the difference counts as the zone, because a text is rarely late by exactly that time.
+    `written_ms`: the time, read as UTC. `there_ms`: when the text arrived. A difference of a multiple of half an hour
+    (± SOON_MS) counts as the zone's offset, because a text is rarely late by exactly such a time.
     """
     away = there_ms - written_ms
     zone = round(away / ZONE_MS) * ZONE_MS
@@ -121,7 +124,7 @@ def zone_between(written_ms: int, there_ms: int) -> int | None:
 
 @lru_cache(maxsize=4_096)  # lines of a burst have the same few times
 def _written(text: str) -> tuple[int | None, bool]:
-    """Return the time (epoch ms, None if the whole text is no time), and True if the text names a zone."""
+    """Return (time in epoch ms or None, True if the text names a zone). The time is None if the text is no time."""
     match = next((match for pattern in _WHOLE if (match := pattern.fullmatch(text))), None)
     moment = _moment(match.groupdict(), None) if match is not None else None
     return _ms(moment), match is not None and match["z"] is not None
@@ -132,9 +135,9 @@ def _ms(moment: datetime | None) -> int | None:
 
 
 def _moment(parts: Mapping[str, str | None], day: date | None) -> datetime | None:
-    """Return the time that these parts form. If they contain no date, `day` is the date.
+    """Return the time that these parts (groups of a form) make. `day`: the date if the parts contain none.
 
-    Returns None for an impossible time, or if there is no date.
+    Returns None for an impossible time, or if neither the parts nor `day` give a date.
     """
     found = {name: part for name, part in parts.items() if part}
     six = found.get("hms", "")
@@ -154,7 +157,7 @@ def _moment(parts: Mapping[str, str | None], day: date | None) -> datetime | Non
 
 @lru_cache(maxsize=64)
 def _zone(text: str) -> tzinfo:
-    """Return the zone that a time names; UTC if the text names no known zone."""
+    """Return the time zone that the text at the end of a time names; UTC if the text is '' or no known zone."""
     name = text.strip().removeprefix("GMT").removeprefix("UTC")
     if name in ("", "Z", "z"):
         return UTC
@@ -171,7 +174,7 @@ def _zone(text: str) -> tzinfo:
 
 
 class Stamp(NamedTuple):
-    """A time in a line: epoch ms (None if its day is unknown), and its position in the line."""
+    """A time in a line: epoch ms (None if its date is unknown), and the span [begin, end) of its bytes in the line."""
 
     ts_ms: int | None
     begin: int
@@ -180,13 +183,15 @@ class Stamp(NamedTuple):
 
 @dataclass
 class Times:
-    """The forms of a file's times, the most frequent first; empty if no line has a time.
+    """Reads the times at the beginning of a file's lines, in the order of the lines.
 
-    order     the order of year, month and day in a date's three numbers
-    day       day of the latest time, used for times without a date
-    zoned     True if any time named its zone or counted from 1970
-    ahead_ms  offset of the latest time's zone from UTC (ms)
-    until     the file's last modification
+    forms     (name, pattern) of the file's forms of time, the most frequent first; empty if no line has a time
+    order     the order of year, month and day in a date of three numbers
+    day       date of the last time that was read; times without a date get this date
+    last      the last time that was read
+    zoned     True if any time so far named its zone or was a number since 1970
+    ahead_ms  offset (ms) from UTC of the zone of the last time that was read
+    until     time of the file's last modification
     """
 
     forms: list[tuple[str, re.Pattern[bytes]]]
@@ -199,7 +204,7 @@ class Times:
 
     @classmethod
     def learned(cls, sample: Sequence[bytes], file_ms: int | None) -> Times:
-        """Learn the forms from the file's lines (without prefixes). `file_ms`: the file's last modification."""
+        """Learn the forms of time from a file's lines. `file_ms`: the file's last modification (epoch ms)."""
         counts: dict[str, int] = {}
         parts = []
         for line in sample[:_SAMPLE]:
@@ -216,7 +221,7 @@ class Times:
 
     @property
     def dated(self) -> bool:
-        """True if any form contains a date."""
+        """True if any form contains a date, or if no form is known."""
         return not self.forms or any(name != "time only" for name, _ in self.forms)
 
     @classmethod
@@ -230,7 +235,7 @@ class Times:
         return cls(list(_ANYWHERE))
 
     def begins(self, line: bytes) -> bool:
-        """True if an entry begins with this line."""
+        """True if this line begins with a time, and thus begins an entry."""
         return any(pattern.match(line, 0, 200) for _, pattern in self.forms)
 
     def stamp(self, line: bytes) -> Stamp | None:
@@ -246,7 +251,10 @@ class Times:
         return None
 
     def _followed(self, parts: dict[str, str]) -> datetime | None:
-        """Return the moment of a time. A time without a date gets the day of the previous time, or the day after it."""
+        """Return the moment of a time of which these are the parts; None if impossible.
+
+        A time without a date gets the date of the previous time or, after midnight, the next date.
+        """
         if "a" in parts:
             parts |= zip(self.order, (parts["a"], parts["b"], parts["c"]), strict=True)
         moment = _moment(parts, self.day)
@@ -257,8 +265,8 @@ class Times:
         if "d" in parts:
             self.last = moment
             return moment
-        # A time of day more than half a day before the previous time belongs to the next day, unless that day is later
-        # than the file's last modification.
+        # A time of day more than half a day before the previous time belongs to the next day, unless it would then be
+        # later than the file's last modification.
         if self.last is not None and self.last - moment > _HALF_DAY and not self._is_late(moment + _DAY_LONG):
             moment += _DAY_LONG
         elif self.last is None and self._is_late(moment):
@@ -271,9 +279,9 @@ class Times:
 
 
 def _anywhere(lines: Sequence[bytes]) -> list[tuple[str, re.Pattern[bytes]]]:
-    """Return the form of time that more than half of the lines contain at any place; [] if there is none.
+    """Return a list of the form of time that more than half of the lines contain at any place; [] if there is none.
 
-    Used if no line begins with a time.
+    This form is used if no line begins with a time.
     """
     own = [line for line in lines if line.strip() and not line.startswith((b" ", b"\t", b"Caused by"))]
     for name, pattern in _ANYWHERE:
@@ -283,7 +291,10 @@ def _anywhere(lines: Sequence[bytes]) -> list[tuple[str, re.Pattern[bytes]]]:
 
 
 def _order(parts: Sequence[tuple[bytes, bytes, bytes]], day: date | None) -> tuple[str, str, str]:
-    """Return the order of a date's numbers that puts all dates close together, and close to the file's date."""
+    """Return the order of a date's three numbers with which all dates are closest together, and closest to `day`.
+
+    `parts`: the numbers of each date. `day`: date of the file's last modification, None if unknown.
+    """
     best, least = _ORDERS[0], float("inf")
     for order in _ORDERS:
         numbers = [dict(zip(order, map(int, part), strict=True)) for part in parts]
@@ -301,16 +312,16 @@ def _order(parts: Sequence[tuple[bytes, bytes, bytes]], day: date | None) -> tup
 
 
 class TimeInName(NamedTuple):
-    """A time in the name of a file: epoch ms, and True if the name contains the date."""
+    """A time in the name of a file: epoch ms. `dated`: True if the name also contains the date."""
 
     ts_ms: int
     dated: bool
 
 
 def time_in_name(file: str, day_ms: int) -> TimeInName | None:
-    """Return the time in a file's name, for dumps or scrapes that contain no time; None if the name has none.
+    """Return the last time in a file's name, for files (dumps, scrapes) that contain no time; None if there is none.
 
-    `day_ms`: any time on the day to use if the name has only a time of day.
+    `day_ms`: a time (epoch ms) on the date that a name without a date gets.
     """
     day = datetime.fromtimestamp(day_ms / 1000, UTC).date()
     for match in reversed([*_IN_NAME.finditer(file.rpartition("/")[2])]):

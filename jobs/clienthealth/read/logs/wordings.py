@@ -1,11 +1,11 @@
-r"""Log events of client libraries and, for each, the libraries' log patterns, as data.
+r"""Log events of client libraries, each with the log patterns by which it is recognised in each library's log.
 
-Patterns match only a library's own words, never an application's words for its errors. The data is in TOML files:
-`mode.toml` of each failure mode, and `also_seen.toml` and `self_descriptions.toml` beside this file. `modes.catalogue`
-compiles all log patterns once per process, and passes them to `logs.events`.
+Patterns match only a library's own words, never an application's words for the library's errors. The patterns are in
+TOML files: `mode.toml` of each failure mode, and `also_seen.toml` and `self_descriptions.toml` beside this file.
+`modes.catalogue` compiles all log patterns once per process, and passes them to `logs.events`.
 
 Log text can be hostile. So every repetition in a pattern is bounded or cannot overlap what follows it, and no pattern
-backtracks catastrophically. Classes like `\d` mean ASCII only.
+backtracks catastrophically. Classes like `\d` match only ASCII.
 """
 
 from __future__ import annotations
@@ -26,22 +26,23 @@ Life = Literal["begins", "closes", "closed", "loses", "is killed"]
 
 
 class Example(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A line as the library writes it, and the captures that the pattern must find in it."""
+    """A line as the library writes it, and the captures (group → text) that the pattern must find in the line."""
 
     line: str
     captures: Mapping[str, str] = {}
 
 
 class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True):
-    """A log pattern. `LogEvent.signature` is its id, also in state on disk.
+    """A log pattern.
 
-    id        hyphenated, unique
-    source    by library: the place in the library's source, and the versions that log the line
+    id        hyphenated, unique; becomes `LogEvent.signature`, also in the state on disk
+    source    maps a library to the versions that log the line, and the place in the library's source
     literal   a text that every match contains: a cheap test before the pattern (case matters)
     pattern   regular expression for a part of the message, or of the exception below the message; named groups become
               `LogEvent.captures`
-    logger    beginning of the logger's name; not tested if the record's logger contains no dot
-    also      for a mode's pattern: the known issue in `also_seen.toml` that also counts the line
+    logger    beginning of the name of the logger that must have logged the line; None for any logger. Not tested if
+              the record's logger contains no dot
+    also      for a mode's pattern: the id of the known issue in `also_seen.toml` that also counts the line, '' if none
     examples  lines that the pattern must match
     """
 
@@ -55,18 +56,19 @@ class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True)
 
 
 class Meaning(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True, dict=True):
-    """A log event, in any library's words.
+    """A log event: something that libraries log, each in its own words.
 
-    says      what the event is, in a few words
-    wordings  the event's log patterns
-    no_pattern    by libraries ("sarama, kafkajs"): why they must have no pattern, even if a line looks suitable
+    says      what happened, in a few words
+    wordings  the log patterns of the event
+    no_pattern    maps libraries ("sarama, kafkajs") to the reason why they must have no pattern, even if a line looks
+              suitable
     kind      the kind of client that logs the event; None if several kinds log it
     relief    True if the event shows that a fault has ended
     process   True if the event is about the whole process, and so about all clients of the process
     life      what the event shows about the client: it begins, it begins to close, it has closed, it ends with records
               undelivered (`loses`), or its process is killed
-    counted   a counter of the Java client that must have risen at this event ('': none)
-    halted    a counter of the Java client that does not rise after this event ('': none)
+    counted   a counter of the Java client that must have risen when this event is logged; '' if there is none
+    halted    a counter of the Java client that does not rise any more after this event; '' if there is none
     away      True if the event occurs only after max.poll.interval.ms without a poll()
     unserved  True if the event shows that the brokers or the group's coordinator do not serve the client
     """
@@ -85,11 +87,11 @@ class Meaning(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
 
     @cached_property
     def ids(self) -> frozenset[str]:
-        """The ids of this event's log patterns."""
+        """The ids of the log patterns of this log event."""
         return frozenset(wording.id for wording in self.wordings)
 
     def __contains__(self, event: LogEvent) -> bool:
-        """True if the log event matched one of this event's log patterns."""
+        """True if `event` matched one of the log patterns of this log event."""
         return event.signature in self.ids
 
 
@@ -97,7 +99,11 @@ M = TypeVar("M", bound=Meaning)
 
 
 def meanings(tables: Mapping[str, Any], kind: type[M], where: str) -> Mapping[str, M]:
-    """Return a file's log events by name, in the file's order. Raises CatalogueError with the pattern's name."""
+    """Return the log events in the tables of a TOML file by name, in the file's order.
+
+    `kind`: the type of the log events. `where`: the file's name, with which the message of a CatalogueError begins.
+    Raises CatalogueError.
+    """
     for name, entry in tables.items():
         for wording in entry.get("wordings", ()):
             converted(wording, Wording, f"{where}{name}, wording {wording.get('id', 'without an id')}")
@@ -105,11 +111,11 @@ def meanings(tables: Mapping[str, Any], kind: type[M], where: str) -> Mapping[st
 
 
 class Catalogue:
-    """All log events, ready for searching; see `matches`.
+    """All log events with their compiled log patterns. `matches` searches a text for all patterns.
 
     meanings  the log events, in the order given, without duplicates
     by_id     maps the id of a log pattern to its log event
-    literals  literal texts; every text that matches a pattern contains at least one of them
+    literals  the literal texts of all patterns; every text that matches a pattern contains at least one of them
     """
 
     def __init__(self, meanings: Iterable[Meaning]) -> None:
@@ -136,7 +142,7 @@ class Catalogue:
         return tuple(wording for meaning in self.meanings for wording in meaning.wordings)
 
     def matches(self, text: str, logger: str | None) -> Iterator[tuple[Wording, re.Match[str]]]:
-        """Yield the log patterns that match a text.
+        """Yield (log pattern, match) for each log pattern that matches a text and may be logged by `logger`.
 
         A logger's name without dots may be anything, so such a name excludes no pattern.
         """
@@ -151,7 +157,7 @@ class Catalogue:
 
 
 def _abbreviated(logger: str) -> re.Pattern[str]:
-    """Return a pattern for a logger's name with packages shortened to any length (`o.a.k.clients`).
+    """Return a pattern for a logger's name; each package may be shortened to its first letter (`o.a.k.clients`).
 
     Spring Boot cuts a long name at its left, so the first package may be missing (`.apache.kafka.common.utils`).
     """

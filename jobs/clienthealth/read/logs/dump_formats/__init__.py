@@ -1,12 +1,12 @@
-"""Parse thread dumps of any written, shipped or attached shape into threads.
+"""Parse thread dumps in every format in which tools write them or JSON carries them.
 
-Text is read by `scan.py`. Each shape of text is a `Shape` in `shapes.py`: the JVM's own dump with or without title,
+`scan.py` reads text. Each format of text is a `Shape` in `shapes.py`: the JVM's own dump with or without title,
 `Thread.dump_to_file`, JConsole, `jstack -F`, OpenJ9's javacore, `Thread.getAllStackTraces`, Python's `faulthandler`,
-`py-spy`. `scan.py` also reads the frames of a single stack without a thread's header above them. JSON is read by
-`threads.py`: `Thread.dump_to_file`, lists of ThreadInfo from Spring Boot or Jolokia, py-spy.
+`py-spy`. `scan.py` also reads the frames of a single stack without a thread's header above them. `threads.py` reads
+JSON: of `Thread.dump_to_file`, lists of ThreadInfo from Spring Boot or Jolokia, of py-spy.
 
-Facts that a dump lacks stay unknown: its time (`Dump.ts_ms` is None, and the order of the text counts), a thread's
-state, a thread's name. No function here raises for any text.
+What a dump does not contain stays unknown: its time (`Dump.ts_ms` is None, so only the order of dumps in the text is
+known), a thread's state or name. No function of this package raises an error, whatever the text.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from clienthealth.read.logs.dump_formats.threads import TABLES
 from clienthealth.read.logs.dump_formats.threads import dumps_of_document as dumps_of_document
 from clienthealth.read.logs.dump_formats.threads import is_dump_document as is_dump_document
 
-#: Every dump inside a long log contains one of these texts, whatever its shape.
+#: Every dump inside a log, in whatever format, contains at least one of these texts.
 LITERALS: tuple[str, ...] = tuple(TABLES["literals"]["amid_a_log"])
-#: Every dump of any shape contains one of these texts, even if the dump is a string within JSON.
+#: Every dump in whatever format contains at least one of these texts, even if the dump is a string within JSON.
 SHIPPED: tuple[str, ...] = (*(text.removesuffix('"') for text in LITERALS), *TABLES["literals"]["shipped"])
 
 
 def may_begin_dump(text: str) -> bool:
-    """True if the text looks like a dump and nothing else. This check is cheap."""
+    """True if the text may be a dump: it has several lines and one of LITERALS. This check is cheap."""
     return "\n" in text and any(literal in text for literal in LITERALS)
 
 
 def dumps_in(text: str, alone: bool = True) -> list[Dump]:
-    """Return all thread dumps in a text, in order.
+    """Return all thread dumps in a text, in the order of the text.
 
-    `alone`: True if the text is complete (a file, a paste). In a complete text, frames without a thread above them
-    count as a stack, too. In a log such frames are the stack trace of an exception.
+    `alone`: True if the text is not part of a log (a file, a paste). In such a text, frames without a thread's header
+    above them count as a dump of one thread. In a log such frames are the stack trace of an exception.
     """
     start = text.lstrip("\ufeff \t\r\n")[:1]
     if start in ("{", "[") and is_dump_document(text):

@@ -1,6 +1,6 @@
-"""Find the dumps of all shapes in a text, line by line.
+"""Find the dumps of all formats (`shapes.py`) in a text, line by line.
 
-Nearly all threads in a JVM's dump belong to the JVM or are idle. The scan skips them after their first line.
+Nearly all threads in a JVM's dump run only code of the JVM. The scan reads only the first line of such a thread.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from clienthealth.read.logs.dump_formats.threads import ASIDE, BARE, EXITING, FR
 from clienthealth.read.logs.fields import DUMP_TITLE, FETCHER_THREAD, NETWORK_THREAD
 from clienthealth.read.logs.times import time_ms
 
-#: Maximum number of lines between the beginning of a dump and its first thread. A javacore has many such lines.
+#: Maximum number of lines of a dump above its first thread. A javacore has many such lines.
 MAX_ABOVE = 20_000
 MAX_DUMPS = 256
 _QUOTED_NAME = re.compile(r"[ \t]*\"(?P<name>[^\"]{1,300})\"[^\"{}]{0,200}\Z", re.ASCII)
 _STATE_OR_FRAME = re.compile(r"[ \t]*(?:java\.lang\.Thread\.State: |at [\w$./@-]+\.[\w$<>]+\()", re.ASCII)
-#: A line of the surrounding log, or the beginning of an exception. Lines after such a line are no frames of the thread
-#: above it.
+#: A line of the surrounding log, or the first line of an exception. Frames below such a line do not belong to the
+#: thread above the line.
 _ENTRY = re.compile(
     r".{0,60}?\d\d:\d\d:\d\d|.{0,40}?\b(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL)\b|"
     r".{0,200}?(?:\b[\w.$]{0,200}(?:Exception|Error|Throwable)\b|Caused by: |Suppressed: )",
@@ -31,8 +31,9 @@ _ENTRY = re.compile(
 
 
 _FOREIGN = re.compile(r"[ \t]*at (?!java\.|javax\.|jdk\.|sun\.)", re.ASCII)
-#: The JVM's report of deadlocks follows the threads of a dump (`jstack -F` and OpenJ9 write it before the threads). The
-#: report names threads and repeats their frames. In a deadlock each thread holds a lock for which another thread waits.
+#: The JVM writes its report of deadlocks after the threads of a dump; `jstack -F` and OpenJ9 write the report before
+#: the threads. The report names threads and repeats their frames. In a deadlock each thread waits for a lock that
+#: another thread holds.
 DEADLOCK, HOLDER = "Found one Java-level deadlock", "which is held by "
 _REPORT_FIRST = "Deadlock Detection:"
 _SUMMARY = re.compile(rf"{DEADLOCK}|Found \d{{1,6}} deadlock", re.ASCII)
@@ -42,7 +43,14 @@ _IN_SUMMARY = re.compile(r"[ \t\"=]|Found |Java stack information", re.ASCII)
 
 @dataclass
 class _Open:
-    """The dump that is being read. `summed_up`: True if the next lines repeat threads that were already read."""
+    """The dump that is being read.
+
+    titled      True if a line above the first thread is the JVM's title of a dump
+    taken       numbers of the text's lines that belong to the dump
+    ended       True after the dump's last line
+    summed_up   True within the report of deadlocks, which repeats threads that were already read
+    deadlocked  names of the threads in the report of deadlocks
+    """
 
     shape: Shape
     ts_ms: int | None
@@ -56,7 +64,7 @@ class _Open:
 
 
 def scan(text: str) -> list[Dump]:
-    """Return all dumps in a text, in the order of the text, at most MAX_DUMPS."""
+    """Return the dumps in a text, in the order of the text; only the first MAX_DUMPS."""
     return _Scan(text).dumps()
 
 
@@ -67,9 +75,9 @@ class _Scan:
         self.closed: list[_Open] = []
         self.dump: _Open | None = None
         self.block: Block | None = None
-        #: True after a line among the frames that is no frame. After such a line, the next blank line ends the thread.
+        #: True after a line that belongs to no dump. The next blank line then ends the thread.
         self.foreign = False
-        #: Threads in a deadlock report that comes before the threads of its dump.
+        #: Names of the threads in a report of deadlocks that comes before the threads of its dump.
         self.announced: list[str] = []
         self.telling = [number for number, line in enumerate(text.lower().split("\n")) if "kafka" in line]
 
@@ -87,7 +95,10 @@ class _Scan:
         return [self._made(dump) for dump in self.closed]
 
     def _passed_by(self, number: int) -> int:
-        """Return the last line of the thread that begins here if it runs only the JVM's code; else `number`."""
+        """Skip the thread that begins at line `number` if it runs only the JVM's code. Return its last line's number.
+
+        Returns `number` for any other line. The lines of a skipped thread count as lines of the dump.
+        """
         dump, block = self.dump, self.block
         if dump is None or dump.shape is not HOTSPOT or block is None or block.line != number or block.name == EXITING:
             return number
@@ -158,7 +169,7 @@ class _Scan:
         self._begin(number, dump, Block(name=name, python=shape.python, key=key), fields)
 
     def _nameless(self, number: int, line: str) -> bool:
-        """True if a thread begins here without the JVM's header line: with its state, or with its quoted name alone."""
+        """Begin a thread at a line with only the thread's quoted name, or only its state. Return True if it did so."""
         if HOTSPOT not in self.shapes:
             return False
         after = next((below for below in self.lines[number + 1 : number + 4] if below.strip()), "")
@@ -188,9 +199,9 @@ class _Scan:
             block.cpu_ms = float(cpu) * (1000 if seconds else 1)
 
     def _above(self, number: int, shape: Shape) -> list[int]:
-        """Return the numbers of a dump's lines above its first thread, from bottom to top.
+        """Return the numbers of the lines of a dump above its first thread, from bottom to top.
 
-        `number`: that thread's first line.
+        `number`: number of that thread's first line. Returns [] if there are none.
         """
         above = []
         for at in range(number - 1, max(-1, number - 1 - MAX_ABOVE), -1):
@@ -213,7 +224,7 @@ class _Scan:
         return self.dump
 
     def _close(self) -> None:
-        # A dump without title, states and frames does not show where a thread is.
+        # Drop a dump without title, states and frames, because it does not show where its threads are.
         dump = self.dump
         if dump is not None and (
             dump.titled or len(dump.taken) > len(dump.blocks) or any(b.state for b in dump.blocks)
@@ -229,7 +240,7 @@ class _Scan:
 
 
 MIN_FRAMES = 3
-#: The first line of an exception's stack trace, which does not show where a thread is now.
+#: The first line of an exception. The frames below it show where the exception was thrown, not where a thread is now.
 _THROWN = re.compile(
     r".{0,200}?(?:\b[\w.$]{0,200}(?:Exception|Error|Throwable|Failure)\b|Caused by: |Suppressed: )", re.ASCII
 )
@@ -243,7 +254,7 @@ WHAT = "stack of one thread"
 
 
 def bare_stacks(text: str) -> list[Dump]:
-    """Return the stacks in a text as dumps of one thread each. Stacks of exceptions are left out."""
+    """Return the stacks of Kafka threads in a text as dumps of one thread each. Stacks of exceptions are left out."""
     lines = [line.rstrip("\r") for line in text.split("\n")]
     stacks: list[Dump] = []
     block, taken, above = Block(), set[int](), ""

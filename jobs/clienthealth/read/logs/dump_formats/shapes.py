@@ -1,6 +1,6 @@
-"""The shapes of dumps that are read line by line: the header of a thread, its frames, and its other lines.
+"""The formats of dumps in text (shapes): for each tool, patterns of the lines of which a dump consists.
 
-`shapes.toml` lists the shapes; `threads.py` defines the frames that they name.
+`shapes.toml` lists the shapes. A shape names the patterns of its frames; `threads.py` defines these patterns.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ _NEVER = pattern(r"(?!)")
 
 
 class Shape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How a tool writes dumps.
+    """How a tool writes dumps: patterns of their lines.
 
-    what      the tool, for people
-    hints     every dump of the shape contains at least one of these texts
-    header    the first line of a thread: groups `name` and, if present, `key`, `state`, `cpu`
-    frames    names of FRAMES: the lines that are frames
-    state     a line with the thread's state, or its CPU time: groups `state`, `cpu`
-    other     other lines of a dump
-    above     lines above the first thread
-    time      the line above the first thread that has the dump's time (group 1, ms in group 2)
-    title     the first line of a dump
-    end       the last line of a dump; '' if the shape has no such line
+    what      name of the tool, for people
+    hints     texts; every dump of the shape contains at least one of them
+    header    matches the first line of a thread: group `name` and, if present, the groups `key`, `state`, `cpu`
+    frames    names of the patterns in FRAMES that match frames
+    state     matches a line with the thread's state or CPU time: groups `state`, `cpu`
+    other     matches the other lines of a dump
+    above     matches the lines above the first thread
+    time      matches the line above the first thread that has the dump's time (group 1; milliseconds in group 2)
+    title     text in the first line of a dump
+    end       text in the last line of a dump; '' if the shape has no such line
     python    True if the frames are Python's
     """
 
@@ -49,8 +49,8 @@ _BY_NAME = converted(
 )
 SHAPES = tuple(_BY_NAME.values())
 HOTSPOT, _TO_FILE = _BY_NAME["hotspot"], _BY_NAME["to-file"]
-#: Every dump of any of the shapes contains one of these texts. `Thread.dump_to_file` has no typical text, so its line
-#: with the time is used.
+#: Every dump of any shape contains at least one of these texts. `Thread.dump_to_file` writes no typical text, so "\n#"
+#: stands for it: the beginning of a thread's header.
 HINTS = (*dict.fromkeys(hint for shape in SHAPES if shape is not _TO_FILE for hint in shape.hints), "\n#")
-#: Maps a tool's name of a thread state to the JVM's name. Other states are ignored.
+#: Maps a tool's name of a thread state to the JVM's name. A state that is in neither form counts as unknown.
 STATES: Mapping[str, str] = TABLES["states"]

@@ -1,8 +1,8 @@
 """Build the threads of a dump line by line, recognise their frames, and read threads from JSON.
 
 The failure modes know only the Java client's methods. So a frame of kafka-python gets the name of the Java method from
-which it was ported. For people the frame keeps its place: file, line and the function's own name. confluent-kafka is
-written in C, so a dump shows only the functions that call it, unless `py-spy --native` took the dump.
+which its function was ported. For people, the frame keeps file, line and the function's own name (`Frame.place`).
+confluent-kafka is written in C, so a dump shows only the functions that call it, unless `py-spy --native` wrote it.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _MODULE = re.compile(r"(?:.*[/\\])?((?:kafka|confluent_kafka|aiokafka)[/\\][\w/\
 
 
 def _add_python(block: Block, match: re.Match[str]) -> None:
-    """Add a Python frame (groups `file`, `line`, `method`) to its thread."""
+    """Add a Python frame to its thread. The match has the groups `file`, `line` and `method`."""
     _add_function(block, match["file"], match["method"].strip(), match["line"])
 
 
 def _add_function(block: Block, file: str, function: str, line: object) -> None:
-    """Add a frame of a Python function. py-spy may put the class before the function's name."""
+    """Add a frame of a Python function to a thread. `function`: py-spy may put the name of the class before it."""
     of_client = _MODULE.match(file)
     if of_client:
         module = re.sub(r"[/\\]", ".", of_client[1])
@@ -44,24 +44,23 @@ def _add_function(block: Block, file: str, function: str, line: object) -> None:
 
 
 def _short(file: str) -> str:
-    """Return the path without the part that all files of an installation share."""
+    """Return the path of a Python file without everything up to `site-packages/` or `dist-packages/`."""
     return re.split(r"(?:site|dist)-packages[/\\]", file)[-1]
 
 
 MAX_FRAMES = 1_024
-#: A part of a method's name that shows that the Java client's packages were relocated below another package.
+#: A method's name contains this text if the Java client's packages were relocated below another package (shaded).
 KAFKA = ".org.apache.kafka."
 MAX_THREADS = 256
 STATES = ("NEW", "RUNNABLE", "BLOCKED", "WAITING", "TIMED_WAITING", "TERMINATED")
 #: Name of a thread that exists only after `main` has returned.
 EXITING = "DestroyJavaVM"
-#: Frames that show that a thread without a name is a Kafka thread.
+#: Parts of frames that show that a thread without a name is a Kafka thread, and the name that it gets.
 _BY_FRAME = (
     ("clients.producer.internals.Sender.run", NETWORK_THREAD),
     ("kafka.consumer.ConsumerFetcherThread.", FETCHER_THREAD + "unnamed"),
 )
-#: Frames of a wait with a time limit (_LIMITED) and of a wait without one (_UNLIMITED), for dumps without thread
-#: states.
+#: For dumps without thread states: frames of a wait with a time limit (_LIMITED) and without a time limit (_UNLIMITED).
 _LIMITED = (".LockSupport.parkNanos", ".LockSupport.parkUntil", "java.lang.Thread.sleep")
 _UNLIMITED = ".LockSupport.park"
 _PYTHON_NETWORK = re.compile(r"(?P<client>.{1,250}?)(?:-network-thread)\Z")
@@ -69,7 +68,14 @@ _PYTHON_NETWORK = re.compile(r"(?P<client>.{1,250}?)(?:-network-thread)\Z")
 
 @dataclass
 class Block:
-    """A thread. `state`: '' if the dump lacks it; `line`: number of the thread's first line in the text."""
+    """A thread of a dump while it is read. `frames`: innermost first.
+
+    line    number of the thread's first line in the text, from 0
+    state   as the tool writes it or the JVM names it; '' if the dump has no states
+    cpu_ms  CPU time; None if unknown
+    python  True if the frames are Python's
+    key     distinguishes threads with the same name
+    """
 
     line: int = 0
     name: str = ""
@@ -80,22 +86,25 @@ class Block:
     key: str = ""
 
     def add(self, method: str, place: str) -> None:
-        """Add a frame below the frames added before. A prefix of a relocated Kafka package is removed from `method`."""
+        """Add a frame: the caller of the frames that were added before. At most MAX_FRAMES frames are kept.
+
+        The prefix of a relocated Kafka package is removed from `method`.
+        """
         if len(self.frames) < MAX_FRAMES:
             self.frames.append(Frame(method[method.find(KAFKA) + 1 :] if KAFKA in method else method, place))
 
     @property
     def telling(self) -> bool:
-        """True if the thread's frames or name belong to a Kafka client."""
+        """True if the thread's name or the method of a frame contains "kafka"."""
         return any("kafka" in text.lower() for text in (self.name, *(frame.method for frame in self.frames)))
 
     @property
     def foreign(self) -> bool:
-        """True if the thread runs code outside the JVM, as an application's thread may between two polls."""
+        """True if any frame is code outside the JVM. Between two polls, an application's thread runs such code."""
         return any(not frame.method.startswith(JVM_FRAMES) for frame in self.frames)
 
     def thread(self, number: int) -> DumpedThread:
-        """Return the thread. If it has no name, `number` becomes its name."""
+        """Return the finished thread. A thread without a name is named by its frames (_BY_FRAME), else by `number`."""
         state = self.state if self.state in STATES else _state_by_frames(self.frames)
         return DumpedThread(self._named(number), state, self.frames, self.cpu_ms, self.line)
 
@@ -110,7 +119,7 @@ class Block:
 
 
 def _state_by_frames(frames: Sequence[Frame]) -> str:
-    """Return a thread's state from its innermost frames, for dumps without states; '' if the frames leave a doubt."""
+    """Return the state that a thread's six innermost frames show: TIMED_WAITING, WAITING or '' (unknown)."""
     for frame in frames[:6]:
         if any(limited in frame.method for limited in _LIMITED):
             return "TIMED_WAITING"
@@ -124,8 +133,8 @@ def dump_of(
 ) -> Dump:
     """Make a dump of at most MAX_THREADS threads.
 
-    Threads of a Kafka client, and threads that show the JVM's end, come first. Then come threads with a name that run
-    code outside the JVM. All other threads are left out.
+    Threads of a Kafka client, and the thread EXITING, come first. Then come threads with a name that run code outside
+    the JVM. All other threads are left out.
     """
     of_kafka, others = [], []
     for block in blocks:
@@ -143,7 +152,7 @@ Pattern = re.Pattern[str]
 
 
 def pattern(text: str) -> Pattern:
-    """Compile an expression of `shapes.toml` for ASCII text."""
+    """Compile a regular expression of `shapes.toml`; `%name%` in it stands for an expression of the table `parts`."""
     for name, part in TABLES["parts"].items():
         text = text.replace(f"%{name}%", part)
     return re.compile(text.replace("\n", ""), re.ASCII)
@@ -165,7 +174,7 @@ def _add_j9(block: Block, match: re.Match[str]) -> None:
 
 
 _ADD: Mapping[str, Add] = {"java": _add_java, "forced": _add_forced, "j9": _add_j9, "python": _add_python}
-#: Lines that are frames, by name: a pattern, and a function that adds such a frame to its thread.
+#: Maps the name of a form of frame to its pattern, and to the function that adds such a frame to its thread.
 FRAMES: Mapping[str, tuple[Pattern, Add]] = {
     name: (pattern(frame["pattern"]), _ADD[frame["added_as"]]) for name, frame in TABLES["frame"].items()
 }
@@ -175,7 +184,7 @@ MAX_DEPTH = 8
 
 
 def is_dump_document(text: str) -> bool:
-    """True if this JSON may be a thread dump. The JSON is not parsed; the names of its fields decide."""
+    """True if the names of fields in this JSON text are those of a thread dump. The text is not parsed."""
     return (
         '"threadContainers"' in text
         or ('"stackTrace"' in text and '"threadState"' in text)
@@ -184,9 +193,9 @@ def is_dump_document(text: str) -> bool:
 
 
 def dumps_of_document(document: object, lines: int = 1) -> list[Dump]:
-    """Return a list with the dump in a JSON document; [] if it contains none.
+    """Return a list with the only dump in a JSON document; [] if the document contains no threads.
 
-    `lines`: the document's number of lines.
+    `lines`: number of lines of the document's text; all of them are `taken` by the dump.
     """
     blocks = list(_blocks(document, 0))
     if not blocks:
