@@ -196,7 +196,7 @@ def test_the_cause_is_a_sentence_with_what_is_known() -> None:
     blocked = Verdict("cross-topic-blocking", "confirmed", detail={"culprit": "fills", "victims": ["a", "b"]})
     assert cause(blocked) == "The topic fills is not consumed, so its full queue holds up a, b."
     assert cause(Verdict(mode, "suspected", detail={"cause": "unknown"})) == (
-        "Metadata does not come, and nothing shows whether the topic or the cluster is missing."
+        "Metadata does not arrive, and nothing shows whether the topic is missing or no broker can be reached."
     )
 
 

@@ -39,7 +39,7 @@ SUSPICIOUS = {
     ),
     "half full, no select-total": (producer(), producer(used=50), "the buffer is 50% full"),
     "waiting": (producer(), producer(waiting_threads=2), "2 threads wait"),
-    "no metadata": (producer(metadata_age=1.795e9), producer(metadata_age=1.795e9), "it never received metadata"),
+    "no metadata": (producer(metadata_age=1.795e9), producer(metadata_age=1.795e9), "never received metadata"),
     "errors": (producer(record_error_total=1), producer(record_error_total=4), "3 records failed"),
     "away": (
         snapshot({"last-poll-seconds-ago": 1.0}, "consumer"),

@@ -1,4 +1,8 @@
-"""A consumer never completes its shutdown, because it searches for its offset manager in an endless loop."""
+"""Judge consumers that never complete their shutdown.
+
+An old Scala consumer looks for its offset manager in an endless loop, or leaves a fetcher thread behind. The close() of
+a Java consumer does not return.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +42,7 @@ SOCKET_FRAMES = ("sun.nio.ch.Net.poll", "sun.nio.ch.Net.connect", "sun.nio.ch.So
 
 
 class Thresholds(Limits, of=FILE):
-    """Limits from which failed look-ups of the offset manager count as an endless loop."""
+    """Limits from which look-ups count as an endless loop, and a shutdown or a close() as overdue."""
 
     pause_seconds: float
     gap_seconds: float
@@ -56,7 +60,10 @@ class Thresholds(Limits, of=FILE):
 
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
-    """Judge by the rules in `background` of mode.toml. Look-ups of brokers before a completed shutdown do not count."""
+    """Judge by the rules in `background` of mode.toml.
+
+    Log lines and dumps from before the last completed shutdown do not show a loop.
+    """
     if window.client.kind == "consumer":
         return _closes(window, thresholds)
     looping = _looping(_since_completed(window), thresholds)
@@ -92,7 +99,7 @@ def _closes(window: ClientWindow, limits: Thresholds) -> Verdict:
     doubts = []
     if not has_evidence and silent(w, limits)[0]:
         ago = elapsed(w.last("last-poll-seconds-ago")[0])
-        text = f"the consumer has not called poll() for {ago}, and no dump shows whether it is being closed"
+        text = f"the consumer has not called poll() for {ago}, and no dump shows whether the consumer is being closed"
         doubts.append(Fact.of("metric", window.readings[-1], text))
     return conclude(ID, [], otherwise=None if has_evidence else GATE.reason(w, limits), doubts=doubts)
 
@@ -108,8 +115,8 @@ def _hanging(window: ClientWindow, seen: Closing, limits: Thresholds) -> list[Fa
     certain = alone or any(polled_ms(reading) is not None for reading in window.readings[-1:])
     facts = [seen.fact(text, certain and seen.seconds >= limits.confirm_close_seconds, given)]
     if seen.last_ms > dump.ts_ms:
-        text = "the consumer still reports metrics, which the end of close() removes, and has not polled since"
-        facts.append(replace(seen.fact(text, given=given), kind="metric"))
+        text = "the consumer has not polled since close() began, and still reports metrics, which the end of close() "
+        facts.append(replace(seen.fact(f"{text}would remove", given=given), kind="metric"))
     return facts
 
 
@@ -123,7 +130,7 @@ def _since_completed(window: ClientWindow) -> ClientWindow:
 
 
 def _looping(window: ClientWindow, limits: Thresholds) -> list[Fact]:
-    """Return facts, from log lines and dumps, on the thread that has looped longest."""
+    """Return facts, from log lines and dumps, on the thread that has looped longest; [] if no thread looped enough."""
     longest: tuple[float, list[Fact]] = (0.0, [])
     spinning = _spinning(window, limits)
     for name in sorted({e.thread or "" for e in events(window, LOOKUPS)} | spinning.keys()):
@@ -144,7 +151,11 @@ def _looping(window: ClientWindow, limits: Thresholds) -> list[Fact]:
 
 
 def _is_excerpt(window: ClientWindow, storm: list[LogEvent], stay: Held | None, limits: Thresholds) -> bool:
-    """True if the data shows that the thread loops, but covers too little time to show for how long."""
+    """True if the data proves a loop although it covers less than `suspect_seconds`.
+
+    The proof: a thread that looks for its offset manager inside shutdown(), or `min_excerpt_repeats` lines. Returns
+    False if the window has metrics or log lines about an outage.
+    """
     if window.readings or events(window, OUTAGE):
         return False
     if stay and any(has_frame(thread, STOPPING_FRAME) for _, thread in stay.seen):
@@ -158,7 +169,7 @@ def _storm_facts(storm: list[LogEvent], name: str, direct: bool) -> list[Fact]:
     if not storm:
         return []
     seconds, times = spanned(storm), sum(event.repeats for event in storm)
-    text = f"{name or 'a thread'} logged {quoted(storm[0].text)} without a pause: {times:,} times at least "
+    text = f"{name or 'a thread'} logged {quoted(storm[0].text)} without a pause: at least {times:,} times "
     text += f"in {elapsed(seconds)}" if seconds else "within a tenth of a second"
     return [Fact.of("log", storm[0], text, direct)]
 
@@ -173,8 +184,8 @@ def _seen(stay: Held, direct: bool, since_ms: int) -> list[Fact]:
 def _storm(window: ClientWindow, thread: str, limits: Thresholds) -> list[LogEvent]:
     """Return the lines of a thread's longest series of bursts. A burst is many lines a second about failed look-ups.
 
-    A log shipper that limits the rate of lines leaves gaps between bursts. The thread is taken to loop through gaps
-    shorter than `gap_seconds`.
+    `thread`: its name; '' for lines without a thread. A log shipper that limits the rate of lines causes gaps between
+    bursts. Gaps shorter than `gap_seconds` count as time in the loop.
     """
     lines = [e for e in events(window, LOOKUPS) if (e.thread or "") == thread]
     bursts = [burst for burst in _rows([[line] for line in lines], limits.pause_seconds) if _is_burst(burst, limits)]
@@ -182,7 +193,7 @@ def _storm(window: ClientWindow, thread: str, limits: Thresholds) -> list[LogEve
 
 
 def _rows(parts: list[list[LogEvent]], pause_seconds: float) -> list[list[LogEvent]]:
-    """Join neighbouring bursts if the gap between them is shorter than `pause_seconds`."""
+    """Join neighbouring lists of events if the gap between them is shorter than `pause_seconds`."""
     rows: list[list[LogEvent]] = []
     for part in parts:
         if rows and part[0].ts_ms - rows[-1][-1].ts_ms < 1000 * pause_seconds:
@@ -193,7 +204,7 @@ def _rows(parts: list[list[LogEvent]], pause_seconds: float) -> list[list[LogEve
 
 
 def _is_burst(lines: list[LogEvent], limits: Thresholds) -> bool:
-    """True if at least `min_rate_lines` lines per second report look-ups, `min_repeats` of them at the same broker."""
+    """True if at least `min_rate_lines` lines per second report look-ups, and `min_repeats` lines name one broker."""
     by_address: Counter[str | None] = Counter()
     for event in lines:
         by_address[event.captures.get("address")] += event.repeats
@@ -202,7 +213,10 @@ def _is_burst(lines: list[LogEvent], limits: Thresholds) -> bool:
 
 
 def _spinning(window: ClientWindow, limits: Thresholds) -> dict[str, Held]:
-    """Return, by name, threads that two dumps find in a look-up and that used CPU time in between."""
+    """Return the threads that run inside a look-up, by name, each with its newest unbroken row of dumps.
+
+    A thread that used less than `spin_cpu_share` of a CPU between the dumps is left out, unless `_moves` is True.
+    """
     looking = held(window.dumps, lambda _, thread: LOOKUP_FRAME if has_frame(thread, LOOKUP_FRAME) else None)
     runs = [tuple((dump, thread) for dump, thread in stay.seen if _in_lookup(thread)) for stay in looking]
     newest = {stay.thread.name: stay for stay in map(Held, filter(None, runs))}
@@ -215,7 +229,7 @@ def _spinning(window: ClientWindow, limits: Thresholds) -> dict[str, Held]:
 
 
 def _moves(stay: Held, limits: Thresholds) -> bool:
-    """True if several dumps show the thread at different places of the look-up.
+    """True if at least `min_repeats` dumps show the thread in the look-up, and their frames differ.
 
     Such a thread loops, however little CPU time it gets.
     """
@@ -228,10 +242,11 @@ def _in_lookup(thread: Thread) -> bool:
 
 
 def _left_behind(window: ClientWindow, limits: Thresholds) -> list[Fact]:
-    """Return facts on fetcher threads that still run after a failed shutdown, in a JVM without a main thread.
+    """Return facts on a failed shutdown: its log line, and the fetcher threads that keep the JVM alive after it.
 
-    Such fetchers keep the JVM alive. If the window has no log line of the failed shutdown, three conditions must hold:
-    the JVM waits to exit, the fetcher did not run between two dumps, and the connector reports no metrics any more.
+    After the log line, a dump must show the JVM waiting to exit (DestroyJavaVM), or must be taken at least
+    `overdue_shutdown_seconds` later. Without the log line, three conditions must hold: two dumps show the JVM waiting
+    to exit, the fetcher used no CPU between them, and the connector reports no metrics.
     """
     errors = events(window, FAILED)
     facts = []
@@ -246,7 +261,7 @@ def _left_behind(window: ClientWindow, limits: Thresholds) -> list[Fact]:
         late = errors and stay.dump.ts_ms - errors[0].ts_ms >= 1000 * limits.overdue_shutdown_seconds
         left = Held(wants or (stay.seen if late else ()))
         if left.seen and (errors or (left.seen[1:] and left.cpu_ms == 0 and not window.readings)):
-            text = f"{name} keeps the JVM alive, which wants to exit (DestroyJavaVM)" if wants else f"{name} is left"
+            text = f"{name} keeps the JVM from exiting (DestroyJavaVM waits)" if wants else f"{name} still runs"
             text += f",{left.repeated}" if left.repeated else ""
             facts.append(Fact.of("thread-dump", left.dump, text, since=left.since_ms))
     return facts
@@ -259,7 +274,7 @@ def _overdue(
     for event in begun:
         seconds = (window.newest_ms - event.ts_ms) / 1000
         if not any(e.ts_ms >= event.ts_ms for e in ended) and seconds >= limits.overdue_shutdown_seconds:
-            text = f"{client} began to shut down {elapsed(seconds)} ago and has not completed"
+            text = f"{client} began to shut down {elapsed(seconds)} ago, and the shutdown has not completed"
             given = coordinator_answers(window, window.newest_ms) if window.client.kind == "consumer" else None
             return [Fact.of("log", event, text, given=given)]
     return []
@@ -279,10 +294,10 @@ def _blindness(window: ClientWindow, limits: Thresholds) -> str | None:
 
 
 DESTROYS = "a backtrace finds a thread inside rd_kafka_destroy, which waits until all threads of librdkafka have ended"
-UNDER_WAY = "the consumer's shutdown had begun, and the data that was read ends before it completed"
-LOOKING = "the consumer looks for its offset manager, and the data that was read does not show that it found one"
+UNDER_WAY = "the consumer's shutdown began, and the data ends before the shutdown completed"
+LOOKING = "the consumer looks for its offset manager, and no data shows that the search succeeded"
 BLIND = "nothing is fetched, and neither a log line nor a thread dump shows why; metrics cannot show this fault"
-BLIND_POLLS = "nothing shows that the consumer polls, and no thread dump shows whether it is being closed"
+BLIND_POLLS = "nothing shows that the consumer polls, and no thread dump shows whether the consumer is being closed"
 
 
 def silent(w: Windows, limits: Thresholds) -> Bools:
@@ -301,7 +316,7 @@ def blind(w: Windows, thresholds: Thresholds) -> Texts:
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """True if a Java consumer has not polled for long. Missing polls alone confirm nothing."""
+    """True if a Java consumer has not polled for `silent_poll_seconds`. Missing polls alone confirm nothing."""
     return silent(w, thresholds) if w.kind == "consumer" else np.zeros(len(w), np.bool_)
 
 
@@ -309,7 +324,10 @@ GATE = Gate(blind, suspects)
 
 
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
-    """True if the shutdown completed after the last look-up of a broker, or if the consumer works without look-ups."""
+    """True if the consumer was closed, or if it consumes again.
+
+    An old Scala consumer must have completed its shutdown after its last look-up, or fetch without any look-up.
+    """
     w = window.table
     if window.client.kind == "consumer":
         polled = w.last("last-poll-seconds-ago")[0] < thresholds.silent_poll_seconds
@@ -326,9 +344,11 @@ CONSUMER_THREADS = ("kafka-coordinator-heartbeat-thread", "consumer_background_t
 
 
 class Closing(NamedTuple):
-    """A thread that dumps show inside close(). `last_ms`: last time (epoch ms) at which it was certainly inside.
+    """A thread that dumps show inside close().
 
-    `last_ms` is the time of the last dump, or of a later sample, because a client sends no samples after close().
+    stay     the unbroken row of dumps with the thread inside close()
+    last_ms  the last time (epoch ms) at which the thread was certainly inside: the time of the last dump, or of a later
+             sample, because a client sends no samples after close()
     """
 
     stay: Held
@@ -340,7 +360,7 @@ class Closing(NamedTuple):
         return (self.last_ms - self.stay.since_ms) / 1000
 
     def fact(self, text: str, direct: bool = False, given: Circumstance | None = None) -> Fact:
-        """Return the stay inside close() as a fact."""
+        """Return a fact from thread dumps, from the first dump inside close() until `last_ms`."""
         return Fact("thread-dump", self.stay.since_ms, self.last_ms, text, direct, self.stay.dump.source, given)
 
 
@@ -362,18 +382,19 @@ def closing(window: ClientWindow) -> Closing | None:
 def doubt(look: Look) -> str:
     """Return why the mode cannot be ruled out, '' if it can.
 
-    A completed shutdown rules the mode out. So do metrics, and two dumps without a thread that looks for its offset
-    manager. If a shutdown or a look-up began and no data shows its end, the mode cannot be ruled out.
+    Each of these rules the mode out: a completed shutdown, metrics up to the end of the data, two dumps without a
+    thread that looks for its offset manager. The mode stays possible if a shutdown or a look-up began, and no data
+    shows how it ended.
     """
     marks = events(look.window, CONNECTOR_CONFIG, LOOKUPS, BEGUN, COMPLETED, FAILED)
     if marks and marks[-1] in BEGUN:
         return "the connector began to shut down, and the data ends before the shutdown completed"
     if look.vanished and look.window.client.kind != "consumer" and not events(look.window, COMPLETED):
-        return "its JVM still answered, without the connector's metrics; nothing shows how the shutdown ended"
+        return "the JVM still answered, but without the connector's metrics; nothing shows how the shutdown ended"
     if look.measured:
         return unpolled(look)
     if marks and marks[-1] in LOOKUPS:
-        return "a search for the offset manager failed, and the data does not show how the search ended"
+        return "a look-up of the offset manager failed, and no data shows that a later look-up succeeded"
     if events(look.window, COMPLETED):
         return ""
     dumps = look.window.dumps

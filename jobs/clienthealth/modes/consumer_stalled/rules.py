@@ -84,7 +84,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     w = window.table
     stuck, threads = _dumped(window, w, thresholds)
     facts = [*_measured(window, w, thresholds), *_logged(window, w, thresholds), *threads]
-    # A slow batch causes both the fact in a dump and the fact in metrics. So metrics count only without a dump.
+    # A slow batch shows in dumps and in metrics, but is no second kind of evidence. So `_outside` adds no second fact.
     if not facts and (facts := _outside(window, w, thresholds)):
         stuck = {"cause": "handler-hangs"}
     facts += _refused_commits(window, thresholds)
@@ -147,9 +147,9 @@ def too_long(w: Windows, limits: Thresholds) -> Bools:
 def left(w: Windows, limits: Thresholds) -> Bools:
     """True if the client stopped its heartbeats because the application did not poll.
 
-    A client stops its heartbeats when the poll interval has passed. A client also stops its heartbeats while its
-    coordinator is away, which the judge checks. If heartbeats ended together with the polls, or too early, the
-    coordinator was away, and the result is False.
+    A client stops its heartbeats when max.poll.interval.ms has passed. A client also stops its heartbeats while its
+    coordinator is away, which the judge checks. Returns False if heartbeats ended together with the polls, or before
+    `suspect_share` of max.poll.interval.ms: in both cases the coordinator was away.
     """
     polled, beat = w.last("last-poll-seconds-ago"), w.last("last-heartbeat-seconds-ago")
     gone: Bools = (beat >= limits.heartbeats_gone_seconds) & (polled - beat >= HEARTBEAT_SECONDS)
@@ -161,8 +161,8 @@ def left(w: Windows, limits: Thresholds) -> Bools:
 def circling(w: Windows, limits: Thresholds) -> Bools:
     """True if the consumer joins its group again and again, is long outside poll() in between, and its lag grows.
 
-    A group removes a member that is outside poll() for too long. If the window is too short for so many removals, other
-    members cause the rebalances.
+    A group removes a member that is outside poll() for too long. Returns False if the window is too short for so many
+    removals, because other members then cause the rebalances.
     """
     rejoins, away = w.grown("rebalance-total"), seconds_away(w)
     circles: Bools = (rejoins >= limits.min_rebalances_repeats) & (w.samples >= MIN_READINGS)
@@ -177,7 +177,7 @@ def outlasting_locks(w: Windows, limits: Thresholds) -> Bools:
 
 
 def silent(w: Windows, limits: Thresholds) -> Bools:
-    """True if the consumer has work and has not polled for `silent_seconds`. The poll interval does not matter."""
+    """True if the consumer has work and has not polled for `silent_seconds`, whatever its max.poll.interval.ms."""
     silent_long: Bools = (seconds_since(w) >= limits.silent_seconds) & (w.samples >= MIN_READINGS)
     return silent_long & ~idle(w, limits)
 
@@ -201,7 +201,7 @@ BLIND_POLLS = "the consumer's metrics do not include the time of its polls (a Ja
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
     """Return why metrics cannot decide, '' if they can.
 
-    Metrics decide only if they show when the application polled.
+    Metrics decide only if they show when the application polled, or (librdkafka) that the application takes records.
     """
     return first_reason(len(w), (BLIND_POLLS, np.isnan(seconds_away(w)) & ~takes(w)))
 
@@ -298,7 +298,7 @@ def _outside(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
         return []
     text = (
         f"the application is outside poll() for {elapsed(spell.seconds)}, while its client sends heartbeats and no "
-        f"fetch; before, it was never outside poll() for more than {elapsed(spell.longest)}"
+        f"fetch; before, the application was never outside poll() for more than {elapsed(spell.longest)}"
     )
     return _unless_away(window, spell.seconds, text)
 
@@ -326,7 +326,7 @@ def _refused_commits(window: ClientWindow, limits: Thresholds) -> list[Fact]:
 
 
 def _dumped(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[Mapping[str, str], list[Fact]]:
-    """Return facts on polling threads that dumps far apart find at the same place outside poll().
+    """Return (detail, facts) on polling threads that dumps far apart find at the same place outside poll().
 
     A polling thread is a thread that a framework runs to poll, or that an earlier dump found inside poll(). If the
     client does not report polls and another polling thread moves, the thread may belong to another consumer of the
@@ -357,7 +357,11 @@ def _dumped(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[Mappi
 def _standing(
     window: ClientWindow, stays: Iterable[Held], limits: Thresholds, where: str = "", last_poll_ms: int | None = None
 ) -> tuple[Mapping[str, str], list[Fact]]:
-    """Return (`thread` and `frame` of the last fact's thread, facts) on threads that stay long enough at one place."""
+    """Return (detail, facts) on threads that stay at one place for at least `waits_seconds` or `same_frames_seconds`.
+
+    The detail has `thread` and `frame` of the last fact. `where`: text before "at the same place". A fact begins at
+    `last_poll_ms`, if this time is before the thread's first dump at its place.
+    """
     detail: dict[str, str] = {}
     facts: list[Fact] = []
     for stay in stays:
@@ -376,7 +380,10 @@ def _standing(
 def _ended(
     window: ClientWindow, w: Windows, pollers: Set[str], limits: Thresholds
 ) -> tuple[Mapping[str, str], list[Fact]]:
-    """Return facts on a polling thread that ended, if no poll followed."""
+    """Return (detail, facts) on a polling thread that ended; ({}, []) if the consumer polled in the last seconds.
+
+    `pollers`: names of the threads that earlier dumps found inside poll().
+    """
     if not silent(w, limits)[0]:
         return {}, []
     seconds, last = float(seconds_since(w)[0]), window.readings[-1]
@@ -402,9 +409,10 @@ def _ended(
 
 
 def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
-    """Judge a librdkafka client that stopped sending samples.
+    """Judge a client that stopped sending samples. Returns None if samples do not depend on poll().
 
-    Such a client sends samples only inside poll(). So the client is suspected as long as its process lives.
+    librdkafka delivers its statistics only inside poll(). So a librdkafka client is suspected as long as its process
+    lives.
     """
     if window.departed_ms is None:
         return None

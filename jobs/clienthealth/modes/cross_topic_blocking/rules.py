@@ -34,7 +34,7 @@ PUT, ENQUEUE, NEXT = "LinkedBlockingQueue.put", "PartitionTopicInfo.enqueue", "C
 
 
 class Thresholds(Limits, of=FILE):
-    """Limits from which a full queue counts as blocking other topics."""
+    """Limits from which one topic counts as holding up the other topics of its consumer."""
 
     suspect_blocked_seconds: float
     confirm_blocked_seconds: float
@@ -87,7 +87,7 @@ def held_up(w: Windows, limits: Thresholds) -> Bools:
 def without_records(w: Windows, limits: Thresholds) -> Runs:
     """Return the stretches of at least `shared_queue_seconds` without a consumed record.
 
-    A window without `position` in its last sample has none: only librdkafka reports positions.
+    A window without `position` in its last sample has no such stretch: only librdkafka reports positions.
     """
     runs = w.still("records-consumed-total")
     shown = w.last_knows("position")
@@ -111,7 +111,7 @@ def stays_away(w: Windows, limits: Thresholds) -> Bools:
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """True if any condition on metrics holds. The judge then examines the single topics."""
+    """True if any condition on metrics holds. The judge then examines each topic."""
     if w.kind == "legacy-consumer":
         return flagged(w, without_fetches(w, thresholds).window)
     unfetched = flagged(w, without_records(w, thresholds).window)
@@ -150,7 +150,7 @@ def _topics(reading: Reading, name: str) -> dict[str, float]:
 
 def _legacy(window: ClientWindow, w: Windows, limits: Thresholds) -> Verdict:
     facts, detail = _blockade(window, w, limits) or ([], {})
-    # Without samples several topics are assumed: dumps decide alone, by consumers that wait beside a parked fetcher.
+    # Without samples, assume several topics: dumps decide alone, if consumers wait for data while a fetcher is parked.
     several = not window.readings or len({t.topic for r in window.readings for t in r.topics}) > 1
     facts = facts + _parked(window, several, bool(facts), limits)
     return conclude(ID, facts, detail, GATE.reason(w, limits))
@@ -167,7 +167,7 @@ def _blockade(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[lis
     for at in np.argsort(-runs.seconds, kind="stable"):
         blocked = run(window, "fetch-requests-total", runs.first[at], runs.last[at])
         chunks_of = [_topics(reading, "queue-chunks") for reading in blocked.readings[1:]]
-        # If the limit is unknown, a queue of constant length counts as full.
+        # If the limit is not configured in the data, a queue that never is empty counts as full.
         least = limit if configured else min(limit, 1)
         at_limit = [t for t in chunks_of[-1] if all(q.get(t, 0) >= least for q in chunks_of)]
         empty = [t for t in chunks_of[-1] if all(q.get(t) == 0 for q in chunks_of)]
@@ -176,7 +176,7 @@ def _blockade(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[lis
             if victims:
                 text = (
                     f"the queue of topic {culprit} stayed at {chunks_of[-1][culprit]:.0f} chunks for "
-                    f"{elapsed(blocked.seconds)}, nothing was fetched, and {listing(victims)} had nothing in the queue"
+                    f"{elapsed(blocked.seconds)}, nothing was fetched, and the queue of {listing(victims)} stayed empty"
                 )
                 full_for_sure = chunks_of[-1][culprit] >= limit and len(blocked.readings) >= MIN_READINGS
                 direct = full_for_sure and blocked.seconds >= limits.confirm_blocked_seconds
@@ -221,7 +221,7 @@ def _parked(window: ClientWindow, several_topics: bool, measured: bool, limits: 
         wait = f"{count_of(len(waiting), 'consumer')} wait for data"
         text = f"the fetcher '{stay.thread.name}' is parked in {PUT} and {wait}"
         if still:
-            text += f"; it used no CPU for {elapsed(stay.seconds)}"
+            text += f"; the fetcher used no CPU for {elapsed(stay.seconds)}"
         facts.append(Fact.of("thread-dump", dump, text, still and not others, since=stay.since_ms))
     return facts
 
@@ -265,8 +265,8 @@ def _prefetched(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[l
     names, lag = w.names, dict(zip(now.topic.tolist(), now.lag.tolist(), strict=True))
     text = (
         f"the prefetch queue of topic {names[at_limit[0]]} was at its limit for "
-        f"{elapsed((last.ts_ms - first.ts_ms) / 1000)}, while {listing(names[t] for t in victims)} got nothing with "
-        f"{count_of(sum(lag[t] for t in victims), 'record')} waiting"
+        f"{elapsed((last.ts_ms - first.ts_ms) / 1000)}, while {listing(names[t] for t in victims)} got nothing, "
+        f"although {count_of(sum(lag[t] for t in victims), 'record')} waited"
     )
     shares = {
         names[t]: round(min(1.0, share), 3) for t, share in zip(now.topic.tolist(), now.share.tolist(), strict=True)
@@ -361,7 +361,7 @@ def _slow_poll(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[li
     text += f" and is {count_of(behind, 'record')} behind on " if piles_up else " meanwhile, and holds up "
     text += listing(topics)
     if culprit:
-        text += f"; that time grows with the number of records of {culprit}"
+        text += f"; the time outside poll() grows with the number of records of {culprit}"
     since = round(reading.ts_ms - 1000 * away)
     detail = {"culprit": culprit, "victims": others} if culprit else {"topics": topics}
     given = coordinator_answers(window, max(window.readings, key=_seconds_away).ts_ms)

@@ -75,7 +75,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     reason = GATE.reason(w, thresholds)
     facts = _measured(window, w, thresholds)
     stands_still = reason == BLIND_FROZEN
-    # Deliveries earlier in the window count even if records fail at its end.
+    # Deliveries earlier in the window count even if records fail at the window's end.
     delivers = reason in (None, FAILING) and not facts and _delivers(w, thresholds)
     if not stands_still:
         facts += _logged(window, bool(facts), delivers, thresholds)
@@ -105,9 +105,9 @@ def grown_since(w: Windows, name: str, since: Ints) -> Floats:
 
 
 def troubles(w: Windows, since: Ints) -> Mapping[str, Floats | Bools]:
-    """Return signs that work failed since a row, by their words: connections, open requests, retries or records.
+    """Return, for each sign of a fault since the rows in `since`, one value per window. The key describes the sign.
 
-    A window has a sign if the sign's value is above 0. `{}` in the words stands for this value.
+    A window has a sign if the sign's value is above 0. `{}` in the key stands for this value.
     """
     return {
         **{f"{name} rose by {{:,.0f}}": grown_since(w, name, since) for name in TROUBLES},
@@ -151,7 +151,10 @@ def net(w: Windows) -> Floats:
 
 @per_windows
 def refused(w: Windows, limits: Thresholds) -> Bools:
-    """True if brokers refuse every record until it expires: as many retries as failures, and no more deliveries."""
+    """True if brokers refuse every record until it expires.
+
+    Then the client counts at least as many retries as failed records, and no more sends than failed records.
+    """
     failed, retried = (or_zero(w.grown(name)) for name in ("record-error-total", "record-retry-total"))
     lasting = (w.samples >= MIN_READINGS) & (lasted(w) >= limits.suspect_stalled_seconds)
     return lasting & (failed > 0) & (retried >= failed) & (net(w) <= 0)
@@ -185,9 +188,9 @@ def suspects(w: Windows, thresholds: Thresholds) -> Bools:
     return waits | refused(w, thresholds)
 
 
-BLIND_COUNTS = "the client does not count what it sent"
+BLIND_COUNTS = "the client does not report how many records it sent"
 BLIND_WAITING = "the client does not report whether records wait"
-FAILING = "records fail, and none is known to be delivered since"
+FAILING = "records fail, and no record is known to have been delivered since then"
 BLIND_FROZEN = "nothing is delivered, but the I/O thread is stuck: see producer-callback-deadlock"
 
 
@@ -231,7 +234,7 @@ def _refusals(window: ClientWindow, w: Windows) -> Fact:
     failed, retried = (float(w.grown(name)[0]) for name in ("record-error-total", "record-retry-total"))
     text = (
         f"{count_of(retried, 'record')} were sent again and {count_of(failed, 'record')} given up "
-        f"in {elapsed(lasted(w)[0])}, and nothing shows that any was delivered"
+        f"in {elapsed(lasted(w)[0])}, and nothing shows that any record was delivered"
     )
     return Fact.of("metric", last, text, since=first)
 
@@ -258,10 +261,10 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
     # The records of the first line had already waited for `waitMs` when the line was logged.
     span = spanned(failed) + captured(failed[0], "waitMs") / 1000 if failed else 0.0
     lasting = max(span * (len(failed) >= limits.min_failed_lines), _tried_for(failed)) >= limits.suspect_stalled_seconds
-    # librdkafka lets a request with records wait as long as its records may.
+    # librdkafka times out a produce request only when its records expire. So its lines count without a minimum time.
     lasting |= sum(event.repeats for event in failed if "request" in event.captures) >= limits.min_failed_lines
     if failed and failed[-1].ts_ms >= window.start_ms and (facts or stalls_by_metrics or (lasting and not delivers)):
-        text = f"{count_of(sum(e.repeats for e in failed), 'line')} in {elapsed(span)} as {quoted(failed[-1].text)}"
+        text = f"{count_of(sum(e.repeats for e in failed), 'line')} in {elapsed(span)} like {quoted(failed[-1].text)}"
         facts.append(Fact.of("log", failed[-1], text, since=failed[0]))
     return facts
 

@@ -47,7 +47,7 @@ Caused = list[tuple[Fact, str]]
 
 
 def in_dumps(window: ClientWindow, limits: Thresholds, overdue_seconds: float) -> tuple[Caused, Caused]:
-    """Return two lists: facts on an I/O thread in foreign code, and facts that neither accuse nor acquit.
+    """Return two lists: facts that an I/O thread does not return from foreign code, and doubts whether it returns.
 
     Any earlier dump with the thread at the same place counts, however old it is. A wait that has lasted for
     `overdue_seconds` does not end by itself.
@@ -72,7 +72,7 @@ def in_dumps(window: ClientWindow, limits: Thresholds, overdue_seconds: float) -
 
 
 def _stays_inside(window: ClientWindow, limits: Thresholds) -> Caused:
-    """Return facts on a callback that all dumps over a long time show at work, for clients without select-total."""
+    """Return facts on a callback in all dumps over `suspect_inside_seconds`, for clients without select-total."""
 
     def callback(_: ThreadDump, thread: Thread) -> Hashable:
         entered = (at for at, frame in enumerate(thread.frames) if any(part in frame for part in CALLBACK_FRAMES))
@@ -92,8 +92,8 @@ def _stays_inside(window: ClientWindow, limits: Thresholds) -> Caused:
 def _shown(window: ClientWindow, stay: Held, cause: str, limits: Thresholds, overdue_seconds: float) -> Fact | None:
     """Return what a dump proves about a thread in foreign code; None if no data shows whether the thread returns.
 
-    A lock, queue or loop without a time limit that holds the thread beyond `overdue_seconds` holds it for ever. If
-    neither CPU times nor select-total show a stay, the thread may have returned and come back in another call.
+    A lock, queue or loop without a time limit that holds the thread beyond `overdue_seconds` holds the thread for ever.
+    If neither CPU times nor select-total show that the thread stayed there, the thread may have left and come back.
     """
     thread, dump, meanwhile = stay.thread, stay.dump, _meanwhile(window, stay, limits)
     wait = next((f for f in thread.frames if any(part in f for part in WAITS)), "")
@@ -105,7 +105,7 @@ def _shown(window: ClientWindow, stay: Held, cause: str, limits: Thresholds, ove
         # If the process has another producer, that producer may deliver the result for which the I/O thread waits.
         alone = sum(map(is_network_thread, dump.threads)) == 1
         proves = thread.state == "WAITING" and (alone or meanwhile is not None)
-        why = "inside a callback: the thread waits for a result that only it could deliver"
+        why = "inside a callback: the thread waits for a result that only this thread could deliver"
         return _seen(stay, f"{in_wait}, {why}", proves) if proves or _unmoved(window, dump) else None
     if has_frame(thread, "java.lang.Runtime.exit"):
         return _seen(stay, f"{_inside(thread)}, in System.exit(), which does not return", True)
@@ -156,7 +156,7 @@ def _rises(window: ClientWindow, since_ms: int) -> bool:
 
 
 def _unmoved(window: ClientWindow, dump: ThreadDump) -> bool:
-    """True if MIN_READINGS samples with select-total followed the dump, or if the client sends no such samples."""
+    """True if MIN_READINGS samples with select-total followed the dump, or if no such sample can follow."""
     times = [ts_ms for ts_ms, _ in reported(window.readings, SELECTS)]
     last = window.ends_ms is not None and dump.ts_ms > window.ends_ms
     return not times or last or sum(ts_ms > dump.ts_ms for ts_ms in times) >= MIN_READINGS
@@ -181,7 +181,7 @@ def _around(window: ClientWindow, dump: ThreadDump) -> float:
 def _meanwhile(window: ClientWindow, stay: Held, limits: Thresholds) -> str | None:
     """Return what the thread did between the dumps, in words that follow "at the same place".
 
-    None if the thread was elsewhere in between, or if the dumps are too close together.
+    '' if the dumps lack CPU times. None if the thread was elsewhere in between, or if the dumps are too close together.
     """
     if stay.seconds < APART_SECONDS or _rises(window, stay.since_ms):
         return None
@@ -191,13 +191,13 @@ def _meanwhile(window: ClientWindow, stay: Held, limits: Thresholds) -> str | No
     if 0 <= share <= limits.still_cpu_share:
         return " and used no CPU in between"
     if 0 <= share <= LITTLE * limits.still_cpu_share and _reports_no_more(window, stay):
-        return " and used little CPU in between, and its metrics have ended"
+        return " and used little CPU in between, and the client's metrics have ended"
     busy = share >= limits.busy_cpu_share
     return f" and used {elapsed(stay.cpu_ms / 1000)} of CPU in between" if busy else None
 
 
 def _reports_no_more(window: ClientWindow, stay: Held) -> bool:
-    """True if the client's samples ended before the stay, and two more samples were due before the stay's last dump."""
+    """True if the client's samples ended before the first dump of `stay`, and two more were due by its last dump."""
     times = [reading.ts_ms for reading in window.known_readings]
     due_ms = 2 * max((after - before for before, after in itertools.pairwise(times)), default=math.inf)
     return bool(times) and times[-1] < stay.since_ms and stay.dump.ts_ms - times[-1] >= due_ms

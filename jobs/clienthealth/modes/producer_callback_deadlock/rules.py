@@ -131,6 +131,7 @@ def _overdue_after(window: ClientWindow, limits: Thresholds) -> float:
 class Frozen(NamedTuple):
     """Stretches in which `select-total` did not change, although the I/O thread should have used its selector.
 
+    runs        the stretches; each other field has one value per stretch
     filling     True if the buffer filled meanwhile
     overdue     True if work waited longer than request.timeout.ms, from row `busy_from` to the end of the stretch
     timeout     request.timeout.ms in seconds, NaN if unknown
@@ -145,7 +146,7 @@ class Frozen(NamedTuple):
 
 @per_windows
 def _still(w: Windows) -> Runs:
-    """Return the stretches of samples with an unchanged `select-total`; `blind` and `suspects` use them."""
+    """Return the stretches of samples with an unchanged `select-total`. They are computed once per set of windows."""
     return w.still("select-total")
 
 
@@ -170,7 +171,7 @@ def frozen(w: Windows, limits: Thresholds) -> Frozen:
 
 @per_rows
 def _while_counted(w: Windows) -> tuple[Column, Column, Column]:
-    """Return three columns, for samples with `select-total`: free bytes of the buffer, work waits, no work waits."""
+    """Return free bytes of the buffer, 1.0 where work waits, 1.0 where none waits; NaN without `select-total`."""
     counted, works = ~np.isnan(w.col("select-total")), _work_waits(w)
     return (
         Column(np.where(counted, w.col("buffer-available-bytes"), np.nan)),
@@ -237,7 +238,7 @@ def suspects(w: Windows, thresholds: Thresholds) -> Bools:
 
 
 def _at_end(w: Windows, limits: Thresholds) -> Runs:
-    """Return stretches of unchanged `select-total` up to the last sample in which work waits longer than linger.ms."""
+    """Return stretches of unchanged `select-total` up to a last sample with waiting work, longer than linger.ms."""
     runs = _still(w)
     runs = runs.at((runs.last == w.last_row[runs.window]) & _work_waits(w)[runs.last])
     linger = or_zero(w.option("linger.ms", runs.window)) / 1000
@@ -325,10 +326,7 @@ def _rises_again(window: ClientWindow, last: int) -> bool:
 
 
 def _held_for(w: Windows, window: ClientWindow, limits: Thresholds) -> float | None:
-    """Return the longest time (s) for which a callback held the I/O thread before it returned.
-
-    Returns None if no callback did so.
-    """
+    """Return the longest time (s) for which a callback held the I/O thread; None unless select-total rose later."""
     runs = frozen(w, limits).runs
     return round(float(runs.seconds.max()), 1) if len(runs) and _rises_again(window, runs.last[-1]) else None
 
@@ -385,7 +383,7 @@ def _sentence(text: str) -> str:
 
 
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
-    """True if select-total rises over two samples and the newest dump shows the I/O thread outside callbacks."""
+    """True if the I/O thread works again: selects rise, the newest dump shows no callback, no flush() is refused."""
     selects = values(window, "select-total") or values(window, "record-ack-total")
     rates = values(window, "select-rate")
     moves = len(selects) > 2 and selects[-3] < selects[-2] < selects[-1]
@@ -395,7 +393,7 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
 
 
 def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
-    """Judge a client that sends no more samples. While its process lives, the application may have stopped polling."""
+    """Judge a client that sends no more samples: its I/O thread may be stuck, or its application may not poll."""
     if window.departed_ms is None:
         return None
     if pushes(window) and not reports_in_poll(window.client.library):
@@ -418,9 +416,9 @@ def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
 
 
 def _pushes_no_more(window: ClientWindow, departed_ms: int) -> Verdict | None:
-    """Judge a client that stopped pushing without close(), by its last samples and later data of its process.
+    """Judge a client that stopped pushing, by its last samples and later data of its process.
 
-    A client pushes on its I/O thread, so a stuck thread also ends its pushes.
+    A client pushes on its I/O thread, so a stuck thread ends the pushes. None if the client closed, or had no records.
     """
     before, last = window.readings[-2:] if window.readings[1:] else (window.readings[-1], window.readings[-1])
     if last.get(CLOSES) or events(window, CLOSING, CLOSED_PRODUCER, DIED):
@@ -435,9 +433,9 @@ def _pushes_no_more(window: ClientWindow, departed_ms: int) -> Verdict | None:
     if not pushes_on(window) or sent is None or sent != before.get("record-send-total") or filled <= 0:
         return Verdict(ID, "unknown", reason=f"{SILENT}; {sign.text} came after the last push")
     seconds = (last.ts_ms - before.ts_ms) / 1000
-    text = f"its buffer filled by {size(filled)} in {elapsed(seconds)}, to {size(used or 0.0)}, and nothing was sent"
+    text = f"the buffer filled by {size(filled)} in {elapsed(seconds)}, to {size(used or 0.0)}, and nothing was sent"
     away = (sign.ts_ms - departed_ms) / 1000
-    silent = f"the pushes, which its I/O thread sends, have stopped; {elapsed(away)} later came {sign.text}"
+    silent = f"the pushes, which the I/O thread sends, have stopped; {elapsed(away)} later came {sign.text}"
     return conclude(
         ID, [Fact.of("metric", last, text, since=before), Fact.of("absence", sign, silent, since=departed_ms)]
     )
@@ -454,7 +452,7 @@ SILENT = (
 FULL_RATIO, HALF_FULL_RATIO = 0.8, 0.5
 
 
-#: Why the mode cannot be ruled out if the only evidence is the exception that people attach most often.
+#: Why the mode cannot be ruled out if the only evidence is an exception about a full buffer.
 FULL = "send() found no room in the buffer; no metric or dump shows whether the I/O thread is stuck or brokers are slow"
 
 

@@ -32,7 +32,7 @@ NAMED_SINCE = (1,)
 
 
 class Thresholds(Limits, of=FILE):
-    """Limits above which undelivered records are a fault; healthy producers under load have records in flight."""
+    """Limits from which undelivered records count as a fault; healthy producers under load have records in flight."""
 
     confirm_bytes: int
     confirm_ratio: float
@@ -137,7 +137,7 @@ def explicable(verdict: Verdict) -> bool:
 def _closing_at_the_end(pending: _Pending) -> Verdict:
     """Return the verdict on a last push with `terminating`.
 
-    The client sends this push in close(), before it delivers the rest.
+    The client sends this push in close(), before close() delivers the remaining records.
     """
     if not pending.known:
         return Verdict(ID, "unknown", reason=f"its last push announced a close, and {BLIND}")
@@ -149,7 +149,7 @@ def _closing_at_the_end(pending: _Pending) -> Verdict:
 def _begun(window: ClientWindow, pending: _Pending, limits: Thresholds) -> Verdict:
     """Judge a close() that waits for records.
 
-    Such a close() is a fault only if a sample at least `closing_seconds` after its beginning still shows records.
+    Such a close() is a fault only if a sample at least `closing_seconds` after close() began still shows records.
     """
     cause = {"cause": "killed", **pending.loss()}
     if events(window, CLOSED):
@@ -191,7 +191,7 @@ def _missed(
         facts.append(Fact.of("log", died[-1], quoted(died[-1].text)))
     elif is_logged and window.client.library not in CLOSES_UNLOGGED and not may_live and large:
         gone = window.departed_ms or window.end_ms
-        text = "no data came since, and its log, which shows its start, shows no close"
+        text = "no data came since, and the client's log, which shows its start, shows no close"
         text += "; its last push announced no close either" if pushed else ""
         facts.append(Fact("absence", gone, gone, text))
     cause = "forced-close" if forced else "killed" if died else "exit-without-close"
@@ -255,16 +255,16 @@ BESIDE = (
     "poll()"
 )
 NEIGHBOURS = (
-    "the producer had records to deliver at its last push and no longer pushes, but other clients at its address do: "
-    "its I/O thread, which pushes, may be stuck, or only this producer was closed"
+    "the producer had records to deliver at its last push and no longer pushes, but other clients at its address still "
+    "push: its I/O thread, which pushes, may be stuck, or only this producer was closed"
 )
-DELIVERING = "close() was still delivering at the last sample, and no log line shows that it finished"
+DELIVERING = "close() was still delivering at the last sample, and no log line shows that close() finished"
 LEAVING = (
     "the producer's last push announced a close with {} to deliver, and no line of its log shows whether close() waited"
 )
 FLUSHED = (
     "at its last sample the producer still had {} to deliver, which a last flush() may have delivered: librdkafka's "
-    "statistics end before that, and it logs neither an orderly end nor a kill"
+    "statistics end before a last flush(), and librdkafka logs neither an orderly end nor a kill"
 )
 CUT_OFF = (
     "the producer had a little to deliver at its last push, and missing pushes prove no end: clients before 4.1.2 stop "
@@ -276,8 +276,8 @@ NAMELESS = (
     "they close"
 )
 CLOSED_SENDING = (
-    "the producer had nothing left to deliver at its last sample, but a callback closed it, and such a close() waits "
-    "for no record"
+    "the producer had nothing left to deliver at its last sample, but a callback closed the producer, and such a "
+    "close() waits for no record"
 )
 DIED_SENDING = (
     "the producer had nothing left to deliver at its last sample, but its process was killed while it was sending"

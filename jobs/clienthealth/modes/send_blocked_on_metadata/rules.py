@@ -148,7 +148,7 @@ def _waits(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Held]:
 
 
 def _is_marked(window: ClientWindow, w: Windows) -> bool:
-    """True if waiting callers can be this client's: it has no client id, counts its sends, or logged own lines."""
+    """True if waiting callers can be this client's: it has no client id, reports sends, or logged such an error."""
     own = events(window, METADATA_WAITED, TOPIC_ERRORS, AUTHENTICATION, TLS)
     marked = not window.client.client_id or any(event.client_id == window.client.client_id for event in own)
     return marked or bool(w.reported("record-send-total")[0])
@@ -159,7 +159,7 @@ def _is_waiting(thread: Thread) -> bool:
 
 
 def _idle(window: ClientWindow, w: Windows, ts_ms: int, limits: Thresholds, alone: bool) -> bool:
-    """True if the client sent nothing after `ts_ms`, and nothing for at least `min_unsent_seconds` around it.
+    """True if the client sent nothing after `ts_ms`, and nothing for at least `min_unsent_seconds` around `ts_ms`.
 
     A client without metrics counts as idle, unless it had just started. `alone`: True if the process has no other
     producer. If there are other producers, a later sample must show that this client may still wait for metadata.
@@ -192,7 +192,7 @@ def _doubts(window: ClientWindow, limits: Thresholds, sends: bool, topics: dict[
     """Return facts that point to the failure but prove nothing.
 
     A waiting caller may use another producer, or be in its first send(). Brokers may report an unknown topic while no
-    caller waits for it.
+    caller waits for that topic.
     """
     waiting = [(dump, thread) for dump in window.dumps for thread in dump.threads if _is_waiting(thread)]
     for dump, thread in reversed(waiting):
@@ -204,12 +204,12 @@ def _doubts(window: ClientWindow, limits: Thresholds, sends: bool, topics: dict[
     if not lines or (sends and not topics):
         return []
     answer = f"the brokers answer {_error(lines[-1])} for topic {lines[-1].captures.get('topic')}"
-    text = f"{answer}, and {'other records are sent' if sends else 'nothing shows whether a caller waits for it'}"
+    text = f"{answer}, and {'other records are sent' if sends else 'nothing shows whether callers wait for this topic'}"
     return [Fact.of("log", lines[-1], text, since=lines[0])]
 
 
 FIRST = "but the producer had only just begun, and the first send() waits for metadata as well"
-ANY = "and nothing shows on which of the producers of the process"
+ANY = "and nothing shows on which producer of the process"
 
 
 def _error(event: LogEvent) -> str:
@@ -279,7 +279,7 @@ def _refusals(window: ClientWindow) -> list[LogEvent]:
 
 
 def _attempts(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Return a fact on repeated failures to connect; [] if the client ever sent: delivery-stalled judges its outage."""
+    """Return a fact on repeated failures to connect; [] if the client has sent before: delivery-stalled judges that."""
     bootstraps = [e for e in events(window, UNREACHABLE, CONNECTION_FAILED) if e.captures.get("node", "-")[:1] == "-"]
     for lines, what, least in (
         (events(window, AUTHENTICATION, TLS), "a broker did not let the client in", limits.topic_error_seconds),
@@ -288,7 +288,7 @@ def _attempts(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
         times, seconds = sum(line.repeats for line in lines), spanned(lines)
         often = lines and times >= limits.min_topic_errors and seconds >= least
         if often and not w.max("record-send-total")[0] > 0:
-            text = f"{what}, {times} times in {elapsed(seconds)}, and nothing is known to be sent"
+            text = f"{what}, {times} times in {elapsed(seconds)}, and no record is known to have been sent"
             return [Fact.of("log", lines[-1], f"{text}: {quoted(lines[-1].text)}", since=lines[0])]
     return []
 
@@ -372,12 +372,12 @@ def suspects(w: Windows, thresholds: Thresholds) -> Bools:
     return failing(w, thresholds) > 0
 
 
-BLIND_SENDS = "the client does not count what it sent, and neither a log line nor a thread dump shows it"
+BLIND_SENDS = "the client does not report how many records it sent, and no log line or thread dump shows any send"
 BLIND_IDLE = (
     "nothing was sent, and no log line or thread dump of its process was ever read that would show whether callers wait"
 )
 BLIND_METADATA = "nothing was sent, the client has no metadata yet, and neither a log line nor a thread dump shows why"
-BLIND_ASKS = "nothing was sent since the client began to renew its metadata again and again; a caller may wait for it"
+BLIND_ASKS = "nothing was sent since the client began to renew its metadata repeatedly; a caller may wait for metadata"
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
@@ -419,8 +419,8 @@ def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
         return []
     failing_run = run(window, "record-error-total", int(unsent(w).lo[0] - w.lo[0]))
     before, *_, after = failing_run.values("record-error-total")
-    text = f"{count_of(after - before, 'send')} failed and none went out in {elapsed(failing_run.seconds)}, with the "
-    text += f"buffer unchanged; {_metadata_words(why, failing_run.values('metadata-age'))}"
+    text = f"{count_of(after - before, 'send')} failed and no record was sent in {elapsed(failing_run.seconds)}, "
+    text += f"with the buffer unchanged; {_metadata_words(why, failing_run.values('metadata-age'))}"
     return [Fact.of("metric", failing_run.last, text, since=failing_run.first)]
 
 
@@ -483,7 +483,7 @@ def worth_a_dump(readings: TwoReadings, thresholds: Thresholds) -> Iterator[str]
     """Yield reasons for a dump: metadata never arrived, or records fail."""
     before, now = readings.before, readings.now
     if before and min(reading.metrics.get("metadata-age", 0.0) for reading in (before, now)) > NEVER_SECONDS:
-        yield "it never received metadata of the cluster"
+        yield "the producer has never received metadata of the cluster"
     if failed := readings.risen("record-error-total"):
         yield f"{failed:.0f} records failed since the last sample"
 
