@@ -26,9 +26,9 @@ from clienthealth.spark.failures import explained
             "may not read or write",
         ),
         (
-            "PythonException: clienthealth.model.errors.StateError: the checkpoint was written in form 9\nx",
+            "PythonException: clienthealth.model.errors.StateError: the checkpoint has version 9 of the state\nx",
             StateError,
-            "the checkpoint was written in form 9",
+            "the checkpoint has version 9 of the state",
         ),
         (
             "AssertionError: There are [1] sources in the checkpoint offsets and now there are [2] sources",

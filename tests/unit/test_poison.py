@@ -259,7 +259,7 @@ def test_a_batch_of_which_something_is_written_is_never_made_smaller() -> None:
     [
         ("Kafka: org.apache.kafka.common.errors.TimeoutException: Call(callName=…)", False),
         ("java.io.IOException: No space left on device", False),
-        ("PythonException: clienthealth.model.errors.StateError: the checkpoint was written in form 9", False),
+        ("PythonException: clienthealth.model.errors.StateError: the checkpoint has version 9 of the state", False),
         ("PythonException: Traceback…\nModuleNotFoundError: No module named 'clienthealth'", False),
         ("org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)", True),
     ],

@@ -403,7 +403,7 @@ def _stopped_looking(verdict: Verdict, context: Context) -> Verdict:
     return replace(verdict, status="unknown", reason=LOOKED_AT, evidence=())
 
 
-@_adjustment("shown", "`ok` needs the evidence of health that the mode defines; with unread evidence it is `unknown`.")
+@_adjustment("shown", "`ok` is unproven without the evidence of health that the mode defines, or with unread evidence.")
 def _unproven_ok(verdict: Verdict, context: Context) -> Verdict:
     """Runs after all adjustments that change unhealthy verdicts."""
     attached = context.attached

@@ -76,7 +76,7 @@ def is_reported(run: Run, excerpt: bool = False) -> bool:
 
 
 def by_process(state: BucketState, excerpt: bool = False) -> Mapping[tuple[str, str], Sequence[Run]]:
-    """Return, for each process, the runs with enough lines to be reported."""
+    """Return, by process (service, host), the runs with enough lines to be reported. `excerpt`: see `is_reported`."""
     runs: dict[tuple[str, str], list[Run]] = defaultdict(list)
     for key, run in state.also_seen.items():
         if is_reported(run, excerpt):
@@ -121,8 +121,8 @@ def unattributed(
 
 
 def unwritten(runs: Sequence[Run], client_id: str, kind: str) -> list[dict[str, object]]:
-    """Return, for each issue, the number of a client's lines that are not in the history yet; mark these lines as
-    written.
+    """Return a row {"what": id of the issue, "lines": number} for each issue of a client with lines that are not in the
+    history yet; mark these lines as written.
 
     `runs`: the runs of the client's process. Lines that name no client count for the first client for which this
     function is called.

@@ -63,7 +63,7 @@ _OF_JVM = re.compile(
 )
 
 Owner = Literal["mine", "another's", "anybody's"]
-#: Returns the times (epoch ms, in order) and values of one client's metric with this name.
+#: A function that takes a metric's name, and returns times (epoch ms, in order) and values of one client's samples.
 Known = Callable[[str], tuple[Ints, Floats]]
 
 
@@ -92,8 +92,8 @@ def _of_processes() -> frozenset[str]:
 def owner(instance: str | None, ts_ms: int, client: Client, lives: Sequence[Life], name: str | None) -> Owner:
     """Return the owner of a line or dump that may belong to `client`, by the instance and the time of the line.
 
-    `name`: the client id in the line, or None. "mine": the line belongs to `client`; "anybody's": several clients of
-    this name existed at that time.
+    `name`: the client id in the line, or None. "mine": the line belongs to `client`; "another's": to another client;
+    "anybody's": several clients with that id existed at that time.
     """
     if instance and instance == client.instance:
         return "mine"
@@ -108,10 +108,11 @@ def owner(instance: str | None, ts_ms: int, client: Client, lives: Sequence[Life
 
 
 def lifecycle_lines(state: BucketState, client: Client, alone: bool) -> list[tuple[str, LogEvent]]:
-    """Return the kept lines on the start and end of clients with this name: (instance in the line, event), by time.
+    """Return (instance in the line, event) of the kept lines on the start and end of clients with this client's name.
 
-    `alone`: True if the process has no other client of this kind, so that lines without a client id belong to this
-    client. Lines about the whole process belong to all its clients.
+    The lines are in order of time; the instance is "" if the line names none. `alone`: True if the process has no other
+    client of this kind, so that lines without a client id belong to this client. Lines about the whole process belong
+    to all its clients.
     """
     named = (state.lifecycle.get((*client.process, client.client_id)) if client.client_id else None) or []
     nameless = state.lifecycle.get((*client.process, "")) or []
@@ -124,7 +125,7 @@ def _is_of(event: LogEvent, client: Client) -> bool:
 
 
 def logged_options(state: BucketState, client: Client, alone: bool) -> dict[str, str]:
-    """Return the options that a client logged at its last start."""
+    """Return the options that a client logged at its last start, by name; {} if it logged none."""
     starts = [(i, event) for i, event in lifecycle_lines(state, client, alone) if event.signature in CONFIG_LOGGED]
     own = [(instance, event) for instance, event in starts if instance == client.instance]
     options: dict[str, str] = {}
@@ -211,7 +212,10 @@ class ProcessLog:
         return owner(entry.instance, entry.ts_ms, client, self.lives, name)
 
     def unreporting_clients(self) -> list[Client]:
-        """Return the clients in the log that do not report. A client without a name is represented by its process."""
+        """Return the clients that the log names and that report no metrics.
+
+        If the lines name no client id, and the process's only client of this kind is not known, the id is ''.
+        """
         clients: dict[Client, None] = {}
         for instance, client_id, kind in self.named_clients():
             if self._named_by(instance, client_id, kind, self.reporting):
@@ -221,9 +225,9 @@ class ProcessLog:
         return list(clients)
 
     def reports_as(self, client: Client) -> Client | None:
-        """Return the reporting client that the log names with the fields of `client`.
+        """Return the reporting client that a line with the instance, client id and kind of `client` is about.
 
-        None if no client or several clients fit, or if the reporting client has exactly these fields.
+        None if no client or several clients fit, or if `client` itself is that reporting client.
         """
         clients = self._named_by(client.instance, client.client_id, client.kind, self.reporting)
         return clients[0] if len(clients) == 1 and clients[0].identity != client.identity else None
@@ -238,14 +242,14 @@ class ProcessLog:
         return [c for c in named if c.instance == instance or not (known or c.instance in others)]
 
     def _only(self, kind: str | None) -> str | None:
-        """Return the name of the only client of this kind in the process, or None."""
+        """Return the name of the only client of this kind in the process; None if there are several or none."""
         names = [*self.named.get(kind, ())]
         return names[0] if len(names) == 1 else None
 
     def only(self, kind: Kind, instance: str) -> Client | None:
-        """Return the only client of this kind in the process, or None.
+        """Return the only client of this kind in the process; None if there are several or none.
 
-        If that client never reported, it gets the instance `instance`.
+        `instance`: the instance to give to the client if it never reported.
         """
         clients = [client for client in (*self.reporting, *self.former) if client.kind == kind and client.client_id]
         name = self._only(kind)

@@ -39,7 +39,7 @@ from clienthealth.monitor.window_verdicts import gate, in_force, live_modes, mer
 
 #: Key and value of a record on `client-health`. A value of None makes readers forget the client.
 Record = tuple[str, bytes | None]
-#: Returns the window of a client at a position.
+#: A function that takes a position in a list of one client's windows, and returns this window.
 WindowAt = Callable[[int], ClientWindow]
 #: Clients with their verdicts in order of time: (end of the window in epoch ms, verdicts).
 OverTime = list[tuple[Client, list[tuple[int, list[Verdict]]]]]
@@ -148,7 +148,7 @@ class Reporter(NamedTuple):
 
     number      the client's position in the state
     begin, end  the client's windows are [begin, end) in `Gated.touched`
-    newest      the client's newest window with enough samples
+    newest      position of the client's newest window with enough samples; if there is none, of its newest window
     seen        time of the client's newest sample, by its own clock (epoch ms)
     suspected   True if any of the client's windows must be judged
     """
@@ -389,7 +389,8 @@ class _Judgement:
     ) -> list[Verdict]:
         """Update the incidents by a client's verdicts, and return the verdicts that people see.
 
-        `window_at`: returns the window at a position of `judged`.
+        `seen`: time of the client's newest data (epoch ms, its own clock). `offset`: watermark minus the client's own
+        clock (ms). `window_at`: returns the window at a position of `judged`.
         """
         if self.collected is not None:
             self.collected.append((client, list(overlapped(judged))))
@@ -438,7 +439,10 @@ class _Judgement:
             self.records.append(Content.of(visible, also).record(client, window, 0, last, indicators))
 
     def _verdict_by_log(self, mode: Mode, window: ClientWindow, known: Context) -> Verdict:
-        """Judge a window by log entries alone. The last line counts as the departure of a client without metrics."""
+        """Judge a window of a client without metrics by its log entries.
+
+        For a mode that judges a client's end, the time of the last line counts as the time of the departure.
+        """
         if mode.absence:
             window = replace(window, departed_ms=max((event.ts_ms for event in window.logs), default=window.end_ms))
         return verdict(mode, window, known)

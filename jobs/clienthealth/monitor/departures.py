@@ -32,8 +32,8 @@ from clienthealth.monitor.state import UNDELIVERED, BucketState
 from clienthealth.monitor.window_verdicts import judge_windows, stale_verdicts
 from clienthealth.settings import Settings
 
-#: Keys in a verdict's detail: the records that a departed client may have lost. These numbers are added to the incident
-#: of the failure that caused the loss.
+#: Keys in a verdict's detail: how many records and bytes a departed client may have lost. The values of these keys are
+#: also added to the incident of the failure that caused the loss.
 LOST = ("lost_records", "lost_bytes")
 #: A gap longer than this (ms) in the data of all clients is an outage: while data arrives, no batch takes so long.
 SHARED_MS = 60_000
@@ -129,10 +129,11 @@ def judge(bucket: Bucket, number: int, all_silent: bool = False) -> tuple[list[R
 def _left_open(
     bucket: Bucket, number: int, seen: ClientWindow, of_end: Sequence[Verdict], silent: Sequence[Verdict], offset: int
 ) -> list[Transition]:
-    """Update a departed client's open incidents, except incidents about the client's end (modes in `of_end`).
+    """Update a departed client's open incidents, and return the changes. Incidents of the modes in `of_end` are left
+    out, because these incidents are about the client's end.
 
     The incidents close if the client's end is proved. `silent`: verdicts on the client's missing data, which count only
-    while the client's process lives.
+    while the client's process lives. `offset`: watermark minus the client's own clock (ms).
     """
     state, client, key = bucket.state, bucket.state.all_clients[number], seen.client.key
     departed_ms = int(state.clients.last[number])
@@ -163,12 +164,12 @@ def _left_open(
 
 def _record(client: Client, content: Content, start_ms: int, departed_ms: int, settings: Settings) -> Record:
     """Return the record to publish for a departed client."""
-    # This is the latest possible end of the last window that contains the client.
+    # The record's window ends at the latest possible end of the last window that contains a sample of the client.
     window = start_ms, departed_ms + settings.monitor.window_seconds * 1000
     return content.record(client, window, 1, departed_ms, departed=True)
 
 
-#: Maximum time (ms) after which an open incident of a departed client is published again.
+#: Maximum time (ms) between two records that publish an open incident of a departed client.
 REMINDED_MS = 300_000
 
 
@@ -254,7 +255,10 @@ def keep(bucket: Bucket) -> Set[str]:
 
 
 def silence(bucket: Bucket, number: int, seen: ClientWindow) -> ClientWindow:
-    """Return the window of a client's end (`seen`), extended by all later log entries of its process."""
+    """Return the window of a client's end (`seen`), extended by all later log entries of the client's process.
+
+    `number`: the client's position in the state.
+    """
     client = bucket.state.all_clients[number]
     log = bucket.logs.get(client.process)
     if log is None or seen.departed_ms is None:

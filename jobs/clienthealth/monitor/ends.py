@@ -164,7 +164,7 @@ def is_by_process(bucket: Bucket, entry: LogEntry, client: Client, departed_ms: 
 
 
 def clients_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
-    """Return the numbers of other reporting clients in the process, which show that the process lives.
+    """Return other reporting clients of the process, as positions in the state. They show that the process lives.
 
     If the client's library reports only inside poll(), all other clients of the client's instance count. Otherwise
     other clients count only if an open incident of the client has missing data as evidence, and only if they reported
@@ -182,7 +182,10 @@ def clients_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
 
 
 def signs_of_life(bucket: Bucket, number: int, later: Sequence[LogEntry]) -> tuple[Sign, ...]:
-    """Return signs that the process of a client with overdue data lives. `later`: later log entries of the process."""
+    """Return signs that the process of a client with overdue data lives: at most one per kind of evidence, by time.
+
+    `later`: log entries of the process after the client's last sample.
+    """
     state = bucket.state
     client, signs = state.all_clients[number], dict[str, Sign]()
     after_ms = float(state.clients.last[number] + bucket.quiet[number])
@@ -207,12 +210,10 @@ def signs_of_life(bucket: Bucket, number: int, later: Sequence[LogEntry]) -> tup
 def pushed_beside(bucket: Bucket, number: int, readings: Sequence[Reading]) -> tuple[Sign, ...]:
     """Return a sign of life for a client that stopped pushing: a push of another client at the same address.
 
-    The result is empty unless three conditions hold.
-
-    A push names no process, so the three conditions make sure that the address has a single living process. All other
-    clients of the address still push, because an ended process stops all its clients. No other client is new, because a
-    new client could belong to a later process. No other client has the same name, because a namesake could belong to a
-    replica on the same host.
+    A push names no process. So the result is empty unless three conditions show that the address has a single, living
+    process. First, all other clients of the address must still push: a process that ends stops all its clients. Second,
+    none of them may be new: a new client could belong to a later process. Third, none of them may have this client's
+    name: such a client could belong to a replica on the same host.
     """
     state, clients = bucket.state, bucket.state.clients
     client, last = state.all_clients[number], int(clients.last[number])

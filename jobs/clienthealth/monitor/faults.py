@@ -1,4 +1,4 @@
-"""Isolate errors: data that the step cannot process costs only its own process, and a reject is published for it.
+"""Isolate errors: if the step cannot process some data, only the process that sent the data is left out and rejected.
 
 No other module isolates errors. A bucket is stepped, saved and encoded as a whole. If that raises an error, bisection
 finds the faulty processes: the data of each of them raises an error even without all other data. Then the bucket is
@@ -56,8 +56,9 @@ def isolated(
 ) -> tuple[T | None, list[Fault]]:
     """Run a bucket. If that raises an error, run the bucket without the faulty processes.
 
-    The open incidents of the faulty processes are kept. The result is None if no single process causes the error.
-    `buckets`: the total number of buckets, for `load` and `save`. Raises what `load` raises.
+    Returns (result of `run`, one fault per process that was left out). The open incidents of a faulty process are kept,
+    unless they raise an error, too. If no single process causes the error, the result is None, and the only fault names
+    no process. `buckets`: the total number of buckets, for `load` and `save`. Raises what `load` raises.
     """
     packed: Packed = state, chunks
     whole = _unpacked(packed, buckets)
@@ -147,7 +148,10 @@ def _homes(state: BucketState, chunks: Sequence[Chunk]) -> Iterator[Home]:
 
 
 def _fault(home: Home, state: BucketState, chunks: Sequence[Chunk], mistake: Exception) -> Fault:
-    """Return the fault of the process `home`. `state` and `chunks` contain only this process. `mistake`: its error."""
+    """Return the fault of the process `home`. `mistake`: the error that the data of this process raised.
+
+    `state` and `chunks` contain only this process.
+    """
     parts: list[BucketState | Chunk] = [state, *chunks]
     inputs: list[tuple[int, Client, Source | None]] = [(0, Client(*home, home[1], "", None), None)]
     for part in parts:

@@ -33,7 +33,7 @@ class OpenIncident:
     heard_ms     for a client without metrics: time of the last data of the client or of its process; 0 if unknown
     forgiven_ms  duration since `seen_ms` in which no client sent data, so that no window could show the fault
     departed_ms  time of the last sample if the client stopped reporting, else 0
-    alone        True if at `departed_ms` no other client of the client's name was on its host
+    alone        True if at `departed_ms` no other client with the same name was on the client's host
     """
 
     client: Client
@@ -211,8 +211,9 @@ class Incidents:
                 self._open[key][mode] = dataclasses.replace(incident, heard_ms=ts_ms, offset_ms=offset_ms)
 
     def discount_outage(self, silent_ms: int) -> None:
-        """Note for all open incidents that no client sent data for `silent_ms`; this time does not count towards their
-        age.
+        """Note for all open incidents that no client sent data for `silent_ms`.
+
+        This duration does not count as time in which a client was silent, or in which no window showed the fault.
         """
         for i in list(self.all):
             offset_ms, forgiven_ms = i.offset_ms + silent_ms, i.forgiven_ms + silent_ms

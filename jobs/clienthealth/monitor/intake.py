@@ -61,7 +61,7 @@ class Taken:
 
 
 def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings, now_ms: int) -> Taken:
-    """Add samples and log entries to the state, within the limits."""
+    """Add samples and log entries to the state, within the limits, and return what was added."""
     left_out = Counter[str]()
     if already := sum(chunk.left_out for chunk in chunks):
         left_out["events-per-process"] = already
@@ -86,10 +86,10 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings,
 
 
 def without_repeated(state: BucketState, chunks: Sequence[Chunk], numbers: Numbers) -> tuple[list[Chunk], int]:
-    """Drop the data of each ended client that has no sample newer than its end.
+    """Drop the data of each ended client that has no sample newer than its end: a collector sent this data once more.
 
-    Such data was delivered before the end. Returns the chunks without this data, and the number of dropped samples.
-    `numbers`: the numbers of the clients that report.
+    Returns the chunks without this data, and the number of dropped samples. `numbers`: by identity, the numbers of the
+    clients that report.
     """
     if not state.ended or all(client.identity in numbers for chunk in chunks for client in chunk.all_clients):
         return list(chunks), 0
@@ -108,7 +108,8 @@ def due(
     """Return the log entries that can be judged now. All others wait in `state.waiting`.
 
     `readings_arrived`: True if samples of any client came. If no samples came, all metrics have been read, so no entry
-    waits. An entry does not wait if it is ahead of this machine's clock, or if its process is known to report nothing.
+    waits. An entry does not wait if its time is ahead of this machine's clock, or if its process is known to report no
+    metrics.
     """
     every = [*state.waiting, *entries]
     state.waiting = []
@@ -137,8 +138,8 @@ def due(
     return now
 
 
-#: Maximum number of left-out clients with a remembered first report, over all buckets. The newest first reports are
-#: kept.
+#: Maximum number of clients, over all buckets, that were left out at their first report and are remembered until their
+#: second. Beyond the limit, the clients that were left out longest ago are forgotten.
 REPORTED_ONCE = 2_000_000
 #: Minimum distance (ms) of two samples that count as two reports. Closer samples may be one report, because some
 #: formats split a sample.
@@ -155,9 +156,9 @@ def without_room(
 ) -> frozenset[Identity]:
     """Return the new clients and groups that exceed a limit.
 
-    `left_out`: the numbers of returned clients and groups are added, by the name of the limit (new-clients, clients,
-    clients-per-service). `numbers`: by identity, the numbers of the clients in the state. An identity is new if it is
-    neither in `numbers` nor a known group.
+    `left_out`: this function adds, by the name of the limit (new-clients, clients, clients-per-service), how many
+    clients and groups exceed the limit. `numbers`: by identity, the positions of the clients in the state. A client or
+    group is new if its identity is neither in `numbers` nor that of a known group.
     """
     if not any(chunk.all_clients or chunk.groups for chunk in chunks):
         return frozenset()

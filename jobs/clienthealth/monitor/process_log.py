@@ -76,8 +76,8 @@ def starts(state: BucketState) -> Mapping[ProcessKey, Sequence[Start]]:
 def lives(state: BucketState, numbers: Mapping[ProcessKey, Sequence[int]]) -> Mapping[ProcessKey, Sequence[Life]]:
     """Return the lifetimes of the clients of each process.
 
-    Clients that report and clients that recently stopped are included. `numbers`: of the processes to include, the
-    numbers of the clients that report.
+    The clients in `numbers` (the reporting clients by process, as positions in the state) live on: their lifetimes end
+    at EVER. Clients that recently stopped are included, too.
     """
     by_process: dict[ProcessKey, list[Life]] = defaultdict(list)
     for process, of_process in numbers.items():
@@ -174,7 +174,10 @@ def _remember(state: BucketState, entry: LogEntry) -> None:
 def horizons(
     state: BucketState, processes: Iterable[ProcessKey], settings: MonitorSettings
 ) -> Mapping[ProcessKey, float]:
-    """Return, per process, the time up to which its windows are closed (epoch ms, by the times in its log)."""
+    """Return, per process, the time up to which its windows are closed (epoch ms, by the times in its log).
+
+    The time is -inf for a process without log entries that has not ended before.
+    """
     # Entries are in order of time, so the time of each process's newest entry remains.
     last = {entry.process: entry.ts_ms for entry in state.log_entries}
 

@@ -190,8 +190,10 @@ def renew_clients(state: BucketState) -> None:
 
 
 def intervals(state: BucketState) -> Floats:
-    """Return each client's reporting interval (ms): the reported interval; above USUAL_INTERVAL_MS, the median time
-    between samples.
+    """Return each client's reporting interval (ms), as the client reports it.
+
+    If the reported interval or the mean time between three or more samples exceeds USUAL_INTERVAL_MS, the median time
+    between the client's samples is returned instead.
     """
     every = state.clients.every.astype(np.float64)
     client, ts = state.readings.client, state.readings.ts
@@ -307,7 +309,7 @@ def skew_seconds(state: BucketState, now_ms: int) -> Floats:
 
 
 def skew_words(skew_seconds: float) -> str:
-    """Return a clock's deviation in words."""
+    """Return a clock's deviation in words. `skew_seconds`: seconds ahead; negative: behind."""
     if skew_seconds > 0:
         return f"clock ahead by {skew_seconds:.0f} s"
     return f"clock behind by {-skew_seconds:.0f} s, or samples arrive that late"

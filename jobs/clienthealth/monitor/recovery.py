@@ -18,8 +18,8 @@ from clienthealth.monitor.incidents import Change, Incidents, Transition
 from clienthealth.monitor.state import BucketState
 from clienthealth.settings import Settings
 
-#: For modes with a function `recovered` that has not returned True: time (ms) of `ok` without a symptom after which the
-#: fault counts as over.
+#: A mode may have a function `recovered`. Even if this function never returns True, the fault counts as over after this
+#: time (ms) of `ok` without a symptom.
 NO_SYMPTOM_MS = 600_000
 #: Minimum time (ms) without a window that shows the fault, after which a recovered fault is over. A fault that returns
 #: earlier is the same fault.

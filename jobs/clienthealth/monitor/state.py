@@ -52,7 +52,10 @@ UNDELIVERED = (
 
 
 def mark(names: Iterable[str]) -> tuple[int]:
-    """Return the 32-bit hash of an identity. Collisions: about one in 40,000 at the configured limits."""
+    """Return a tuple with the 32-bit hash of an identity.
+
+    At the default limits, about one identity in 40,000 has the same hash as another.
+    """
     return (zlib.crc32("\0".join(names).encode("utf-8", "surrogatepass")),)
 
 
@@ -136,7 +139,7 @@ class Run(msgspec.Struct, array_like=True):
 
 
 class Memory(msgspec.Struct, Generic[K, V], array_like=True):
-    """A memory with a time (epoch ms) for each entry. A key begins with service and host, or is a hash.
+    """A memory with a time (epoch ms) for each entry. A key is a tuple: it begins with service and host, or is a hash.
 
     All data that a bucket keeps longer than its windows is in such a memory. `forget` (`monitor/step.py`) has the
     limits.
@@ -204,13 +207,13 @@ class Kept(msgspec.Struct, kw_only=True):
     """The parts of a state that have the same form in memory and on disk.
 
     time_ms   the watermark, which measures missing data
-    idle_ms   time without any input, by this monitor's steps
+    idle_ms   time without any input, added up over this monitor's steps
     stepped_ms  time of this monitor's last step
     all_clients  the clients that report
     waiting   log entries that wait for their process's metrics
-    waited_ms  how long the oldest entry in `waiting` has waited, by this monitor's steps
+    waited_ms  how long the oldest entry in `waiting` has waited, added up over this monitor's steps
 
-    The memories (`Memory`), by process, by `Client.names`, or by the hash `mark`:
+    The memories (`Memory`), by process, by `Client.names`, or by the hash `mark`; `shared` is by time:
 
     groups    the consumer groups, by `Client.home`
     has_log_data  processes with a log line or a thread dump that was read
@@ -292,10 +295,7 @@ class BucketState(Kept, kw_only=True):
 
 
 class _Saved(Kept, kw_only=True):
-    """The form of a state on disk.
-
-    This form contains the names of the metrics in its tables, so that later releases can read the tables.
-    """
+    """A state as it is saved. The names of the metrics are saved, too, so that later releases can read the tables."""
 
     buckets: int
     vocabulary: dict[str, tuple[str, ...]]
@@ -354,8 +354,8 @@ def load(data: bytes | bytearray, buckets: int) -> BucketState:
         raise StateError("the checkpoint holds no state of this monitor; name another folder in [monitor] checkpoint")
     if not 1 <= data[3] <= VERSION:
         raise StateError(
-            f"the checkpoint was written in form {data[3]} of the state, this program reads form {VERSION}; "
-            "run the release that wrote it, or begin anew with another folder in [monitor] checkpoint"
+            f"the checkpoint has version {data[3]} of the state, this program reads versions 1 to {VERSION}; run the "
+            "release that wrote the checkpoint, or begin anew with another folder in [monitor] checkpoint"
         )
     body: Any = memoryview(data)[4:]
     if data[3] < 4:
@@ -372,7 +372,7 @@ def load(data: bytes | bytearray, buckets: int) -> BucketState:
     if saved.buckets != buckets:
         raise StateError(
             f"the checkpoint was written with {saved.buckets} buckets, [monitor] buckets is {buckets}; "
-            "restore that setting, or begin anew with another folder in [monitor] checkpoint"
+            f"set [monitor] buckets = {saved.buckets}, or begin anew with another folder in [monitor] checkpoint"
         )
     clients = _table(Clients, saved.clients, saved.heads[2], len(saved.undelivered), data[3])
     parts = _table(Parts, saved.readings.parts, saved.heads[1], len(saved.topic_metrics), data[3])

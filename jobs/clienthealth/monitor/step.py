@@ -34,7 +34,7 @@ from clienthealth.settings import Settings
 
 @dataclass
 class Published:
-    """The result of a step: records of `client-health`, changes of incidents, final minutes.
+    """The result of a step: records of `client-health`, changes of incidents, and rows of the history (`minutes`).
 
     late      number of samples and events that came after their windows were closed
     left_out  number of clients, samples and events that were left out, by the name of the limit
@@ -51,7 +51,7 @@ class Published:
     skewed: int = 0
 
     def add(self, judged: tuple[Sequence[Record], Sequence[Transition]]) -> None:
-        """Add records and changes of incidents."""
+        """Add (records, changes of incidents) to this result."""
         self.records += judged[0]
         self.changes += judged[1]
 
@@ -97,7 +97,7 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
 
 
 def _let_go(bucket: Bucket, gone: Sequence[int], published: Published) -> None:
-    """Drop data that no window needs any more, and the departed clients (`gone`)."""
+    """Drop data that no window needs any more, and the departed clients. `gone`: the numbers of these clients."""
     state, settings, grid = bucket.state, bucket.settings, bucket.grid
     longest = int(grid.length.max()) if len(grid.length) else 1000 * settings.monitor.window_seconds
     process_log.evict(state, settings.monitor, longest, living := set(bucket.numbers))
@@ -113,7 +113,8 @@ def _let_go(bucket: Bucket, gone: Sequence[int], published: Published) -> None:
 def forget(state: BucketState, settings: Settings, living: Set[ProcessKey]) -> int:
     """Delete old or excess entries of the memories: THE list of how long and how much each memory keeps.
 
-    `living`: processes that report or log. Returns the number of clients for which lines on start and end were dropped.
+    `living`: processes that report or log. Returns for how many clients the lines on their start and end were dropped,
+    because there were too many clients.
     """
     now_ms, clients = state.time_ms, intake.share(settings.monitor.max_clients, settings.monitor)
     state.has_log_data.evict(now_ms, 0, living=living)
@@ -121,15 +122,15 @@ def forget(state: BucketState, settings: Settings, living: Set[ProcessKey]) -> i
     too_many = state.lifecycle.evict(now_ms, process_log.LIFECYCLE_MS, limit=clients, living=living)
     # Bound the issues of each process, because a program can make up a client id for each of its threads.
     state.also_seen.evict(now_ms, 3_600_000, each=200)
-    # Keep closed incidents for 15 minutes; by then the minutes in which they lasted are written. Their number has no
-    # limit.
+    # Keep closed incidents for 15 minutes; by then the minutes in which they lasted are written. The number of closed
+    # incidents has no limit.
     state.over.evict(now_ms, 900_000)
     state.gone.evict(now_ms, 900_000)
     # Forget groups without data for a whole lag window.
     state.groups.evict(now_ms, 1000 * settings.lag.window_seconds)
     # Keep a gap in all clients' data until every client has had data after the gap.
     state.shared.evict(int(state.clients.last_seen.min(initial=now_ms)), 0)
-    # Remember only the newest first reports of left-out clients.
+    # Remember the left-out clients that reported once, at most this bucket's share of REPORTED_ONCE: the newest stay.
     state.reported_once.evict(now_ms, limit=intake.share(intake.REPORTED_ONCE, settings.monitor))
     state.ended.evict(now_ms, limit=clients)
     for key, client in [*state.former.items()]:
@@ -141,10 +142,10 @@ def forget(state: BucketState, settings: Settings, living: Set[ProcessKey]) -> i
 def clock(state: BucketState, chunks: Sequence[Chunk], now_ms: int) -> int:
     """Return the watermark (epoch ms): how far the topics are read, by the time of most clients.
 
-    Each task reports how far it has read (`Packer`). The watermark is the median of the tasks' times, weighted by the
-    tasks' numbers of clients. So a partition that has only one client, with a wrong clock, has no effect. The watermark
-    never goes back, and is never ahead of `now_ms`. Tasks that read only logs may be far ahead, so they count only if
-    no other task reports.
+    Each task that decoded a part of the batch reports the time up to which the task has read (`Packer`). The watermark
+    is the median of these times, weighted by the tasks' numbers of clients. So a partition that has only one client,
+    with a wrong clock, has no effect. The watermark never goes back, and is never ahead of `now_ms`. Tasks that read
+    only logs may be far ahead, so such tasks count only if no other task reports.
     """
     reported = sorted(clock for chunk in chunks for clock in chunk.clocks)
     clocks = [clock for clock in reported if clock[1]] or reported

@@ -56,7 +56,10 @@ def verdict(mode: FailureMode[T], window: ClientWindow, known: Context = NOTHING
 
 
 def judge_windows(windows: Sequence[ClientWindow], overrides: Overrides, absence: bool = False) -> list[Verdict]:
-    """Return one verdict for each mode that applies to the client: the worst of all windows."""
+    """Return one verdict for each mode that applies to the client: the worst of all windows.
+
+    `absence`: True for the modes that judge a client's end, False for the modes that judge a reporting client.
+    """
     kind = windows[-1].client.kind
     return [
         merged([verdict(mode, window) for window in windows])
@@ -66,7 +69,10 @@ def judge_windows(windows: Sequence[ClientWindow], overrides: Overrides, absence
 
 
 def stale_verdicts(window: ClientWindow, overrides: Overrides) -> list[Verdict]:
-    """Return verdicts on a client that sends no more samples: of each failure mode that can stop the samples itself."""
+    """Return verdicts on a client that sends no more samples.
+
+    There is at most one verdict for each failure mode that can itself stop the samples (`LiveMode.silence`).
+    """
     verdicts = (
         (mode, mode.silence(window, mode.thresholds))
         for mode in live_modes(window.client.kind, overrides)
