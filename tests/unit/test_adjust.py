@@ -144,7 +144,7 @@ def test_a_failure_explains_its_symptoms_and_takes_the_evidence_of_the_end_that_
     lost = Verdict(NOT_CLOSED, "confirmed", 1, evidence=(Evidence("absence", 120_000, "4 MiB were left"),))
     deadlock, end = adjust("moment", [held, lost], attached(last_ms=120_000))
     assert [fact.text for fact in deadlock.evidence] == ["a line at 100000", "4 MiB were left"]
-    assert end.reason == f"what it shows is explained by {DEADLOCK}"
+    assert end.reason == f"{DEADLOCK} explains the evidence of this failure"
     assert end.adjusted == ("recorded-end", "explained")
     # A deadlock that ended 90 s before the recording does not explain its end.
     _, end = adjust("moment", [held, lost], attached(last_ms=190_001))

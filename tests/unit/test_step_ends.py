@@ -74,7 +74,10 @@ def test_a_killed_deadlocked_client_is_one_failure_with_its_possible_loss() -> N
     assert (opened.change, closed.change, closed.previous) == ("opened", "closed", "confirmed")
     assert closed.verdict.detail["lost_bytes"] == [0, 33_554_432]
     end = verdict(monitor, "shop|h:1|p")
-    assert (end["status"], end["reason"]) == ("unknown", "what it shows is explained by producer-callback-deadlock")
+    assert (end["status"], end["reason"]) == (
+        "unknown",
+        "producer-callback-deadlock explains the evidence of this failure",
+    )
 
 
 @pytest.mark.parametrize("instance", [None, "h:1"], ids=["nameless", "named"])

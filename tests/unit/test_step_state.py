@@ -131,7 +131,7 @@ def test_another_number_of_buckets_is_refused_in_one_sentence() -> None:
 
 def test_another_form_is_refused_in_one_sentence() -> None:
     data = save(BucketState(), 32)
-    with pytest.raises(StateError, match=r"version 9 of the state, this program reads versions 1 to 5; run the release"):
+    with pytest.raises(StateError, match=r"version 9 of the state, this program reads versions 1 to 5; run the"):
         load(data[:3] + bytes([9]) + data[4:], 32)
     with pytest.raises(StateError, match="holds no state of this monitor"):
         load(b"something else", 32)

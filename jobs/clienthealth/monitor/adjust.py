@@ -260,7 +260,7 @@ def _not_before_start(verdict: Verdict, context: Context) -> Verdict:
 
 
 @_adjustment(
-    "window", "The client's samples contradict lines that report the failure, so the client is not proved healthy."
+    "window", "Lines that report the failure put an `ok` in doubt, even if the client's samples contradict these lines."
 )
 def _contradicted_lines(verdict: Verdict, context: Context) -> Verdict:
     """Runs after the judge. The judge did not see the contradicted lines, so only an `ok` can be wrong."""
@@ -312,7 +312,7 @@ def _lasts(verdict: Verdict, context: Context) -> bool:
 
 @_adjustment("moment", "If no client reports, the collectors or the topic have stopped, not each client.")
 def _all_silent(verdict: Verdict, context: Context) -> Verdict:
-    """Runs first in its stage: while no client reports, no end of a client is known, so none needs an explanation."""
+    """Runs first in its stage: while no client reports, no client is known to have ended, so no end is explained."""
     if not context.all_silent or any(fact.kind == "log" for fact in verdict.evidence):
         return verdict
     return Verdict(verdict.mode, "unknown", reason=ALL_SILENT)
@@ -351,7 +351,7 @@ def _explained(verdict: Verdict, context: Context) -> Verdict:
     by = next((mode for mode, status in sorted(present.items()) if explains(mode, status, verdict)), None)
     if by is None:
         return verdict
-    return Verdict(verdict.mode, "unknown", reason=f"what it shows is explained by {by}", detail=verdict.detail)
+    return Verdict(verdict.mode, "unknown", reason=f"{by} explains the evidence of this failure", detail=verdict.detail)
 
 
 # ---- Stage "shown": after the incidents have been updated ----

@@ -59,8 +59,8 @@ def take(state: BucketState, entries: Iterable[LogEntry]) -> None:
         state.also_seen.remember(key, run, run.last_ms)
 
 
-#: `Trouble.least` is the number of lines from which an issue is reported. In an excerpt, which a person picked from a
-#: log, an issue with a `least` below EVERYDAY_LINES is reported even with fewer lines.
+#: `Trouble.least` is the minimum number of lines with which an issue is reported. In an excerpt, which a person picked
+#: from a log, an issue with a `least` below EVERYDAY_LINES is reported even with fewer lines.
 EVERYDAY_LINES = 8
 
 

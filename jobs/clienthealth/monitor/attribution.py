@@ -36,8 +36,7 @@ from clienthealth.read.logs.dumps import clients_of
 from clienthealth.read.logs.fields import KAFKA_PREFIX, PRODUCER_THREAD
 from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED, options_logged
 
-#: Maximum distance (ms) of two dumps of a process that are compared: a week. A greater distance means that a clock was
-#: wrong.
+#: Maximum time (ms) between two compared dumps of a process: a week. A longer time means that a clock was wrong.
 COMPARED_MS = 7 * 86_400_000
 #: A dump belongs to the previous process if it is older than the client's first sample by more than this (ms).
 BEFORE_MS = 60_000
@@ -343,7 +342,7 @@ def process_logs(state: BucketState, numbers: Mapping[ProcessKey, Sequence[int]]
         named: dict[str | None, set[str]] = defaultdict(set)
         clients = reporting[process], former[process], there[process]
         log = logs[process] = ProcessLog(process, entered, *clients, named, topics, instances=instances)
-        # Find all clients that lines name before any name counts as known.
+        # First collect all names in the lines, then add them to `named`, because `named_clients` depends on `named`.
         for _, name, kind in list(log.named_clients()):
             if name:
                 named[kind].add(name)

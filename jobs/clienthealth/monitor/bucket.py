@@ -75,7 +75,7 @@ class Bucket:
 
     @cached_property
     def _of_deltas(self) -> frozenset[int]:
-        """The clients with counters that report the change since the previous sample (OTLP's delta temporality)."""
+        """The numbers of the clients that report counters as changes since the previous sample (OTLP's deltas)."""
         readings = self.state.readings
         return frozenset(readings.client[readings.delta > 0].tolist())
 

@@ -317,10 +317,10 @@ class _Judgement:
         return Gated(touched, w, live, gates, (number, begin, end, newest, seen, suspected))
 
     def _clients(self, gated: Gated) -> None:
-        """Judge the windows of all clients. Make a record for each client with a due record or with new content.
+        """Judge the windows of all clients, and add a record for each client with changed content or with a due record.
 
-        A changed content is published at once, measurements every `publish_seconds`. Samples come a little early or
-        late, so a record may be early by a quarter of the client's interval.
+        A record is due `publish_seconds` after the previous one. Samples come a little early or late, so a record may
+        be early by a quarter of the client's reporting interval.
         """
         clients, ids = self.state.clients, tuple(mode.id for mode in gated.live)
         number, _, _, newest, seen, _ = gated.clients

@@ -176,6 +176,7 @@ REMINDED_MS = 300_000
 def reminders(state: BucketState, before_ms: int, settings: Settings) -> list[Record]:
     """Return records of departed clients with open incidents. Without new records exporters would drop these clients.
 
+    Such records are due every REMINDED_MS, and at least twice in `[prometheus] ttl_seconds`; else the list is empty.
     `before_ms`: the watermark before this step.
     """
     every_ms = min(REMINDED_MS, 1000 * settings.prometheus.ttl_seconds // 2)

@@ -33,7 +33,7 @@ MAX_REASON = 300
 Home = tuple[str, str]
 #: A state and chunks as bytes. Each run decodes them again, because a failed run may have changed its input.
 Packed = tuple[bytes | bytearray, Sequence[bytes]]
-#: The work on a bucket, which may raise.
+#: The work on a bucket: a function that takes the state and the chunks, and that may raise any error.
 Run = Callable[[BucketState, list[Chunk]], T]
 
 

@@ -147,9 +147,9 @@ def _keep_pollers(entries: Iterable[LogEntry], new: Set[int], in_poll: Set[Proce
 
 
 def _remember(state: BucketState, entry: LogEntry) -> None:
-    """Keep a line on the start or end of a client. Of each log pattern only the first line and the last lines are kept.
+    """Keep a line on the start or end of a client. A line that names no client is kept under an empty name.
 
-    A line that names no client is kept under an empty name.
+    Of each log pattern only the first line and the last LAST_KEPT lines are kept.
     """
     event = entry.event
     if event is None or event.signature not in CONFIG_LOGGED | telling():

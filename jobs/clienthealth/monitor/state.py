@@ -139,7 +139,7 @@ class Run(msgspec.Struct, array_like=True):
 
 
 class Memory(msgspec.Struct, Generic[K, V], array_like=True):
-    """A memory with a time (epoch ms) for each entry. A key is a tuple: it begins with service and host, or is a hash.
+    """A memory with a time (epoch ms) for each entry. A key is a tuple: service, host and more; a hash; or two times.
 
     All data that a bucket keeps longer than its windows is in such a memory. `forget` (`monitor/step.py`) has the
     limits.
@@ -361,10 +361,10 @@ def load(data: bytes | bytearray, buckets: int) -> BucketState:
     if data[3] < 4:
         earlier: dict[str, Any] = msgspec.msgpack.decode(body)
         earlier |= _memories_of_form_1(earlier) if data[3] == 1 else {}
-        # Forms (versions of the bytes) 1 and 2 saved the fields of the incidents' clients by name.
+        # Versions 1 and 2 of the state saved the fields of the incidents' clients by name.
         for one in (*earlier["incidents"], *(change for _, change in earlier["over"][0].values())):
             one["client"] = [*one["client"].values()] if data[3] < 3 else one["client"]
-        # Forms 1 to 3 saved the groups as a list.
+        # Versions 1 to 3 of the state saved the groups as a list.
         groups = [(Client(*group["who"]), group) for group in earlier["groups"]]
         earlier["groups"] = [{client.home: (group["heard_ms"], group) for client, group in groups}]
         body = _encoder.encode(earlier)
@@ -389,7 +389,7 @@ def load(data: bytes | bytearray, buckets: int) -> BucketState:
 
 
 def _memories_of_form_1(saved: dict[str, Any]) -> dict[str, Any]:
-    """Convert the memories of form 1, in which each memory had its own format. Missing memories start empty."""
+    """Convert the memories of a state of version 1, in which each memory had its own format. New memories are empty."""
     now_ms = saved["time_ms"]
     lines = zip(saved["farewells"], saved["instances"], strict=True)
     memories: dict[str, dict[tuple[Any, ...], tuple[int, Any]]] = {
@@ -405,7 +405,7 @@ def _memories_of_form_1(saved: dict[str, Any]) -> dict[str, Any]:
 
 
 def _table(kind: type[T], data: bytes, head: int, width: int, form: int) -> T:
-    # Forms 1 to 4 saved row by row.
+    # Versions 1 to 4 of the state saved tables row by row.
     return kind.of_matrix(np.frombuffer(data).reshape((-1, head + width), order="C" if form < 5 else "F"), head)
 
 
