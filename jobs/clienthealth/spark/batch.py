@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 #: Pause (s) between batches without input. Such batches let time pass in the state, often enough to report stale
 #: clients in time.
 IDLE_SECONDS = 15.0
-#: Number of rows in a batch up to which one task writes them all, into one file of each table.
+#: Up to this number of rows in a batch, a single task writes all rows, into one file of each table.
 SMALL = 10_000
 _HEADERS = "array<struct<key:string,value:binary>>"
 
@@ -140,7 +140,7 @@ class Batch:
             kept.unpersist()
 
     def _skipped(self, spark: SparkSession, record: Source) -> Count:
-        """Publish a reject for the record that is skipped because reading it ended the monitor.
+        """Publish a reject for a record that is skipped, because the monitor ended whenever it read this record.
 
         Return the count of this record.
         """

@@ -1,8 +1,8 @@
 """The query's checkpoint: planned and committed batches, and the monitor's own notes in the same folder.
 
 Spark writes `offsets/<n>` when it has planned batch n, and `commits/<n>` when all results of the batch are written. If
-a batch was planned but not committed, the next start of the query repeats it with the same end offsets. A part (`Part`)
-is one partition of a topic in a source: (position of the source, topic, partition).
+a batch was planned but not committed, the next start of the query repeats the batch with the same end offsets. A part
+(`Part`) is one partition of a topic in a source: (position of the source, topic, partition).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from clienthealth.spark.files import Files
 #: Next offsets of one source, by topic and partition. The partition is a number as text, as in JSON.
 Offsets = dict[str, dict[str, int]]
 Part = tuple[int, str, int]
-#: Spark's option for the number of shuffle partitions. Spark stores it with each batch, and keeps the stored value
-#: after a restart.
+#: Spark's option for the number of shuffle partitions. Spark stores this number with each batch, and keeps the stored
+#: number after a restart.
 PARTITIONS = "spark.sql.shuffle.partitions"
 #: FORM: name of the file that holds the version of the state's format (`state.VERSION`). SOURCES: number of the query's
 #: sources. TICKS: position of the tick source among the sources.
@@ -52,7 +52,7 @@ class Checkpoint(Files):
     """
 
     def claim(self, form: int) -> None:
-        """Note the form in which the state is written from now on.
+        """Note the version (`state.VERSION`) in which the state is written from now on.
 
         Raises StateError, before any change, if a later release or a release with fewer sources wrote the checkpoint.
         """
@@ -60,7 +60,7 @@ class Checkpoint(Files):
         sources = SOURCES if newest is None else len(self._offsets(newest)[1])
         is_later = int(noted or 1) > form or sources > SOURCES
         if is_later or sources < SOURCES:
-            has = f"form {noted} of the state" if sources == SOURCES else f"{sources} sources"
+            has = f"version {noted} of the state" if sources == SOURCES else f"{sources} sources"
             raise StateError(
                 f"the checkpoint was written by {'a later' if is_later else 'an earlier'} release (it has {has}, this "
                 f"program knows {form if sources == SOURCES else SOURCES}); run that release, or begin anew with "
@@ -124,7 +124,7 @@ class Checkpoint(Files):
         for (at, topic, partition), offset in {**pending.begin, **end}.items():
             now[at].setdefault(topic, {})[str(partition)] = offset
         self._write_offsets(pending.batch, head, now)
-        # Delete states that the longer batch wrote, because Spark would use one as a snapshot for the shortened batch.
+        # Delete states that the longer batch wrote. Otherwise Spark would use such a state for the shortened batch.
         written = self._files.globStatus(self._path(f"{self._root}/state/*/*/{pending.batch + 1}.*"))
         for status in written or ():
             self._files.delete(status.getPath(), False)
@@ -185,7 +185,7 @@ def _parts(offsets: Sequence[Offsets]) -> dict[Part, int]:
     }
 
 
-#: SPREAD: file name of the note on the partition count for which the bucket numbers were chosen. SEED: the seed of
+#: SPREAD: name of the file with the number of partitions for which the bucket numbers were chosen. SEED: the seed of
 #: Spark's hash of the bucket numbers.
 SPREAD, SEED = "spread", 42
 _WORD = 0xFFFFFFFF
@@ -194,9 +194,8 @@ _WORD = 0xFFFFFFFF
 def numbers_of(checkpoint: Checkpoint, settings: MonitorSettings) -> Sequence[int]:
     """Return Spark's number of each bucket.
 
-    For a new checkpoint, note the partition count for which the numbers are chosen.
-
-    The numbers never change within a checkpoint, because the state is stored by them.
+    For a new checkpoint, note the number of partitions for which the bucket numbers are chosen. The bucket numbers
+    never change within a checkpoint, because Spark stores the state under these numbers.
     """
     noted = checkpoint.read(SPREAD)
     if noted is None:

@@ -26,8 +26,8 @@ DECODED = "bucket int, data binary"
 #: if empty. `size` is set only for records that are too large to decode; the value of such a record is null.
 RAW = ("value", "size", "key", "headers", "topic", "partition", "offset", "ts_ms")
 
-#: Two buckets without processes: COUNTS for counts of the input, REJECTS for rejects. The step passes the content of
-#: both buckets on to the sink.
+#: Buckets without processes. COUNTS has counts of the input. REJECTS and all lower numbers have rejects: a task uses
+#: REJECTS minus the number of a partition. The step passes the content of these buckets on to the sink.
 COUNTS = -1
 REJECTS = -2
 
@@ -99,14 +99,14 @@ def decoder(settings: Settings, literals: tuple[str, ...], numbers: Sequence[int
 
 
 def compressed(data: bytes | bytearray) -> bytes:
-    """Compress by LZ4, with the uncompressed size in front."""
+    """Return the data compressed by LZ4, behind its uncompressed size (8 bytes, little-endian)."""
     import pyarrow as pa
 
     return len(data).to_bytes(8, "little") + pa.compress(data, codec="lz4_raw", asbytes=True)  # type: ignore[no-any-return]
 
 
 def decompressed(data: bytes | memoryview) -> bytes:
-    """Undo `compressed`."""
+    """Return the data that `compressed` was given."""
     import pyarrow as pa
 
     size = int.from_bytes(data[:8], "little")
@@ -254,14 +254,14 @@ class _Task:
             self.rejects.append(records.reject(at, error))
 
     def _count(self, records: _Records, times: np.ndarray, reasons: list[tuple[int, str]]) -> None:
-        # The producer sets a record's time, so limit it: the history cannot store every time.
+        # The producer sets a record's time, and the history cannot store every time. So later times count as now.
         arrived = np.where(records.arrived > 0, np.minimum(records.arrived, self.now_ms), float(self.now_ms))
         minutes = arrived // MINUTE_MS * MINUTE_MS
         late = arrived - times > 1000 * self.settings.monitor.watermark_seconds
         good = np.ones(len(arrived), bool)
         good[[at for at, _ in reasons]] = False
         accepted = [(np.flatnonzero(good & (minutes == minute)), None) for minute in np.unique(minutes[good])]
-        # A rejected record is counted alone; its time counts for the newest time, if known.
+        # Each rejected record is counted by itself. If the record's time is known, it can be the newest time.
         for rows, reason in (*((np.array([at]), reason) for at, reason in reasons), *accepted):
             key = int(minutes[rows[0]]), records.topic, reason
             count, of_groups = self.counts.setdefault(key, Count(*key)), records.of_groups[rows]
@@ -289,7 +289,7 @@ class _Records:
         column = batch.column("value")
         data = column.buffers()[2]
         ends = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1].tolist()
-        # Slice without copying; None for nulls. Arrow's own view has signed bytes.
+        # Each value is a slice of the buffer, not a copy. The cast is needed because Arrow's view has signed bytes.
         view = memoryview(data).cast("B") if data is not None else memoryview(b"")
         self.values: list[memoryview | None] = [view[a:b] for a, b in itertools.pairwise(ends)]
         if column.null_count:

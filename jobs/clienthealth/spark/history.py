@@ -45,16 +45,19 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 VERSION_PROPERTY = "kafka-client-health.schema-version"
-#: Properties of our tables. Each commit adds four files to the folder of Delta's log, and lists this folder. So the log
-#: is kept for a day instead of 30 days. Unused files must not be kept longer than the log. Delta stores minimum and
-#: maximum of the first four columns, which contain the times; with the default of 32 columns, Delta would generate code
-#: at each append.
+#: Properties of our tables. At each commit Delta adds four files to the folder of its log, and lists this folder. So
+#: the log is kept for a day instead of 30 days. Unused files must not be kept longer than the log. Delta stores minimum
+#: and maximum of the first four columns, which contain the times; with the default of 32 columns, Delta would generate
+#: code at each append.
 KEPT = dict.fromkeys(("delta.logRetentionDuration", "delta.deletedFileRetentionDuration"), "interval 1 days")
 KEPT["delta.dataSkippingNumIndexedCols"] = "4"
 
 
 def _schema(columns: Mapping[str, Any]) -> StructType:
-    """Return the schema of a table. `columns`: by name, a type, or for an array the columns of its rows."""
+    """Return the schema of a table.
+
+    `columns`: maps the name of a column to its type; for an array of rows, to the columns of these rows.
+    """
     schema = StructType()
     for name, kind in columns.items():
         schema.add(name, kind if isinstance(kind, str) else ArrayType(_schema(kind)))
@@ -76,8 +79,8 @@ TIMES: Mapping[str, str] = {"minutes": "minute", "verdicts": "ts", "quality": "m
 class Origin:
     """The streaming query and the batch that wrote rows into the history.
 
-    `planned_ms`: when the batch was planned (epoch ms), if a previous process may already have written its rows; else
-    None.
+    `planned_ms`: when the batch was planned (epoch ms), if a previous process may already have written rows of the
+    batch; else None.
     """
 
     query_id: str
@@ -92,8 +95,8 @@ class Origin:
 class ReplayGuard:
     """Rows that may arrive a second time, because the checkpoint is older than the history.
 
-    The event times of such rows are at most `until_ms`. Commits up to `written_ms` are not those of this checkpoint's
-    batches, even if the batch numbers are equal.
+    The event times of such rows are at most `until_ms` (epoch ms). Commits that were made up to `written_ms` (epoch ms)
+    are not those of this checkpoint's batches, even if the batch numbers are equal.
     """
 
     until_ms: int
@@ -134,8 +137,8 @@ def _is_there(spark: SparkSession, root: str, table: str) -> bool:
 
 def _checked(spark: SparkSession, where: str) -> dict[str, str]:
     """Return the properties of one of our tables. Raises InputError if the table has another schema version."""
-    # DESCRIBE DETAIL returns the properties, too. But it counts all files of the table, which takes seconds at each
-    # start.
+    # DESCRIBE DETAIL returns the properties, too. But this command also counts all files of the table, which would take
+    # seconds at each start.
     properties = {row["key"]: row["value"] for row in spark.sql(f"SHOW TBLPROPERTIES delta.`{where}`").collect()}
     version = properties.get(VERSION_PROPERTY, "none")
     if version != str(SCHEMA_VERSION):
@@ -159,7 +162,7 @@ def _as_made(spark: SparkSession, root: str, table: str) -> bool:
     The files of the table's log show this; a query would take seconds.
     """
     log = Files(spark, f"{inside(root, table)}/_delta_log")
-    # If the oldest files of the log are gone, the table was written.
+    # If the oldest files of the log are gone, rows were written to the table.
     return log.exists(f"{0:020}.json") and not log.exists(f"{1:020}.json")
 
 
@@ -196,7 +199,7 @@ def read(spark: SparkSession, root: str, table: str) -> DataFrame:
     """
     where = inside(root, table)
     if not _is_there(spark, root, table):
-        raise InputError(f"{where}: there is no history here; the monitor creates it at its first start")
+        raise InputError(f"{where}: there is no history here; the monitor creates a history when it first starts")
     _checked(spark, where)
     rows = DeltaTable.forPath(spark, where).toDF()
     missing = [field for field in TABLES[table] if field.name not in rows.columns]
@@ -261,8 +264,8 @@ def append(rows: DataFrame, root: str, table: str, origin: Origin, again: Replay
     rows.selectExpr(*columns).write.format("delta").mode("append").option("userMetadata", str(origin)).save(where)
 
 
-#: For each table: the columns that identify a repeated row, and the maximum difference (s) of the two event times. The
-#: time of an incident's change depends slightly on how its samples are split into batches.
+#: For each table: the columns that a row and its repetition have in common, and the maximum difference (s) between the
+#: event times of the two rows. The time of an incident's change depends slightly on how samples are split into batches.
 _SAME: Mapping[str, tuple[tuple[str, ...], int]] = {
     "minutes": ((*CLIENT_KEY, "kind"), 0),
     "verdicts": ((*CLIENT_KEY, "mode", "change", "status"), 120),
@@ -283,7 +286,10 @@ def _taken_in(spark: SparkSession, where: str, origin: Origin, after_ms: int) ->
 
 
 def _rows(name: str, written: DataFrame) -> DataFrame:
-    """Return rows for a table. `written`: a column `value` of JSON as the step writes it, without version and day."""
+    """Return rows for a table. `written`: a column `value` with rows in JSON, as the step writes them.
+
+    These rows in JSON lack the columns `schema_version` and `day`.
+    """
     kinds = (f"`{f.name}` {_WRITTEN.get(f.name, f.dataType).simpleString()}" for f in TABLES[name])
     columns = {f.name: f"row.`{f.name}`" for f in TABLES[name]}
     columns |= {f.name: f"timestamp_millis(row.{f.name})" for f in TABLES[name] if f.dataType == TimestampType()}
@@ -293,7 +299,7 @@ def _rows(name: str, written: DataFrame) -> DataFrame:
     return parsed.selectExpr(*(f"{column} AS `{column_name}`" for column_name, column in columns.items()))
 
 
-#: Return rows for the tables MINUTES and VERDICTS.
+#: Functions that take `written`, as `_rows` does, and return rows for the table `minutes` or `verdicts`.
 minutes, verdicts = partial(_rows, "minutes"), partial(_rows, "verdicts")
 
 #: Types in the step's output that differ from the table's: times are in ms, and a lag is written with a fraction, which

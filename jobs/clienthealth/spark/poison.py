@@ -40,9 +40,9 @@ log = logging.getLogger(__name__)
 
 REASON = "fatal"
 #: A batch counts as the cause if it has ended the monitor DEATHS times with a sign of a record's fault, or KILLS times
-#: without such a sign (for example by kill -9). For a narrowed batch of several records, one end with such a sign is
-#: enough, or DEATHS ends without it: such a batch is read within seconds, so kills from outside will hardly hit it
-#: three times.
+#: without such a sign (for example by kill -9). For a narrowed batch of several records, one end with a sign is enough,
+#: or DEATHS ends without a sign: a narrowed batch is read within seconds, so kills from outside will hardly hit the
+#: batch three times.
 DEATHS, KILLS = 3, 20
 #: A faulty batch is divided by SHARE. After CALM good batches, SHARE times as many records are read at a time.
 SHARE, CALM = 16, 20
@@ -59,12 +59,12 @@ class Run(msgspec.Struct):
     """The notes that a process keeps beside the checkpoint, for the process that starts after it.
 
     running  True until the process ends normally
-    batch    the batch that was pending at the process's start
+    batch    number of the batch that was pending at the process's start; -1: none
     reading  True once the process has begun to read this batch
     deaths   number of processes in a row that ended in this batch with a sign of a record's fault
     kills    number of processes in a row that ended in this batch without such a sign
     fault    True if a record's fault ended the query
-    limit    maximum number of records of each topic per batch; 0: as in the settings
+    limit    maximum number of records per batch, for metrics and for logs each; 0: as in the settings
     skipped  the record that is left out, as (source, topic, partition, offset)
     until    the end of the batch that last ended the monitor, as (topic, partition, offset)
     heap     True if the heap was exhausted
@@ -95,14 +95,14 @@ class Guard:
 
     @property
     def limit(self) -> int:
-        """The maximum number of records of each topic per batch. 0: the number in the settings applies."""
+        """The maximum number of records per batch, for metrics and for logs each. 0: the settings apply."""
         return self._run.limit
 
     def begin(self, certain: bool = False) -> None:
         """Find out how the previous process ended, repair the checkpoint, and note that this process runs.
 
-        `certain`: True if the previous process certainly exhausted its heap, so that one death is enough. Raises
-        ServiceError if the monitor ends although it has read no record.
+        `certain`: True if the previous process certainly exhausted its heap, so that its end alone makes the batch the
+        cause. Raises ServiceError if the monitor ends although it has read no record.
         """
         pending, run = self._checkpoint.pending(), self._run
         again = pending is not None and pending.batch == run.batch
@@ -122,7 +122,7 @@ class Guard:
         self._write()
 
     def reads(self, batch: int) -> None:
-        """Note that a batch is about to be read if it may have ended the previous process."""
+        """If this batch may have ended the previous process, note that this process is about to read the batch."""
         if batch == self._run.batch and not self._run.reading:
             self._run.reading = True
             self._note()
@@ -202,8 +202,8 @@ class Guard:
             run.running, run.deaths, run.kills = False, 0, 0
             self._write()
             raise ServiceError(
-                "the monitor ends although it reads no record, so no record is the cause: look above for the reason, "
-                "and at [monitor] heap_mb and the memory that this machine has left"
+                "the monitor ends although it reads no record, so no record is the cause: the messages above give the "
+                "reason; check [monitor] heap_mb and the free memory of this machine"
             )
         if total > 1:
             fewer = narrowed(sizes, random.Random(repr(sorted(pending.begin.items()))))

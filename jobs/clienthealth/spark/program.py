@@ -47,8 +47,8 @@ ARCHIVE_AFTER = 10
 #: Maximum time (s) that a query without brokers needs to plan its first batch.
 STARTED_SECONDS = 10
 FIXED = (
-    "the checkpoint spreads its state over %s partitions and keeps them: [monitor] shuffle_partitions = %s takes "
-    "effect only with a new folder in [monitor] checkpoint"
+    "the checkpoint spreads its state over %s partitions and keeps this number: [monitor] shuffle_partitions = %s "
+    "takes effect only with a new folder in [monitor] checkpoint"
 )
 
 
@@ -140,7 +140,7 @@ class _Run:
             self._stop,
             self._opened,
             self._restored,
-            # The batch is pending even if the previous query was stopped in the middle of it.
+            # Read `pending` anew for each query, because the previous query may have been stopped within a batch.
             pending=self._checkpoint.pending(),
             before=self._look,
             waiting=lambda: self._losses.waiting(self._listener.positions),
@@ -187,7 +187,7 @@ def _stop(running: StreamingQuery, metrics: SelfMetrics) -> None:
 def _archivable(settings: Settings) -> bool:
     """True if this JVM would use an archive of classes, but there is none yet.
 
-    The class path must be that of the defaults.
+    False if the class path differs from that of the default settings, because `main` uses the default settings.
     """
     possible = not submitted() and settings.monitor.class_archive and os.access(jars.cache(), os.W_OK)
     return possible and (paths := class_path(settings)) == class_path(Settings()) and jars.class_archive(paths) is None

@@ -2,7 +2,7 @@
 
 If the history is ahead, the query reads records again, and rows that the history already has are not added again. If
 the history is behind, the history lacks the verdicts between its own end and the checkpoint, and a message explains how
-to get them.
+to judge that time again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ log = logging.getLogger(__name__)
 #: File names of two notes beside the checkpoint. AGAIN describes rows that may come again. WRITTEN names the newest
 #: batch in the table `quality`.
 AGAIN, WRITTEN = "again.json", "written"
-#: File name of the note that all open incidents are in the state.
+#: Name of a file beside the checkpoint. The file exists once all incidents that were open in the history are in the
+#: state.
 OPENED = "opened"
 #: Time (ms) after the history's newest row until which rows may come a second time.
 LASTING_MS = 2 * 86_400_000
@@ -82,8 +83,8 @@ def sentence(state: Compared, settings: Settings, now: datetime) -> str | None:
             back = f"= {int((now - state.ends).total_seconds()) + MORE_SECONDS}"
         return (
             f"the history in {root} {until}, before what the checkpoint in {checkpoint} has read: verdicts "
-            "between the two are missing in reviews, and failures that ended in that time look open; to judge again "
-            "the data that the topics still have, name another folder in [monitor] checkpoint and a [monitor] "
+            "of the time between are missing in reviews, and failures that ended in that time look open; to judge "
+            "again the data that the topics still have, name another folder in [monitor] checkpoint and a [monitor] "
             f"start_seconds_back {back}: nothing is counted twice"
         )
     if state.ahead:
@@ -113,9 +114,9 @@ class Restored:
             self.again = None
 
     def not_counted(self, rows: Sequence[Quality]) -> list[Quality]:
-        """Subtract the counts that the history already has for these minutes and topics.
+        """Subtract the counts that the history already has for the minutes and topics of `rows`.
 
-        Return the rows with counts left.
+        Return the rows with the counts that are left; rows without any are left out.
         """
         if self.again is None:
             return [*rows]

@@ -72,8 +72,8 @@ def session(name: str, settings: Settings) -> SparkSession:
         starting.join()
     spark = builder.config(map=dict[str, Any](options)).getOrCreate()
     # Cache the Java classes that PySpark looks up: with each column, and twenty times with each exception (each
-    # iteration over a Java object ends with an exception). Without the cache the JVM would search every jar for each of
-    # these names, in all packages that PySpark imports: an eighth of all work of the JVM.
+    # iteration over a Java object ends with an exception). Without the cache the JVM searched every jar for each of
+    # these names, in all packages that PySpark imports. These searches took an eighth of the JVM's CPU time.
     jvm = cast(Any, spark._jvm)
     jvm.py4j = SimpleNamespace(reflection=SimpleNamespace(TypeUtil=jvm.py4j.reflection.TypeUtil))
     for kept in ("functions", "org.apache.spark.sql.functions", "PythonUtils"):
@@ -82,7 +82,7 @@ def session(name: str, settings: Settings) -> SparkSession:
 
 
 def archive_classes(spark: SparkSession, draft: Path) -> None:
-    """Write the classes that the JVM has loaded to the archive. `draft`: unfinished file on the same disk."""
+    """Write the classes that the JVM has loaded to the archive. `draft`: path of a temporary file on the same disk."""
     cast(Any, spark._jvm).org.codehaus.janino.ScriptEvaluator(_JVM["archive"] % draft).evaluate(None)
     jars.keep_archive(draft, spark.conf.get("spark.driver.extraClassPath", "") or "")
 
@@ -185,8 +185,8 @@ class Together:
 
     def __call__(self, spark: SparkSession, jobs: Sequence[Callable[[], None]]) -> None:
         """Run the jobs, and return when all have ended. Raises the error of the first job in the list that failed."""
-        # The jobs belong to the query and end with it. A job changes properties of its thread, so each thread gets a
-        # copy.
+        # Each job gets a copy of this thread's Spark properties: the properties tie the job to the query, so that the
+        # job ends with the query, and a job changes some of them.
         running = [self._threads.submit(inheritable_thread_target(spark)(job)) for job in jobs]
         wait(running)
         for ended in running:

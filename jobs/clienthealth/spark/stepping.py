@@ -71,7 +71,8 @@ class Summary(msgspec.Struct):
     skewed    number of clients with a wrong clock
     late      number of samples and events that came too late
     left_out  number of clients, samples and events that were left out, by the name of the limit
-    failed    number of clients for which the step failed, by the topic of their newest record
+    failed    number of processes for which the step failed, by the topic of their newest record; under '' also the
+              number of records that were too large to publish
     """
 
     rows: dict[str, int] = {}
@@ -265,9 +266,9 @@ def headers_of(reason: str, source: Source | None, before: Iterable[Mapping[str,
 
 
 def _fault(fault: Fault) -> Row:
-    """Return a reject for a client for which the step failed.
+    """Return a reject for a process for which the step failed.
 
-    The reject names the newest input record of the client.
+    The reject names the newest input record of the process.
     """
     return REJECT, fault.client.key.encode(), None, headers_of(fault.reason, fault.source)
 

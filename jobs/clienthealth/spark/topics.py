@@ -25,7 +25,7 @@ def connection(settings: Settings) -> Mapping[str, str]:
 
 
 def stream(spark: SparkSession, settings: Settings, topics: Sequence[str], limit: int = 0) -> DataFrame:
-    """Return the topics as a stream, from the checkpoint on or, without a checkpoint, from `start_seconds_back` on.
+    """Return the topics as a stream that begins at the checkpoint or, without one, `start_seconds_back` before now.
 
     If a topic is missing, the others are read until the topic appears. Records that retention deleted unread are
     skipped and counted (`losses.py`), because a monitor that stops at such a gap would judge nothing. `limit`: a lower
@@ -50,15 +50,18 @@ def stream(spark: SparkSession, settings: Settings, topics: Sequence[str], limit
 
 
 def ticks(spark: SparkSession) -> DataFrame:
-    """Return a stream with one row a second, so that batches run even without input. Old rows are left out."""
+    """Return a stream with one row a second, so that batches run even without input.
+
+    Rows older than TICKS_SECONDS are left out.
+    """
     rows = spark.readStream.format("rate").option("rowsPerSecond", "1").option("numPartitions", "1").load()
     return rows.filter(F.unix_millis("timestamp") > F.expr(f"{_CLOCK} - {1000 * TICKS_SECONDS}"))
 
 
 #: Age (s) above which ticks are left out. Otherwise thousands of ticks would come after a night without the monitor.
 TICKS_SECONDS = 30
-#: The current time in ms. Spark would write `current_timestamp()` as a number into each batch's code, and compile the
-#: code anew.
+#: SQL expression of the current time (epoch ms). `current_timestamp()` is not used, because Spark would write it as a
+#: number into each batch's code, and compile the code anew.
 _CLOCK = "CAST(java_method('java.lang.System', 'currentTimeMillis') AS BIGINT)"
 NO_TOPIC = "(?!)"
 

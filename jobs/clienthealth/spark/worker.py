@@ -1,9 +1,9 @@
 """Prepare each Python worker of Spark before its first task, and define the process from which Spark forks workers.
 
 Only functions that run in workers import this module; the driver never does. A worker that imports all modules by
-itself costs half a second and 100 MB. Workers that are forked from this process, which has imported all modules, share
-its memory. The option `spark.python.daemon.module` names this module only if Spark runs on a single machine. On a
-cluster an executor's daemon starts before our files are there, so workers import for themselves.
+itself costs half a second and 100 MB. This process has imported all modules, and the workers that are forked from it
+share this memory. The option `spark.python.daemon.module` names this module only if Spark runs on a single machine. On
+a cluster an executor's daemon starts before our files are there, so workers import for themselves.
 """
 
 from __future__ import annotations
