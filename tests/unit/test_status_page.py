@@ -129,7 +129,7 @@ def test_a_partly_judged_client_is_not_shown_as_healthy() -> None:
     page = text(get(record(*fine, blind, worst="unknown"), healthy()))
     assert "partial 1 ok 1" in page and "Nothing found, not all judged 1" in page
     missing = "not judged: send-blocked-on-metadata (no line of its log was ever read)"
-    assert f"nothing found, 2 of 3 judged; {missing}" in page
+    assert f"nothing found in 2 of 3 failure modes; {missing}" in page
 
 
 def test_statuses_differ_by_shape_and_word() -> None:

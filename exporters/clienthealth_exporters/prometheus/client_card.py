@@ -131,7 +131,7 @@ def reasons(record: HealthRecord) -> list[str]:
 def judged(record: HealthRecord) -> str:
     """Return, as text, how many failure modes of a healthy client were judged, and which were not, with the reason."""
     fine, blind = others(record)
-    return f"nothing found, {len(fine)} of {len(fine) + len(blind)} judged; not judged: {', '.join(blind)}"
+    return f"nothing found in {len(fine)} of {len(fine) + len(blind)} failure modes; not judged: {', '.join(blind)}"
 
 
 def others(record: HealthRecord) -> tuple[list[str], list[str]]:

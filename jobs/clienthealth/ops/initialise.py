@@ -135,8 +135,8 @@ def _admin(settings: Settings, **options: Any) -> KafkaAdminClient:
 def find_topics(settings: Settings, partitions: int, replicas: int | None) -> Topics:
     """Find which of the monitor's topics exist.
 
-    `partitions`: of new input topics. `replicas`: of new topics; None: three, or the number of brokers if that is
-    smaller. Raises ServiceError if no broker can be reached or a request fails.
+    `partitions`: number of partitions of new input topics. `replicas`: replication factor of new topics; None: three,
+    or the number of brokers if that is smaller. Raises ServiceError if no broker can be reached or a request fails.
     """
     try:
         with closing(_admin(settings, bootstrap_timeout_ms=TIMEOUT_MS)) as client:

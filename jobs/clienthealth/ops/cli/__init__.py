@@ -86,9 +86,9 @@ def commands() -> Mapping[str, Command]:
 
 
 def parser_for(name: str | None) -> argparse.ArgumentParser:
-    """Return the parser.
+    """Return the parser of all commands.
 
-    Only the module of command `name` is imported, and only the options of this command are added.
+    Only the module of command `name` is imported, and only the options of this command are added. None: no command.
     """
     parser = argparse.ArgumentParser(
         prog="kafka-health", description="Watches Kafka clients, judges their failure modes with evidence."
@@ -148,7 +148,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     except ModuleNotFoundError as error:
         module = (error.name or "").split(".")[0]
         if module in OF_A_CHECKOUT:
-            why = "works in a checkout: run 'make setup' in it"
+            why = "works only in a checkout of the repository: run 'make setup' there"
         elif extra := next((extra for extra, installed in EXTRAS.items() if module in installed), ""):
             why = f"needs the extra '{extra}': pip install 'kafka-client-health[{extra}]'"
         else:

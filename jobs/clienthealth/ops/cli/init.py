@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Return 0 if settings, topics and subscriptions exist at the end, 1 if one is missing or the user refused the
-    changes.
+    """Return 0 if settings, topics and subscriptions exist at the end, or after --dry-run; 1 if a part of them is
+    missing, or if the user refused the changes.
     """
     from clienthealth.ops import initialise
 
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     if refused:
         lacking.append(f"an administrator has to run the commands above for {' and '.join(refused)}")
     whole = f"Still missing: {'; '.join(lacking)}." if lacking else "Nothing is missing."
-    print(f"\n{whole} Now start each of these in its own terminal or as a service:")
+    print(f"\n{whole} Now start each of these programs in its own terminal or as a service:")
     for what in ("monitor", "export groups", "export prometheus"):
         print(f"  kafka-health {what} --config {path}")
     return int(bool(lacking))

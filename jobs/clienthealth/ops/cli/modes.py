@@ -1,4 +1,4 @@
-"""`kafka-health modes` lists the failure modes; `kafka-health explain MODE` prints everything about one."""
+"""`kafka-health modes` lists the failure modes; `kafka-health explain MODE` prints everything about one mode."""
 
 from __future__ import annotations
 

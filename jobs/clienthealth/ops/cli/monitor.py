@@ -1,4 +1,4 @@
-"""`kafka-health monitor`: the streaming job, and a supervisor that restarts it when it fails."""
+"""`kafka-health monitor`: the streaming job, and a supervisor that restarts the job when the job fails."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HEAP = 76
 #: Exit codes after which a restart would not help: success, wrong usage or environment, Ctrl-C.
 FINAL = (0, 2, 130)
 FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0
-#: Run time (s) of a job from which a failure counts as a new failure, so that the pauses start short again.
+#: If a job fails after it has run longer than this (s), the pauses before restarts start at FIRST_WAIT again.
 WELL_SECONDS = 300.0
 
 

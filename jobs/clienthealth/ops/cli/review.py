@@ -113,7 +113,7 @@ def with_histories(settings: Settings, options: Sequence[str]) -> Settings:
         monitor = replace(settings.monitor, history=options[0])
         return replace(settings, monitor=monitor, review=replace(settings.review, histories={}, environments={}))
     if len(named) < len(options):
-        raise SettingsError("--history: if the option is given several times, each must be CLUSTER=DIR")
+        raise SettingsError("--history is given several times: each value must be CLUSTER=DIR")
     histories = {cluster: location for cluster, _, location in named}
     if not named:
         return settings

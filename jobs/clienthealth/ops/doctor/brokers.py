@@ -1,5 +1,6 @@
-"""Check that Kafka is reachable, the rights of this user, the topics, and the subscriptions that make clients push
-metrics.
+"""Check whether Kafka can be reached, and check the topics, this user's rights, and the subscriptions of metrics.
+
+A subscription in the cluster makes clients push their metrics (KIP-714).
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ from clienthealth.settings import Settings
 NEWEST = 500
 #: Prefix of the consumer groups in which Spark reads.
 READERS = "spark-kafka-source-"
-DESCRIBE = "To measure the lag of groups, grant that right: kafka-acls.sh --operation Describe --topic '*' --group '*'."
+DESCRIBE = "To measure the lag of groups, grant Describe: kafka-acls.sh --operation Describe --topic '*' --group '*'."
 PUSHES = "pushes"
 UNSEEN = "This user may not see which metrics brokers request from clients"
-GRANT = "to have that checked: kafka-acls.sh --operation DescribeConfigs --cluster."
+GRANT = "to have these requests checked, grant DescribeConfigs: kafka-acls.sh --operation DescribeConfigs --cluster."
 
 
 def kafka_works(settings: Settings) -> Iterator[Finding]:
-    """Check that the cluster answers, then check its plugin, topics and groups."""
+    """Check that the cluster answers, then check the brokers' plugin, the topics and the consumer groups."""
     servers = settings.kafka.bootstrap_servers
     try:
         client = admin(settings, **CLIENT)
@@ -104,7 +105,7 @@ def _topic(settings: Settings, client: KafkaAdminClient, topic: Mapping[str, Any
     if risk := declared.replication_risk(topic, brokers, int(config.get("min.insync.replicas", 1))):
         yield Finding(about, "warning", f"The topic has {risk}.")
     if not config:
-        text = "This user may not read the topic's configuration; to have that checked, grant DescribeConfigs."
+        text = "This user may not read the topic's configuration; to have it checked, grant DescribeConfigs."
         yield Finding(about, "warning", text)
         return
     policy = config.get("cleanup.policy", "")
@@ -113,7 +114,7 @@ def _topic(settings: Settings, client: KafkaAdminClient, topic: Mapping[str, Any
     else:
         lost, wanted = "compaction would delete older samples of a client", "delete"
         if states:
-            lost, wanted = "states of clients that change rarely would vanish", "compact,delete"
+            lost, wanted = "the state of a client would vanish if it rarely changes", "compact,delete"
         yield Finding(about, "failed", f"The topic's cleanup.policy is '{policy}': {lost}. Set it to {wanted}.")
     if read:
         # `needed`: seconds that a new monitor reads back. With a shorter retention, even a short pause of the monitor
@@ -194,7 +195,7 @@ def _groups_seen(client: KafkaAdminClient) -> tuple[State, str]:
 def clients_asked(settings: Settings, client: KafkaAdminClient, nodes: Sequence[int]) -> Iterator[Finding]:
     """Check that brokers have our plugin and request pushes from clients.
 
-    Without pushes the check is only skipped, because exporters can replace pushes.
+    If no broker has the plugin, the finding is `skipped` and not `failed`, because exporters can replace pushes.
     """
     try:
         with_plugin = brokers_with_plugin(client, nodes)

@@ -66,9 +66,7 @@ def missing() -> list[str]:
 def codecs_present(_: Settings) -> Iterator[Finding]:
     """Check that the exporters have a decompression library for each codec."""
     if lacking := missing():
-        text = (
-            f"No library decompresses {', '.join(lacking)}; an exporter stops at a record with such a codec: {REMEDY}"
-        )
+        text = f"No library decompresses {', '.join(lacking)}, and an exporter stops at such a record. Remedy: {REMEDY}"
         yield Finding("codecs", "warning", text)
     else:
         yield Finding("codecs", "ok", f"Python reads topics compressed with {', '.join(READABLE)}.")
@@ -179,7 +177,7 @@ def _apart(spark: Any, settings: Settings, about: str) -> str | None:
     finally:
         losses.close()
     gone = listing(f"{count} records of {topic}" for topic, count in deleted.items())
-    return gone and f"{gone} were deleted by Kafka before the monitor read them: their time is a gap in reviews"
+    return gone and f"Kafka deleted {gone} before the monitor read these records: reviews have a gap at that time"
 
 
 @contextmanager

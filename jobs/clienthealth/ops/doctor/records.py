@@ -127,7 +127,10 @@ class Reject:
 
 @dataclass
 class Survey:
-    """The formats of the records of one topic or file. A record counts once: by its format, or by its first reject."""
+    """The formats of the records of one topic or file, and the rejects.
+
+    A record counts once: by its format, or by the reason of its first reject.
+    """
 
     records: int = 0
     formats: dict[str, FormatCounts] = field(default_factory=dict)
@@ -227,7 +230,7 @@ def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -
             yield Finding(CLOCK, state, f"Samples on {topic} {what}: {worst}. {remedy}")
     if not (rejected or early or late):
         text = f"The newest sample on {topic} is {max(0.0, -max(ahead.values())):.0f} s old by our clock"
-        yield Finding(CLOCK, "ok", f"{text}; none is in the future.")
+        yield Finding(CLOCK, "ok", f"{text}; no sample is in the future.")
 
 
 def pushing_clients(topic: str, records: Iterable[RawRecord]) -> Iterator[Finding]:

@@ -105,7 +105,8 @@ def limits(settings: Settings) -> Iterator[Finding]:
     at_most = ", ".join(f"{limit.replace('-', ' ')} {number:,}" for limit, number in chosen.items())
     if not settings.monitor.metrics_port:
         text = (
-            f"Limits: {at_most}. The monitor's metrics are off ([monitor] metrics_port), so present counts are unknown."
+            f"Limits: {at_most}. The monitor's metrics are off ([monitor] metrics_port), so nothing shows what exceeds "
+            "these limits."
         )
         yield Finding("limits", "skipped", text)
         return
