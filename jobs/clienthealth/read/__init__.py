@@ -1,1 +1,1 @@
-"""Read foreign data into the product's types: wire formats, log lines, thread dumps, names of MBeans."""
+"""Convert foreign data to the product's types: wire formats, log lines, thread dumps, MBeans."""

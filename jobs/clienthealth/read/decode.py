@@ -1,17 +1,17 @@
 r"""Decode an input record into client snapshots, log lines, and the reasons why parts of it cannot be used.
 
-The header `format` names a record's format. Without that header the format is recognised by the record's content. Parts
-of the client's identity that the payload lacks are taken from the record's headers, then from its Kafka key:
+The header `format` names a record's format. Without that header the record's content decides. Fields of the client's
+identity that are missing from the payload are taken from the record's headers, then from its Kafka key:
 `service|instance|client_id`, with `|` and `\` in a part escaped by `\`. For pushes through our broker plugin the
-headers identify the client (`formats/_pushed.py`), and the snapshot's time is the broker's. A push may be empty: since
-Kafka 4.0 admin clients push, too, and they have no metrics of a producer or consumer.
+headers identify the client (`formats/_pushed.py`), and the broker's clock gives the snapshot's time. A push may be
+empty: since Kafka 4.0 admin clients push, too, and they have no metrics of a producer or consumer.
 
 Compression (gzip, zstd), the frame of a schema registry, and the envelope of Kafka Connect are removed first
-(`formats/_payload.py`). No function here raises for any record, except ServiceError if the schema registry cannot be
+(`formats/_payload.py`). The only error that these functions raise is ServiceError, if the schema registry cannot be
 reached. Nearly all records are canonical snapshots without errors. `fast` reads such records at a fraction of the cost
 of `decode_metrics`, with the same result.
 
-Reasons of rejects (`Decoded.errors`), sometimes followed by ": detail":
+Reject reasons (`Decoded.errors`), sometimes followed by ": detail":
 
 empty              no value (a tombstone), or blanks only
 oversized          a record larger than `monitor.max_record_bytes`, or a name longer than `values.MAX_NAME`
@@ -19,15 +19,15 @@ binary             neither text nor a known binary format; broken compression; a
 unknown-schema     framed with a schema that the registry does not have
 truncated-json     JSON that ends before it is closed
 malformed-json     JSON with an error in it, or nested too deeply
-unknown-format     text or JSON of no known format
-impossible-value   a metric or option that no client can have (`model.metrics.MOST`); the other values are used
+unknown-format     text or JSON in no known format
+impossible-value   a metric, option or topic name that no client can have; the snapshot's other values are used
 wrong-types        a known format, but its essential parts have the wrong type
 no-metrics         a known format without metrics of a Kafka client
-missing-identity   no client can be identified
+missing-identity   no client or process can be identified
 foreign-service    a service that this topic may not carry (`[topics] services`)
 missing-timestamp  no time, or a time before Kafka existed (`values.EARLIEST_MS`)
-fatal              reading the record ended the monitor (`spark/poison.py`); only the record's place is known
-future-timestamp   a time more than `monitor.future_seconds` ahead of the monitor's clock; the real time is unknown
+fatal              reading the record ended the monitor (`spark/poison.py`); only topic, partition and offset are known
+future-timestamp   a time more than `monitor.future_seconds` ahead of the monitor's clock
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ from clienthealth.read.formats._typed import fast as fast
 from clienthealth.read.logs.times import zone_between
 from clienthealth.settings import Settings, TopicSettings
 
-#: Record headers that are read.
+#: Headers of records that are read for every format.
 HEADERS = ("format", "service", "host", "instance", "client_id", "kind", "version", "library")
 _READ = (*HEADERS, *_pushed.HEADERS)
 
-#: _OTEL_AGENT: the marker of OpenTelemetry's Java agent (`telemetry.distro.name`). _SWITCH: the option that turns the
-#: agent's Kafka metrics on since its change 18828.
+#: _OTEL_AGENT: a text in all data of OpenTelemetry's Java agent (`telemetry.distro.name`). _SWITCH: the option that
+#: turns the agent's Kafka metrics on. Since the agent's change 18828 they are off by default.
 _OTEL_AGENT = b"opentelemetry-java-instrumentation"
 _SWITCH = (
     "OpenTelemetry's Java agent 3 and newer reports Kafka clients only with "
@@ -70,7 +70,7 @@ STREAMS: tuple[Stream, ...] = ("metrics", "logs")
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f]")
 _ESCAPED = re.compile(r"\\.", re.DOTALL)
 _QUOTED = re.compile(r'"[^"]*"')
-#: Parts of an identity: _STATED may be in a record's headers, _IN_KEY may be in the record's key, in this order.
+#: Fields of an identity. _STATED: fields that a record's headers may have. _IN_KEY: fields in a record's key, in order.
 _STATED = ("service", "host", "instance", "client_id", "library", "version")
 _IN_KEY = ("service", "instance", "client_id")
 
@@ -79,9 +79,10 @@ class Decoded(msgspec.Struct):
     """The result of decoding one record.
 
     format     name of the format, None if no format recognised it
-    snapshots  usable snapshots: complete identity (service and instance empty if unknown, kind checked), time, interval
-    lines      usable log lines: completely read, with a time
-    errors     why parts of the record cannot be used, one text per part; empty if all is well
+    snapshots  the usable snapshots. Each has a client id, a valid kind, a time and an interval; an unknown service or
+               instance is ''
+    lines      the usable log lines, with all fields read; each has a time
+    errors     the reject reasons, one for each part of the record that cannot be used; [] if the whole record is usable
     """
 
     format: str | None = None
@@ -91,7 +92,7 @@ class Decoded(msgspec.Struct):
 
 
 class _Parsed(msgspec.Struct):
-    """A record in its format. `content`: its snapshots or lines, without the identity from headers and key."""
+    """A record whose format is known. `content`: its snapshots or lines, not yet completed from headers and key."""
 
     result: Decoded
     record: Record = Record(text="")
@@ -99,19 +100,19 @@ class _Parsed(msgspec.Struct):
 
 
 def decode_metrics(record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
-    """Return the snapshots in a record of metrics. `now_ms`: reference for future timestamps, epoch ms."""
+    """Decode a record of a metrics topic into snapshots. `now_ms`: the monitor's clock (epoch ms), for `latest_ms`."""
     parsed = _parsed(record, ("metrics",), settings)
     return _snapshots(parsed, record.source.topic, settings, now_ms)
 
 
 def decode_logs(record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
-    """Return the log lines in a record of logs. A line without a time gets the time of its Kafka record."""
+    """Decode a record of a log topic into log lines. A line without a time gets the time of its Kafka record."""
     parsed = _opened(_parsed(record, ("logs",), settings))
     return _lines(parsed, record.source.topic, settings, now_ms)
 
 
 def decode_any(record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
-    """Decode as metrics if a format of metrics recognises the record; otherwise as logs."""
+    """Decode a record into snapshots if a format of metrics recognises the record, else into log lines."""
     parsed = _parsed(record, STREAMS, settings)
     if any(isinstance(one, LogLine) for one in parsed.content):
         return _lines(_opened(parsed), record.source.topic, settings, now_ms)
@@ -119,7 +120,7 @@ def decode_any(record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
 
 
 def decode_parsed(content: LogLine | Snapshot, record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
-    """Complete a line or snapshot that was parsed while reading a file. The record identifies the process."""
+    """Complete a line or snapshot that the reader of a file has parsed. `record`: has the identity of the process."""
     headers = _header_values(record.headers)
     parsed = _Parsed(Decoded(), Record(text="", key=_key_text(record.key), headers=headers, ts_ms=record.ts_ms))
     if isinstance(content, Snapshot):
@@ -152,14 +153,14 @@ def may_carry(topics: TopicSettings, topic: str, service: str) -> bool:
 
 
 def latest_ms(settings: Settings, now_ms: int) -> int:
-    """Return the latest time (epoch ms) that is accepted: later times are rejected as `future-timestamp`."""
+    """Return the latest accepted time (epoch ms). Records with later times are rejected as `future-timestamp`."""
     return now_ms + settings.monitor.future_seconds * 1000
 
 
 def _readable(raw: RawRecord, settings: Settings) -> Record:
-    """Return the record with its value as text (parsed if it is JSON) or as bytes.
+    """Return the record with its unpacked value: a text (also parsed, if it is JSON) or bytes.
 
-    Raises PayloadError if unreadable.
+    Raises PayloadError if the value is empty, too large or cannot be unpacked.
     """
     value = raw.value
     if value is None or len(value) == 0:
@@ -203,7 +204,7 @@ def _by_name(streams: tuple[Stream, ...]) -> Mapping[str, Format]:
 
 
 def _format(record: Record, streams: tuple[Stream, ...]) -> Format | None:
-    """Return the format that the header names; without that header, the first that recognises the record; else None."""
+    """Return the format that the header `format` names, else the first format that recognises the record, else None."""
     by_name = _by_name(streams)
     named = by_name.get(record.headers.get("format", ""))
     if named is not None and _could_be(record, named):
@@ -212,7 +213,7 @@ def _format(record: Record, streams: tuple[Stream, ...]) -> Format | None:
         try:
             if _could_be(record, fmt) and fmt.recognise(record):
                 return fmt
-        except Exception:  # noqa: BLE001 - a mistake in a format: it does not recognise the record
+        except Exception:  # noqa: BLE001 - a format with a defect does not recognise the record
             continue
     return None
 
@@ -224,17 +225,17 @@ def _could_be(record: Record, fmt: Format) -> bool:
 
 
 def _content(record: Record, fmt: Format | None) -> list[Any]:
-    """Return the snapshots or lines in the record. Raises PayloadError if there are none."""
+    """Return the snapshots or lines in the record. Raises PayloadError with the reject reason if there are none."""
     try:
         content = fmt.decode(record) if fmt else None
     except DependencyError as missing:
         raise PayloadError(f"binary: {missing}") from None
-    except Exception as mistake:  # noqa: BLE001 - a mistake in a format costs the record, not the job
+    except Exception as mistake:  # noqa: BLE001 - a defect in a format costs one record, not the whole job
         raise PayloadError(_wrong(mistake)) from None
     if fmt is None or content is None:
         raise PayloadError(_unreadable(record) or ("wrong-types" if fmt else "unknown-format"))
     if not content:
-        # If the Kafka metrics of OpenTelemetry's agent are off, the reason explains how to turn them on.
+        # If OpenTelemetry's agent wrote the record, its Kafka metrics are off: the reason explains how to turn them on.
         value = record.text.encode() if record.data is None else bytes(record.data)
         hint = f": {_SWITCH}" if _OTEL_AGENT in value else ""
         raise PayloadError(f"no-metrics{hint}" if fmt.stream == "metrics" else "empty")
@@ -258,7 +259,7 @@ def _unreadable(record: Record) -> str | None:
 
 
 def _snapshots(parsed: _Parsed, topic: str, settings: Settings, now_ms: int) -> Decoded:
-    """Complete the snapshots and add them to the result. For a snapshot that cannot be used, add the reason."""
+    """Complete the snapshots and add them to the result. For an unusable snapshot, add its reject reason instead."""
     result = parsed.result
     for snapshot in parsed.content:
         error = snapshot.error or _complete_snapshot(snapshot, parsed.record, latest_ms(settings, now_ms))
@@ -273,19 +274,19 @@ def _snapshots(parsed: _Parsed, topic: str, settings: Settings, now_ms: int) -> 
 
 
 def _opened(parsed: _Parsed) -> _Parsed:
-    """Read each line of the record completely. A line that makes the parser raise is rejected; other lines count."""
+    """Parse the message of each line (`opened`). A line that makes the parser raise is rejected; others are kept."""
     lines: list[LogLine] = []
     for line in parsed.content:
         try:
             lines.append(opened(line))
-        except Exception as mistake:  # noqa: BLE001 - see above
+        except Exception as mistake:  # noqa: BLE001 - a defect in the parser costs one line, not the whole job
             parsed.result.errors.append(_wrong(mistake))
     parsed.content = lines
     return parsed
 
 
 def _lines(parsed: _Parsed, topic: str, settings: Settings, now_ms: int) -> Decoded:
-    """Complete the lines and add them to the result. For a line that cannot be used, add the reason."""
+    """Complete the lines and add them to the result. For an unusable line, add its reject reason instead."""
     result = parsed.result
     for line in parsed.content:
         error = _complete_line(line, parsed.record, latest_ms(settings, now_ms))
@@ -303,7 +304,7 @@ def _foreign(client: Identity, topic: str, settings: Settings) -> str | None:
 
 
 def _complete_snapshot(snapshot: Snapshot, record: Record, latest: int) -> str | None:
-    """Fill in missing fields of a snapshot from its record. Return why the snapshot cannot be used, or None."""
+    """Fill in missing fields of a snapshot from its record. Return the reject reason, or None if it is usable."""
     client = _identified(snapshot.client, record)
     if not client.service or not client.instance:
         instance = client.instance or client.host or ""
@@ -318,7 +319,7 @@ def _complete_snapshot(snapshot: Snapshot, record: Record, latest: int) -> str |
 
 
 def _complete_line(line: LogLine, record: Record, latest: int) -> str | None:
-    """Fill in missing fields of a line from its record. Return why the line cannot be used, or None."""
+    """Fill in missing fields of a line from its record. Return the reject reason, or None if the line is usable."""
     line.client = client = _identified(line.client, record)
     if line.ts_ms is None:
         line.ts_ms = record.ts_ms
@@ -334,10 +335,10 @@ def _complete_line(line: LogLine, record: Record, latest: int) -> str | None:
 
 
 def _identified(client: Identity, record: Record) -> Identity:
-    """Fill missing fields of an identity from the record's headers, then from its Kafka key; otherwise with None.
+    """Return the identity with missing fields filled in from the record's headers, then from its Kafka key.
 
-    If a header names the instance that pushed the record, the headers win over the payload. An unknown kind becomes
-    None.
+    If the broker plugin's header names the instance that pushed the record, the headers win over the payload. An
+    unknown kind becomes None.
     """
     header = record.headers.get
     if header(_pushed.INSTANCE):

@@ -1,8 +1,8 @@
 """Interpret the MBeans of Kafka clients, and make snapshots of all clients of a JVM.
 
-These are the MBeans of the Java client (0.8.2 to 4.x) and of the old Scala consumer. `model/metric_names.py` maps
-attributes to metrics. Values that are no numbers are left out. So are negative values: Kafka's clients write them for
-unknown values.
+The MBeans are those of the Java client (0.8.2 to 4.x) and of the old Scala consumer. `model/metric_names.py` maps
+attributes to metrics. Values that are not numbers are left out. Negative values are left out, too, because Kafka's
+clients write them for unknown values.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from clienthealth.model.samples import Samples, Subject, node
 from clienthealth.model.telemetry import Identity, Snapshot
 from clienthealth.model.values import integer, number, text
 
-#: The attributes of each MBean, by the MBean's name.
+#: Maps an MBean's name to its attributes (name → value).
 MBeans = Mapping[str, Mapping[str, Any]]
 
 GROUP_OPTION = "group.id"
@@ -33,7 +33,7 @@ _LAG_IN_NAME = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)\.records-lag")
 #: Since Kafka 2.4, consumers without a client.id are named after their group.
 _NAMED_BY_GROUP = re.compile(r"consumer-(?P<group>.+)-\d+")
 
-#: Places of the version: an attribute of the Java client, an MBean of the Scala client.
+#: `path/attribute` of the MBean attributes that contain a client's version (`AppInfo`: the Scala client).
 VERSIONS = frozenset({"app-info/version", "app-info/Version", "AppInfo/Version/Value"})
 
 _KINDS = metric_names.kinds()
@@ -43,10 +43,11 @@ _NOTHING: Mapping[str, str] = {}
 class MBean(NamedTuple):
     """The meaning of an MBean's name.
 
-    path     the MBean's `type`, or `type/name` if it has both
-    subject  the measured client, topic, partition or broker; `kind` is None if the MBean is not a client's
-    group    the client's group: from the Scala consumer's MBeans, or from the default id of Java consumers
-    names    maps attributes to our names
+    path     the MBean's `type`, or `type/name` if it has both properties
+    subject  the measured client, topic, partition or broker; `kind` is None if the MBean is not a Kafka client's
+    group    the client's consumer group, from the Scala consumer's MBeans or from the default id of Java consumers;
+             None if unknown
+    names    maps the MBean's attributes to our names of metrics
     """
 
     domain: str
@@ -60,8 +61,8 @@ class _Layout(NamedTuple):
     """The meaning of an MBean's attribute names.
 
     attributes  the attributes that are read
-    names       our names for `attributes`, in the same order
-    lags        attributes with the lag of one partition: attribute, topic, partition
+    names       our names of these metrics, in the order of `attributes`
+    lags        (attribute, topic, partition) of each attribute that is the lag of one partition
     """
 
     attributes: Sequence[str]
@@ -69,16 +70,16 @@ class _Layout(NamedTuple):
     lags: Sequence[tuple[str, str, int]]
 
 
-#: Maps the path of an MBean and an attribute to our name.
+#: Maps an MBean's path to its attributes, and each attribute to our name of the metric.
 NAMES: dict[str, dict[str, str]] = {}
 for _spelled, _name in metric_names.mbeans().items():
     NAMES.setdefault(_spelled.rpartition("/")[0], {})[_spelled.rpartition("/")[2]] = _name
 
-#: The MBeans of a JVM that are read: maps a pattern to the attributes that are requested (empty: all). Each requested
-#: attribute costs the JVM time, so attributes that are not used are not requested.
+#: The MBeans that are requested from a JVM: maps a pattern of names to the attributes to request (empty: all). Each
+#: attribute costs the JVM time, so only attributes that are used are requested.
 PATTERNS: Mapping[str, Sequence[str]] = {
     **{f"kafka.{_KINDS[group]}:type={group},*": tuple(NAMES[group]) for group in metric_names.JAVA},
-    # Old consumers have one attribute per partition, its lag. The pattern leaves out the MBeans of topics.
+    # Consumers up to 1.0 have one attribute per partition: its lag. The pattern leaves out the MBeans of topics.
     "kafka.consumer:type=consumer-fetch-manager-metrics,client-id=*": (),
     **{f"kafka.{kind}:type=app-info,*": ("version", "Version") for kind in ("producer", "consumer")},
     # Brokers also have MBeans in kafka.server, so the pattern names the type.
@@ -92,9 +93,9 @@ PATTERNS: Mapping[str, Sequence[str]] = {
 
 
 def object_name(name: str) -> tuple[str, dict[str, str]]:
-    """Return domain and key properties of an MBean's name, without the quotes that JMX demands.
+    """Return (domain, key properties) of an MBean's name, without the quotes that JMX demands.
 
-    The order of the properties does not matter. The first of duplicate properties wins.
+    If a property occurs twice, the first one counts.
     """
     domain, _, properties = name.partition(":")
     pairs = _PROPERTY.findall(properties)
@@ -105,7 +106,7 @@ def object_name(name: str) -> tuple[str, dict[str, str]]:
 def parts(mbean: str) -> MBean:
     """Return the meaning of an MBean's name.
 
-    In `app-info`, old Java clients have the key `id` in place of `client-id`. Scala clients have `clientId`.
+    The client id is the property `client-id`; in Scala clients `clientId`, and in `app-info` of old Java clients `id`.
     """
     domain, properties = object_name(mbean)
 
@@ -129,13 +130,16 @@ def parts(mbean: str) -> MBean:
 
 
 def process_of(service: str, mbeans: MBeans, config: Mapping[str, str]) -> ClientProcess | None:
-    """Return the JVM as a process, identified by pid@host in its Runtime MBean's Name; None if the Name is missing."""
+    """Return the JVM as a process, from the attribute Name (pid@host) of its Runtime MBean; None without a Name."""
     pid, _, host = str(mbeans.get(RUNTIME, {}).get("Name", "")).partition("@")
     return ClientProcess(service, host, f"{host}:{pid}", config) if pid and host else None
 
 
 def snapshots(mbeans: MBeans, process: ClientProcess, ts_ms: int) -> list[Snapshot]:
-    """Return a snapshot of each Kafka client of the JVM that has any value, sorted by kind and client id."""
+    """Return one snapshot for each Kafka client of the JVM with a known value, sorted by kind and client id.
+
+    `mbeans`: the MBeans read from the JVM. `ts_ms`: the time of reading (epoch ms).
+    """
     samples = Samples(ts_ms, Identity(process.service, process.host, process.instance, library="java"))
     for name, attributes in mbeans.items():
         read(samples, name, attributes)
@@ -149,7 +153,7 @@ def snapshots(mbeans: MBeans, process: ClientProcess, ts_ms: int) -> list[Snapsh
 
 
 def read(samples: Samples, name: str, attributes: Mapping[str, Any]) -> None:
-    """Add the samples in an MBean's attributes. An MBean that belongs to no client adds none."""
+    """Add the values in an MBean's attributes to `samples`. An MBean of no client adds at most a version."""
     mbean = parts(name)
     subject = mbean.subject
     if subject.kind is None:
@@ -177,14 +181,14 @@ def _layout(path: str, attributes: tuple[str, ...]) -> _Layout:
 
 
 def add(samples: Samples, mbean: MBean, name: str | None, value: float | None) -> None:
-    """Add a sample of a client's MBean. `name`: our name of the metric."""
+    """Add one value of a client's MBean to `samples`. `name`: our name of the metric, None if it is not read."""
     samples.add(mbean.subject, name, value)
     if mbean.group and mbean.subject.kind and mbean.subject.client_id:
         samples.saw(mbean.subject.client_id, mbean.subject.kind, group=mbean.group)
 
 
 def _read_version(samples: Samples, mbean: MBean, attributes: Mapping[str, Any]) -> None:
-    """Read the version that all Scala consumers of a JVM share, because the MBean with the version names no client."""
+    """Read a client's version from an MBean. If the MBean names no client (Scala), all clients of the JVM share it."""
     for attribute, value in attributes.items():
         if f"{mbean.path}/{attribute}" in VERSIONS and (version := text(value)):
             if mbean.subject.client_id is not None:

@@ -1,9 +1,9 @@
-"""Read recordings and files as raw records, as if they came from topics.
+"""Read recordings and other files as records, as if the records came from topics.
 
-A folder is one process. `X-metrics.jsonl` and `X.log` in the folder are a second process, named X. `metrics.jsonl` has
-a sample per line. In `*.log`, a stack trace belongs to the line above it. `jstack-*.txt` is a thread dump. Any other
-file has records of any known format: one record per line, or a single record if the file is binary, a JSON document, a
-dump or a page of Prometheus' text.
+A folder is one process. `X-metrics.jsonl` and `X.log` in the folder belong to another process, named X. `metrics.jsonl`
+has one sample per line. In `*.log`, a stack trace belongs to the line above the trace. `jstack-*.txt` is a thread dump.
+Any other file has records in any known format: one record per line, or a single record if the file is binary, a JSON
+document, a dump or a page in Prometheus's text format.
 """
 
 from __future__ import annotations
@@ -30,18 +30,19 @@ NEW_ENTRY = re.compile(r"^\[?\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}:\d{2}|^%\d\|")
 DUMP = re.compile(r"Full thread dump ", re.MULTILINE)
 METRIC = re.compile(r"(?P<group>[\w-]+)/(?P<name>[^{}]+)\{(?P<tags>.*)\}")
 MAX_ENTRY_LINES = 500
-#: A page of Prometheus begins with one of these texts.
+#: A page in Prometheus's text format begins with one of these texts.
 PAGE = (b"# HELP ", b"# TYPE ")
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """One record: its bytes, its process, and its place (`offset`: line number from 0).
+    """A record from a file: its bytes, its process, and its place (`offset`: number of its first line, from 0).
 
-    ts_ms    the time to use if the record itself has none, epoch ms; 0 if unknown
-    timed    source of the time: `own` the record or a line before it, `file` the file's time, `order` the order alone
-    repeats  number of equal records for which this record stands: of a burst, one record per tenth of a second is kept
-    content  the content, if the file's reader already parsed it; `value` is then empty
+    ts_ms    the time to use if the record itself contains no time, epoch ms; 0 if unknown
+    timed    source of the time. `own`: the record or a line before it; `file`: the file's time; `order`: only the order
+             of records is known
+    repeats  number of equal records for which this one stands; of a burst, one record per tenth of a second is kept
+    content  the content, if the file's reader has already parsed the record; `value` is then empty
     """
 
     stream: Stream
@@ -57,7 +58,10 @@ class Recorded:
 
 
 def read(paths: Sequence[Path]) -> list[Recorded]:
-    """Return all records of files and folders. Raises InputError for a path that does not exist or cannot be read."""
+    """Return all records in files and folders.
+
+    Raises InputError if a path does not exist or cannot be read, or if there is no record at all.
+    """
     records: list[Recorded] = []
     for path in paths:
         try:
@@ -94,7 +98,11 @@ def _folder(folder: Path) -> Iterator[Recorded]:
 
 
 def second_process(stems: Sequence[str]) -> Callable[[str], str | None]:
-    """Return a function that maps a file's name without ending to its process, or to None for the main process."""
+    """Return a function that maps the name of a file (without ending) to the process to which the file belongs.
+
+    The process is X for the files of a second process (`X-metrics.jsonl`, `X.log`), None for the main process.
+    `stems`: the names of all files in the folder, without endings.
+    """
     prefixes = sorted(stem.removesuffix("-metrics") for stem in set(stems) if stem.endswith("-metrics"))
 
     def process_of(stem: str) -> str | None:
@@ -120,7 +128,7 @@ def _file(file: Path, service: str, instance: str) -> Iterator[Recorded]:
         kind = "metrics"
         process = ClientProcess(service, instance, instance)
         numbered = ((n, line, readings(line, process)) for n, line in enumerate(data.splitlines()))
-        # A line of a recording may have several clients, and becomes one record per client. Any other line is one
+        # A line of a recording may contain several clients; it becomes one record per client. Any other line is one
         # record.
         values = (
             (n, value)
@@ -140,10 +148,10 @@ def _file(file: Path, service: str, instance: str) -> Iterator[Recorded]:
 
 
 def readings(line: bytes, process: ClientProcess) -> list[Snapshot] | None:
-    """Return the snapshots in a line of a recording's metrics, one per client; None for any other line.
+    """Return the snapshots in a line of a recording's metrics file, one per client; None if it is another kind of line.
 
-    The line has `ts`, `client_id` and `metrics`. Names of metrics are `group/name{tag=value,…}`, as in
-    `KafkaProducer.metrics()`, or MBeans with an attribute: `domain:key=value,…/Attribute`.
+    The line is a JSON object with `ts` (epoch ms) and `metrics`. The names of metrics are `group/name{tag=value,…}`, as
+    in `KafkaProducer.metrics()`, or MBeans with an attribute: `domain:key=value,…/Attribute`.
     """
     try:
         row = json.loads(line)
@@ -159,9 +167,9 @@ def readings(line: bytes, process: ClientProcess) -> list[Snapshot] | None:
 
 
 def _mbean(key: str, domain: str) -> tuple[str, str]:
-    """Return (MBean, attribute) from a metric's key.
+    """Return (name of the MBean, attribute) for the name of a metric in a recording.
 
-    `domain`: the MBean's domain for keys of the form `group/name{tags}`.
+    `domain`: the MBean's domain if the name has the form `group/name{tags}`.
     """
     named = METRIC.fullmatch(key)
     if named is None:
@@ -171,7 +179,7 @@ def _mbean(key: str, domain: str) -> tuple[str, str]:
 
 
 def _entries(text: str) -> Iterator[tuple[int, bytes]]:
-    """Yield each log entry with the lines that belong to it (stack traces), and the number of its first line."""
+    """Yield (number of the first line, text) of each log entry; the text includes the stack trace below the line."""
     entry: list[str] = []
     start = 0
     for number, line in enumerate(text.splitlines()):

@@ -1,9 +1,9 @@
-"""Turn the text of an input record into client snapshots and log lines: one file per wire format.
+"""Turn the value of an input record into client snapshots or log lines: one file per wire format.
 
-The program finds the files of this folder by itself. A new format is one new file with a `FORMAT`; a new format of JSON
-logs is a table of `_json_layouts.toml`. Each format decides explicitly whether it recognises a record, because nearly
-every JSON object could be read as nearly every format. A format gets one record at a time. `decode.py` unpacks the
-record's bytes before, and fills in missing identity afterwards.
+`formats` imports all files of this folder. A new format is one new file with a `FORMAT`; a new format of JSON logs is a
+table of `_json_layouts.toml`. Each format decides explicitly whether it recognises a record, because nearly every JSON
+object could be read as nearly every format. A format gets one record at a time. `decode.py` unpacks the record's bytes
+before, and fills in missing fields of the identity afterwards.
 """
 
 from __future__ import annotations
@@ -18,22 +18,23 @@ from typing import Any
 from clienthealth.model.telemetry import LogLine, Snapshot, Stream
 from clienthealth.settings import IdentitySettings
 
-#: Default settings, one object for all records: making and validating a new object takes longer than decoding a record.
+#: Default of `Record.identity`: one object for all records, because making and checking a new object for each record
+#: takes longer than decoding the record.
 _IDENTITY = IdentitySettings()
 
 
 @dataclass(slots=True)
 class Record:
-    """A record with a text as value, or with the bytes of a binary format.
+    """A record whose value is a text, or the bytes of a binary format.
 
-    text      the value, without blanks and byte order mark before it; empty for a binary value
+    text      the value without leading blanks and byte order mark; '' for a binary value
     data      the value if it is binary, else None
-    signal    the kind of OTLP data in a binary value without a schema, see `_protobuf.signal`
-    document  the value if it is JSON (NaN and Infinity allowed), or was decoded by a schema; else None
-    key       the Kafka key as text, None if it is missing or is not text
-    headers   the headers that `decode.HEADERS` lists, as text
+    signal    metrics or logs if the value is OTLP in protobuf, else None (`_protobuf.signal`)
+    document  the parsed value if it is JSON (NaN and Infinity are allowed) or was decoded with a schema; else None
+    key       the Kafka key as text; None if it is missing, too long or not text
+    headers   the headers that `decode.py` reads, as text by name
     ts_ms     the Kafka record's own time, epoch milliseconds
-    identity  the attributes that name a client, for formats with configurable attributes
+    identity  the settings [identity]: which attributes name a client
     """
 
     text: str
@@ -50,15 +51,15 @@ class Record:
 class Format:
     """One wire format.
 
-    order        formats are tried in rising order, and the first format that recognises a record decodes it
-    recognise    True if the record has this format; never raises
-    decode       returns the snapshots (stream metrics) or log lines (stream logs) of a record. None if essential
-                 parts of the record have the wrong type, an empty list if the record contains no client (or line).
-                 Identity that the record lacks stays None: `decode.py` fills it from headers and key. Never raises.
-    interval_ms  reporting interval of a client if the record does not contain it
+    order        formats are tried in ascending order; the first format that recognises a record decodes the record
+    recognise    returns True if the record has this format; never raises
+    decode       returns the snapshots (stream metrics) or log lines (stream logs) in a record: None if essential parts
+                 of the record have the wrong type, [] if the record contains no client (or line). Fields of the
+                 identity that the record lacks stay None; `decode.py` fills them in. Never raises
+    interval_ms  reporting interval of a client if the record does not contain the interval
     groups       True if the format can contain consumer groups
-    binary       True if the format is bytes. Only such formats get records with `data`, and they get no other records
-    text         True for a text format of metrics; the other formats of metrics are JSON, and get only JSON
+    binary       True if the format is binary. Only such formats get records with `data`, and they get no other records
+    text         True for a text format of metrics. The other formats of metrics are JSON and get only JSON records
     about        a description in one line, if the format has no file of its own with a docstring
     """
 
@@ -75,7 +76,7 @@ class Format:
 
 
 def having(*keys: str) -> Callable[[Record], bool]:
-    """Return a function that is true for a record that is a JSON object with all these fields."""
+    """Return a function that returns True if a record is a JSON object with all these fields."""
     return lambda record: type(record.document) is dict and all(map(record.document.__contains__, keys))
 
 

@@ -1,7 +1,7 @@
 """Read log records that are JSON objects, by the field names of each format in `_json_layouts.toml`.
 
-A path such as `error.stack_trace` means a nested field, or one field with a dotted name. Both forms occur, even in one
-record. Every value is read as text; an object or array becomes its JSON text.
+A path such as `error.stack_trace` means a nested field, or one field with a dotted name; a record may even use both.
+Every value is read as text; an object or array becomes its JSON text.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
-    """The fields of a log record: paths in the order in which they are tried. The first path that is present wins.
+    """Where a log record has its fields: for each field the paths in the order in which they are tried.
 
-    `pod` identifies the process's place more exactly than `host`, which may be the machine below the pod. `unit` is
-    systemd's name of a service, with or without `.service`. `pid` and a host make an instance if there is no
-    `instance`. `nanos` is added to a `time` in whole seconds. A name in backticks may contain dots.
+    The first path that the record has counts. `pod`: used in place of `host`, which may be the machine on which the pod
+    runs. `unit`: systemd's name of a service, with or without `.service`. `pid`: makes an instance with the host if
+    there is no `instance`. `nanos`: added to a `time` in whole seconds. A name in backticks may contain dots.
     """
 
     time: Paths = ()
@@ -62,7 +62,7 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
 
     @cached_property
     def readings(self) -> Mapping[str, Sequence[_Reading]]:
-        """The paths of each field, in both forms (`_Reading`); without fields that have no path."""
+        """Maps each field that has paths to its paths in the two forms of `_Reading`."""
         by_field: dict[str, Sequence[_Reading]] = {}
         for name, paths in msgspec.structs.asdict(self).items():
             if not paths:
@@ -75,13 +75,14 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
 class JsonFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A format of records with one log line each.
 
-    about    one line, for the documentation
+    about    a description in one line, for the documentation
     order    as in `Format`
-    all      fields that a record must have
-    any      fields of which a record must have at least one
-    none     fields that a record must not have
+    layout   where a record has its fields
+    all      names of fields; a record must have all of them
+    any      names of fields; a record must have at least one of them, if there are any
+    none     names of fields; a record must have none of them
     beside   maps a field to other fields: the field is allowed only if one of the other fields is present
-    carries  True if the message is a whole log line of another program, with that program's own layout
+    carries  True if the message is a whole log line of another program, in that program's own layout
     """
 
     about: str
@@ -106,7 +107,7 @@ class JsonFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
     def lines(self, record: Record) -> list[LogLine] | None:
-        """Return a list of the record's only line; None if the record is no JSON object."""
+        """Return a list with the record's only log line; None if the record is no JSON object."""
         document = record.document
         return [line_of(document, self.layout)] if isinstance(document, dict) else None
 
@@ -116,19 +117,19 @@ FORMATS = tuple(
     Format(name, "logs", declared.order, declared.recognise, declared.lines, about=declared.about)
     for name, declared in _DECLARED.items()
 )
-#: All layouts of these formats merged, for JSON lines of unknown format. Formats that carry another program's line are
+#: The layouts of all formats merged, for JSON lines in an unknown format. Formats that carry another program's line are
 #: left out.
 ANY_LAYOUT = reduce(or_, (declared.layout for _, declared in sorted(_DECLARED.items()) if not declared.carries))
 
 
-#: Escapes in JSON text: surrogate pairs; single surrogates (group 1), which are no characters; all other escapes.
+#: Matches escapes in JSON text: surrogate pairs; single surrogates (group 1), which are no characters; other escapes.
 _SURROGATES = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.", re.DOTALL
 )
 
 
 def parsed(text: str | bytes) -> Any:
-    """Return the value of a JSON text; None if the text is not JSON, or is nested too deeply.
+    """Parse a JSON text and return its value; None if the text is not JSON, or is nested too deeply.
 
     NaN, Infinity, huge numbers and single surrogates are accepted, because some programs write them.
     """
@@ -147,17 +148,17 @@ def parsed(text: str | bytes) -> Any:
 
 
 def as_text(value: Any) -> str | None:
-    """Return a JSON value as text. An object or array becomes its JSON text, null becomes None."""
+    """Return a JSON value as text. A value that is no text becomes its JSON text; null becomes None."""
     if value is None or isinstance(value, str):
         return value
     try:
         return _encode(value)
-    except (ValueError, RecursionError):  # a number of thousands of digits, a nest of thousands of arrays
+    except (ValueError, RecursionError):  # a number with thousands of digits, or thousands of nested arrays
         return None
 
 
 def line_of(document: Mapping[str, Any], layout: Layout) -> LogLine:
-    """Return the log line in a JSON object."""
+    """Return the log line in a JSON object whose fields are where `layout` says."""
     value_of = {name: _first(document, readings) for name, readings in layout.readings.items()}.get
     pod, time = value_of("pod"), value_of("time")
     host = value_of("host") if pod is None else pod
@@ -185,7 +186,7 @@ def line_of(document: Mapping[str, Any], layout: Layout) -> LogLine:
 
 
 def _first(document: Mapping[str, Any], readings: Sequence[_Reading]) -> str | None:
-    """Return the value of the first path that is present, as text."""
+    """Return, as text, the value at the first of these paths that the JSON object has; None if it has none of them."""
     for name, parts in readings:
         value = document.get(name)
         if value is None and parts:

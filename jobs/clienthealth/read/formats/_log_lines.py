@@ -1,8 +1,8 @@
-"""The second step of reading logs, common to all formats: parse the line that a shipper carries.
+"""The second step of reading logs, common to all formats: parse the line in the message of a shipper's record.
 
-The first step, a format, reads a record's own fields. If these fields lack level and logger, the message is a line as
-some application wrote it: text in any layout, or JSON text. The line's fields win over the fields of its envelope, the
-record. A stack trace becomes one text, in whatever form JSON carries it.
+In the first step, a format reads the fields of the record, which is the line's envelope. If these fields lack level and
+logger, the message is a line as an application wrote it: text in any layout, or JSON text. The fields in the line win
+over the fields of the envelope. A stack trace becomes one text, in whatever form JSON contains the trace.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from clienthealth.read.logs.times import has_zone, time_ms
 
 
 def stack_text(stack: str) -> str:
-    """Return a stack trace as text, from text, an array of lines, or log4j2's object of an exception.
+    """Return a stack trace as plain text.
 
-    Any other text is returned unchanged.
+    `stack`: plain text (returned unchanged), or the JSON text of an array of lines or of log4j2's exception object.
     """
     if stack.startswith("["):
         lines = parsed(stack)
@@ -48,7 +48,7 @@ def _one_thrown(thrown: dict[str, Any]) -> str:
 
 
 def _frame(frame: Any) -> str:
-    """Return a frame as Java writes it, '' if the frame names no method."""
+    """Return a frame (log4j2's JSON object) as Java writes frames; '' if the object names no class or no method."""
     fields = frame if isinstance(frame, dict) else {}
     class_name, method, file, line = (as_text(fields.get(name)) for name in ("class", "method", "file", "line"))
     named = class_name is not None and method is not None
@@ -59,15 +59,18 @@ def _texts(values: list[Any]) -> list[str]:
     return [text for text in map(as_text, values) if text is not None]
 
 
-#: A line's time without a zone is used only if it differs from the shipper's time by at most this (ms). A local time
-#: would be hours off, and a shipper rarely delays a line by more than this.
+#: A line's own time without a zone is used only if it differs from the shipper's time by at most BELIEVED_MS (ms). A
+#: local time would be hours off, and shippers rarely delay a line by more than BELIEVED_MS.
 BELIEVED_MS = 600_000
 #: The text before a JSON line from stern (pod and container) or Docker Compose (service and a bar).
 _CONTAINER = re.compile(r"[\w.-]{1,253} (?:[\w.-]{1,253}| *\|) (?=\{\")")
 
 
 def opened(line: LogLine) -> LogLine:
-    """Read a line completely. Fields in its message win over the fields of its envelope. Never raises."""
+    """Return the line with its message parsed. Fields in the message win over the fields of the shipper's record.
+
+    Never raises.
+    """
     message = line.message
     if message is None or line.dumps:
         return named(line)
@@ -83,8 +86,8 @@ def opened(line: LogLine) -> LogLine:
     if inside is not None and (inside.message is not None or inside.stack is not None):
         return named(_over(inside, line, line.ts_ms if inside.ts_ms is None else inside.ts_ms))
     entry = lines.entry(text)
-    # The entry's own time wins over the shipper's time, unless the own time has no zone and the two times are too far
-    # apart.
+    # The entry's own time wins over the shipper's time, unless the own time has no zone and is too far from the
+    # shipper's.
     written, shipped = time_ms(entry.time), line.ts_ms
     near = written is None or shipped is None or abs(written - shipped) <= BELIEVED_MS
     agreed = written if near or has_zone(entry.time or "") else shipped
@@ -95,9 +98,9 @@ def opened(line: LogLine) -> LogLine:
 
 
 def _with_dumps(line: LogLine, text: str, dumps: list[Dump]) -> LogLine:
-    """Return the line with the dumps in its text as `dumps`, and with the rest of its text as message.
+    """Return the line with these dumps of its text as `dumps`, and with the rest of the text as message.
 
-    The client that the line names is searched in that rest only, because a dump names other clients, too.
+    The client's name is searched only in the rest of the text, because a dump names other clients, too.
     """
     taken = frozenset[int]().union(*(dump.taken for dump in dumps))
     rest = "\n".join(part for number, part in enumerate(text.split("\n")) if number not in taken).strip()
@@ -112,22 +115,22 @@ def _with_dumps(line: LogLine, text: str, dumps: list[Dump]) -> LogLine:
 
 
 def _over(line: LogLine, below: LogLine, ts_ms: int | None) -> LogLine:
-    """Merge two parses of one line: fields of `line` win, missing ones come from the shipper's envelope."""
+    """Return `line` (from the message) with its missing fields filled in from `below` (the shipper's record)."""
     client = Identity(**_above(line.client, below.client, Identity.__struct_fields__))
     fields = _above(line, below, ("level", "logger", "thread", "message", "stack"))
     return msgspec.structs.replace(below, ts_ms=ts_ms, client=client, **fields)
 
 
 def _above(above: Any, below: Any, names: Iterable[str]) -> dict[str, Any]:
-    """Return the named fields: from `above` if it has them, else from `below`."""
+    """Return the fields `names` as a dict: the value in `above` if it is not None, else the value in `below`."""
     values = ((name, getattr(above, name)) for name in names)
     return {name: getattr(below, name) if value is None else value for name, value in values}
 
 
 def named(line: LogLine) -> LogLine:
-    """Return a parsed line with the client that its text names, and with levels by name. Never raises.
+    """Return a parsed line with the client that its text names, its level by name, and its stack trace as text.
 
-    Empty texts become None.
+    Empty texts become None. A line without message, stack trace and dumps gets an error. Never raises.
     """
     client, message, thread = line.client, line.message, line.thread or None
     stack = (line.stack or "").rstrip("\r\n")

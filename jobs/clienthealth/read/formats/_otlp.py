@@ -1,13 +1,13 @@
-"""Read Kafka clients from OTLP in either encoding: JSON or protobuf.
+"""Interpret OTLP data of Kafka clients, whether the encoding is JSON or protobuf.
 
 The settings `[identity]` list the attributes that name client, service, process and host, because every plugin has its
-own attributes. An attribute is looked up on the data point (OpenTelemetry's Java agent puts `client-id` there), then on
-the resource. Sums may be deltas; in KIP-714 pushes they always are. For deltas the snapshot's `delta` is set, and the
-time span of the deltas is the client's interval. There is one snapshot per client and resource, at the time of its
-newest data point.
+own attributes. The client's name is looked up on the data point (OpenTelemetry's Java agent puts `client-id` there),
+then on the resource. Sums may be deltas; in KIP-714 pushes sums are always deltas. For deltas the snapshot's `delta` is
+set, and the time span of the deltas is the client's interval. There is one snapshot per client and resource, at the
+time of the resource's newest data point.
 
-The Java agent keeps only the finest level of a metric, and a KIP-714 subscription may request only that level. Values
-per topic are then summed to the client's value; for averages and maxima the largest value is taken.
+The Java agent keeps only the finest level of a metric (topic or partition), and a KIP-714 subscription may request only
+that level. The client's value is then the sum over its topics (SUMMED) or their maximum (LARGEST in `model.samples`).
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from clienthealth.settings import IdentitySettings
 
 KIP714 = "org.apache.kafka."
 KIP714_INTERVAL_MS, AGENT_INTERVAL_MS = 300_000, 60_000
-#: Names of the attribute for the broker of a data point.
+#: Names that the attribute with a data point's broker may have.
 NODES = ("node_id", "node-id", "node.id")
-#: Levels in order of their severity numbers. Each level covers four numbers, from 1 (TRACE) to 24 (FATAL).
+#: Levels in order of OTLP's severity numbers. Each level has four numbers: TRACE 1 to 4, …, FATAL 21 to 24.
 LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
 
 _CLIENT_METRIC = re.compile(r"(?:org\.apache\.)?kafka\.(producer|consumer)\.")
@@ -40,10 +40,12 @@ _LAST_RESORT = ("k8s.container.name", "container.name")
 
 
 class Metric(NamedTuple):
-    """The meaning of a metric's name.
+    """The meaning of an OTLP metric's name.
 
-    name   our name of the metric; None for a metric that is not read
-    whole  the subject of a data point without attributes: the resource's client itself
+    kind    kind of the client
+    name    our name of the metric; None for a metric that is not read
+    kip714  True if the name is that of a KIP-714 push
+    whole   the subject of a data point without attributes: the client of the resource
     """
 
     kind: str
@@ -54,7 +56,7 @@ class Metric(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def metric(spelled: str) -> Metric | None:
-    """Return the meaning of a metric's name; None if it is not the name of a Kafka client's metric."""
+    """Return the meaning of an OTLP metric's name; None if no Kafka client has such a metric."""
     match = _CLIENT_METRIC.match(spelled)
     if match is None:
         return None
@@ -62,15 +64,15 @@ def metric(spelled: str) -> Metric | None:
 
 
 def subject_of(kind: str, attributes: Mapping[str, str], ids: Sequence[str]) -> Subject:
-    """Return the subject of a data point with these attributes; `ids`: attributes that name the client."""
+    """Return the subject of a data point with these attributes. `ids`: names of attributes that may name the client."""
     topic, partition = attributes.get("topic"), integer(attributes.get("partition"))
     return Subject(first(attributes, ids), kind, topic, partition, node=node(first(attributes, NODES)))
 
 
 def attributes_of(listed: Any) -> Mapping[str, str]:
-    """Return JSON attributes by name, with values as text.
+    """Return JSON attributes (OTLP's list of key and value) as a mapping from name to value as text.
 
-    Attributes without a value, or with a list or object, are left out. The first of attributes with the same name wins.
+    Attributes without a value, or with a list or object, are left out. If a name occurs twice, the first value counts.
     """
     by_name: dict[str, str] = {}
     for one in listed if type(listed) is list else ():
@@ -84,7 +86,7 @@ def attributes_of(listed: Any) -> Mapping[str, str]:
 
 
 def first(attributes: Mapping[str, Any], names: Sequence[str]) -> str | None:
-    """Return the first non-empty value among the attributes with these names, as text; None if there is none."""
+    """Return, as text, the first non-empty value of the attributes `names`, in that order; None if there is none."""
     for name in names:
         if value := attributes.get(name):
             return str(value)
@@ -92,7 +94,7 @@ def first(attributes: Mapping[str, Any], names: Sequence[str]) -> str | None:
 
 
 def resource_of(attributes: Mapping[str, str], identity: IdentitySettings) -> Identity:
-    """Return the identity in a resource's attributes. `client_id` is None if only the data points name the client."""
+    """Return the client's identity in a resource's attributes. `client_id` is None if only data points name clients."""
     name = first(attributes, ("client_software_name", "client.software.name")) or ""
     library, version = software(name, first(attributes, ("client_software_version", "client.software.version")) or "")
     return Identity(
@@ -107,7 +109,7 @@ def resource_of(attributes: Mapping[str, str], identity: IdentitySettings) -> Id
 
 
 class Points(Samples):
-    """The data points of one resource. `pushed`: True if metrics of KIP-714 occur; `delta`: True if deltas occur."""
+    """The data points of one resource. `pushed`: True if any is of a KIP-714 push; `delta`: True if any is a delta."""
 
     def __init__(self, resource: Identity) -> None:
         super().__init__(None, resource)
@@ -115,12 +117,12 @@ class Points(Samples):
         self._since: int | None = None
 
     def ended(self, moment_ms: int | None) -> None:
-        """Note the end time of a data point; the newest one becomes the snapshot's time."""
+        """Note the end time (epoch ms) of a data point. The newest end time becomes the time of the snapshots."""
         if moment_ms is not None and (self.ts_ms is None or moment_ms > self.ts_ms):
             self.ts_ms = moment_ms
 
     def counts_since(self, moment_ms: int | None) -> None:
-        """Note the start time of a delta; the earliest one begins the snapshot's interval."""
+        """Note the start time (epoch ms) of a delta. The interval begins at the earliest start time."""
         if moment_ms is not None and (self._since is None or moment_ms < self._since):
             self._since = moment_ms
 
@@ -132,7 +134,7 @@ class Points(Samples):
 
 
 def process_of(attributes: Mapping[str, str | None], identity: IdentitySettings) -> Identity:
-    """Return the process that wrote the log records of a resource with these attributes."""
+    """Return the identity of the process that wrote the log records of a resource with these attributes."""
     host, pod = first(attributes, identity.otlp_host), first(attributes, ("k8s.pod.name",))
     instance, pid = first(attributes, identity.otlp_instance), first(attributes, ("process.pid",))
     return Identity(
@@ -154,7 +156,10 @@ def log_line(
     logger: str | None,
     identity: IdentitySettings,
 ) -> LogLine:
-    """Return a log record as a line. `nanos`: time since 1970 (ns); `severity`: as text, and as a number (1 to 24)."""
+    """Return an OTLP log record as a log line. `nanos`: time since 1970 (ns); `severity`: (text, number from 1 to 24).
+
+    `logger`: name of the record's scope.
+    """
     name, number = severity
     exception = (first(attributes, ("exception.type",)), first(attributes, ("exception.message",)))
     client_id = first(attributes, identity.otlp_client_id) or process.client_id

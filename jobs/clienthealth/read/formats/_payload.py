@@ -1,9 +1,9 @@
 """Unpack a payload: compression, the frame of a schema registry, and the envelopes of Kafka Connect and Debezium.
 
-Compressed payloads are recognised by their first bytes: gzip (RFC 1952) and zstd (RFC 8878). Clients and collectors
-compress payloads if they cannot configure Kafka's own compression. A schema registry's serializers put a zero byte and
-the schema's number before the data (Confluent's wire format). The protobuf serializer also puts the path of the message
-after the number.
+Payloads compressed with gzip (RFC 1952) or zstd (RFC 8878) are recognised by their first bytes. Clients and collectors
+compress payloads if they cannot configure Kafka's own compression. The serializers of a schema registry put a zero byte
+and the schema's number before the data (Confluent's wire format). The protobuf serializer also puts the message's path
+in the schema between number and data.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from clienthealth.settings import Settings
 
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _FRAME = 5
-#: Characters allowed before a record: white space and a byte order mark.
+#: Characters that are allowed before the text of a record: white space and a byte order mark.
 BLANKS = " \t\r\n\ufeff"
 _CONNECT = frozenset({"schema", "payload"})
 _DEBEZIUM = frozenset({"before", "after", "op", "source"})
 
 
 class PayloadError(ValueError):
-    """A payload cannot be unpacked. The message is the reason for the reject."""
+    """A payload cannot be unpacked or read. The message is the reject reason."""
 
 
 def fill(record: Record, value: bytes | memoryview, settings: Settings) -> None:
-    """Set the record's payload from its value as it arrived. Raises PayloadError if the value cannot be unpacked."""
+    """Unpack `value` (the Kafka record's value) and set the fields of `record`. Raises PayloadError if impossible."""
     data = unpacked(value, settings.monitor.max_record_bytes)
     if frame := framed(data):
         _fill_from_frame(record, *frame, settings)
@@ -49,9 +49,9 @@ def _binary_formats() -> frozenset[str]:
 
 
 def _fill(record: Record, data: bytes | memoryview) -> None:
-    """Set the record's payload from uncompressed data without a frame.
+    """Set the fields of `record` from a payload without compression and frame.
 
-    Raises PayloadError if the data cannot be read.
+    Raises PayloadError if the payload cannot be read.
     """
     record.signal = signal(data)
     if record.signal or record.headers.get("format") in _binary_formats():
@@ -69,9 +69,9 @@ def _fill(record: Record, data: bytes | memoryview) -> None:
 
 
 def _fill_from_frame(record: Record, number: int, data: memoryview, settings: Settings) -> None:
-    """Set a payload that is framed with the number of its schema.
+    """Set the fields of `record` from the data in a frame with the number of a schema.
 
-    Framed JSON is read without the schema. Raises PayloadError if the schema is missing, or does not fit the data.
+    JSON is read without the schema. Raises PayloadError if the schema is missing or does not fit the data.
     """
     if data[0] in b"{[":
         with suppress(PayloadError):
@@ -94,9 +94,9 @@ def _fill_from_frame(record: Record, number: int, data: memoryview, settings: Se
 
 
 def _fill_decoded(record: Record, document: Any) -> None:
-    """Set a payload that is already decoded to JSON's types.
+    """Set the fields of `record` from a document that is already decoded.
 
-    Raises PayloadError if it is empty or cannot be written as JSON.
+    Raises PayloadError if the document is empty or cannot be written as JSON.
     """
     try:
         record.text = document if isinstance(document, str) else msgspec.json.encode(document).decode()
@@ -109,7 +109,10 @@ def _fill_decoded(record: Record, document: Any) -> None:
 
 
 def _unwrap(record: Record) -> None:
-    """Remove the envelopes that Kafka Connect's JSON converter and Debezium put around a value."""
+    """Remove the envelope that Kafka Connect's JSON converter or Debezium put around the record's value.
+
+    Raises PayloadError if the envelope is empty.
+    """
     document = record.document
     if type(document) is not dict:
         return
@@ -152,7 +155,7 @@ def unpacked(data: bytes | memoryview, most: int) -> bytes | memoryview:
     except broken:
         raise PayloadError(f"binary: broken {kind}") from None
     if not reader.eof:
-        raise PayloadError(f"binary: {kind} that ends before its end")
+        raise PayloadError(f"binary: truncated {kind}")
     return bytes(plain)
 
 
@@ -165,7 +168,7 @@ def _zstd() -> tuple[Any, type[Exception]]:
 
 
 def framed(data: bytes | memoryview) -> tuple[int, memoryview] | None:
-    """Return the schema's number and the data after the frame; None if the payload has no such frame."""
+    """Return (number of the schema, data after the frame); None if the payload has no frame of a schema registry."""
     if len(data) <= _FRAME or data[0] != 0:
         return None
     view = memoryview(data)
@@ -175,8 +178,8 @@ def framed(data: bytes | memoryview) -> tuple[int, memoryview] | None:
 def without_message_path(data: memoryview) -> memoryview:
     """Return the data after the path that locates a protobuf message in its schema.
 
-    The path is a list of zigzag numbers. The first number is the count of the others. Raises PayloadError if there is
-    no such path.
+    The path is a list of zigzag numbers; the first of them is the count of the others. Raises PayloadError if the data
+    do not begin with such a path.
     """
     try:
         count, at = varint(data, 0, len(data))

@@ -1,7 +1,7 @@
-"""Read a Prometheus series of a Kafka client, whichever program scraped and shipped it.
+"""Interpret Prometheus series of Kafka clients, whichever program scraped and shipped them.
 
-Names come in three forms (`model/metric_names.py`): Micrometer's, the JMX exporter's default, and Confluent's
-kafka_client.yml.
+The metric names may be Micrometer's, or the JMX exporter's with its default rules or with Confluent's kafka_client.yml
+(`model/metric_names.py`).
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ _NAMES = metric_names.spellings(metric_names.micrometer, metric_names.jmx_export
 _KINDS = {"kafka_producer_": "producer", "kafka_consumer_": "consumer"}
 _PORT = re.compile(r":\d+$")
 
-#: Labels and their values. If a label occurs twice, the last one counts.
+#: Pairs of a label and its value. If a label occurs twice, the last value counts.
 Labels = tuple[tuple[str, str], ...]
 
 
 def kind_of(name: str) -> str | None:
-    """Return the kind of Kafka client that has metrics with this name; None if no kind has such metrics."""
-    # Look up the kind by the first characters of the name; both prefixes have the same length.
+    """Return the kind of Kafka client that the name of a metric begins with; None if it is no client's metric."""
+    # Look up the kind by the first characters of the name. All keys of _KINDS have the same length.
     return _KINDS.get(name[: len("kafka_producer_")])
 
 
 @lru_cache(maxsize=65_536)
 def series(name: str, labels: Labels) -> tuple[Identity, Subject, str | None] | None:
-    """Return the process, the subject and our metric name for a series; None if no Kafka client has such a series.
+    """Return (process, subject, our name of the metric) for a series; None if no Kafka client has such a series.
 
-    The metric name is None for a metric that is not read.
+    Our name is None for a metric that is not read.
     """
     kind = kind_of(name)
     if kind is None:
@@ -64,12 +64,12 @@ def series(name: str, labels: Labels) -> tuple[Identity, Subject, str | None] | 
 
 
 def labels_of(document: Mapping[str, Any]) -> Labels:
-    """Return the labels of a JSON object. Values that are neither text nor number are left out."""
+    """Return the fields of a JSON object as labels. Values that are empty, objects or arrays are left out."""
     return tuple((name, value) for name, raw in document.items() if (value := present(raw)) is not None)
 
 
 def label(labels: Mapping[str, Any], *names: str) -> str | None:
-    """Return the first non-empty value of the labels in `names`; None if all are missing or empty."""
+    """Return the first non-empty value of the labels `names`, in that order; None if all are missing or empty."""
     for name in names:
         if name in labels and (text := present(labels[name])) is not None:
             return text

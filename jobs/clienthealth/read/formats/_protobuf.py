@@ -1,10 +1,11 @@
-"""The parts of OTLP's protobuf messages that are read (opentelemetry-proto v1: metrics, logs, common).
+"""Parse those parts of OTLP's protobuf messages that are read (opentelemetry-proto v1: metrics, logs, common).
 
 Attributes, names and bodies stay bytes until they are needed. The same few attributes and names recur in all records,
-so the meaning of their bytes is computed once and cached. For that purpose the schema here differs from the original:
-it has `bytes` in place of embedded messages, and lacks the fields that are not read. Numbers and wire types are equal.
+so the meaning of their bytes is computed once and cached. For that purpose our schema differs from OpenTelemetry's: our
+schema has `bytes` in place of embedded messages, and lacks fields that are not read. Field numbers and wire types are
+the same.
 
-Reading needs the package `protobuf`; recognising does not.
+Parsing needs the package `protobuf`; recognising a message (`signal`) does not.
 """
 
 from __future__ import annotations
@@ -18,27 +19,27 @@ from clienthealth.model.errors import DependencyError
 from clienthealth.model.tables import table
 from clienthealth.model.telemetry import Stream
 
-#: Maximum number of attribute sets in the cache. The key is the bytes of a set.
+#: Maximum number of attribute sets in each cache. The key of a cache is the bytes of an attribute set.
 REMEMBERED = 65_536
-#: `aggregation_temporality` of a sum of changes since the previous data point.
+#: The `aggregation_temporality` of a sum that counts since the previous data point.
 DELTA = 1
 #: Flag of a data point without a recorded value.
 NO_VALUE = 1
 
-#: Message → field → its number and type.
+#: Maps a message to its fields, and each field to its (number, type).
 _SCHEMA: Mapping[str, Mapping[str, tuple[int, str]]] = table(Path(__file__).with_suffix(".toml"))
 
 _LEN, _FIXED64 = 2, 1
-#: Wire type → length of its values in bytes.
+#: Maps a wire type to the length of its values in bytes.
 _FIXED = {_FIXED64: 8, 5: 4}
 #: First byte of every request: the tag of field 1 as an embedded message.
 _RESOURCES = 0x0A
 
 
 def message_of(message: str, data: bytes | memoryview) -> Any:
-    """Parse a protobuf message.
+    """Parse bytes as the protobuf message of this name in the schema.
 
-    Raises ValueError if the bytes are no such message, DependencyError without `protobuf`.
+    Raises ValueError if the bytes are no such message, DependencyError without the package `protobuf`.
     """
     instance = _classes()[message]()
     try:
@@ -50,7 +51,10 @@ def message_of(message: str, data: bytes | memoryview) -> Any:
 
 @lru_cache(maxsize=REMEMBERED)
 def attributes(pairs: tuple[bytes, ...]) -> Mapping[str, str]:
-    """Return attributes by name, with values as text. Attributes with no value, a list or an object are left out."""
+    """Return a mapping from an attribute's name to its value as text. `pairs`: the bytes of messages KeyValue.
+
+    Attributes without a value, or with a list or object, are left out. If a name occurs twice, the first value counts.
+    """
     by_name: dict[str, str] = {}
     for name, value in map(_pair, pairs):
         text = _scalar(_message("Value", value))
@@ -60,18 +64,18 @@ def attributes(pairs: tuple[bytes, ...]) -> Mapping[str, str]:
 
 
 def attributes_of_resource(data: bytes) -> Mapping[str, str]:
-    """Return the attributes of a message Resource; nothing if the bytes are no such message."""
+    """Return the attributes of a message Resource by name; an empty mapping if the bytes are no such message."""
     return attributes(tuple(_message("Resource", data).attributes))
 
 
 @lru_cache(maxsize=4096)
 def text(data: bytes) -> str:
-    """Return bytes as text; invalid UTF-8 is replaced."""
+    """Return bytes as text; invalid UTF-8 becomes the replacement character (U+FFFD)."""
     return data.decode("utf-8", "replace")
 
 
 def body(data: bytes) -> str | None:
-    """Return the body of a log record as text, None without a body. A map or a list becomes JSON."""
+    """Return the body of a log record (a message Value) as text; None without a body. Maps and lists become JSON."""
     import json
 
     value = _plain(_message("Value", data)) if data else None
@@ -81,11 +85,11 @@ def body(data: bytes) -> str | None:
 
 
 def signal(data: bytes | memoryview) -> Stream | None:
-    """Return which OTLP data the bytes look like, `metrics` or `logs`; None if they are neither, or hold no data.
+    """Return `metrics` or `logs` if the bytes look like an OTLP request of that kind; None if not, or without data.
 
     A request has only field 1 (resources). Field 2 of a resource has scopes, and field 2 of a scope has metrics or log
-    records. A metric begins with its name; a log record has times of eight bytes. The first metric or log record
-    decides.
+    records. A metric begins with its name; a log record has times of eight bytes. Only the request's first metric or
+    log record is examined.
     """
     if not data or data[0] != _RESOURCES:
         return None
@@ -111,16 +115,16 @@ def _of_entry(data: bytes | memoryview, at: int, end: int) -> Stream | None:
 
 
 class NotAMessageError(ValueError):
-    """Bytes are no protobuf message."""
+    """The bytes are no protobuf message."""
 
 
 def _messages(data: bytes | memoryview, at: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield start and end of each message that field 2 of a protobuf message contains. Raises NotAMessageError."""
+    """Yield (start, end) of each message embedded in field 2 of the message data[at:end]. Raises NotAMessageError."""
     return ((begin, behind) for number, wire, begin, behind in _fields(data, at, end) if (number, wire) == (2, _LEN))
 
 
 def _fields(data: bytes | memoryview, at: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yield each field's number and wire type, and the start and end of its value. Raises NotAMessageError."""
+    """Yield (number, wire type, start, end of the value) of each field in data[at:end]. Raises NotAMessageError."""
     while at < end:
         tag, begin = varint(data, at, end)
         wire = tag & 7
@@ -135,7 +139,7 @@ def _fields(data: bytes | memoryview, at: int, end: int) -> Iterator[tuple[int, 
 
 
 def varint(data: bytes | memoryview, at: int, end: int) -> tuple[int, int]:
-    """Return the number of variable length at position `at`, and the position after it. Raises NotAMessageError."""
+    """Return (value of the varint at position `at`, position after the varint). Raises NotAMessageError."""
     value = shift = 0
     for n in range(at, min(at + 10, end)):
         byte = data[n]
@@ -153,10 +157,7 @@ def _pair(data: bytes) -> tuple[str, bytes]:
 
 
 def _message(name: str, data: bytes) -> Any:
-    """Parse a part of a message.
-
-    If the bytes cannot be parsed, the result is an empty part, so that the rest of the message still counts.
-    """
+    """Parse an embedded message; if that fails, return an empty message, so that the rest of the record counts."""
     try:
         return message_of(name, data)
     except ValueError:
@@ -164,7 +165,7 @@ def _message(name: str, data: bytes) -> Any:
 
 
 def _scalar(value: Any) -> str | None:
-    """Return a text, number or boolean as text."""
+    """Return a message Value as text if it is a text, number or boolean; None for anything else."""
     kind = value.WhichOneof("value")
     if kind == "text":
         return text(value.text)
@@ -176,7 +177,7 @@ def _scalar(value: Any) -> str | None:
 
 
 def _plain(value: Any) -> Any:
-    """Convert a protobuf value to a Python value."""
+    """Convert a message Value to a Python value; None if the message has no value."""
     kind = value.WhichOneof("value")
     if kind == "values":
         return [_plain(_message("Value", one)) for one in value.values.values]
@@ -196,7 +197,7 @@ def _decode_error() -> type[Exception]:
 
 @cache
 def _classes() -> Mapping[str, Any]:
-    """Return the classes of the schema's messages."""
+    """Return the Python class of each message in the schema, by name. Raises DependencyError without `protobuf`."""
     try:
         from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
     except ModuleNotFoundError:
@@ -220,7 +221,7 @@ def _classes() -> Mapping[str, Any]:
             if name == "Value":
                 field.oneof_index = 0
             if spelled == "as_double":
-                # A data point without a value reads as NaN.
+                # The value of a data point without a value is NaN.
                 field.default_value = "nan"
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file) if hasattr(pool, "Add") else pool.AddSerializedFile(file.SerializeToString())

@@ -1,9 +1,10 @@
 """Identify a pushing client (KIP-714) by the headers of our broker plugin, because the payload contains no identity.
 
-`[identity] push_service` selects the service: a table in the settings, the principal (the name in `User:name`, the CN
-of a distinguished name), or the client id without a number at its end. Kafka's default ids contain no service, but
-`consumer-GROUP-1` contains its group. The instance is the client's address with its client instance id. A client keeps
-that id from its first push to its last, so two processes with the same client id stay apart.
+`[identity] push_service` lists where the name of the service comes from: a table in the settings, the principal (the
+name in `User:name`, the CN of a distinguished name), or the client id without the number at its end. Kafka's default
+client ids contain no service, but `consumer-GROUP-1` contains the group. The instance is the client's address and
+its client instance id. A client keeps its client instance id from the first push to the last, so two processes with
+the same client id stay apart.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from clienthealth.settings import IdentitySettings
 
 #: The header that every push has.
 INSTANCE = "client_instance_id"
-#: Headers of the plugin that are read beside `format` and `client_id`.
+#: Headers of the plugin that are read, besides `format` and `client_id`.
 HEADERS = (
     *(INSTANCE, "client_address", "principal", "client_software_name", "client_software_version"),
     *("terminating", "broker_time_ms", "broker_id", "push_interval_ms"),
@@ -32,7 +33,10 @@ _OF_GROUP = re.compile(r"consumer-(.+)-\d+")
 
 
 def identity_headers(headers: Mapping[str, str], identity: IdentitySettings) -> dict[str, str]:
-    """Turn the plugin's headers into the identity headers of any format; return {} for headers without INSTANCE."""
+    """Return the identity that the plugin's headers contain, by the names of the usual identity headers.
+
+    Returns {} if the record is no push (no header INSTANCE).
+    """
     instance = headers.get(INSTANCE)
     if not instance:
         return {}
@@ -47,7 +51,10 @@ def identity_headers(headers: Mapping[str, str], identity: IdentitySettings) -> 
 
 
 def complete(snapshot: Snapshot, headers: Mapping[str, str]) -> None:
-    """Take values from a push's headers: its time by the broker's clock, its interval, and whether the client ends."""
+    """Set the fields of a pushed snapshot that the plugin's headers contain: time, interval, and metric TERMINATING.
+
+    The time is that of the broker's clock. A snapshot that was not pushed stays unchanged.
+    """
     if INSTANCE not in headers:
         return
     if (arrived := headers.get("broker_time_ms", "")).isdecimal():
@@ -59,7 +66,10 @@ def complete(snapshot: Snapshot, headers: Mapping[str, str]) -> None:
 
 
 def software(name: str, version: str) -> tuple[str, str]:
-    """Translate a client's software name and version. Bindings of librdkafka send a name of their own."""
+    """Return (library, version) for the software name and version that a client reports to brokers.
+
+    Bindings of librdkafka report names of their own; the result is `librdkafka` and its version.
+    """
     binding, _, of_library = version.rpartition("rdkafka-")
     if binding or "rdkafka" in name or name.startswith("confluent-kafka-"):
         return "librdkafka", of_library
@@ -90,7 +100,7 @@ def _of_client_id(client_id: str) -> str:
 
 
 def _named(table: Sequence[str], texts: Sequence[str]) -> str:
-    """Return the name in the first entry (`glob=name`) with a glob that matches one of the texts; '' if none does."""
+    """Return the name in the table's first entry (`glob=name`) whose glob matches one of the texts; '' if none does."""
     for entry in table:
         glob, _, name = entry.rpartition("=")
         if any(text and fnmatchcase(text, glob) for text in texts):

@@ -1,8 +1,8 @@
-"""Read faultless canonical snapshots, nearly all traffic, straight into typed structs: a few microseconds each.
+"""Read canonical snapshots without errors (nearly all traffic) straight into typed structs: a few microseconds each.
 
-`fast` takes only records beyond doubt: complete identity, a plausible time, every known metric a number or null. All
-other records are read by `decode.decode_metrics`, which returns the same for a record that `fast` takes. The client and
-its options hardly change from record to record. So they are parsed once and cached by their bytes.
+`fast` accepts a record only if its identity is complete, its time is plausible, and every known metric is a number or
+null. `decode.decode_metrics` reads all other records. It would return the same result for a record that `fast` accepts.
+A client's identity and options hardly change from record to record, so they are parsed once and cached by their bytes.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from clienthealth.model.telemetry import Identity, Member, Snapshot, TopicMetric
 from clienthealth.model.values import EARLIEST_MS, MAX_INT, MAX_NAME, MIN_INT, interval, measurement, option, present
 from clienthealth.read.formats.canonical import INTERVAL_MS, METRIC_NAMES, options
 
-#: The value of an unknown metric. A metric that the record lacks has this very object, so `is` finds it.
+#: The value of a metric that a record lacks. It is always this object, so a comparison by `is` finds such metrics.
 UNKNOWN = float("nan")
-#: Maximum number of clients, and of sets of options, in the caches.
+#: Maximum number of clients in the cache of clients, and of sets of options in the cache of options.
 REMEMBERED = 100_000
 
-#: Maximum size (bytes) of a record's `client`, and of its `config`, on the fast path: four times the largest seen.
+#: Maximum size (bytes) of the fields `client` and `config` for `fast`: four times the largest size seen.
 LONGEST = 4_096
 
 _Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
@@ -32,7 +32,7 @@ Values = tuple[float, ...]
 
 
 def _struct(name: str, metrics: Iterable[str]) -> type[msgspec.Struct]:
-    """Create a struct type with one field per metric, named `f` plus the metric's index."""
+    """Create a struct type with one field per metric, named `f` and the metric's index: `f0`, `f1`, …."""
     field = msgspec.field
     fields = [
         (f"f{n}", Annotated[float, msgspec.Meta(le=MOST[metric])] | None, field(default=UNKNOWN, name=metric))
@@ -42,7 +42,7 @@ def _struct(name: str, metrics: Iterable[str]) -> type[msgspec.Struct]:
 
 
 def _getter(every: Iterable[str], names: Iterable[str]) -> Callable[[Any], tuple[float | None, ...]]:
-    """Return a function that reads these metrics, in order, from a struct with all of them."""
+    """Return a function that returns the values of `names`, in order, from a struct that `_struct` made for `every`."""
     numbers = {name: n for n, name in enumerate(every)}
     fields = [f"f{numbers[name]}" for name in names]
     read: Callable[[Any], Any] = attrgetter(*fields)
@@ -71,12 +71,12 @@ class FastTopic(msgspec.Struct, gc=False):
 
     @property
     def values(self) -> Values:
-        """The values in the order of TOPIC_METRICS, in the form of `Fast.values`."""
+        """The values in the order of TOPIC_METRICS; UNKNOWN (NaN) or negative if unknown."""
         return _filled(_READ_TOPIC(self.metrics)) if self.metrics is not None else (UNKNOWN,) * len(TOPIC_METRICS)
 
 
 class FastClient:
-    """A client, cached by the bytes that name it. All records of the client share this object while it is cached."""
+    """A client. All its records share this object while it is cached. `read`: returns its metrics from a record."""
 
     __slots__ = ("identity", "read")
 
@@ -86,14 +86,14 @@ class FastClient:
 
 
 class Fast(msgspec.Struct, gc=False):
-    """A faultless snapshot.
+    """A snapshot without errors.
 
-    ts_ms        epoch milliseconds
-    client       the reporting client; its `identity` is complete and its kind checked
+    ts_ms        time of the snapshot, epoch milliseconds
+    client       the reporting client; its `identity` is complete and has a valid kind
     values       the metrics of the client's kind in the order of CLIENT_METRICS[kind]; UNKNOWN (NaN) if absent or null.
-                 Never infinite, but negative if the record has a negative value, which also means unknown.
-    topics       the values for topics, partitions and threads
-    config       options of the client, the same object for the same bytes
+                 Never infinite. A negative value in the record is kept and also means unknown
+    topics       the values of topics, partitions and threads
+    config       options of the client by name; equal bytes give the same object
     interval_ms  the client's reporting interval
     """
 
@@ -115,7 +115,7 @@ class Fast(msgspec.Struct, gc=False):
 
 
 class _Record(msgspec.Struct, gc=False):
-    """A canonical record. Times are read as float, so that 1795208640123.0 is valid too."""
+    """A canonical record. Times are floats, so that 1795208640123.0 is valid, too."""
 
     ts: float
     client: msgspec.Raw
@@ -132,11 +132,11 @@ _decode_identity = msgspec.json.Decoder(Identity).decode
 def fast(
     value: bytes | memoryview | None, headers_present: bool, latest_ms: int, largest: int = 4_194_304
 ) -> Fast | None:
-    """Return the snapshot of a faultless canonical record, None for any other. Never raises.
+    """Return the snapshot in a canonical record without errors; None for any other record. Never raises.
 
-    headers_present  True if the record has a header in `decode.HEADERS`, which can change the record's meaning
-    latest_ms        the latest possible time; a later time is in the future
-    largest          `monitor.max_record_bytes`
+    headers_present  True if the record has a header of `decode.HEADERS`, which can change the meaning of its value
+    latest_ms        the latest accepted time (epoch ms)
+    largest          maximum size of the value in bytes (`monitor.max_record_bytes`)
     """
     if headers_present or value is None or len(value) > largest:
         return None
@@ -150,11 +150,11 @@ def fast(
         client = _client(named)
         values = client.read(record.metrics)
         try:
-            sum(values)  # type: ignore[arg-type]  # The quickest way to find a null: it raises.
+            sum(values)  # type: ignore[arg-type]  # The quickest test for null, because a None raises TypeError.
         except TypeError:
             values = _filled(values)
         topics = record.topics or []
-        # `decode_metrics` decides whether a record counts as a report if all its values are unknown.
+        # Leave a record whose values are all unknown to `decode_metrics`.
         if (
             values[0] is UNKNOWN
             and not topics
@@ -171,7 +171,7 @@ def fast(
 
 @lru_cache(maxsize=REMEMBERED)
 def _client(named: bytes) -> FastClient:
-    """Parse a client. Raises ValueError if its object does not name a client completely."""
+    """Parse the JSON of a record's field `client`. Raises ValueError if the identity is incomplete."""
     named_fields = _decode_identity(named)
     identity = Identity(**{name: present(getattr(named_fields, name)) for name in Identity.__struct_fields__})
     if identity.kind not in CLIENT_METRICS or not (identity.service and identity.instance and identity.client_id):
@@ -183,7 +183,7 @@ def _client(named: bytes) -> FastClient:
 
 @lru_cache(maxsize=REMEMBERED)
 def _config(configured: bytes) -> dict[str, str]:
-    """Parse options. Raises ValueError if they are not JSON, or an option is impossible."""
+    """Parse the JSON of a record's field `config`. Raises ValueError if it is not JSON, or an option is impossible."""
     config = options(msgspec.json.decode(configured)) if configured else {}
     if any(option(config[name]) is None for name in CONFIG_OPTIONS if name in config):
         raise ValueError("impossible")
@@ -195,5 +195,5 @@ def _filled(values: Iterable[float | None]) -> Values:
 
 
 def _named(names: Iterable[str], values: Values) -> dict[str, float]:
-    """Return the known values by name."""
+    """Return the known values by metric name. `values`: one per name, NaN or negative if unknown."""
     return {name: value for name, value in zip(names, values, strict=True) if value >= 0}

@@ -1,8 +1,8 @@
 """Our own format: one JSON object per client and moment, with the Java client's metric names.
 
-Nearly all traffic has this format, so faultless records have a fast path (`_typed.py`). This file reads all others. A
-metric that is not a number (NaN, infinite, negative, text, null, an object) is unknown, and the record's other metrics
-still count.
+Nearly all traffic has this format, so a faster reader (`_typed.py`) reads records without errors. This file reads all
+other records in this format. A metric whose value is not a number ≥ 0 (NaN, infinite, negative, a text, null, an
+object) is unknown; the record's other metrics still count.
 """
 
 from __future__ import annotations
@@ -17,12 +17,15 @@ from clienthealth.read.formats import Format, Record, having
 INTERVAL_MS = 10_000
 
 _MEMBER = Member.__struct_fields__
-#: All client metrics that any kind of client can have.
+#: The names of the metrics of all kinds of client, without duplicates.
 METRIC_NAMES: tuple[str, ...] = tuple(dict.fromkeys(name for names in CLIENT_METRICS.values() for name in names))
 
 
 def options(config: Any) -> dict[str, str]:
-    """Return the options that failure modes read, as texts. Empty values, lists and objects are left out."""
+    """Return the options in CONFIG_OPTIONS that `config` (a JSON object) has, as texts.
+
+    Options whose value is null, a list or an object are left out.
+    """
     options = mapping(config)
     return {name: value_text for name in CONFIG_OPTIONS if (value_text := text(options.get(name))) is not None}
 
@@ -34,7 +37,7 @@ def _decode(record: Record) -> list[Snapshot] | None:
         return None
     identity = Identity(**{name: present(client.get(name)) for name in Identity.__struct_fields__})
     topics = [topic for one in listed if (topic := _topic(one))] if type(listed) is list else []
-    # A client that reports only unknown values (-1, NaN) still exists.
+    # A client that reports only unknown values (-1, NaN) still reports.
     has_metrics = topics or any(type(metrics.get(name)) in (int, float) for name in METRIC_NAMES)
     of_group = "group" in (identity.kind, record.headers.get("kind"))
     return [
@@ -51,7 +54,7 @@ def _decode(record: Record) -> list[Snapshot] | None:
 
 
 def _topic(document: Any) -> TopicMetrics | None:
-    """Return the values of a topic, None if the record does not name it."""
+    """Return the values in an element of the record's `topics`; None if the element names no topic."""
     one = mapping(document)
     topic = text(one.get("topic"))
     if topic is None:

@@ -1,8 +1,8 @@
 """InfluxDB's line protocol, the default of Telegraf's Kafka output (`data_format = "influx"`).
 
-One metric per line: `name,tag=value,… field=value,… nanoseconds`. A backslash makes a comma, a blank or an equals sign
-part of a name or a tag. Texts are in quotes. `telegraf.py` has the meaning of the metrics. A line without a time gets
-the time of its record. A line without tags has no identity and does not count as this format.
+Each line is one metric: `name,tag=value,… field=value,… nanoseconds`. A comma, a blank or an equals sign in a name or
+tag is escaped by a backslash. Texts are in quotes. `telegraf.py` defines the meaning of the metrics. A line without a
+time gets the time of its record. A line without tags has no identity and does not count as this format.
 """
 
 from __future__ import annotations
@@ -55,14 +55,17 @@ def _decode(record: Record) -> list[Snapshot]:
 
 @lru_cache(maxsize=16_384)
 def _key(head: str) -> tuple[str, Labels]:
-    """Return the name and the tags at the beginning of a line."""
+    """Return (name, tags) from the beginning of a line."""
     name, *_ = _COMMA.split(head, maxsplit=1)
     tags = tuple((_plain(match[1]), _plain(match[2])) for match in _TAG.finditer(head, len(name) + 1))
     return _plain(name), tags
 
 
 def _fields(written: str) -> dict[str, Any] | None:
-    """Parse fields into a dict, None if they are invalid. Numbers and booleans stay as written; texts are left out."""
+    """Parse the fields of a line into a dict; None if the text is invalid.
+
+    Numbers (without their type suffix) and booleans stay texts as written; texts in quotes are left out.
+    """
     fields: dict[str, Any] = {}
     at = 0
     while (field := _FIELD.match(written, at)) is not None:

@@ -1,9 +1,9 @@
-"""jmxtrans's KafkaWriter: one MBean attribute per record; `keyspace` contains the attribute's whole name.
+"""jmxtrans's KafkaWriter: one MBean attribute per record; the field `keyspace` contains the attribute's full name.
 
 The parts of `keyspace`, joined by dots, are: host and port of the JVM (`checkout-1_9010`), MBean domain
-(`kafka_producer`), client id, perhaps topic and partition, MBean type, attribute. Dots within these parts are
+(`kafka_producer`), client id, perhaps topic and partition, MBean type, attribute. A dot within one of these parts is
 ambiguous. The Java consumer replaces the dots in a topic's name, so further dots in a consumer's keyspace belong to the
-client id. In metrics of a topic, a producer's client id is assumed to have no dots.
+client id. In a producer's metrics of a topic, the client id is assumed to contain no dots.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ _NAMES = metric_names.mbeans()
 
 @lru_cache(maxsize=16_384)
 def _parts(keyspace: str) -> tuple[str, Subject, str | None] | None:
-    """Return (host and port, subject, our metric name) of a keyspace; None if it names no metric of a Kafka client."""
+    """Return (`host_port`, subject, our name of the metric) of a keyspace; None if it names no Kafka client's metric.
+
+    Our name is None for a metric that is not read.
+    """
     match = KEYSPACE.search(keyspace)
     if match is None:
         return None

@@ -1,7 +1,7 @@
 """Jolokia: the response to a bulk read of MBeans (a JSON array), or to one read (an object), forwarded by a script.
 
-A read may request a pattern, one MBean, or one attribute. Failed elements (status other than 200) are skipped. The
-response does not name the process, so headers or key must name it.
+A read may request a pattern of MBeans, one MBean, or one attribute. Elements with a status other than 200 are skipped.
+The response does not name the process, so the record's headers or key must name the process.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from clienthealth.model.values import epoch, mapping, measurement
 from clienthealth.read.formats import Format, Record
 from clienthealth.read.mbeans import read
 
-#: The name of an MBean. If the keys of a response's value match, the request was for a pattern of MBeans.
+#: Matches the name of an MBean. If the keys of a response's value match, the read requested a pattern of MBeans.
 MBEAN = re.compile(r"[^=]+:.*=")
 
 
@@ -44,7 +44,7 @@ def _decode(record: Record) -> list[Snapshot]:
 
 
 def _status(element: Any) -> float | None:
-    """Return the status of a response; 200 if it has a value but no status."""
+    """Return the status of one element of a response; 200 if it has a value but no status; None if it is no element."""
     fields = mapping(element)
     answers = "value" in fields and "mbean" in mapping(fields.get("request"))
     status = fields.get("status", 200 if answers else None)
@@ -52,7 +52,9 @@ def _status(element: Any) -> float | None:
 
 
 def _read(process: Samples, request: Mapping[str, Any], value: Any) -> None:
-    """Add the samples of one element of a response. The form of `value` depends on what `request` names."""
+    """Add the values in one element of a response. `request` names a pattern, an MBean or an attribute; `value` is a
+    mapping from MBean to attributes, the attributes, or the attribute's value.
+    """
     if type(value) is dict and any(map(MBEAN.match, value)):
         for name, attributes in value.items():
             read(process, name, mapping(attributes))

@@ -1,11 +1,11 @@
 """kafka-python's `metrics()` as JSON: `{group: {name: value}}`, alone or in an envelope that names the client.
 
 Node and topic are part of a group's name (`producer-topic-metrics.orders.v2`). If nothing was measured, an average is 0
-and its maximum is -Infinity (no valid JSON, but json.dumps writes it; other encoders write null). Such an average is
-read as unknown.
+and the maximum beside it is -Infinity (invalid JSON, but json.dumps writes it; other encoders write null). Such an
+average is read as unknown.
 
-Queue times are documented as milliseconds but are seconds (sender.py, all versions). Only a time above an hour is read
-as milliseconds, because no delivery timeout lets a record wait in the queue for hours.
+Queue times are documented as milliseconds but are seconds (sender.py, all versions). Only a number above 3,600 is read
+as milliseconds, because no delivery timeout lets a record wait in the queue for more than an hour.
 
 The envelope has `client_id`, `client_type`, `host`, `service`, `instance`, `library_version`, `ts_ms`, `metrics`.
 Without an envelope, identity comes from headers or key, and the time from the Kafka record.
@@ -34,7 +34,9 @@ LONGEST_QUEUE_SECONDS = 3_600
 
 @lru_cache(maxsize=4096)
 def _group(name: str) -> tuple[Subject, Mapping[str, str]] | None:
-    """Return a group's subject, and a map of kafka-python's metric names to ours; None if no client has the group."""
+    """Return (subject, mapping from kafka-python's metric names to ours) for a group of metrics; None if it is not a
+    client's.
+    """
     match = GROUP.fullmatch(name)
     if match is None:
         return None
@@ -74,9 +76,9 @@ def _decode(record: Record) -> list[Snapshot] | None:
 
 
 def _read(samples: Samples, subject: Subject, names: Mapping[str, str], metrics: Mapping[str, Any]) -> None:
-    """Add the values of one group. `names`: maps kafka-python's metric names to ours."""
+    """Add the values of one group of metrics to `samples`. `names`: maps kafka-python's metric names to ours."""
     times = (number(metrics.get(f"{QUEUE_TIME}{what}")) for what in ("avg", "max"))
-    # Factor that converts queue times to milliseconds.
+    # The factor that converts the group's queue times to milliseconds.
     queue_factor = 1.0 if any(time is not None and time > LONGEST_QUEUE_SECONDS for time in times) else 1000.0
     if metrics:
         samples.add(subject, None, None)

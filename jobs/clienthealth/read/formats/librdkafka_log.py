@@ -1,4 +1,4 @@
-"""librdkafka's own lines on standard error: `%severity|seconds|facility|handle| [thrd:name]: text`."""
+"""Lines that librdkafka writes to standard error: `%severity|seconds|facility|handle| [thrd:name]: text`."""
 
 from __future__ import annotations
 

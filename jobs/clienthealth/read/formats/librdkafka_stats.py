@@ -1,10 +1,11 @@
-"""librdkafka's statistics (its STATISTICS.md), as the application's stats callback produces them.
+"""librdkafka's statistics (described in its STATISTICS.md), as the application's stats callback forwards them.
 
-Traps: `ts` is a monotonic clock, `time` the wall clock in seconds. Latencies are µs, ages ms. An offset of -1001 means
-none, and a lag of -1 means unknown. A producer's messages without a partition (because the topic's metadata is missing)
-wait in partition -1. Partition -1 is read as the whole topic, and only if it has messages. `client_id` is "rdkafka"
-unless the application set it. Host and process are missing, so headers or key must distinguish replicas.
-`committed_offset` also has an older, misspelt name. metric_names.LIBRDKAFKA maps the names to ours.
+Pitfalls: `ts` is a monotonic clock, and `time` is the wall clock in seconds. Latencies are in µs, and ages in ms. An
+offset of -1001 means no offset, and a lag of -1 means unknown. A producer's messages without a partition (because the
+topic's metadata is missing) wait in partition -1. Partition -1 is read as the whole topic, and only if it has messages.
+`client_id` is "rdkafka" unless the application sets it. Host and process are missing, so headers or key must
+distinguish replicas. `committed_offset` also has an older, misspelt name. metric_names.LIBRDKAFKA maps the names to
+ours.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def _decode(record: Record) -> list[Snapshot] | None:
     producer = kind == "producer"
     seconds = measurement(stats.get("time"))
     client = Identity(
-        # Each replica has a handle with the same name, so the name is unique only within its process.
+        # Handles of different replicas have the same name, so a handle's name is unique only within its process.
         handle=text(stats.get("name")),
         client_id=text(stats.get("client_id")),
         kind=kind if kind in ("producer", "consumer") else None,
@@ -100,7 +101,10 @@ def _of_consumer(stats: Object, brokers: list[Object]) -> dict[str, float | None
 
 
 def _over(parents: list[Object], name: str) -> tuple[float | None, float | None]:
-    """Return the weighted average and the maximum of the window statistics `name` over all brokers (or topics)."""
+    """Return (average, maximum) of the window statistics `name` over all brokers or topics (`parents`).
+
+    The average is weighted by the number of values (`cnt`). None without values.
+    """
     weights = weighted = 0.0
     maxima = []
     for parent in parents:
@@ -125,7 +129,7 @@ def _topics(topics: Object, producer: bool) -> Iterator[TopicMetrics]:
             partition = mapping(one)
             number = measurement(partition.get("partition"))
             waiting = _sum(partition, "msgq_cnt", "xmit_msgq_cnt")
-            # Messages that have no partition yet are in partition -1.
+            # Messages without a partition wait in partition -1, which `measurement` reads as unknown.
             if number is not None or (producer and waiting):
                 yield TopicMetrics(topic, integer(number), metrics=_of_partition(partition, producer, waiting))
 

@@ -1,8 +1,8 @@
 """Metricbeat: module `kafka` (metricsets producer and consumer), and module `jolokia` with the user's mappings.
 
-Producer and consumer events have the MBean's name beside renamed fields (metric_names.METRICBEAT). The user's mappings
-are assumed to write attributes with underscores. The event's host is Metricbeat's own; `service.address` is the
-client's.
+An event of the metricsets producer and consumer has the name of the MBean beside renamed fields
+(metric_names.METRICBEAT). The user's mappings of module `jolokia` are assumed to name attributes with underscores. The
+event's `host` is the host of Metricbeat; `service.address` is the address of the client.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _decode(record: Record) -> list[Snapshot] | None:
 
 
 def _read(samples: Samples, fields: Mapping[str, Any]) -> None:
-    """Add the samples of one MBean; its name is among the fields."""
+    """Add the values of one MBean to `samples`. The field `mbean` has the MBean's name."""
     name = fields.get("mbean")
     if type(name) is not str:
         return

@@ -1,7 +1,7 @@
 """OpenTelemetry logs as OTLP JSON (`logs.encoding: otlp_json`): many resources and many log records in one message.
 
-The Java agent sends logger, level and exception; the collector's filelog receiver puts the bare line into `body`.
-64-bit numbers may be strings. The settings `[identity]` list the attributes that name the process.
+The Java agent sends logger, level and exception as fields; the collector's filelog receiver puts the whole line into
+`body`. 64-bit numbers may be strings. The settings `[identity]` list the attributes that name the process.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ def _line(entry: Mapping[str, Any], process: Identity, logger: str | None, ident
 
 
 def _decode(record: Record) -> list[LogLine] | None:
-    """Return all lines. A part with the wrong type (not the expected list or object) becomes a line with an error."""
+    """Return all lines of the record; None if `resourceLogs` is no list.
+
+    A part with the wrong type (not the expected list or object) becomes a line with an error.
+    """
     resources, identity = mapping(record.document).get("resourceLogs"), record.identity
     if not isinstance(resources, list):
         return None

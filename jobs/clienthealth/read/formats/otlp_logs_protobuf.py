@@ -1,6 +1,6 @@
 """OpenTelemetry logs as protobuf, the default of the OpenTelemetry Collector's Kafka exporter.
 
-`_otlp.py` defines the meaning for JSON and protobuf. A body that is a map becomes JSON text.
+`_otlp.py` defines the meaning of the fields for JSON and protobuf. A body that is a map becomes JSON text.
 """
 
 from __future__ import annotations

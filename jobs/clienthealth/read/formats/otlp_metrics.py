@@ -19,7 +19,7 @@ from clienthealth.settings import IdentitySettings
 
 DELTA = (1, "1", "AGGREGATION_TEMPORALITY_DELTA")
 
-#: Maximum number of resources, and of attribute sets of data points, in the caches.
+#: Maximum number of resources in the cache of resources, and of attribute sets in the cache of subjects.
 REMEMBERED = 16_384
 
 Attributes = tuple[tuple[str, str], ...]
@@ -60,9 +60,9 @@ def _subject(kind: str, attributes: Attributes, ids: tuple[str, ...]) -> Subject
 
 
 def _take(scopes: list[list[Any]], into: Points, ids: tuple[str, ...]) -> None:
-    """Add the data points of one resource."""
+    """Add the data points of one resource to `into`. `scopes`: the metrics of each scope. `ids`: as in `subject_of`."""
     own: dict[str, dict[str, float]] = {}
-    # Most data points of a record have the same times.
+    # Most data points of a record have the same times, so parse a time only if it differs from the previous one.
     last_end: Any = None
     last_begin: Any = None
     for metrics in scopes:
@@ -102,7 +102,7 @@ def _take(scopes: list[list[Any]], into: Points, ids: tuple[str, ...]) -> None:
 
 
 def _points(one: Mapping[str, Any]) -> tuple[list[Any], bool]:
-    """Return a metric's data points, and True if they are deltas of a sum."""
+    """Return (data points of a metric, True if they are deltas of a sum). Without data points the list is empty."""
     total = one.get("sum")
     points, delta = None, False
     if type(total) is dict:
@@ -113,7 +113,7 @@ def _points(one: Mapping[str, Any]) -> tuple[list[Any], bool]:
 
 
 def _moment(nanos: Any) -> int | None:
-    """Return a time in nanoseconds (number or text) as epoch milliseconds."""
+    """Return a time since 1970 in nanoseconds (number or text) as epoch milliseconds; None if implausible."""
     since_1970 = number(nanos)
     return millis(since_1970 / 1e6) if since_1970 is not None else None
 

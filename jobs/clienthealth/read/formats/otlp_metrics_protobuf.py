@@ -1,12 +1,12 @@
 """OTLP metrics as protobuf, the default of the OpenTelemetry Collector's Kafka exporter, and of KIP-714 plugins.
 
-`_otlp.py` defines the meaning for JSON and protobuf. A point with the flag "no recorded value" counts as unknown.
-Kafka's own clients write a separate resource around every single metric; equal resources are merged.
+`_otlp.py` defines the meaning of names and attributes for JSON and protobuf. A point with the flag "no recorded value"
+counts as unknown. Kafka's own clients write a separate resource around every single metric; equal resources are merged.
 
-Two pushes of the same metrics differ only in their numbers: times and values, which always take eight bytes. So the
-reader finds the places of the numbers once, together with the metric, client and topic of each number. For the next
-push the reader takes the numbers from these places, and looks up the meaning of the remaining bytes in a cache. Metrics
-of other programs are skipped by length and name.
+Two pushes of the same metrics differ only in times and values, which always take eight bytes each. So the reader finds
+the positions of these numbers once, together with the metric, client and topic of each number. From the next push the
+reader takes the numbers at these positions, and looks up the meaning of the remaining bytes in a cache. Metrics of
+other programs are skipped by length and name.
 """
 
 from __future__ import annotations
@@ -32,16 +32,17 @@ from clienthealth.read.formats._protobuf import (
 )
 from clienthealth.settings import IdentitySettings
 
-#: Maximum size (bytes) of all scopes in the cache. The parsed meaning of the scopes takes a few times as much memory. A
-#: full cache is emptied.
+#: Maximum total size (bytes) of the scopes in the cache; a full cache is emptied. The cached meanings of the scopes
+#: take a few times as much memory.
 REMEMBERED_BYTES = 16_000_000
 #: The name of every relevant metric contains this text.
 _OURS = b"kafka."
 _END, _START_AND_END, _DOUBLE, _WHOLE = map(struct.Struct, ("<Q", "<QcQ", "<d", "<q"))
 #: Protobuf tags of a data point's fields.
 _STARTS, _ENDS, _AS_DOUBLE, _AS_INT = b"\x11", b"\x19", b"\x21", b"\x31"
-#: Unpacking a scope gives four items per data point: the bytes before it, its times, the tag of its value, and the
-#: value. The bytes after the last data point come at the end.
+#: Unpacking a scope gives _ITEMS items per data point: the bytes before the point, the bytes of its times, the tag of
+#: its value, and the value. One more item at the end has the bytes after the last data point. _TIMES, _TAG and _VALUE
+#: are the positions of these items.
 _ITEMS = 4
 _TIMES, _TAG, _VALUE = 1, 2, 3
 
@@ -67,7 +68,13 @@ class _Point(NamedTuple):
 
 
 class _Metric(NamedTuple):
-    """A metric with its data points. `metric`: None for metrics of other programs."""
+    """A metric with its data points.
+
+    message  the bytes of the message Metric
+    name     the metric's name as bytes
+    metric   the meaning of the name; None for a metric of another program
+    delta    True if the data points are deltas
+    """
 
     message: bytes
     name: bytes
@@ -77,10 +84,11 @@ class _Metric(NamedTuple):
 
 
 class _Meaning(NamedTuple):
-    """What a scope's numbers mean, without the numbers.
+    """The meaning of the numbers in a scope, without the numbers.
 
-    values   for each subject: the positions of the subject's values in Parts, with our names
-    deltas   positions in Parts of the times at which deltas start
+    values   maps a subject to the (position in Parts, our name of the metric) of each of its values
+    deltas   positions in Parts of the times of data points that are deltas
+    kip714   True if a metric of a KIP-714 push occurs
     """
 
     values: Mapping[Subject, Sequence[tuple[int, str]]]
@@ -89,9 +97,10 @@ class _Meaning(NamedTuple):
 
 
 class _Shape:
-    """The positions of the numbers in a scope.
+    """The positions of the numbers in a scope, as a `struct` format (`form`).
 
-    `meanings`: caches the meaning of scopes of this shape, by the settings and by all bytes that are not numbers.
+    `meanings`: cache of the meanings of scopes with this format; the key is the settings and all bytes that are not
+    numbers (`_other_bytes`).
     """
 
     def __init__(self, form: str) -> None:
@@ -100,14 +109,16 @@ class _Shape:
 
 
 class Shapes:
-    """The shapes of the scopes seen so far."""
+    """A cache of the shapes of scopes, by the size of the scope in bytes."""
 
     def __init__(self) -> None:
         self._of_size: dict[int, dict[str, _Shape]] = {}
         self._remembered = 0
 
     def read(self, scope: bytes, into: Points, ids: Ids) -> None:
-        """Add the points of a scope (a message ScopeMetrics). Raises ValueError if the bytes are no such message."""
+        """Add the data points of a scope to `into`. `scope`: the bytes of a message ScopeMetrics; else ValueError is
+        raised. `ids`: as in `subject_of`.
+        """
         if _OURS not in scope:
             return
         for shape in self._of_size.get(len(scope), {}).values():
@@ -140,9 +151,9 @@ def _other_bytes(parts: Parts, ids: Ids) -> Parts:
 
 
 def _take_numbers(parts: Parts, meaning: _Meaning, into: Points) -> bool:
-    """Add the numbers of a scope with a known meaning.
+    """Add the numbers of a scope whose meaning is known to `into`.
 
-    Return False if bytes expected to be times are something else.
+    Returns False, and adds nothing, if bytes that should be times are something else.
     """
     ends, starts = set(), set()
     for times in set(parts[_TIMES::_ITEMS]):
@@ -171,7 +182,7 @@ def _take_numbers(parts: Parts, meaning: _Meaning, into: Points) -> bool:
 
 
 def _take_points(one: _Metric, into: Points) -> None:
-    """Add the points of a metric."""
+    """Add the data points of a metric to `into`. Metrics of other programs are skipped."""
     if one.metric is None or not one.points:
         return
     into.pushed, into.delta = into.pushed or one.metric.kip714, into.delta or one.delta
@@ -211,9 +222,9 @@ def _subject(kind: str, pairs: tuple[bytes, ...], ids: Ids) -> Subject:
 
 
 def _laid_out(scope: bytes, listed: Sequence[_Metric]) -> tuple[str, _Meaning]:
-    """Return a scope's shape as a `struct` format, and its meaning.
+    """Return (shape of a scope as a `struct` format, meaning of the scope). `listed`: the scope's metrics.
 
-    Raises ValueError if its fields are in another order.
+    Raises ValueError if the fields of a data point are in an unusual order.
     """
     form, behind, items = ["<"], 0, 0
     values: dict[Subject, list[tuple[int, str]]] = {}
@@ -240,7 +251,7 @@ def _laid_out(scope: bytes, listed: Sequence[_Metric]) -> tuple[str, _Meaning]:
 
 
 def _written(start: int, end: int, value: float) -> tuple[bytes, bytes]:
-    """Return the times and the value of a data point as bytes, in the usual field order."""
+    """Return (times, value) of a data point as protobuf bytes, with the fields in the usual order."""
     times = (_STARTS + _END.pack(start) if start else b"") + _ENDS + _END.pack(end)
     return times, _AS_INT + _WHOLE.pack(value) if type(value) is int else _AS_DOUBLE + _DOUBLE.pack(value)
 

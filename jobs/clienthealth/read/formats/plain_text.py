@@ -1,7 +1,7 @@
 """Text in any layout, the last resort: printable text that does not begin a JSON object.
 
-A line of text contains at most time, level, thread and logger, so headers or key must name the process. Records with
-control characters are binary data that happens to be valid UTF-8, not text.
+A line of text names no process, so the record's headers or key must name the process. A record with control characters
+is not text but binary data that happens to be valid UTF-8.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 
 
 def is_text(record: Record) -> bool:
-    """True if the value can be read as lines of text."""
+    """True if the value is visible text without control characters, and does not begin a JSON object."""
     text = record.text
     if text.lstrip(" ").startswith("{") or not _VISIBLE.search(text):
         return False

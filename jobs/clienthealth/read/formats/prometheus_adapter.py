@@ -1,7 +1,7 @@
 """prometheus-kafka-adapter: one sample of Prometheus's remote write per record, with its value as a string.
 
-`_prometheus.py` defines the meaning of names and labels. Other samples on the topic are rejected as `no-metrics`;
-configure the adapter to match only `{__name__=~"kafka_(producer|consumer)_.*"}`.
+`_prometheus.py` defines the meaning of names and labels. Samples that are not of Kafka clients are rejected as
+`no-metrics`. To avoid such rejects, configure the adapter to match only `{__name__=~"kafka_(producer|consumer)_.*"}`.
 """
 
 from __future__ import annotations

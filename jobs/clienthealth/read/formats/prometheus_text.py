@@ -1,7 +1,8 @@
 """Prometheus's text exposition: Telegraf with `data_format = "prometheus"`, or a script that forwards a page.
 
-`_prometheus.py` defines the meaning of names and labels. A series may contain its time in milliseconds; otherwise it
-gets the record's time. The format is recognised by a line of `# HELP` or `# TYPE`, or by a series with labels.
+`_prometheus.py` defines the meaning of names and labels. A series may contain its time in milliseconds; a series
+without a time gets the record's time. The format is recognised if the first line is a `# HELP` or `# TYPE` comment, or
+a series with labels.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def _decode(record: Record) -> list[Snapshot]:
 
 @lru_cache(maxsize=16_384)
 def _labels(written: str) -> Labels | None:
-    """Return labels with their values, None if the text has none."""
+    """Parse the text between the braces of a series into labels; None if the text is invalid."""
     labels = []
     at = 0
     while at < len(written):

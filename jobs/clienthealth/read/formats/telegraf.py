@@ -1,14 +1,14 @@
 """Telegraf's JSON (`data_format = "json"`): one metric per record, or a batch under `metrics`.
 
 A metric has a name, tags, fields and a time. This file defines what these parts mean for Kafka clients; `influx.py`
-uses the same meaning for line protocol. The JVM is identified by the URL of its Jolokia agent or of its scraped page;
-the tag `host` replaces a local address in the URL. Telegraf leaves NaN fields out.
+uses the same meaning for line protocol. A JVM is identified by the URL of the JVM's Jolokia agent, or of the page that
+is scraped; the tag `host` replaces a local address in the URL. Telegraf leaves out fields that are NaN.
 
-From inputs.jolokia2_agent: fields are MBean attributes. Client id, topic and partition are tags if the user listed them
-as tag keys.
+Metrics of inputs.jolokia2_agent: fields are MBean attributes. Client id, topic and partition are tags if the user
+listed them as tag keys.
 
-From inputs.prometheus, which scrapes the JMX exporter or Micrometer: the series is the field's name (`metric_version =
-2`), or the metric's name with a field for its type.
+Metrics of inputs.prometheus, which scrapes the JMX exporter or Micrometer: the name of a series is the name of a field
+(`metric_version = 2`), or the metric's name, with a field named after the type (gauge, counter, …).
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from clienthealth.read.formats._prometheus import Labels, kind_of, label, labels
 
 _NAMES = metric_names.spellings(metric_names.attribute)
 _TELLING = metric_names.telling()
-#: Fields in which inputs.prometheus puts a value if the measurement has the name of the Prometheus metric.
+#: Names of the fields with the value, if inputs.prometheus gives the measurement the name of the Prometheus metric.
 _VALUES = frozenset({"gauge", "counter", "value", "untyped"})
 
 
 class _Layout(NamedTuple):
-    """The meaning of a measurement's name and fields.
+    """The meaning of a metric's name (Telegraf: measurement) and of its fields.
 
-    series  the fields that are Prometheus series, each with the name of its series; if there are any, other fields are
-            ignored
+    series  (field, name of the series) for each field that is a Prometheus series. If there are any, all other fields
+            are ignored
     kind    kind of the client, None if the measurement is not a Kafka client's
     fields  the fields that are read if there are no series
-    names   our names for `fields`, in the same order
+    names   our names of these metrics, in the order of `fields`
     """
 
     series: Sequence[tuple[str, str]]
@@ -47,7 +47,10 @@ class _Layout(NamedTuple):
 
 
 def add(processes: Processes, name: str, tags: Labels, fields: Mapping[str, Any], ts_ms: int | None) -> None:
-    """Add one metric of Telegraf. `ts_ms`: None if the metric has no time. Values of `fields` are as written."""
+    """Add one metric of Telegraf to `processes`. `ts_ms`: epoch ms, None if the metric has no time.
+
+    `fields`: values as the record contains them, numbers or texts.
+    """
     layout = _layout(name, tuple(fields))
     for field, spelled in layout.series:
         if of_client := series(spelled, tags):
@@ -71,7 +74,7 @@ def _layout(name: str, fields: tuple[str, ...]) -> _Layout:
 
 @lru_cache(maxsize=16_384)
 def _tagged(tags: Labels, kind: str | None) -> tuple[Identity, Subject]:
-    """Return the process and the subject in the tags of a Jolokia metric."""
+    """Return (process, subject) from the tags of a metric of inputs.jolokia2_agent."""
     values = dict(tags)
     host, instance = host_and_instance(label(values, "jolokia_agent_url"), label(values, "host"))
     subject = Subject(
@@ -85,7 +88,10 @@ def _tagged(tags: Labels, kind: str | None) -> tuple[Identity, Subject]:
 
 
 def _kind(name: str, fields: Iterable[str]) -> str | None:
-    """Return the client's kind: by the user's name for the measurement, else by fields that only one kind has."""
+    """Return the kind of client that the measurement's name contains; else the kind that alone has one of the fields.
+
+    Returns None if neither shows the kind. The user chooses the name of a measurement.
+    """
     for kind in ("producer", "consumer"):
         if kind in name:
             return kind
