@@ -33,7 +33,7 @@ STATUS_COLOURS = (NEUTRAL, GOOD, WARNING, CRITICAL)
 LAG_STATES = ("UNKNOWN", "IDLE", "OK", "WARN", "STALL", "STOP", "REWIND")
 LAG_COLOURS = (NEUTRAL, GOOD, GOOD, WARNING, CRITICAL, CRITICAL, CRITICAL)
 
-#: Colours to tell failure modes apart. No colour in the list means healthy elsewhere.
+#: Colours to tell failure modes apart, without the colours that mean healthy in other panels.
 FAILURES = (
     "dark-red", "orange", "purple", "yellow", "light-red", "dark-purple", "dark-orange", "light-purple", "dark-yellow",
     "light-orange", "super-light-red", "super-light-purple",

@@ -105,7 +105,10 @@ class Grafana:
         return uid
 
     def push(self, board: Mapping[str, Any], folder: str, message: str) -> Pushed:
-        """Create a dashboard, or replace one that differs. `folder`: its folder's uid; `message`: for the history."""
+        """Create a dashboard, or replace one that differs.
+
+        `folder`: uid of the dashboard's folder. `message`: text for the dashboard's history in Grafana.
+        """
         there = self._get(lambda: self._api.dashboard.get_dashboard(board["uid"]))
         address = f"{self._url}/d/{board['uid']}"
         if there is not None and _same(there, board, folder):

@@ -21,7 +21,7 @@ _BY_SERVICE = listed((*KEPT, "service"))
 
 
 def _beside_best(metric: str, among: str, pick: str = "topk") -> list[Query]:
-    """Return a query for the worst clients and, as dashed lines, one for the healthiest client of each service."""
+    """Return two queries: for the worst clients, and for the healthiest client of each service, drawn dashed."""
     best = f"{'min' if pick == 'topk' else 'max'} by ({_BY_SERVICE}) ({metric}{{{OF_SERVICE}}})"
     return [
         Query(worst_clients(metric, among, pick=pick, most=WORST - _BEST), LEGEND),

@@ -118,9 +118,10 @@ def lag_by_topic() -> Panel:
 
 
 def _busiest(offset: str, partition: str, by: str) -> str:
-    """Return a query for records per second of the series that were busiest in the time shown.
+    """Return a query for the records per second of the busiest series in the time shown.
 
-    `offset`: query for offsets. `partition`: labels of an offset; `by`: labels of a series, the sum over partitions.
+    `offset`: query for the offsets of partitions. `partition`: labels that identify a partition. `by`: labels that
+    identify a series, which is the sum over its partitions.
     """
     pace = f"max by ({partition}) (deriv({offset}[$__range:$__interval] @ end()))"
     picked = f"topk({WORST // 2}, sum by ({by}) ({pace}))"

@@ -31,7 +31,10 @@ from dashboards.scope import (
 def worst_clients(
     metric: str, among: str, matchers: str = "", by: str = BY_CLIENT, pick: str = "topk", most: int = WORST
 ) -> str:
-    """Return a query for the clients with the worst values of a metric. Other parameters: see `scope.worst`."""
+    """Return a query for the clients with the worst values of a metric.
+
+    `matchers`: further label matchers. Other parameters: see `scope.worst`.
+    """
     scope = f"{matchers}, {OF_CLIENT}" if matchers else OF_CLIENT
     return worst(f"{metric}{{{scope}}}", by, most, pick, among=among)
 
@@ -61,7 +64,7 @@ def last_seen(kinds: Iterable[str], width: int = 12, among: str = "") -> Panel:
     silent = worst(
         seen,
         BY_CLIENT,
-        # How often the data did not change. The age of each client's data at each time takes Prometheus much longer.
+        # Rank by how often the data did not change: ranking by the age of the data takes Prometheus much longer.
         ranked=" - ".join(f"{count}({seen}[$__range:$__interval] @ end())" for count in ("count_over_time", "changes")),
         among=among or ever(_of(kinds)),
     )

@@ -48,7 +48,7 @@ def _latency(by: str, share: float) -> str:
 
 
 def age_of_newest() -> str:
-    """Return a query for one number: the age (s) of an installation's newest data; of several ages the largest."""
+    """Return a query for the age (s) of the newest data; with several installations, the largest of their ages."""
     return f"max({_age(listed(KEPT), 'exporter_newest_record_timestamp_seconds')})"
 
 

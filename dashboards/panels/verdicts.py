@@ -159,7 +159,7 @@ def history(id_: int, mode: Mode) -> Panel:
 
 
 def failures(id_: int) -> Panel:
-    """Return a timeline of failures by service and mode, the worst first. Clients' names would be too long for it."""
+    """Return a timeline of failures by service and mode, the worst first. Names of clients would be too long."""
     return timeline(
         id_,
         "Failures over time",
@@ -183,7 +183,7 @@ def failures(id_: int) -> Panel:
 def _over_time(by: str, shown: Sequence[str], of_status: str) -> str:
     """Return a query for the worst status at each time, as its position in STATUS_ORDER, for the _BANDS worst series.
 
-    `of_status`: a format string with a place for the status: a query with the value 1 for each series in that status.
+    `of_status`: a query with {} in place of the status; the query has the value 1 for each series in that status.
     """
     parts = [f"{of_status.format(s)} * {STATUS_ORDER.index(s)}" for s in reversed(shown) if s != "ok"]
     return worst("\n  " + "\n  or\n  ".join(parts) + "\n", by, _BANDS)

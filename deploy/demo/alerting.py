@@ -137,7 +137,7 @@ def _prometheus_config(scrape: Mapping[str, str], alertmanager: str, interval: s
         "rule_files": ["rules/*.yml"],
         "alerting": {"alertmanagers": [{"static_configs": [{"targets": [alertmanager]}]}]},
         "scrape_configs": [
-            # Keep the `instance` label of the exporter's series, because it names the client.
+            # Keep the label `instance` of the exporter's series, because this label names the client.
             {"job_name": job, "honor_labels": True, "static_configs": [{"targets": [target]}]}
             for job, target in scrape.items()
         ],

@@ -67,7 +67,7 @@ def account(courses: Sequence[Course]) -> list[str]:
         mode, onset = course.client.mode, course.running.onset_ms
         if mode is None:
             blame = ", ".join(sorted(course.accused))
-            fate = f"wrongly accused of {blame}" if course.wronged else f"during an outage suspected of {blame}"
+            fate = f"wrongly accused of {blame}" if course.wronged else f"suspected of {blame} during an outage"
             lines.append(f"{course.client.name:<20} {fate if blame else 'stayed healthy'}")
             continue
         if onset is None:

@@ -195,7 +195,7 @@ def new_cluster_id() -> str:
 def plugin_properties(servers: str) -> dict[str, str]:
     """Return the broker properties that load our plugin; the plugin writes to the brokers `servers`."""
     return {
-        # JmxReporter is the default of brokers 4.x. An explicit list replaces the default, so name it here.
+        # JmxReporter is the default of brokers 4.x. An explicit list replaces the default, so list JmxReporter, too.
         "metric.reporters": f"org.apache.kafka.common.metrics.JmxReporter,{PLUGIN}",
         "clienthealth.topic": TopicSettings().metrics[0],
         "clienthealth.producer.bootstrap.servers": servers,

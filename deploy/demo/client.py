@@ -23,7 +23,7 @@ from deploy.demo.running import Running
 from deploy.demo.topics import create_topics
 
 PROGRAMS = Path(__file__).parent / "java"
-#: The program for all Python libraries. `DemoClient.classpath` then names the library instead of a set of jars.
+#: The program for all Python libraries. For this program, `DemoClient.classpath` is the name of the library.
 PYTHON = Path(__file__).parent / "python" / "produce_and_consume.py"
 LIBRARIES = ("confluent-kafka", "kafka-python", "aiokafka")
 #: Pause (s) between two attempts of a client's thread to start a roll (`Cluster.roll`), which takes up to a minute.

@@ -49,7 +49,7 @@ _DEADLOCK_011 = replace(
 _SEND_IN_CALLBACK = replace(
     _DEADLOCK,
     name="send-in-callback",
-    help="kafka-clients 4.1: send() blocks in the callback, for max.block.ms each time, then goes on",
+    help="a callback that calls send(), which blocks for max.block.ms each time (kafka-clients 4.1)",
     kinds=1,
     default=False,
     classpath="clients-4.1",
@@ -219,7 +219,7 @@ _SLOW_LOOP = replace(
     },
 )
 _ROLLED_CLUSTER = (
-    "the three brokers of its cluster are upgraded from 3.9 to 4.4, then restarted, killed and frozen in turn"
+    "the three brokers of the client's cluster are upgraded from 3.9 to 4.4, then restarted, killed and frozen in turn"
 )
 _ROLLED = replace(
     _control(

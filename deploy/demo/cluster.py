@@ -24,7 +24,7 @@ from deploy.demo.broker import Broker, new_cluster_id
 from deploy.demo.processes import free_port
 
 NODES = 3
-#: Maximum time (s) until all replicas are in sync. A returning node has little to fetch: seconds on two busy cores.
+#: Maximum time (s) until all replicas are in sync. A returning node fetches the missed records in seconds.
 SYNC_SECONDS = 300.0
 #: Time (s) for which a node is down or frozen: longer than replica.lag.time.max.ms and a client's request timeout (both
 #: 30 s by default), shorter than a producer's delivery.timeout.ms (120 s).

@@ -15,7 +15,7 @@ def run_demo(args: argparse.Namespace) -> int:
     if args.list:
         for name, client in CLIENTS.items():
             print(f"{name:<24} {'*' if client.default else ' '} {client.help}")
-        print("\n* part of the default choice")
+        print("\n* started by default")
         return 0
     return main.run(main.Options(args.seconds, args.expect, tuple(args.clients), args.dir, args.keep))
 

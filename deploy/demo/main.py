@@ -125,7 +125,7 @@ def _perform(options: Options, clients: Sequence[DemoClient], stack: Stack, boar
         now_ms, pager = int(time.time() * 1000), stack.alerting is not None
         lacking = lasting.shortcomings(courses, pages, options.seconds, now_ms, pager)
         if not lacking:
-            board.say("every lasting failure is still shown, each with one page; no other client was accused")
+            board.say("each failure that began is still shown, with exactly one page; no other client was accused")
     if not interrupted:
         lacking = [*lacking, *_lost(courses, stack, board)]
     for sentence in lacking:

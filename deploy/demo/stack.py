@@ -89,7 +89,7 @@ class Stack:
         create_ours(self.settings)
         ask_for_pushes(self.broker.kafka, INTERVAL_SECONDS)
         monitor = self._run("monitor", self._command("monitor"), environment=QUICK_START)
-        self._say("starting the monitor (Spark), exporters and what the clients need")
+        self._say("starting the monitor (Spark), the exporters, and the brokers of the clients")
         self._open.enter_context(self.webhook)
         exporter = self._run("exporter", self._command("export", "prometheus"))
         self._jvms.touch()
@@ -205,7 +205,7 @@ class Stack:
             },
             "prometheus": {"port": exporter_port},
             "identity": {
-                # The demo needs no login, and clients of several services share one IP address.
+                # Pushes have no login here, and all services share an IP address, so the client id gives the service.
                 "push_services": [
                     f"{name}={client.service}" for client in clients if client.pushes for name in client.client_ids
                 ],

@@ -28,7 +28,7 @@ def main() -> int:
     present = list(installed())
     mend, stays = judged(present, vulnerabilities())
     print("\n".join([*stays, *(f"MEND {line}" for line in mend)]))
-    print(f"jars: {len(mend)} to mend, {len(stays)} accepted with a reason")
+    print(f"jars: {len(mend)} vulnerabilities to fix, {len(stays)} accepted with a reason")
     news = has_news(present)
     packages = _packages()
     return int(bool(mend) or news or packages)

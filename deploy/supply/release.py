@@ -50,7 +50,7 @@ def main() -> int:
     if not tagged:
         _git("tag", "--annotate", tag, "--message", f"Kafka Client Health {version}")
     print(*(f"  {path.stat().st_size:>10,}  {path.name}" for path in made), sep="\n")
-    print(f"{tag} is commit {_git('rev-parse', '--short', 'HEAD')}; its files are in {out}. Publish it by:\n")
+    print(f"{tag} is commit {_git('rev-parse', '--short', 'HEAD')}; its files are in {out}. To publish the release:\n")
     print(*(f"  {command}" for command in publishing(version, out)), sep="\n")
     return 0
 
@@ -77,7 +77,7 @@ def refuse(version: str) -> bool:
 
 
 def raise_to(version: str, day: str) -> None:
-    """Write the version into pyproject.toml, uv.lock, CHANGELOG.md and the generated files. `day`: as 2026-11-27."""
+    """Write the version into pyproject.toml, uv.lock, CHANGELOG.md and the generated files. `day`: YYYY-MM-DD."""
     _replace("pyproject.toml", re.compile(r'^(version = )".*"$', re.MULTILINE), rf'\g<1>"{version}"')
     _replace("uv.lock", _OURS, rf'\g<1>"{version}"')
     _replace("CHANGELOG.md", re.compile(rf"^## {UNRELEASED}$", re.MULTILINE), f"## {version} ({day})")

@@ -85,7 +85,7 @@ def build(out: Path, root: Path | None = None) -> int:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             complaints = done.stderr.replace(f"{source}/", "").strip()
-            raise InputError(f"the site is not built, its pages have mistakes:\n{complaints}")
+            raise InputError(f"the site is not built, because its pages have mistakes:\n{complaints}")
         out.parent.mkdir(parents=True, exist_ok=True)
         shutil.move(built, out)
     return len(found)

@@ -150,7 +150,7 @@ ITS_PAGE = Page(
         (lasts(), [ITS_PAGE, replace(ITS_PAGE, started="00:10:00")], "was paged 2 times"),
         (lasts(now={DEADLOCK: "ok"}), [ITS_PAGE], "not shown any more"),
         (lasts(gaps=[(100_000, 130_000)]), [ITS_PAGE], "was not shown all the time"),
-        (lasts(firing=set()), [ITS_PAGE], "was resolved although it still fails"),
+        (lasts(firing=set()), [ITS_PAGE], "was resolved although callback-deadlock still fails"),
         (
             lasts(),
             [ITS_PAGE, replace(ITS_PAGE, labels={n: v for n, v in ITS_PAGE.labels.items() if n != "client_id"})],

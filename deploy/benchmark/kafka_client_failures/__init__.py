@@ -113,7 +113,7 @@ def cases() -> list[Case]:
 
 
 def blind(folder: Path) -> int:
-    """Copy the files of each case to `folder`/id, without its name and `truth.json`. Return the number of cases."""
+    """Copy the files of each case, except `truth.json`, to `folder`/id. Return the number of cases."""
     known = cases()
     for case in known:
         (folder / case.id).mkdir(parents=True)

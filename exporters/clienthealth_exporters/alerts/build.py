@@ -55,7 +55,7 @@ def routes_of(owners: Owners, text: str) -> str:
 
 
 def write(out: Path, settings: Settings, dry_run: bool) -> list[Path]:
-    """Write rules, alertmanager.yml and templates into the folder `out`. Return the paths of the written files.
+    """Write rules, alertmanager.yml and notification templates into the folder `out`. Return the paths of the files.
 
     Raises SettingsError if a file of owners cannot be read.
     """
@@ -88,7 +88,7 @@ def rules(settings: Settings, dry_run: bool = False) -> dict[str, str]:
 def rendered(settings: Settings, severity: Callable[[str], str], limits: object = LIMITS) -> dict[str, str]:
     """Return the rendered rules, by file name, without empty lines.
 
-    `severity`: maps the severity in a template to the one to write. `limits`: the thresholds in the rules.
+    `severity`: maps the severity in a template to the severity to write. `limits`: the thresholds in the rules.
     """
 
     def levels(level: str) -> list[tuple[str, str]]:

@@ -383,7 +383,7 @@ class _Seen:
 
 
 class Pace:
-    """Schedule the reads: groups with members are due at every reading, unchanged or failing ones less and less often.
+    """Schedule the reads: a group with members is due at each reading, an empty or failing group less and less often.
 
     Most groups of a large cluster are abandoned. Commits are visible only in a group's offsets, so a group with members
     is read every time. A group without members changes only through an administrator, or when a member joins. Each

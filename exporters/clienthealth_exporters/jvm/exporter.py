@@ -217,7 +217,7 @@ class Watch:
         self._reads_without_clients = 0 if clients else self._reads_without_clients + 1
         if self._reads_without_clients == READS_WITHOUT_CLIENTS:
             log.warning(
-                "%s shows no Kafka client: none runs in it, or its metric.reporters leaves out "
+                "%s shows no Kafka client: the JVM runs none, or a client's metric.reporters leaves out "
                 "org.apache.kafka.common.metrics.JmxReporter, as the OpenTelemetry agent does with kafka-clients 4.x",
                 self.target.service,
             )

@@ -49,7 +49,7 @@ class View:
 
 
 def page(template: str, **values: Any) -> str:
-    """Render a page of the exporter."""
+    """Return a page of the exporter as HTML. `values`: the variables of the template."""
     return rendered(_PACKAGE, template, **values)
 
 
@@ -135,7 +135,7 @@ def judged(record: HealthRecord) -> str:
 
 
 def others(record: HealthRecord) -> tuple[list[str], list[str]]:
-    """Return (failure modes with status ok, failure modes with status unknown and the reason)."""
+    """Return (modes with status ok, modes with status unknown, each with its reason in parentheses)."""
     fine = [v.mode for v in record.verdicts if v.status == "ok"]
     blind = [f"{v.mode} ({v.reason})" if v.reason else v.mode for v in record.verdicts if v.status == "unknown"]
     return fine, blind

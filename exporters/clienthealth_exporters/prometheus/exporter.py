@@ -184,7 +184,7 @@ class Exporter:
         )
 
     def _facets_of(self, states: list[State], owners: Owners) -> Facets:
-        """Return `facets`. The clients are counted again only after the states or the owners changed."""
+        """Return the result of `facets`, which is called again only after the states or the owners changed."""
         if self._facets[0] is not states or self._facets[1] is not owners:
             self._facets = (states, owners, facets(states, self.settings, owners))
         return self._facets[2]

@@ -69,7 +69,7 @@ class Shown(NamedTuple):
 
 
 def group_of(client: Client) -> str:
-    """Return the consumer group of a record, '' without one."""
+    """Return the consumer group of a client, or the group itself if `client` is a group; '' without one."""
     return client.group or (client.client_id if client.kind == "group" else "")
 
 
@@ -83,7 +83,8 @@ def beginning(settings: Settings) -> str:
 def lines(record: HealthRecord, cluster: str, begin: str = "") -> Lines:
     """Return the lines of a record.
 
-    `cluster`: label cluster_name of a client; a group's label is its instance. `begin`: the result of `beginning`.
+    `cluster`: label cluster_name of a client; that of a group is the instance of the group. `begin`: the result of
+    `beginning`.
     """
     client = record.client
     if client.kind == "group":

@@ -14,8 +14,7 @@ _FILE = Path(__file__).with_suffix(".toml")
 class Limits(Stated, of=Section(_FILE.name, table(_FILE))):
     """The thresholds in limits.toml, which gives the reason for each.
 
-    The names show the units: `_ratio` is a share from 0 to 1, `_clients` is a number of clients, `_services` one of
-    services.
+    The names show the units: `_ratio` is a share from 0 to 1, `_clients` and `_services` are counts.
     """
 
     buffer_used_ratio: float = DEFAULT

@@ -27,7 +27,7 @@ Scope = Literal["client", "group", "partition", "service", "exporter"]
 #: The labels that identify the subject of a series, by scope. The installation's fixed labels precede these labels.
 SCOPES: Mapping[Scope, tuple[str, ...]] = {
     "client": CLIENT,
-    # group_type: classic, consumer, streams or share; for a classic group of another protocol that protocol (connect).
+    # group_type: classic, consumer, streams or share; for a classic group with another protocol type, that type.
     "group": ("cluster_name", "group", "group_type"),
     "partition": ("cluster_name",),
     "service": ("service",),
