@@ -354,7 +354,7 @@ def test_clients_with_equal_results_and_inputs_of_one_kind_are_grouped() -> None
     short, whole = report(Diagnosis(clients, inputs), style=Style(verbose=False)), report(Diagnosis(clients, inputs))
     assert "client-00, client-01 and 38 more" in short and short.count("Not judged") == 1
     assert "jstack-1.txt, jstack-2.txt and 5 more: 7 × JVM thread dump; 63 of 70 lines used" in short
-    assert short.endswith("Shortened: --verbose shows all of it.") and len(short.splitlines()) < 16
+    assert short.endswith("Shortened: --verbose shows the whole report.") and len(short.splitlines()) < 16
     assert whole.count("Not judged") == 40 and "Shortened" not in whole
 
 

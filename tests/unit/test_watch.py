@@ -466,7 +466,7 @@ def test_a_process_that_ends_while_it_is_watched_is_reported_to_have_ended(tmp_p
         shown = watching.communicate(timeout=WAIT_SECONDS)[0]
     instance = rf"\(\S+:{process.pid}\)"
     assert re.search(rf"^\d\d:\d\d:\d\d  ended: shop {instance}$", shown, re.MULTILINE)
-    assert re.search(rf"^ENDED  shop {instance} at .* UTC: no producer was seen in it$", shown, re.MULTILINE)
+    assert re.search(rf"^ENDED  shop {instance} at .* UTC: no producer was seen in the process$", shown, re.MULTILINE)
 
 
 def has_agent(pid: int) -> bool:

@@ -148,10 +148,10 @@ def diagnose(records: Iterable[Recorded], settings: Settings, inputs: list[Input
 
 
 def _without_hosts(entries: Sequence[LogEntry], measured: Set[Place]) -> None:
-    """Move log entries that name a host to their instance's process without a host, if only one host is named for it.
+    """If the log names exactly one host for an instance, move the entries with this host to the instance's process.
 
-    Metrics, dumps and log of the instance then belong to one process. `measured`: the processes (service, instance)
-    with metrics that name no other process.
+    The process then has the instance in place of a host, so that metrics, dumps and log of the instance belong to one
+    process. `measured`: the processes (service, instance) with metrics that name no other process.
     """
     written = grouped({(entry.instance, entry.process) for entry in entries}, lambda pair: pair[0])
     nameless = {process for instance, of in written.items() for _, process in of if process[1] == instance}

@@ -21,7 +21,7 @@ from clienthealth.settings import Settings
 #: than a topic.
 MAX_RECORD_BYTES = 1 << 27
 DAY_MS = 86_400_000
-#: Maximum distance (ms) of a dump to other data of its process, if the dump's file name has only a time of day.
+#: If a dump's file name has only a time of day: maximum time (ms) between the dump and other data of its process.
 NEAR_MS = 1_800_000
 #: A process (service and instance), and one of its attachments.
 Attached = tuple[tuple[str, str], Input]
@@ -88,7 +88,7 @@ def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Seque
             # then they contradict no dated record.
             attached.timed, attached.start_ms, attached.end_ms = False, None, None
             shift -= APART_MS
-            attached.cannot_read("the time in its name is not near any other data")
+            attached.cannot_read("time in the file's name that is far from all other data")
     elif attached.named == "day":
         attached.dated = True
     for record in records:

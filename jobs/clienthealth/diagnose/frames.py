@@ -13,7 +13,7 @@ MOST, MOST_THREADS = 5, 2
 _PLATFORM = ("java.", "jdk.", "sun.", "com.sun.", "javax.", "scala.", "kotlin.", "threading.", "selectors.")
 _NOISE = ("org.apache.kafka.common.utils.",)
 _KAFKA = ("org.apache.kafka.", "kafka.")
-#: Methods that the compiler generates. No source code shows them.
+#: Parts of names of methods that the compiler generates, which no source code contains.
 _MADE = ("$anonfun", "$$Lambda")
 #: Frames of the agent that takes the dump. The dump contains them, too.
 _AGENT = ("org.jolokia.",)
@@ -46,9 +46,10 @@ def is_application(thread: DumpedThread) -> bool:
 
 
 def decisive(frames: Sequence[Frame], fact: str = "") -> tuple[str, ...]:
-    """Return the frames (method, place) of Kafka and of the application that are nearest to the top of the stack.
+    """Return the frames of Kafka and of the application that are nearest to the top of the stack: at most MOST.
 
-    `fact`: the text of the evidence about the thread. The frame that this text names is always included.
+    A frame is `method (place)`, or only the method if its place is unknown. `fact`: the text of the evidence about the
+    thread. The frame that this text names is always included.
     """
     own = [f for f in frames if not f[0].startswith((*_PLATFORM, *_NOISE)) and not any(made in f[0] for made in _MADE)]
     own = own or list(frames)

@@ -25,7 +25,7 @@ PASTED = ("metrics (", "log", "JSON document")
 LATE_INTERVALS, LATE_MS = 1.5, 2_000
 #: Samples closer together than this (ms) are parts of one sample.
 APART_MS = 500
-NO_CLOCK = "the time at which its metrics were read is unknown"
+NO_CLOCK = "the time at which the client's metrics were read is unknown"
 
 
 def contexts(bucket: Bucket, clients: Iterable[Client], inputs: Sequence[Input]) -> dict[Client, Context]:
@@ -76,7 +76,7 @@ def _until(bucket: Bucket, process: tuple[str, str], inputs: Iterable[Input]) ->
 
 
 def _reach(bucket: Bucket, number: int, times: Sequence[int], until_ms: int) -> bool:
-    """True if a client's samples (at `times`) go on until the client or its process's data ends."""
+    """True if a client's samples (at `times`) go on until the client's end, or until the end of its process's data."""
     # A collector may write the parts of one sample some milliseconds apart.
     gaps = np.diff(times)
     gaps = gaps[gaps > APART_MS]

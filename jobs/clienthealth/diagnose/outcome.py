@@ -20,7 +20,8 @@ from clienthealth.modes.advisories import advised
 HEALTHY, UNHEALTHY, UNREADABLE, NOT_JUDGED = 0, 1, 2, 3
 EXIT_CODES = (
     "Exit code: 0 every client is judged by every failure mode of its kind, and healthy; 1 at least one failure is "
-    "suspected or confirmed; 2 input unreadable or wrong usage; 3 nothing was found, but not all could be judged."
+    "suspected or confirmed; 2 input unreadable or wrong usage; 3 no failure was found, but not every client could be "
+    "judged by every failure mode of its kind."
 )
 
 

@@ -70,7 +70,7 @@ def report(diagnosis: Diagnosis, style: Style = PLAIN) -> str:
 
 
 def show(diagnosis: Diagnosis, verbose: bool = False) -> str:
-    """Return the report in a form that standard output can show."""
+    """Return the report as text, with the width and colours of standard output. `verbose`: see `Style`."""
     return report(diagnosis, style_of(sys.stdout, verbose))
 
 
@@ -88,7 +88,7 @@ class _Report:
             heading = self._paint("unknown", "CANNOT JUDGE")
             parts.append("\n".join([heading, self._labelled("", why), self._labelled("Next", command)]))
         if self.hidden:
-            parts.append(self._paint("dim", "Shortened: --verbose shows all of it."))
+            parts.append(self._paint("dim", "Shortened: --verbose shows the whole report."))
         return "\n\n".join(parts)
 
     def _once(self, all_stories: Sequence[Story]) -> list[Story]:
@@ -122,7 +122,7 @@ class _Report:
         return f"{', '.join(names[: SEVERAL - 1])} and {len(names) - SEVERAL + 1} more"
 
     def _chosen(self, every: Sequence[T], some: Sequence[T]) -> Sequence[T]:
-        """Return all items in verbose mode, else only some of them."""
+        """Return `every` in verbose mode, else `some`. Note in `hidden` if this hides items."""
         self.hidden |= not self.verbose and len(some) < len(every)
         return every if self.verbose else some
 

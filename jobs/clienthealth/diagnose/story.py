@@ -26,7 +26,7 @@ from clienthealth.read.logs.also_seen import BY_ID, Trouble
 #: Commands that take thread dumps. `library`: words in a library's name, with the command for this library. `any`: the
 #: command for all other libraries.
 _DUMPS = table(Path(__file__).with_suffix(".toml"))
-MORE_THAN_DUMPS = "the client's log at INFO and its metrics over five minutes: the thread dumps are there"
+MORE_THAN_DUMPS = "the client's log at INFO and its metrics over five minutes; thread dumps are at hand already"
 
 
 def next_command(library: str, dumps: int) -> str:
@@ -48,7 +48,7 @@ _NUMBER, _DURATION = re.compile(r"\d[\d.,]*"), re.compile(r" for (\d{1,9}(?:\.\d
 #: with the counted noun ("0 sends "), so that a singular noun and its plural compare as equal.
 _AT_FIRST, _ONE_OR_MORE = re.compile(r"(?:at least )?(\d[\d,]{0,12}) "), re.compile(r"^(?:at least )?0 ([a-z]+?)s? ")
 NOTHING = "nothing here is about a Kafka client"
-SILENT = "a Kafka client is named here, but nothing shows a failure mode or rules one out"
+SILENT = "a Kafka client is named here, but nothing shows or rules out a failure mode"
 
 
 @dataclass(frozen=True)
@@ -236,8 +236,8 @@ def _place(source: Source | None, line: int | None = None) -> str:
 def _decisive(evidence: Sequence[Evidence]) -> list[Evidence]:
     """Return the facts in order of time. Of facts that differ only in numbers, return one.
 
-    The fact with the longest duration is kept; of equal ones, that with the greatest first number; of these, the
-    newest. A fact is left out if another fact begins with its whole text.
+    Of such facts the one with the longest duration is kept; of equally long ones, the one with the greatest first
+    number; of equal numbers, the newest. A fact is also left out if another fact begins with its whole text.
     """
     kept: dict[tuple[str, str], Evidence] = {}
     for fact in evidence:

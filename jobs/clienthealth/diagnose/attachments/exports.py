@@ -1,7 +1,7 @@
 """Read the downloaded result of a log search (Kibana, Loki, CloudWatch, Datadog, Splunk and others), or a log in XML.
 
-A row has a message and a time, under names that differ by tool. Rows become lines of text, oldest first, each with its
-time before it if the time is known. All later steps treat this text as a log.
+A row has a message and a time, under names that differ by tool. Rows become lines of text, the oldest first. A line
+begins with the row's time if the time is known. All later steps treat this text as a log.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ DOCUMENT, LINES, TABLE, XML = "out of a JSON export", "out of JSON lines", "out 
 def exported(content: bytes, lines: Sequence[bytes], is_record: Callable[[bytes], bool]) -> tuple[bytes, str]:
     """Return the rows of a downloaded search as text, and the kind of download; (b'', '') for any other content.
 
-    `is_record`: True if a format recognises this JSON.
+    `is_record`: takes JSON, and returns True if a format recognises it.
     """
     document = parsed(content) if content.lstrip()[:1] in (b"{", b"[") else None
     if document is not None:

@@ -37,7 +37,7 @@ _SAMPLE = re.compile(
 _LABEL = re.compile(r'([a-zA-Z_]\w*)\s*=\s*"((?:[^"\\]|\\.)*)"', re.ASCII)
 _NUMBER = r"(?P<value>[-+]?(?:\d[\d.eE+-]{0,40}|[Ii]nf(?:inity)?|[Nn]a[Nn]))[;,]?\s*\Z"
 _MBEAN = r"(?P<mbean>kafka\.(?:producer|consumer|server):[^\n{}]{1,600}?)"
-#: Lines that contain one value each. Groups: `mbean` and `name`, or `group`, `name` and `tags`.
+#: Lines that contain one value each. Groups: `value`; and `mbean` and `name`, or `group`, `name` and `tags`.
 _LINES = tuple(
     re.compile(pattern, re.ASCII)
     for pattern in (
@@ -59,7 +59,7 @@ _BEFORE_TIME = re.compile(
     r"(?:[Dd]ate|[Tt]ime(?:stamp)?|[Ss]craped?(?: at)?)?\s*[:=]?\s*"
 )
 #: The beginning of a JSON object or list: _ANYWHERE, or _AT_LINE (at the beginning of a line). _PARTED: the text
-#: between two of them.
+#: between two JSON objects or lists.
 _ANYWHERE = re.compile(r"(?:\[\s*)?\{\s*\"")
 _AT_LINE = re.compile(rf"^[ \t\ufeff]*(?={_ANYWHERE.pattern})", re.MULTILINE)
 _PARTED = re.compile(r"[\s,]*")
@@ -195,7 +195,7 @@ class _Pile:
         self.mbeans.setdefault(mbean, {})[name] = value
 
     def close(self, count: int = 0) -> Iterator[Reading]:
-        """Yield the collected sample, if there is one."""
+        """Yield the collected sample, if there is one. `count`: number of the line that begins the next sample."""
         ts_ms = self.sampled_ms or self.ts_ms
         at = ts_ms or self.file_ms
         collected = self._exposed(at) + snapshots(self.mbeans, self.jvm, at)
@@ -241,7 +241,7 @@ class Document(NamedTuple):
 def documents(text: str, begins: re.Pattern[str] = _AT_LINE) -> Iterator[Document]:
     """Yield JSON objects and lists that begin a line, or directly follow another JSON object or list.
 
-    `begins`: pattern of the places where the first of them may begin. `Document.lines` counts from 0.
+    `begins`: pattern of the places where the first object or list may begin. `Document.lines` counts from 0.
     """
     decoder, line, counted, at, left = json.JSONDecoder(), 0, 0, 0, _ATTEMPTS * len(text)
     while left >= 0 and (opened := begins.search(text, at)):
@@ -270,7 +270,7 @@ def between(text: str, found: Iterable[Document]) -> str:
 
 
 def in_entry(text: str, ts_ms: int) -> list[bytes]:
-    """Return the metrics in an entry of a log: records of librdkafka, Jolokia or kafka-python for their decoders."""
+    """Return the metrics in an entry of a log, as JSON for the decoders of librdkafka, Jolokia or kafka-python."""
     records = []
     if '\\"txmsgs\\"' in text:
         text = text.replace('\\"', '"')

@@ -1,6 +1,6 @@
 """Open the inputs of `diagnose` as named streams of bytes: files, folders, archives (also nested), standard input.
 
-Files that are given together belong to one process. So do the files of a folder or archive. An inner folder is a
+Files that are given together belong to one process, and so do the files of a folder or archive. An inner folder is a
 separate process, unless the inner folder's name only sorts files (`logs/`, `dumps/`).
 
 Names can separate processes, too. `X-metrics.jsonl` and `X.log` belong to a second process, named X. Logs of several
@@ -26,7 +26,7 @@ from clienthealth.model.errors import InputError
 from clienthealth.read.recordings import second_process
 
 #: The reason that is shown for a text that may be incomplete.
-CUT = "its last line does not end"
+CUT = "the last line has no line end"
 
 
 @dataclass
@@ -42,7 +42,7 @@ class Input:
     dated      False if the items have a time of day but no date
     named      kind of the time in the input's name, if the items get their time from the name; else ''
     local      True if the items' times name no zone, so that these times are read as UTC
-    zone_ms    what to add to the items' times to get UTC; None if unknown
+    zone_ms    duration (ms) to add to the items' times to get UTC; None if unknown
     emptied    number of last records in which a process answers but names no client, unlike in earlier records
     timed      False if times are made up: the order is known, but durations are not
     left_out   number of left-out lines by reason, without lines that are not about Kafka
@@ -163,9 +163,14 @@ _SORTING = re.compile(
 
 @dataclass
 class Stream:
-    """A file to read. `head`: its beginning; `read`: returns the rest; `file_ms`: time of its last modification.
+    """A file to read.
 
-    process: (service, instance), unless the content names another process; file: its name within the process
+    process  (service, instance); the content may name another process
+    file     the file's name within the process
+    head     the beginning of the content
+    read     a function that returns the rest of the content
+    file_ms  time of the file's last modification, epoch ms; None if unknown
+    size     the file's size in bytes; None if unknown
     """
 
     input: Input

@@ -25,7 +25,7 @@ Context = Literal["logged", "quoted", "explained"]
 
 #: Maximum size of a paste (bytes). Larger texts are returned unchanged.
 MOST = 1 << 22
-#: Maximum size of an excerpt (bytes). Only in an excerpt each pair of lines is examined together.
+#: Maximum size of an excerpt (bytes). Only in an excerpt, each two successive lines are also examined as one line.
 _EXCERPT = 1 << 16
 #: _ALIKE: a prefix is removed if at least this number of frames begin with it, which is no coincidence. _ON_ONE_LINE: a
 #: line with at least this number of frames is a stack that lost its line ends.
@@ -84,9 +84,9 @@ def restored(content: bytes) -> bytes:
 def context(content: bytes) -> Callable[[int], Context]:
     """Return a function that gives the context of one of a text's lines. `content`: a text as `restored` returns it.
 
-    A row of a table is an explanation. A line is an explanation, too, if most words near the line explain. Words of
-    quotations and code do not count, except commands that the reader is to run. Any other line is a quotation if no
-    time is near the line; else a program logged it.
+    A row of a table is an explanation. A line is an explanation, too, if the explaining words near the line weigh at
+    least as much as the reporting words. Words of quotations and code do not count, except commands that the reader is
+    to run. Any other line is a quotation if no time is near the line; else a program logged the line.
     """
     text = content.decode("utf-8", "replace") if len(content) <= _PAGE else ""
     for_people = _RE["for_people"].search(text) is not None
@@ -119,7 +119,7 @@ def context(content: bytes) -> Callable[[int], Context]:
             explained, reported, size, english = map(sum, zip(*map(weights, near), strict=True))
             beside = (at for at in near if abs(at - number) <= _BESIDE and fences[at] == fences[number])
             reported += _OUTPUT * any(_RE["output"].match(lines[at]) for at in beside)
-            # Only English words are known to explain, so an English text without these words counts as a report.
+            # An English text counts as an explanation only if at least one of its words is known to explain.
             explains = max(reported, english > 0) <= explained and (size >= _PROSE or explained >= _EXPLAINS)
             if explains or _RE["row"].match(lines[number]):
                 return "explained"

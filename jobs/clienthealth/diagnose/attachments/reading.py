@@ -257,7 +257,7 @@ class Reader:
     def _filled(self, what: str, lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
         """Count the lines, each of which is a record. Yield (number, line) for those that are not blank."""
         self._what(what)
-        self._cut = False  # A cut record is not JSON.
+        self._cut = False  # A cut record is no valid JSON, so the decoder reports the record.
         for number, line in enumerate(lines):
             self.input.read = number + 1
             if line.strip():
@@ -333,7 +333,7 @@ class Reader:
             last_ms = ts_ms = dump.ts_ms or time_before(first) or last_ms or self._time_in_name()
             self.input.span(ts_ms)
             if dump.complete is False:
-                self.input.cannot_read("a thread dump in it is cut")
+                self.input.cannot_read("thread dump(s) that are cut off")
             self.input.read += len(dump.taken)
             self.input.used += max(0, len(dump.taken) - 1)  # `_Tally` counts one more, the dump's record
             yield self._record("logs", first, LogLine(ts_ms=ts_ms, dumps=[dump]), ts_ms, writer)

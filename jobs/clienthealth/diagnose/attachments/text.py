@@ -97,7 +97,10 @@ Fields = Mapping[str, object]
 
 
 def unwrapper(head: bytes) -> tuple[str, Unwrap] | None:
-    """Return the kind of object that wraps each line, and a function that unwraps a line; None without wrapping."""
+    """Return the kind of object that wraps each line, and a function that unwraps all lines of blocks.
+
+    None if the lines are not wrapped.
+    """
     first = plain(head).lstrip(b"\xef\xbb\xbf\n ").partition(b"\n")[0]
     if first.startswith(b"{"):
         wrapped = mapping(parsed(first))
@@ -133,7 +136,7 @@ def _journal(fields: Fields) -> bytes | None:
         message = bytes(n for n in message if isinstance(n, int) and 0 <= n < 256).decode("utf-8", "replace")
     if not isinstance(message, str) or not isinstance(stamp, str) or not stamp.isdigit():
         return None
-    # Each line of a message, in journald's own print format.
+    # Write each line of a message in journald's own print format.
     at = datetime.fromtimestamp(int(stamp) / 1e6, UTC).isoformat(timespec="microseconds")
     host, tag = fields.get("_HOSTNAME") or "-", fields.get("SYSLOG_IDENTIFIER") or fields.get("_COMM") or "-"
     before = f"{at} {str(host).replace(' ', '_')} {str(tag).replace(' ', '_')}[{fields.get('_PID') or 0}]: "
@@ -180,7 +183,7 @@ _BELOW = re.compile(rb"\t|\s+(?:at |[\w.]+ = )|at |Caused by|Suppressed|[\w.$]{1
 class Layout:
     """How a file's lines begin.
 
-    `shipped`: the prefixes that shippers added; `times`: the forms of time after them.
+    `shipped`: the prefixes that shippers added; `times`: the forms of the time that follows the prefixes.
     """
 
     shipped: Prefixes
@@ -253,15 +256,18 @@ _PREFIXES = {
     for name, pattern in table(Path(__file__).with_name("prefixes.toml")).items()
 }
 _TIMED_REST = re.compile(rb"[\[(<]?(?:\d{4}[-/.]\d\d|\d\d[-/:. ]|\d{10}|\{)")
-#: A line that begins with a time or a level. The application or the log's shipper may have written them.
+#: A line that begins with a time or a level. The application or the log's shipper may have written this time or level.
 _TIMED_OR_LEVELLED = re.compile(_TIMED_REST.pattern + rb"|[A-Z]{4,16}[ :]|[A-Z][a-z]{2}\.? [ \d]\d")
-#: Further lines of a stack trace or a list of options. An application writes no time before these.
+#: Further lines of a stack trace or a list of options. An application writes no time before such lines.
 _GOES_ON = re.compile(rb"\t|\}|[ ]+(?:at |\.\.\. \d|[\w.]+ = )|Caused by: |Suppressed: ")
 _BEGINS_OR_GOES_ON = re.compile(_TIMED_OR_LEVELLED.pattern + b"|" + _GOES_ON.pattern)
 
 
 class Stripped(NamedTuple):
-    """A line without its prefix. `part`: True if it continues on the next line."""
+    """A line without its prefix. `key`: the writers that the prefix names; `time`: the time in the prefix.
+
+    `part`: True if the line continues on the next line.
+    """
 
     line: bytes
     key: bytes = b""
@@ -340,7 +346,7 @@ def _is_compose(matches: Sequence[re.Match[bytes]]) -> bool:
 
 
 def _is_stern(matches: Sequence[re.Match[bytes]]) -> bool:
-    """True if the prefixes name few pods, and the text after each begins with a time or level or continues an entry."""
+    """True if the prefixes name few pods, and most texts after them begin with a time or level or continue an entry."""
     few = len({match["key"] for match in matches}) <= max(2, len(matches) // 20)
     return few and 2 * _count(_BEGINS_OR_GOES_ON, matches) > len(matches)
 
@@ -355,8 +361,8 @@ def _is_counting(matches: Sequence[re.Match[bytes]]) -> bool:
     return len(numbers) > 1 and all(0 < high - low <= most for low, high in pairwise(numbers))
 
 
-#: Prefixes that an application may also write itself. The function returns True if the lines show that a tool wrote
-#: them.
+#: By name of a prefix that an application may also write itself: a function that takes the prefix's matches, one per
+#: line, and returns True if they show that a tool wrote the prefix.
 _DOUBTFUL: Mapping[str, Callable[[Sequence[re.Match[bytes]]], bool]] = {
     # The application writes a time before each entry, a tool before each line.
     "timestamps": lambda found: _count(_GOES_ON, found) > 0 or 2 * _count(_TIMED_REST, found) > len(found),

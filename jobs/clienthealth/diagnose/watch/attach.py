@@ -29,7 +29,8 @@ from clienthealth_exporters.jvm.jolokia import Jolokia, JolokiaError
 USER = "kafka-health"
 #: Time limit (s) of the launcher. The launcher itself gives up after some 10 s if the JVM does not answer.
 LAUNCH_SECONDS = 30.0
-#: Time limit (s) from the launcher's end to the agent's first answer. At a load of 30, more than 10 s were measured.
+#: Time limit (s) from the launcher's end to the agent's first answer. More than 10 s were measured on a machine with a
+#: load average of 30.
 ANSWER_SECONDS = 30.0
 _PROC = Path("/proc")
 _SMALL = ("-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
@@ -66,8 +67,8 @@ def runtime_of(pid: int) -> Literal["java", "python"]:
             raise PermissionError
         if process.joinpath("ns/mnt").readlink() != own.joinpath("ns/mnt").readlink():
             raise InputError(
-                f"process {pid} runs in a container: run 'kafka-health watch' in it (kubectl exec, docker exec), or "
-                "give the URL of a Jolokia agent"
+                f"process {pid} runs in a container: run 'kafka-health watch' in that container (kubectl exec, docker "
+                "exec), or give the URL of a Jolokia agent"
             )
         if "libjvm" not in maps and not python:
             name = process.joinpath("comm").read_text(errors="replace").strip()
@@ -96,7 +97,10 @@ def lives(pid: int) -> bool:
 
 
 def agent_jar(given: Path | None) -> Path:
-    """Return the agent's jar: the given one, else ours. Raises InputError; DependencyError if ours is missing."""
+    """Return the agent's jar: the given one, else ours.
+
+    Raises InputError if the given file does not exist, and DependencyError if our jar cannot be downloaded.
+    """
     if given is not None and not given.is_file():
         raise InputError(f"--agent {given}: there is no such file")
     try:

@@ -40,7 +40,7 @@ class Stacks:
         beside = Path(sys.executable).with_name("py-spy")
         py_spy = str(beside) if beside.is_file() else shutil.which("py-spy")
         if py_spy is None:
-            why = f"process {pid} is a Python process: its stacks are read by py-spy (pip install py-spy)"
+            why = f"process {pid} is a Python process: to read its stacks, install py-spy (pip install py-spy)"
             raise DependencyError(why)
         self._command = [py_spy, "dump", "--pid", str(pid)]
         self._topic, self._session = settings.topics.logs[0], session

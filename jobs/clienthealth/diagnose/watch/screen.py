@@ -141,7 +141,7 @@ def endings(processes: Sequence[Watched], clients: Sequence[tuple[Client, Sequen
         elif "unknown" in ends:
             lost = "it is unknown whether records were lost, see above"
         else:
-            lost = "no record waited in it at its last sample" if ends else "no producer was seen in it"
+            lost = "no record was waiting at the last sample" if ends else "no producer was seen in the process"
         yield ""
         yield f"ENDED  {process.service} ({process.instance}) at {moment_of(process.ended_ms)}: {lost}"
 

@@ -112,7 +112,7 @@ class Session:
     newest  the state of each client as the monitor would publish it, by key
     found   the worst verdict on each failure of a client, by key and mode, without withdrawn verdicts
     dumps   the threads of the newest dumps
-    stands  the places of the application's threads, by instance of their process and name
+    stands  the places of the application's threads, by the instance of their process, then by the thread's name
     faults  the reasons why data or clients could not be judged: errors that were raised
     """
 
