@@ -68,7 +68,7 @@ def test_records_lost_have_an_objective_of_their_own(week: Review, tmp_path: Pat
     assert week.headline[0].endswith(
         "; records lost: 12 to 1,152 (target 0, missed): orders-api 0 to 1,140 and audit 12."
     )
-    assert "send again what orders-api and audit lost, where its source allows it" in week.headline[2]
+    assert "send the records that orders-api and audit lost again, if their source has them" in week.headline[2]
     page, text, numbers, _ = (file.read_text() for file in write(week, tmp_path))
     assert "| Records lost, each service | 0 | 12 to 1,152 | **missed** |" in text
     # All 9,950 minutes of audit were healthy.
@@ -244,7 +244,7 @@ def test_a_gap_of_the_monitor_is_reported_and_counts_neither_way(week: Review) -
         InputQuality("client-metrics", 298_500, 29_850, 9_950),
     )
     assert dict(week.not_computed) == {
-        "Late records": "the monitor did not count them for every input topic",
+        "Late records": "the monitor did not count late records for every input topic",
         "Time until lag outlives retention": "the history does not hold the retention of topics",
         "Changed thresholds": "the history does not hold the settings of the monitor",
     }

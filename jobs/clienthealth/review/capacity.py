@@ -22,7 +22,10 @@ TOP = 5
 
 
 def percentile(histogram: Mapping[int, int], share: float) -> int | None:
-    """Return the lowest class that, with all lower classes, has at least `share` of the total; None without counts."""
+    """Return the lowest class that, together with all lower classes, has at least `share` of all counts.
+
+    `histogram`: the count of each class. None if there are no counts.
+    """
     rank, seen = share * sum(histogram.values()), 0
     for value in sorted(histogram):
         seen += histogram[value]
@@ -34,7 +37,8 @@ def percentile(histogram: Mapping[int, int], share: float) -> int | None:
 def buffers(rows: Iterable[Mapping[str, Any]], periods: int) -> list[Capacity]:
     """Return each service's buffers; services with buffers that will be full soonest come first.
 
-    `rows`: service, period, per_mille, count. `periods`: number of periods.
+    `rows`: how often (count) a service's buffer peaked at a share (per_mille) in a period (index; 0: the oldest).
+    `periods`: number of periods.
     """
     counted: dict[str, list[dict[int, int]]] = {}
     for row in rows:
@@ -70,13 +74,19 @@ def lag_trends(lag: DataFrame, reviewed: int) -> list[LagTrend]:
 
 
 def buffer_distribution(rows: Iterable[Mapping[str, Any]], reviewed: int) -> Distribution:
-    """Return client-minutes by used share of the buffer, in tenths; the last class is a full buffer."""
+    """Return the number of client-minutes by the used share of the buffer, in tenths; the last class is a full buffer.
+
+    `rows`: see `buffers`. `reviewed`: index of the reviewed period.
+    """
     names = (*(f"{n * 10}–{n * 10 + 10} %" for n in range(BUFFER_CLASSES)), "full")
     return _distribution(names, ((row, row["per_mille"] * BUFFER_CLASSES // 1000) for row in rows), reviewed)
 
 
 def lag_distribution(lag: DataFrame, reviewed: int) -> Distribution:
-    """Return group-minutes by lag, in powers of ten."""
+    """Return the number of minutes of consumer groups by lag (records), in powers of ten.
+
+    `lag`: see `client_minutes.lag`. `reviewed`: index of the reviewed period.
+    """
     rows = lag.groupBy("period", "class").agg(F.sum("n").alias("count")).collect()
     names = ("0", "1–9", "10–99", "100–999", "1k–10k", "10k–100k", "100k–1M", "1M–10M", "over 10M")
     return _distribution(names, ((row.asDict(), row["class"]) for row in rows), reviewed)

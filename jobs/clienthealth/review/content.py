@@ -35,7 +35,7 @@ RANKINGS = (
 #: Maximum rows of each list on the page and in the text; the JSON has all rows. The limit `services`
 #: applies only to healthy services without a loss; the page shows all other services.
 SHOWN = {"services": 10, "paged": 20, "also": 20, "capacity": 12, "gaps": 20, "clocks": 10, "bugs": 20}
-#: A buffer is safe if it will be full only after this number of periods or more.
+#: If a buffer will not be full within this number of periods, the review shows `not in sight`.
 FAR = 104
 
 
@@ -417,7 +417,7 @@ def _next(review: Review) -> str:
     if missed:
         todo.append(f"find what spent the {review.period.unit}'s budget of {listing(_owned(review, missed))}")
     if losing := [s.service for s in review.services if not s.lost.met]:
-        todo.append(f"send again what {listing(_owned(review, losing))} lost, where its source allows it")
+        todo.append(f"send the records that {listing(_owned(review, losing))} lost again, if their source has them")
     if needless := _needless(review):
         todo.append(needless)
     if review.quality.gap_minutes:

@@ -27,12 +27,12 @@ THEME = ("mode", "cause", "topic")
 LOST = tuple((what, n) for what in ("records", "bytes") for n in (0, 1))
 #: Modes with incidents that lose records even if the number of lost records is unknown.
 LOSING = tuple(mode.id for mode in modes().values() if mode.loses)
-#: The second of two incidents of the same client and mode counts as flapping if it follows within this time (s).
+#: An incident counts as flapping if it begins within this time (s) after the previous incident of its client and mode.
 FLAP_SECONDS = 1800
 
 
 def incidents(verdicts: DataFrame, until: datetime) -> DataFrame:
-    """Return all incidents that are known at `until`, one row each. The caller should cache them."""
+    """Return all incidents that are known at `until`, one row per incident. The caller should cache the rows."""
     order = Window.partitionBy(*INCIDENT_KEY).orderBy("observed", "ts")
     changes = verdicts.filter(F.col("ts") < F.lit(until)).withColumn(
         "number", F.count_if(F.col("change") == "opened").over(order)
@@ -98,7 +98,7 @@ def real(touching: DataFrame) -> DataFrame:
 
 
 def themes(touching: DataFrame) -> DataFrame:
-    """Group incidents by theme."""
+    """Return one row per theme, with sums, counts and medians over its incidents (`model.Theme`)."""
     return (
         real(touching)
         .groupBy(*THEME)
@@ -119,7 +119,7 @@ def themes(touching: DataFrame) -> DataFrame:
 
 
 def losses(touching: DataFrame) -> DataFrame:
-    """Return the loss of each `service` that lost, or may have lost, records.
+    """Return one row per `service` that lost, or may have lost, records: the sums of its losses.
 
     An incident across the end of a period counts in both periods, because no data shows when its records were lost.
     """

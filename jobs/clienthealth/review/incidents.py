@@ -68,7 +68,7 @@ CLEARED = "last = 'closed' and sure is null"
 
 
 def themes(touching: DataFrame, links: Links) -> list[Theme]:
-    """Return all themes: confirmed ones before suspected ones, and within these by total duration."""
+    """Return all themes. Confirmed ones come before suspected ones; within each group, the longest total comes first."""
     longest = incident_rows.longest(touching, LISTED_PER_THEME).orderBy(*incident_rows.THEME, "rank").collect()
     listed = grouped((row.asDict() for row in longest), _theme_of)
     result = []
@@ -84,7 +84,7 @@ def themes(touching: DataFrame, links: Links) -> list[Theme]:
 
 
 def lost_by_service(touching: DataFrame) -> dict[str, Range]:
-    """Return the records lost (minimum, maximum) for each service that lost, or may have lost, any."""
+    """Return (minimum, maximum) of the lost records by service, for services that lost, or may have lost, records."""
     rows = incident_rows.losses(touching).collect()
     return {row["service"] or "": (row["lost_records_0"], row["lost_records_1"]) for row in rows}
 

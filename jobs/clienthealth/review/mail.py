@@ -1,4 +1,4 @@
-"""Send the review by e-mail: the headline as text, page and text as attachments."""
+"""Send the review by e-mail: the headline as the text of the mail, and the review's files as attachments."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def check(settings: ReviewSettings) -> None:
 
 
 def message(settings: ReviewSettings, review: Review | Clusters, files: Sequence[Path]) -> EmailMessage:
-    """Return the mail."""
+    """Return the mail with the review's headline, and with `files` attached."""
     mail = EmailMessage()
     mail["Subject"] = f"Kafka clients: reliability review {review.period.label}"
     mail["From"] = settings.mail_from

@@ -118,7 +118,14 @@ class Page:
 
 @dataclass(frozen=True)
 class Alert:
-    """An alert over the period. `clear`: median duration (s) of the episodes that have ended."""
+    """The alert of one mode and severity in the period. An episode is one stretch in which it fires for one client.
+
+    count    number of episodes
+    clients  number of clients
+    flaps    number of episodes that began within half an hour of the client's previous episode
+    seconds  time in which the alert fired, over all clients
+    clear    median duration (s) of the episodes that have ended; None if none has ended
+    """
 
     mode: str
     severity: str
@@ -136,7 +143,10 @@ class Alert:
 
 @dataclass(frozen=True)
 class ClientRow:
-    """A client in a ranking. `what`: the measurement that ranks the client; `topic`: the measurement's topic, or ''."""
+    """A client in a ranking. `what`: the measurement that ranks the client; `topic`: the measurement's topic, or ''.
+
+    `seconds`: the lag in seconds, if the client is ranked by lag.
+    """
 
     service: str
     instance: str
@@ -149,7 +159,7 @@ class ClientRow:
 
 @dataclass(frozen=True)
 class TopicRow:
-    """A topic in a ranking, with the number that ranks it."""
+    """A topic in a ranking. `what`: the measurement that ranks the topic; `clients`: number of its clients."""
 
     topic: str
     what: str
@@ -159,7 +169,7 @@ class TopicRow:
 
 @dataclass(frozen=True)
 class FleetRow:
-    """A client id of a service in all processes. `instances`: number of processes that use it."""
+    """A client id of a service in all processes. `instances`: number of processes that use the client id."""
 
     service: str
     client_id: str
@@ -203,7 +213,9 @@ class Fleet:
 
 @dataclass(frozen=True)
 class Capacity:
-    """Buffers of a service: 95th percentile of the peaks per period, oldest first, and its slope per period.
+    """Buffers of a service: the 95th percentile of their peaks (0 to 1) in each period, oldest first.
+
+    `slope`: change of the percentile per period; None if it is known for too few periods.
 
     `periods_left`: number of further periods until the percentile reaches a full buffer; None without a rise.
     """
@@ -216,7 +228,10 @@ class Capacity:
 
 @dataclass(frozen=True)
 class LagTrend:
-    """Lag of a consumer group over the period. `slope`: records per day, by least squares."""
+    """Lag of a consumer group over the period. `records`, `seconds`: the greatest lag.
+
+    `slope`: growth of the lag in records per day, by least squares.
+    """
 
     service: str
     group: str
@@ -371,7 +386,7 @@ class Review:
 def of_row(kind: type[T], row: Mapping[str, Any], **values: Any) -> T:
     """Make a part of a review from a query's row. A column has the name of its field. `values`: other fields.
 
-    A null name becomes an empty one, and epoch seconds become a time. Bounds of a loss are two columns, `_0` and `_1`.
+    A null text becomes '', and epoch seconds become a time. Bounds of a loss are two columns, `_0` and `_1`.
     """
     for field in dataclasses.fields(kind):
         name, value = field.name, row.get(field.name)

@@ -183,7 +183,7 @@ def _not_computed(review: Review) -> list[tuple[str, str]]:
         f"Trend and changes from the last {unit}": "" if any(before) else f"the history begins in this {unit}",
         "New and vanished clients": "" if before[0] else f"the {unit} before has no client-minute",
         f"{periods.capitalize()} until buffers are full": "" if trends else few_periods,
-        "Late records": "" if late else "the monitor did not count them for every input topic",
+        "Late records": "" if late else "the monitor did not count late records for every input topic",
         "Time until lag outlives retention": "the history does not hold the retention of topics",
         "Changed thresholds": "the history does not hold the settings of the monitor",
     }

@@ -21,7 +21,7 @@ from clienthealth.spark.history import CLIENT_KEY
 
 TOP = 5
 LISTED = 20
-#: Maximum number of versions, because clients can report any number of them.
+#: Maximum number of rows (service, library, kind, version), because clients can report any number of versions.
 VERSIONS = 5_000
 
 #: The criteria of the rankings.

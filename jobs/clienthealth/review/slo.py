@@ -59,8 +59,9 @@ def of_service(records: Range, target: int, observed: bool) -> Loss:
 
 
 def of_all(services: Iterable[Loss]) -> Loss:
-    """Return the loss of all services together, with the worst state of any service, because all services have the same
-    target.
+    """Return the loss of all services together.
+
+    Each service has the same target, and the worst state of any service is the state of all services together.
     """
     losses = list(services)
     states = {loss.state for loss in losses}
@@ -77,7 +78,7 @@ def add(ranges: Iterable[Range]) -> Range:
 
 @dataclass(frozen=True)
 class Minutes:
-    """Client-minutes by status. The package's docstring defines what counts."""
+    """The number of client-minutes by status. The docstring of `clienthealth.review` defines the statuses."""
 
     ok: int = 0
     partial: int = 0
@@ -229,9 +230,9 @@ def objectives(
 ) -> tuple[ServiceSlo, list[ServiceSlo]]:
     """Return the objective of all services together, and a list with the objective of each service, the worst first.
 
-    `rows`: service, period, slot, status, count. `target`: for all services together, and for each service without a
-    target of its own. `lost`: records lost in the last period, by service; `lost_target`: the loss that each service
-    may have.
+    `rows`: service, period, slot, status and count, see `client_minutes.statuses`. `clients`: number of clients by
+    service. `target`: the target of all services together, and of each service without a target of its own. `lost`:
+    records lost in the last period, by service; `lost_target`: the loss that each service may have.
     """
     periods: dict[str, list[Minutes]] = defaultdict(lambda: [Minutes()] * PERIODS)
     slots: dict[str, dict[int, Minutes]] = defaultdict(lambda: defaultdict(Minutes))
