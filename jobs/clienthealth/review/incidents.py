@@ -68,7 +68,7 @@ CLEARED = "last = 'closed' and sure is null"
 
 
 def themes(touching: DataFrame, links: Links) -> list[Theme]:
-    """Return all themes. Confirmed ones come before suspected ones; within each group, the longest total comes first."""
+    """Return all themes: confirmed ones before suspected ones, and in each group those with the longest total first."""
     longest = incident_rows.longest(touching, LISTED_PER_THEME).orderBy(*incident_rows.THEME, "rank").collect()
     listed = grouped((row.asDict() for row in longest), _theme_of)
     result = []
