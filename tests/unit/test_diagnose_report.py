@@ -70,21 +70,21 @@ VERSION = """\
   Version     java 3.9.1: known bugs cause a failure or look like one
               (KAFKA-10790, KAFKA-19012, KAFKA-19747); upgrade to 4.1.2 or
               newer.
-              KAFKA-10790: flush() in a callback waits for its own thread; newer
-              versions refuse the call instead. (causes
+              KAFKA-10790: flush() in a callback waits for the thread on which
+              the callback runs; newer versions refuse the call instead. (causes
               producer-callback-deadlock)
               https://issues.apache.org/jira/browse/KAFKA-10790
-              KAFKA-19012: Memory of a batch that expires while it is sent is
-              reused too early, so records can end in another topic. (looks like
-              delivery-stalled)
+              KAFKA-19012: If a batch expires while it is sent, its memory is
+              reused too early, so records can end up in another topic. (looks
+              like delivery-stalled)
               https://issues.apache.org/jira/browse/KAFKA-19012
               KAFKA-19747: A client stops pushing its metrics for good when its
               connection breaks during a push. (looks like producer-not-closed,
               consumer-stalled)
               https://issues.apache.org/jira/browse/KAFKA-19747
-              end-of-support: The project fixes only its last three releases;
-              this version gets no more fixes. https://cwiki.apache.org/confluen
-              ce/display/KAFKA/Time+Based+Release+Plan
+              end-of-support: Apache Kafka fixes bugs only in its last three
+              releases, so this version gets no more fixes. https://cwiki.apache
+              .org/confluence/display/KAFKA/Time+Based+Release+Plan
 """
 
 REPORT = f"""\
