@@ -353,6 +353,6 @@ def test_trouble_and_versions_with_known_bugs_name_the_team_that_owns_the_servic
     )
     rows = [AlsoSeen("options-acks", "orders", 3, 3, 0)]
     text = markdown(review(services=[orders], also_seen=rows, fleet=Fleet(known_bugs=bugs))).replace(NB, " ")
-    assert "records are acknowledged by less than all replicas | orders (checkout) | 3 |" in text
+    assert "records are acknowledged by fewer than all replicas | orders (checkout) | 3 |" in text
     assert "| billing |  | java 3.3.1 | 7 | KAFKA-14303 | 4.1.2 |" in text
     assert "| orders | checkout | librdkafka 2.5.0 | 2 | \\#4833 | 2.10.1 |" in text
