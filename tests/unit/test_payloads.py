@@ -130,7 +130,7 @@ def test_a_registry_that_is_away_or_refuses_fails_what_is_read_instead_of_losing
 ) -> None:
     settings = registry.settings
     away = replace(settings, registry=replace(settings.registry, url="http://127.0.0.1:9", timeout_seconds=1.0))
-    with pytest.raises(ServiceError, match=r"does not answer: .*; the records that need it are read again later"):
+    with pytest.raises(ServiceError, match=r"does not answer: .*; the records that need a schema are read again later"):
         metrics(framed(7), away)
     registry.password, registry.schemas["/schemas/ids/7"] = "rosebud", {"schema": json.dumps(AVRO)}
     with pytest.raises(ServiceError, match=r"refuses: HTTP 401 .*\[registry\] user"):

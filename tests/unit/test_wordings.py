@@ -195,7 +195,7 @@ def test_a_line_of_another_wording_is_not_mistaken_for_one_on_topics() -> None:
 
 def test_two_of_one_name_are_refused() -> None:
     twice = Meaning("x", (Wording("x", {}, "a", "a"), Wording("x", {}, "b", "b")))
-    with pytest.raises(CatalogueError, match="two wordings are called x"):
+    with pytest.raises(CatalogueError, match="two log patterns have the id x"):
         Catalogue([twice])
 
 

@@ -1,4 +1,4 @@
-"""One client in one window of event time: the input of the failure modes' rules, which judge it."""
+"""One client in one window of event time: the input of the failure modes' rules, which judge the client."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class ClientWindow:
         if rows is not None:
             return rows()
         readings, kind = self.readings, self.client.kind
-        # The samples' values per topic, and the names of the topics.
+        # `entries`: the samples' values per topic. `index`: the position of each name of a topic or thread.
         entries = [topic for reading in readings for topic in reading.topics]
         named: Iterable[str | None] = (name for entry in entries for name in (entry.topic, entry.thread))
         index = {name: at for at, name in enumerate(dict.fromkeys(name for name in named if name is not None))}

@@ -1,8 +1,8 @@
 """The packed form of decoded data, in which tasks send data to the streaming step, and the step stores it.
 
-One table has the samples. A second table has the values per topic, partition and thread; each row of it has the row
-number of its sample in the first table. Each text is stored once in a list, and rows have the text's position in the
-list.
+One table has the samples. A second table has the values per topic, partition and thread; each row in the second table
+has the row number of a sample in the first table. Each text is stored once in a list, and rows have the text's position
+in the list.
 
 A bucket is a set of processes with one common state: a hash of service and host assigns each process to one of
 `[monitor] buckets` buckets. A `Chunk` holds the data that one decoding task has for one bucket; `packer.Packer` makes

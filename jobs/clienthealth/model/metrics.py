@@ -24,7 +24,7 @@ CLIENT_METRICS: Mapping[str, Mapping[str, str]] = _TABLES["client"]
 TOPIC_METRICS: Mapping[str, str] = _TABLES["topic"]
 #: Metrics that some libraries report only per topic or partition. The client's value is the sum over its topics.
 SUMMED: tuple[str, ...] = tuple(_TABLES["of_topics"]["summed"])
-#: The names of the metrics in other tools and libraries; `metric_names.py` has one constant for each table.
+#: Tables with the names of the metrics in other tools and libraries (see `metric_names.py`).
 SPELLINGS: Mapping[str, Any] = _TABLES["spelled"]
 
 #: Limit up to which floats hold all integers exactly. A counter of a million events a second reaches it in 285 years.

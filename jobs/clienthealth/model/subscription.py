@@ -61,7 +61,7 @@ class Subscription:
         `seconds`: the push interval.
         """
         every = round(seconds * 1000)
-        # The shortest prefixes of the names that are read: a prefix covers all names that begin with it.
+        # Leave out names that begin with another name: as a prefix, the other name covers them.
         names = sorted({kip714(group, name) for group, of in JAVA.items() for name in of} | {*spellings(kip714)})
         prefixes = [name for name in names if not any(name != other and name.startswith(other) for other in names)]
         return (cls(tuple(prefixes), every, MATCH), cls(OF_LIBRDKAFKA, every, MATCH_LIBRDKAFKA, NAME_LIBRDKAFKA))

@@ -15,7 +15,8 @@ EvidenceKind = Literal["metric", "log", "thread-dump", "absence"]
 #: Overall state of a client. `partial`: no failure was found, but some modes could not be judged.
 Standing = Literal["ok", "partial", "unknown", "suspected", "confirmed"]
 
-#: All statuses, in order. If windows overlap, the verdict of a mode with the later status in this order counts.
+#: All statuses in ascending order: of several verdicts of one mode on overlapping windows, the one with the last status
+#: in this order counts.
 STATUS_ORDER: tuple[Status, ...] = ("unknown", "ok", "suspected", "confirmed")
 #: The statuses that report a failure.
 UNHEALTHY: tuple[Status, ...] = ("suspected", "confirmed")

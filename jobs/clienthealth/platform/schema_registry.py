@@ -155,7 +155,7 @@ class _Client:
             if time.monotonic() + pause > deadline:
                 raise ServiceError(
                     f"the schema registry {self._settings.url} does not answer: {why}; "
-                    "the records that need it are read again later"
+                    "the records that need a schema are read again later"
                 )
             _LOG.warning("the schema registry does not answer (%s); the next attempt is in %.1f s", why, pause)
             time.sleep(pause)

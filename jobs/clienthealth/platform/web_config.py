@@ -22,7 +22,7 @@ import msgspec
 from clienthealth.model.errors import DependencyError, SettingsError
 
 _HASH = re.compile(r"\$2[aby]\$\d\d\$[./A-Za-z0-9]{53}")
-#: bcrypt ignores the bytes of a password beyond this length.
+#: Maximum length of a password: bcrypt ignores all bytes after the first 72.
 _MOST_BYTES = 72
 #: Maximum number of correct logins in the cache. Checking a password takes 0.1 s, too long for a scrape every 5 s.
 _REMEMBERED = 1000
@@ -116,7 +116,9 @@ def access(web_config_file: str) -> Access:
         raise SettingsError(_at(path, str(error))) from None
     wrong = sorted(user for user, stored in config_file.basic_auth_users.items() if not _HASH.fullmatch(stored))
     if wrong:
-        raise SettingsError(_at(path, f"the password of {wrong[0]!r} must be a bcrypt hash: htpasswd -nB {wrong[0]!r}"))
+        raise SettingsError(
+            _at(path, f"the password of {wrong[0]!r} must be a bcrypt hash; run htpasswd -nB {wrong[0]!r} to make it")
+        )
     if config_file.basic_auth_users:
         try:
             import bcrypt  # noqa: F401

@@ -146,8 +146,8 @@ def unpacked(data: bytes | memoryview, most: int) -> bytes | memoryview:
         return data
     plain = bytearray()
     try:
-        # Decompress in pieces, to check the size limit before much memory is used. A piece of 4 KiB unpacks to at most
-        # 4 MiB (gzip), or to its zstd blocks of at most 128 KiB each.
+        # Decompress in pieces, to check the size limit before much memory is used. With gzip, a piece of 4 KiB unpacks
+        # to at most 4 MiB; with zstd, each block in a piece unpacks to at most 128 KiB.
         for at in range(0, len(data), 4096):
             plain += reader.decompress(bytes(data[at : at + 4096]))
             if len(plain) > most:
@@ -187,6 +187,6 @@ def without_message_path(data: memoryview) -> memoryview:
             _, at = varint(data, at, len(data))
     except NotAMessageError:
         raise PayloadError(
-            "binary: begins as protobuf of a schema registry does, but does not name the message of the schema"
+            "binary: framed with a protobuf schema, but the path of the message in the schema is missing"
         ) from None
     return data[at:]

@@ -59,7 +59,7 @@ def complete(snapshot: Snapshot, headers: Mapping[str, str]) -> None:
         return
     if (arrived := headers.get("broker_time_ms", "")).isdecimal():
         snapshot.ts_ms = int(arrived)
-    # Since 4.2 brokers send the push interval.
+    # Since Kafka 4.2 brokers pass the push interval to the plugin.
     if (every := headers.get("push_interval_ms", "")).isdecimal():
         snapshot.interval_ms = int(every)
     snapshot.metrics[TERMINATING] = float(headers.get("terminating") == "true")

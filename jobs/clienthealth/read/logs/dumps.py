@@ -26,7 +26,7 @@ _STAMP_LENGTH = 19
 _END = "JNI global ref"
 #: Failure modes use only frames that contain one of these texts.
 _TELLING = ("kafka.", "java.util.concurrent.", "java.lang.", "jdk.internal.", "sun.nio.", "sun.misc.", ".onCompletion(")
-#: Prefixes of the lines between a thread's header and its frames.
+#: Beginnings of a dump's other lines: a thread's state or carrier, the title, the end, the report of deadlocks.
 _MARKS = ("java.lang.Thread.State: ", DUMP_TITLE, "Mounted virtual thread ", _END, DEADLOCK, HOLDER)
 #: A thread's header: the name in quotes (names may contain quotes), then text that only headers contain.
 _HEADER = re.compile(r'"(.{0,1000})" (?:#\d|\[|daemon |prio=|os_prio=|cpu=|tid=|virtual|- Thread t@\d)', re.ASCII)

@@ -125,13 +125,13 @@ class Catalogue:
         for meaning in self.meanings:
             for wording in meaning.wordings:
                 if wording.id in self.by_id:
-                    raise CatalogueError(f"two wordings are called {wording.id}")
+                    raise CatalogueError(f"two log patterns have the id {wording.id}")
                 self.by_id[wording.id] = meaning
                 logger = None if wording.logger is None else _abbreviated(wording.logger)
                 try:
                     pattern = re.compile(wording.pattern, re.ASCII)
                 except re.error as error:
-                    raise CatalogueError(f"the pattern of wording {wording.id} cannot be used: {error}") from None
+                    raise CatalogueError(f"the log pattern {wording.id} cannot be compiled: {error}") from None
                 compiled.setdefault(wording.literal, []).append((wording, pattern, logger))
         self._by_literal = tuple(compiled.items())
         self.literals = tuple(compiled)
