@@ -221,7 +221,7 @@ def silent_seconds(history: Sequence[Observation]) -> float:
 
 
 def stands_still(ends: Sequence[Point], least_seconds: float) -> bool:
-    """True if `ends` shows that the end offset did not change for at least `least_seconds`; False for a single point."""
+    """True if the points show that the end offset did not change for `least_seconds`; False for a single point."""
     return len(ends) > 1 and ends[0].offset == ends[-1].offset and ends[-1].time - ends[0].time >= least_seconds * 1000
 
 

@@ -90,8 +90,8 @@ def seconds_to_full(w: Windows) -> Floats:
 class _Stretches(NamedTuple):
     """For each row the changes since the previous row: time, time inside the selector, and sent records.
 
-    All three are 0 if select-total did not change, or if a counter was reset. `counted`: for each row the number of
-    earlier rows with known changes, whether select-total changed or not.
+    All three are 0 if a counter is unknown or was reset, or if select-total did not change. `counted`: for each row the
+    number of earlier rows with known changes, whether select-total changed or not.
     """
 
     elapsed_ms: Floats

@@ -74,7 +74,7 @@ class Client(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def home(self) -> tuple[str, str]:
-        """The key that selects a client's bucket: (service, host), as in `process`; one key of its own per group."""
+        """The key that selects a client's bucket: `process`, (service, host). Each consumer group has its own key."""
         return (self.service, f"{self.instance}\0{self.client_id}") if self.kind == "group" else self.process
 
 

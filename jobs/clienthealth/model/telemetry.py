@@ -159,7 +159,7 @@ class LogLine(msgspec.Struct):
     message            the line's text after the fields of the log layout (time, level, thread, logger)
     stack              the lines below the first line (an exception), joined by newline
     file, file_offset  the file and the line's offset in it (bytes), to rejoin dumps that were sent line by line
-    numbers            the numbers, from 0, of the entry's lines (message, then stack) in the file; () for topics
+    numbers            the numbers, from 0, of the entry's lines (message, then stack) in its file; () in a topic
     dumps              the thread dumps in the entry; if the entry contains nothing else, `message` is None
     quoted             True if a text (a ticket, a chat) quotes the line without its time, logger and thread
     explained          True if a text quotes the line only to explain it; then only known issues are read from the line
