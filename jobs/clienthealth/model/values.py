@@ -72,7 +72,7 @@ def all_known(values: Sequence[Any]) -> bool:
 
 
 def integer(value: Any, bits: int = 32) -> int | None:
-    """Return an integer of at most `bits` bits, from a number or text; None for anything else."""
+    """Return a signed integer of at most `bits` bits, from a whole number or its text; None for anything else."""
     if type(value) is str:
         digits = value.strip()
         if not digits.isascii() or not digits.removeprefix("-").isdigit() or len(digits) > 20:

@@ -111,7 +111,7 @@ class Verdict:
     `counts`: the counts behind the sums in `detail`. `adjusted`: names of the adjustments (`monitor/adjust.py`) that
     changed the verdict after the mode's rules, in order. `ruled_out`: innocent explanations that data refutes, each
     with the refutation. `not_ruled_out`: the other innocent explanations, each with the data that would decide about
-    the explanation. `proofs`: what each piece of evidence proves; `ruled_out` and `not_ruled_out` are derived from it.
+    the explanation. Both are derived from `proofs`: what each piece of evidence proves.
     """
 
     mode: str

@@ -1,7 +1,7 @@
 """Hide secrets in errors, logs, tracebacks and output of commands.
 
 Our own errors never contain the value of a setting. This module is for messages of libraries and for options that are
-displayed. It hides values of options with names like `password`, passwords in URLs, and private keys in PEM.
+displayed. The module hides values of options with names like `password`, passwords in URLs, and private keys in PEM.
 """
 
 from __future__ import annotations

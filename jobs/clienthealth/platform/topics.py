@@ -1,4 +1,4 @@
-"""The topics of an installation: partitions, replicas and configuration of each topic, and how to create it."""
+"""The topics of an installation: partitions, replicas and configuration of each topic; creation of topics."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def usual_replicas(brokers: int) -> int:
 
 
 def replication_risk(described: Mapping[str, Any], brokers: int, in_sync: int = 1) -> str:
-    """Return a text on what does not work while one broker is down, and how to mend it; '' if everything works.
+    """Return a text that describes what fails while one broker is down, and the remedy; '' if nothing fails.
 
     `described`: the topic as the admin client describes it. `brokers`: number of brokers. `in_sync`: the topic's
     min.insync.replicas.
@@ -87,7 +87,7 @@ def inputs(
 
 
 def outputs(settings: TopicSettings, replicas: int = -1) -> list[Topic]:
-    """Return the topics that the monitor writes: the one of rejects, then `client-health`.
+    """Return the topics that the monitor writes: the topic of rejects, then `client-health`.
 
     In `client-health`, the cleanup policy `compact` keeps the newest record of each client. The policy `delete` removes
     records that are older than a week, and with them clients that have been gone for a week.

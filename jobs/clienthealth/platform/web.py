@@ -143,7 +143,7 @@ class Server(ThreadingHTTPServer):
         return connection, address
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
-        """True if the new connection is accepted. At MAX_CONNECTIONS, the longest idle connection is closed for it.
+        """True if the new connection is accepted. At MAX_CONNECTIONS, the longest idle one is closed to make room.
 
         If no connection is idle, the new connection is rejected: with a 503, or under TLS without a response.
         """

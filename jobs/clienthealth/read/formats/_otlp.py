@@ -7,7 +7,7 @@ set, and the time span of the deltas is the client's interval. There is one snap
 time of the resource's newest data point.
 
 The Java agent keeps only the finest level of a metric (topic or partition), and a KIP-714 subscription may request only
-that level. The client's value is then the sum over its topics (SUMMED) or their maximum (LARGEST in `model.samples`).
+that level. The client's value is then the sum (`metrics.SUMMED`) or the maximum (`samples.LARGEST`) over its topics.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Read canonical snapshots without errors (nearly all traffic) straight into typed structs: a few microseconds each.
 
 `fast` accepts a record only if its identity is complete, its time is plausible, and every known metric is a number or
-null. `decode.decode_metrics` reads all other records. It would return the same result for a record that `fast` accepts.
-A client's identity and options hardly change from record to record, so they are parsed once and cached by their bytes.
+null. `decode.decode_metrics` reads all other records; for a record that `fast` accepts, it would return the same. A
+client's identity and options hardly change from record to record, so they are parsed once and cached by their bytes.
 """
 
 from __future__ import annotations

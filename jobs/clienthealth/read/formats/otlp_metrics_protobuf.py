@@ -116,8 +116,9 @@ class Shapes:
         self._remembered = 0
 
     def read(self, scope: bytes, into: Points, ids: Ids) -> None:
-        """Add the data points of a scope to `into`. `scope`: the bytes of a message ScopeMetrics; else ValueError is
-        raised. `ids`: as in `subject_of`.
+        """Add the data points of a scope (the bytes of a message ScopeMetrics) to `into`. `ids`: as in `subject_of`.
+
+        Raises ValueError if the bytes are no such message.
         """
         if _OURS not in scope:
             return

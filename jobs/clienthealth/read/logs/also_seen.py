@@ -53,7 +53,7 @@ class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
 class Trouble(Meaning, frozen=True, eq=False, kw_only=True, forbid_unknown_fields=True):
     """A known issue, reported beside the verdicts. `says` is its title.
 
-    id             the name of the issue's table, hyphenated: in records, in the history and in JSON
+    id             the name of the issue's table in TOML; records, the history and JSON contain it
     sentence       one sentence that describes the issue
     action         what to do about the issue
     least          the issue is reported only if a row of lines has at least this number; fewer lines are normal

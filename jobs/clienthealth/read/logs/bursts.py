@@ -100,7 +100,7 @@ def newest(items: Sequence[T], most: int, sort: Callable[[T], Hashable]) -> list
 
 
 def _allowed(sizes: Mapping[Hashable, int], most: int) -> int:
-    """Return the greatest maximum per sort with which the total is at most `most`; at least 1.
+    """Return how many items of each sort may be kept so that the total is at most `most`; at least 1.
 
     `sizes`: number of items of each sort.
     """

@@ -1,7 +1,8 @@
 """Turn log records into log events (lines that match a log pattern) and thread dumps. All other lines are dropped.
 
-Nearly every line of a log is dropped, so the cheapest test comes first: does the line contain a pattern's literal text?
-Only then the pattern's regular expression is tried. Client names are searched only in lines that are kept.
+Nearly every line of a log is dropped, so the cheapest test comes first: the search for a pattern's literal text. The
+pattern's regular expression is tried only in lines with this text. Client names are searched only in lines that are
+kept.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ _ORDERS = (("y", "m", "d"), ("d", "m", "y"), ("m", "d", "y"))
 
 
 def number(text: str | None) -> float | None:
-    """Return the number that a text is; None if the text is no number (digits, fraction, exponent)."""
+    """Return the number in a text that is nothing but a number (digits, fraction, exponent); else None."""
     digits = (text or "").strip()
     return float(digits) if _NUMBER.fullmatch(digits) else None
 
