@@ -4,8 +4,8 @@ The id is also the value of the metric label, the name of the runbook and the ar
 finds the modes by their folders; no list names them.
 
 Each condition on metrics is one function over arrays of windows. The gate evaluates the function for the windows of all
-clients. A suspected window goes to the judge. The judge evaluates the same function for this window and describes the
-evidence in words.
+clients. A window for which the gate suspects the failure goes to the judge. The judge evaluates the same function for
+this one window and describes the evidence in words.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from clienthealth.read.logs.self_descriptions import SELF_DESCRIPTIONS
 from clienthealth.read.logs.wordings import Catalogue, Meaning
 from clienthealth.settings.fields import Checked
 
-#: The type of a mode's thresholds. Each mode has its own frozen dataclass.
+#: The type of a mode's thresholds: a frozen dataclass of that mode.
 T = TypeVar("T", bound=Checked)
 
 FEW = f"fewer than {MIN_READINGS} readings"
@@ -49,15 +49,15 @@ Texts = NDArray[np.object_]
 class Gate(Generic[T]):
     """A mode's conditions on metrics: which windows need the judge, and which windows metrics alone cannot decide.
 
-    blind     returns one text per window: the reason why metrics cannot decide, '' if they can
-    suspects  returns one flag per window: True if metrics alone make `judge` return suspected or confirmed
+    blind     returns one text per window: the reason why metrics cannot decide, '' if metrics can
+    suspects  returns one flag per window: True if the judge must examine the window because of its metrics
     """
 
     blind: Callable[[Windows, T], Texts]
     suspects: Callable[[Windows, T], Bools]
 
     def reasons(self, w: Windows, thresholds: T) -> Texts:
-        """Return per window why metrics cannot decide, '' if they can. Fewer than MIN_READINGS samples are a reason."""
+        """Return per window why metrics cannot decide, '' if metrics can: the reasons of `blind`, and FEW readings."""
 
         def made() -> Texts:
             texts = self.blind(w, thresholds)
@@ -67,11 +67,11 @@ class Gate(Generic[T]):
         return w.once((self.blind, thresholds), made)
 
     def suspected(self, w: Windows, thresholds: T) -> Bools:
-        """Return the flags of `suspects`, which are computed once per selection of windows."""
+        """Return one flag per window, by `suspects`. The flags are computed once per selection of windows."""
         return w.once((self.suspects, thresholds), lambda: self.suspects(w, thresholds))
 
     def reason(self, w: Windows, thresholds: T) -> str | None:
-        """Return the reason why metrics cannot decide this single window, None if they can."""
+        """Return the reason why metrics cannot decide this single window, None if metrics can."""
         text: str = self.reasons(w, thresholds)[0]
         return text or None
 
@@ -80,7 +80,11 @@ class Gate(Generic[T]):
 class Explanation:
     """What a verdict means for its reader.
 
-    `cause`: '' if unknown; `first`: what to do before `remedy`, '' for nothing.
+    title    the failure in a few words
+    summary  one sentence: what is wrong with the client
+    cause    one sentence: why the failure happens; '' if unknown
+    first    what to do before `remedy`; '' for nothing
+    remedy   what to do
     """
 
     title: str
@@ -92,16 +96,16 @@ class Explanation:
 
 @dataclass(frozen=True, kw_only=True)
 class FailureMode(Facts, Generic[T]):
-    """A failure mode: the facts of its `mode.toml`, and its rules. Catalogue, alerts and dashboards are made from them.
+    """A failure mode: the facts of its `mode.toml`, and its rules.
 
     id             hyphenated; the folder's name has underscores instead
     thresholds     every number that the judgement uses, with its reason and bounds
     judge          returns the verdict on a window
     lines          the log events that show the beginning or the end of the failure
-    reads          the log events of any mode that this mode's judge uses
-    doubt          returns why a post-mortem cannot rule the mode out, '' if it can
+    reads          the log events that this mode's judge uses, also events of other modes
+    doubt          returns why a post-mortem cannot rule the mode out, '' if the mode is ruled out
     worth_a_dump   yields reasons why only a thread dump could explain what two samples show
-    explicable     returns True if another mode may explain the verdict
+    explicable     returns True if another mode that the client also has may explain this verdict
     """
 
     #: True if the mode can be judged only after a client's last sample.
@@ -132,8 +136,8 @@ class FailureMode(Facts, Generic[T]):
     def explanation(self, verdict: Verdict, library: str | None) -> Explanation:
         """Return what a verdict means for a client that uses this library.
 
-        Irreversible advice (ending the process) is given only for a confirmed verdict. If the evidence has no thread
-        dump, the advice begins with `first`, for example to take a dump.
+        If the mode has a `caution`, its advice is irreversible (end the process), and is given only for a confirmed
+        verdict. `first`, for example to take a dump, is empty if the evidence already has a thread dump.
         """
         cause = self.cause(verdict) or Cause("")
         remedy = cause.advice_for(library or "", verdict.detail) or self.action
@@ -166,9 +170,9 @@ class LiveMode(FailureMode[T]):
 
     gate       the judge's conditions on metrics, over many windows
     recovered  returns True if the client's newest window shows that the fault is over. None: the fault is over as soon
-               as a window has no evidence of it
-    silence    judges a client that sends no more samples, from its last window and later lines of its process. None:
-               missing samples are no evidence of the mode
+               as a window has no evidence of the fault
+    silence    judges a client that sends no more samples, from its last window and later lines of its process; returns
+               None if these show nothing about the mode. None: missing samples are never evidence of the mode
     """
 
     absence: ClassVar[bool] = False

@@ -1,15 +1,15 @@
 """Functions that all judges use: runs of a metric, log events, threads by frame, and the rule that makes a verdict.
 
-A judge collects facts. `conclude` makes the verdict from them, by the same rule for all modes:
+A judge collects facts. `conclude` makes the verdict from these facts, by the same rule for all modes:
 
 - With one direct fact the verdict is `confirmed`.
 - With indirect facts of one kind of evidence the verdict is `suspected`.
 - With indirect facts of two kinds of evidence the verdict is `confirmed`. `monitor/adjust.py` lowers a confirmed
   verdict to `suspected` if the evidence does not refute all innocent explanations of the mode.
 
-A fact may have an innocent explanation. In that case `given` names the circumstance that excludes this explanation. If
-the circumstance is known to be false, the fact accuses no client. If it is unknown whether the circumstance is true,
-the fact can suspect but not confirm.
+A fact may have an innocent explanation. In that case `given` is the circumstance that excludes this explanation. If the
+circumstance is known to be false, the fact accuses no client. If no data decides the circumstance, the fact can make a
+verdict suspected but not confirmed.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ NEVER_SECONDS = 1e8
 class Circumstance:
     """A condition that excludes an innocent explanation.
 
-    holds  None if data does not decide the condition
-    text   why the condition holds, why it does not hold, or what is unknown
+    holds  True if data shows the condition, False if data shows the opposite, None if no data decides
+    text   a clause: why the condition holds, why it does not hold, or what is unknown
     name   the value of `unless` in `mode.toml`
     """
 
@@ -52,8 +52,7 @@ class Circumstance:
     name: str = ""
 
 
-#: The circumstance of a fact from a line that may be about another client. Such a fact never counts as a second kind of
-#: evidence.
+#: The circumstance of a fact from a line that may be about another client. Such a fact never adds a kind of evidence.
 ANOTHERS = Circumstance(None, "another client that the line may be about", "own-lines")
 NOTHING_NEEDED = Circumstance(True)
 #: Input with its own time, from which a fact can be made.
@@ -62,10 +61,13 @@ Dated = LogEvent | Reading | ThreadDump | Sign
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One observation in a window, up to `ts_ms`.
+    """One observation in a window.
 
     since_ms  when the observed state began, epoch ms
+    ts_ms     when the state was last observed, epoch ms
+    text      a clause that describes the observation
     direct    True if the fact alone confirms
+    source    the input record that shows the observation
     given     the circumstance that excludes the fact's innocent explanation; None if the fact has no such explanation
     """
 
@@ -126,7 +128,7 @@ def conclude(
     Without facts the verdict is ok, or unknown if `otherwise` gives a reason. `doubts` are facts that point to the
     failure but prove nothing. If there are only doubts, the verdict is unknown, with the doubts as its evidence. Beside
     other facts, doubts only add evidence, for example the code at fault. A fact becomes a doubt if its circumstance
-    does not hold.
+    is known to be false.
     """
     doubts = [
         replace(doubt, text=f"{doubt.text}; but {doubt.given.text}") if doubt.refuted and doubt.given else doubt
@@ -157,7 +159,7 @@ def conclude(
 def with_counts(verdict: Verdict, *counts: Count) -> Verdict:
     """Return the verdict with these counts if it reports a failure, else unchanged.
 
-    Counts without occurrences are left out.
+    Counts without occurrences (`slots` is empty) are left out.
     """
     some = tuple(count for count in counts if count.slots)
     return replace(verdict, counts=some) if verdict.unhealthy else verdict
@@ -168,9 +170,10 @@ Happened = Sequence[tuple[int, float]]
 
 
 def counted(window: ClientWindow, name: str, kind: EvidenceKind, happened: Happened) -> Count:
-    """Return a window's occurrences, counted per half minute.
+    """Return a window's occurrences, counted per slot of SLOT_MS.
 
-    The window's first second is left out, because the previous window may have counted its occurrences.
+    `name`: the counter's name in `detail`. Occurrences in the window's first second are left out, because the previous
+    window may have counted them.
     """
     slots: dict[int, float] = defaultdict(float)
     for ts_ms, so_many in happened:
@@ -180,17 +183,17 @@ def counted(window: ClientWindow, name: str, kind: EvidenceKind, happened: Happe
 
 
 def number_of(*happened: Happened) -> int | None:
-    """Return the largest total of several sources that count the same occurrences; None if no source counted any."""
+    """Return the largest total of several sources that count the same occurrences; None if every total is 0."""
     return round(max(sum(so_many for _, so_many in of_kind) for of_kind in happened)) or None
 
 
 def reported(readings: Sequence[Reading], name: str) -> list[tuple[int, float]]:
-    """Return the known values of a metric, each with the time of its sample."""
+    """Return (epoch ms, value) of each sample that has the metric, in order of the samples."""
     return [(reading.ts_ms, value) for reading in readings if (value := reading.get(name)) is not None]
 
 
 def increases(window: ClientWindow, name: str, first_row: int = 0) -> Happened:
-    """Return each rise of a counter from row `first_row` on: the time of the sample and the amount."""
+    """Return (epoch ms, amount) of each rise of a counter from row `first_row` on; the time is of the later sample."""
     pairs = itertools.pairwise(reported(window.readings[first_row:], name))
     return [(ts, after - before) for (_, before), (ts, after) in pairs if after > before]
 
@@ -231,9 +234,9 @@ def values(window: ClientWindow, name: str) -> list[float]:
 
 
 def rose_around(window: ClientWindow, name: str, ts_ms: int, before_ms: int = 0) -> bool | None:
-    """True if a counter rose between the last sample before `ts_ms − before_ms` and the first after `ts_ms`.
+    """True if a counter rose from the last sample at or before `ts_ms − before_ms` to the first sample after `ts_ms`.
 
-    None if no sample before or no sample after has the counter.
+    None if one of these samples is missing. Only samples with the counter count.
     """
     earlier = [r for r in window.readings if r.ts_ms <= ts_ms - before_ms and r.get(name) is not None]
     later = [r for r in window.readings if r.ts_ms > ts_ms and r.get(name) is not None]
@@ -262,16 +265,16 @@ def events(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
 
 
 def failures(window: ClientWindow, meaning: Meaning) -> list[LogEvent]:
-    """Return the log events of failed sends.
+    """Return the log events of failed sends that are this client's.
 
-    An event without a client id counts only if this client's error counter rose at that time.
+    An event without a client id is left out if this client's `record-error-total` did not rise at that time.
     """
     lines = events(window, meaning)
     return [e for e in lines if e.client_id or rose_around(window, "record-error-total", e.ts_ms, 1000) is not False]
 
 
 def moments(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
-    """Return one event per occurrence: the first of all events that follow each other within SAME_MOMENT_MS."""
+    """Return one event per occurrence: an event less than SAME_MOMENT_MS after the previous result is left out."""
     separate: list[LogEvent] = []
     for event in events(window, *meanings):
         if not separate or event.ts_ms - separate[-1].ts_ms > SAME_MOMENT_MS:
@@ -280,7 +283,7 @@ def moments(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
 
 
 def occurrences(window: ClientWindow, meaning: Meaning) -> Happened:
-    """Return (time, number) of the occurrences of a log event.
+    """Return (epoch ms, number) of the occurrences of a log event.
 
     If all lines of the window have the same time, the lines count as undated, and each counts with its repeats.
     """
@@ -294,7 +297,7 @@ def captured(event: LogEvent, name: str) -> float:
 
 
 def spanned(dated: Sequence[Dated]) -> float:
-    """Return the time (s) between the first and the last of some inputs in order of time."""
+    """Return the time (s) from the first to the last of some inputs in order of time; 0 without inputs."""
     return (dated[-1].ts_ms - dated[0].ts_ms) / 1000 if dated else 0.0
 
 

@@ -57,7 +57,7 @@ def network_threads(window: ClientWindow) -> Iterator[tuple[ThreadDump, Thread]]
 
 
 def sends(thread: Thread) -> bool:
-    """True if an application's thread is inside a method of an open Java producer."""
+    """True if an application's thread is inside send() or flush() of a Java producer, outside close()."""
     return any(frame.endswith(SENDING) for frame in thread.frames) and not any(
         frame.endswith("producer.KafkaProducer.close") for frame in thread.frames
     )
@@ -69,7 +69,7 @@ def in_callback(thread: Thread) -> bool:
 
 
 def in_foreign_code(thread: Thread) -> bool:
-    """True if the thread runs code outside client and runtime, for example a callback or a logger."""
+    """True if the innermost frame outside the runtime is not a frame of the client, as in a callback or a logger."""
     return bool(_above_runtime(thread)) and not _in_client(thread)
 
 
@@ -108,12 +108,15 @@ def waits(thread: Thread) -> bool:
 
 
 def places(dumps: Iterable[ThreadDump]) -> Set[tuple[str, tuple[str, ...]]]:
-    """Return (name, frames) of the application threads in some dumps."""
+    """Return (name, frames) of each application thread in these dumps."""
     return {(thread.name, thread.frames) for dump in dumps for thread in dump.others}
 
 
 def where_they_were(window: ClientWindow) -> bool:
-    """True if dumps after the client's last sample show application threads, each where an earlier dump showed it."""
+    """True if each application thread outside the client, in the window's dumps, is where an earlier dump showed it.
+
+    False if the dumps show no such thread.
+    """
     before = places(window.earlier_dumps)
     since = [thread for dump in window.dumps for thread in dump.others if in_foreign_code(thread)]
     return bool(since) and all((thread.name, thread.frames) in before for thread in since)

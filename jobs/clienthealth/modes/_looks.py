@@ -1,7 +1,7 @@
 """Inputs of decisions outside the stream: all data of a client in a post-mortem; two samples, to decide on a dump.
 
-The stream judges a client again after half a minute. A post-mortem gets no further data, so it needs evidence of
-health. One thread dump without a fault is not enough evidence; two dumps, ten seconds apart, are enough.
+The stream judges a client again after half a minute. A post-mortem gets no further data, so a mode is ruled out only by
+evidence of health. One thread dump without a fault is not enough evidence; two dumps, ten seconds apart, are enough.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Look:
     until_ms: int = 0
 
     def twice(self, dumps: Sequence[ThreadDump], what: str) -> str:
-        """Return why dumps do not show the healthy state `what`; '' if two dumps show it."""
+        """Return why dumps do not prove the healthy state `what`; '' if two dumps, far enough apart, prove it."""
         if not dumps:
             return what
         if len(dumps) > 1 and self.untimed:
@@ -55,7 +55,7 @@ class Look:
 
 
 def unmeasured(look: Look) -> str:
-    """Return why metrics do not rule out a mode; '' if they do.
+    """Return why metrics do not rule out a mode; '' if metrics do.
 
     Metrics do not rule out a mode if there are too few samples, or if a consumer has stopped polling.
     """
@@ -63,10 +63,10 @@ def unmeasured(look: Look) -> str:
 
 
 def unpolled(look: Look) -> str:
-    """Return why a consumer's last samples do not show health, '' if they do.
+    """Return why a consumer's last samples do not show health, '' if the samples do.
 
-    The samples do not show health if the last poll() is at least APART_MS ago, and longer ago than the longest earlier
-    time between two polls.
+    The samples do not show health if the last poll() was at least APART_MS before the last sample, and longer before it
+    than the longest earlier time between two polls.
     """
     window = look.window
     if window.client.kind != "consumer" or not window.readings:
@@ -74,11 +74,11 @@ def unpolled(look: Look) -> str:
     away = float(seconds_since(window.table)[0])
     if not away >= max(APART_MS / 1000, longest_between(window.readings)):
         return ""
-    return f"the last poll() was {elapsed(away)} before its metrics end, and nothing shows whether another one followed"
+    return f"the last poll() was {elapsed(away)} before its metrics end, and nothing shows whether another poll() came"
 
 
 def io_thread(window: ClientWindow) -> tuple[list[ThreadDump], str]:
-    """Return the dumps that show the client's I/O thread at work, and a sentence about them."""
+    """Return the dumps that show the client's I/O thread at work, and a clause on what the dumps show."""
     sightings = list(network_threads(window))
     if any(in_callback(thread) for _, thread in sightings):
         return [window.dumps[-1]], "the I/O thread is inside a callback"
@@ -86,20 +86,20 @@ def io_thread(window: ClientWindow) -> tuple[list[ThreadDump], str]:
     if healthy:
         return healthy, "a healthy I/O thread"
     if sightings:
-        return [], "the dump shows the I/O thread, but not all of its stack"
+        return [], "the dump shows the I/O thread, but not the whole stack of the thread"
     return [], "no dump shows the producer's I/O thread" if window.dumps else NOTHING
 
 
 @dataclass(frozen=True, slots=True)
 class TwoReadings:
-    """Input for the decision on a thread dump: the newest sample, the previous one (None at first), and the options."""
+    """Input for the decision on a thread dump: the newest sample, the one before (None at first), and the options."""
 
     before: Reading | None
     now: Reading
     config: Mapping[str, str]
 
     def risen(self, name: str) -> float | None:
-        """Return by how much a counter rose; None if unknown."""
+        """Return by how much a counter rose between the two samples; None if unknown."""
         first, last = None if self.before is None else self.before.get(name), self.now.get(name)
         return None if first is None or last is None else last - first
 

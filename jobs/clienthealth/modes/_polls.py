@@ -33,7 +33,7 @@ HEARTBEAT_SECONDS = 8.0
 
 
 def seconds_away(w: Windows) -> Floats:
-    """Return the longest time (s) between two calls of poll(); NaN if unknown."""
+    """Return the longest time (s) outside poll(), between two polls or since the last poll; NaN if unknown."""
     reported = np.fmax(w.max("last-poll-seconds-ago"), w.max("time-between-poll-max") / 1000)
     return _or_by_selector(w, reported, lambda windows, seconds: windows.reduced(np.fmax, seconds))
 
@@ -48,7 +48,10 @@ def seconds_since(w: Windows) -> Floats:
 
 
 def _or_by_selector(w: Windows, reported: Floats, how: Callable[[Windows, Floats], Floats]) -> Floats:
-    """Return the reported values. For windows without them, derive a value from selector metrics by `how`."""
+    """Return the reported values. For a window without a reported value, derive it from selector metrics by `how`.
+
+    `how`: returns one value per window from (windows, time outside the selector at each row, in s).
+    """
     some = np.flatnonzero(np.isnan(reported) & w.reported("io-wait-time-ns-total"))
     if not len(some):
         return reported
@@ -90,9 +93,9 @@ def longest_between(readings: Sequence[Reading]) -> float:
 
 
 def has_polled(window: ClientWindow, since_ms: int) -> bool:
-    """True if the application polled this consumer after this time.
+    """True if samples show that the application polled this consumer after this time (epoch ms).
 
-    A thread that stayed outside poll() since then does not poll this consumer.
+    If True, a thread that has been outside poll() since then polls another consumer.
     """
     after = [reading for reading in window.readings if reading.ts_ms > since_ms]
     # `last-poll-seconds-ago` has whole seconds, so the poll may be up to 1 s earlier.
@@ -172,23 +175,23 @@ def lived(window: ClientWindow) -> Sign | None:
 
 
 def statistics_ended(window: ClientWindow) -> Fact | None:
-    """Return the fact that the process outlived the client's statistics; None if nothing shows that it did."""
+    """Return the fact that the process outlived the client's statistics; None if no sign of life shows that."""
     sign, ended_ms = lived(window), window.departed_ms
     if sign is None or ended_ms is None:
         return None
     away = elapsed((sign.ts_ms - ended_ms) / 1000)
-    text = f"its statistics, which librdkafka delivers in poll(), ended {away} before {sign.text}"
+    text = f"the client's statistics, which librdkafka delivers in poll(), ended {away} before {sign.text}"
     return Fact.of("absence", sign, text, since=ended_ms)
 
 
 ENDED = (
-    "its statistics, which librdkafka delivers in poll(), have ended, and nothing shows whether its process lives: "
-    "the process has ended, or does not call poll()"
+    "the client's statistics, which librdkafka delivers in poll(), have ended, and nothing shows whether its process "
+    "lives: the process has ended, or does not call poll()"
 )
 CLOSED = "the client was closed, or its application does not call poll()"
 SILENT = (
     "the client no longer pushes, and its last push announced no close: its process has ended, or the application does "
-    "not call poll(), in which a consumer of the classic protocol pushes; its group or a thread dump shows "
+    "not call poll(), in which a consumer of the classic protocol pushes; the consumer's group or a thread dump shows "
     "which of the two"
 )
-UNREPORTED = "its threads have not moved since it polled, so perhaps only the collection of its statistics stopped"
+UNREPORTED = "its threads have not moved since it polled, so perhaps only the collection of the statistics stopped"

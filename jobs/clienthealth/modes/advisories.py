@@ -21,7 +21,7 @@ from clienthealth.model.errors import CatalogueError
 from clienthealth.model.tables import converted, table
 
 FILE = Path(__file__).with_suffix(".toml")
-#: The numbers of a version. An unknown patch number counts as the greatest one.
+#: The numbers of a version: 3.9.1 is (3, 9, 1). An unknown patch number is infinity, which is above every known one.
 Number = tuple[float, ...]
 _RELEASE = re.compile(r"v?(\d{1,4}(?:\.\d{1,6}){1,3})(.{0,80})", re.ASCII)
 _PLATFORM = ("-ccs", "-ce")
@@ -34,7 +34,7 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bug      the bug's number in the library's tracker, or a name if it has no number
     kinds    the kinds of client that have the bug; empty: all kinds
     since    the first version that is known to have the bug
-    fixed    the first fixed version of each minor version, in order; all versions after the last of them are fixed
+    fixed    the first fixed version of each fixed minor version, in rising order; all later versions have the fix, too
     says     one sentence on the bug
     causes   ids of the modes that the bug causes
     mimics   ids of the modes that the bug looks like
@@ -59,10 +59,12 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Library(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A library. `parts`: parts of the names that its clients report; `tracker`: address of a bug up to its number.
+    """A client library.
 
-    `platform`: for distributions with their own version numbers, maps a major version to (major, minor) of its first
-    Kafka release.
+    parts     texts in lower case; a client uses the library if the name that it reports contains one of them
+    tracker   address of a bug without the bug's number at the end
+    platform  for Confluent's own version numbers: maps a major version to (major, minor) of its first Kafka release
+    known     the known bugs of the library's versions
     """
 
     parts: tuple[str, ...]
@@ -104,7 +106,11 @@ def libraries() -> Mapping[str, Library]:
 
 @dataclass(frozen=True)
 class Advised:
-    """The known bugs of a version. `upgrade_to`: the next release without them, '' if there is none."""
+    """The known bugs of a version.
+
+    known       the bugs, each with the address of its description; bugs that cause a mode come first
+    upgrade_to  the next release without any known bug, '' if there is none
+    """
 
     known: tuple[tuple[Known, str], ...] = ()
     upgrade_to: str = ""
@@ -115,7 +121,7 @@ class Advised:
         return [known.bug for known, _ in self.known if known.causes or known.mimics]
 
     def as_json(self) -> dict[str, Any]:
-        """Return the advice as JSON."""
+        """Return the object for JSON, with `known` (the bugs, each with `source`) and `upgrade_to`."""
         fields = ("bug", "says", "causes", "mimics", "fixed")
         known = [{name: getattr(one, name) for name in fields} | {"source": source} for one, source in self.known]
         return {"known": known, "upgrade_to": self.upgrade_to}

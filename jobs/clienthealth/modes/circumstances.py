@@ -54,8 +54,8 @@ def coordinator_answers(window: ClientWindow, at_ms: int) -> Circumstance:
     """Check that brokers answered the client around a moment; for a member of a group, its coordinator, too.
 
     The circumstance holds if brokers answered after the moment, or at most FRESH_MS before it. The circumstance does
-    not hold if data shows an outage in the SETTLES_MS before the moment. Without an answer, or if the samples do not
-    reach back to SETTLES_MS before the moment, the circumstance is unknown.
+    not hold if data shows an outage between SETTLES_MS before and ANSWER_MS after the moment. Without an answer, or if
+    the samples do not reach back to SETTLES_MS before the moment, the circumstance is unknown.
     """
     samples = window.known_readings
     signs = [*_measured(samples), *_logged(window)]
@@ -75,16 +75,16 @@ def coordinator_answers(window: ClientWindow, at_ms: int) -> Circumstance:
 def process_runs(window: ClientWindow, at_ms: int) -> Circumstance:
     """Check that the client's process ran until a moment, and was not frozen or in a garbage collection.
 
-    A thread dump within SETTLES_MS of the moment proves that the process ran. So do samples at even intervals until the
-    moment.
+    Two kinds of data prove that the process ran: a thread dump within SETTLES_MS of the moment, or samples at even
+    intervals until the moment. Without such data the circumstance is unknown.
     """
     if any(abs(dump.ts_ms - at_ms) <= SETTLES_MS for dump in window.dumps):
-        return Circumstance(True, "a thread dump was taken of it", "process-runs")
+        return Circumstance(True, "a thread dump of the process was taken", "process-runs")
     times = [reading.ts_ms for reading in window.known_readings if reading.ts_ms <= at_ms]
     gaps = [after - before for before, after in itertools.pairwise(times[-READINGS:])]
     if len(gaps) < READINGS - 1 or max(gaps) > UNEVEN * min(gaps):
-        return Circumstance(None, "its samples do not come evenly", "process-runs")
-    return Circumstance(True, f"its samples came every {elapsed(max(gaps) / 1000)}", "process-runs")
+        return Circumstance(None, "the client's samples do not come at even intervals", "process-runs")
+    return Circumstance(True, f"the client's samples came every {elapsed(max(gaps) / 1000)}", "process-runs")
 
 
 def io_thread_works(window: ClientWindow, at_ms: int) -> Circumstance:
@@ -94,11 +94,11 @@ def io_thread_works(window: ClientWindow, at_ms: int) -> Circumstance:
     """
     name, since_ms = "io-thread-works", at_ms - SETTLES_MS
     if any(since_ms < one.ts_ms <= at_ms and (_unserved(one) or on_io_thread(one)) for one in window.known_logs):
-        return Circumstance(True, "its I/O thread logged", name)
+        return Circumstance(True, "the producer's I/O thread logged a line", name)
     for before, now in itertools.pairwise(window.known_readings):
         if now.ts_ms > since_ms and (TwoReadings(before, now, {}).risen("select-total") or 0) > 0:
-            return Circumstance(True, "its I/O thread went on to select", name)
-    return Circumstance(None, "nothing shows that its I/O thread worked", name)
+            return Circumstance(True, "the producer's I/O thread went on to select", name)
+    return Circumstance(None, "nothing shows that the producer's I/O thread worked", name)
 
 
 def answered_at(window: ClientWindow, at_ms: int) -> Circumstance:
@@ -123,7 +123,7 @@ def _stays_outside(window: ClientWindow) -> bool:
 
 
 def unless_away(window: ClientWindow, lines: Sequence[LogEvent]) -> Circumstance | None:
-    """Return the last failed circumstance if data shows an outage at each of these lines; else None."""
+    """Return the circumstance of the last line if data shows an outage of brokers at each of these lines; else None."""
     answers = [coordinator_answers(window, line.ts_ms) for line in lines]
     return answers[-1] if all(answer.holds is False for answer in answers) else None
 
@@ -148,7 +148,7 @@ def _logged(window: ClientWindow) -> Iterator[_Sign]:
     """Yield evidence of brokers or a coordinator that fail: the client's own log lines."""
     for event in window.known_logs:
         if _unserved(event):
-            yield _Sign(event.ts_ms, event.ts_ms, False, f"its brokers do not serve the client: {quoted(event.text)}")
+            yield _Sign(event.ts_ms, event.ts_ms, False, f"the brokers do not serve the client: {quoted(event.text)}")
 
 
 def _unserved(event: LogEvent) -> bool:
@@ -169,7 +169,7 @@ def _measured(readings: tuple[Reading, ...]) -> Iterator[_Sign]:
             if silent <= (ts_ms - since_ms) / 1000 + HEARTBEAT_SECONDS:
                 yield _Sign(since_ms, ts_ms, True)
             elif asked:
-                text = f"the client sent no heartbeat for {elapsed(silent)} but other requests: it knows no coordinator"
+                text = f"the client sent requests, but no heartbeat for {elapsed(silent)}, so it knows no coordinator"
                 yield _Sign(since_ms, ts_ms, False, text)
         if answered or not selected:
             # An answer may already wait in the socket; the thread reads it at its next select.

@@ -46,14 +46,15 @@ PAGE, TICKET = Alerting("critical"), Alerting("warning", "2m")
 class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One of the possible causes of a failure.
 
-    sentence  why the failure happens; names in braces are filled from the verdict's detail
-    vague     replaces `sentence` if the detail lacks these names
+    sentence  why the failure happens; values of the verdict's detail replace the names in braces
+    vague     replaces `sentence` if the detail lacks one of these names
     id        `detail.cause`; '' if the mode has only one cause
     title     replaces the mode's title if the mode's title is wrong for this cause
     summary   replaces the mode's summary if the mode's summary is wrong for this cause
-    advice    replaces the mode's action; names in braces are filled from the detail, or stay in capitals
+    advice    replaces the mode's action; values of the detail replace the names in braces, and a name without a value
+              appears in capitals
     lasts     True if the remedy takes time to work, so that the mode's `until_then` is added to the advice
-    assumed   True if the cause is named only because evidence is missing; another window's cause then replaces it
+    assumed   True if the cause is named only because evidence is missing; a cause from another window then replaces it
     again     the cause that replaces this cause if `Verdict.counts` show several failures, even in distant windows
     timeless  True if lines without a time prove the cause, even if the mode has `needs_times`
 
@@ -92,8 +93,8 @@ class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Confusion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An innocent explanation of the failure. A confirmed verdict needs data that refutes each innocent explanation.
 
-    looks_like  one sentence: the innocent explanation, a colon, and how it differs from the failure
-    refuted_by  kinds of evidence that are impossible if this explanation is true
+    looks_like  one sentence: the innocent explanation, a colon, and how the explanation differs from the failure
+    refuted_by  kinds of evidence that refute this explanation, because they are impossible if it is true
     unless      the circumstance (`circumstances.py`) that refutes the explanation, '' for none; if the circumstance is
                 known to be false, the innocent explanation is true
     settled_by  the data that would show whether the explanation is true
@@ -119,7 +120,7 @@ class _Filled(dict[str, Any]):
 
 
 def of_library(texts: Mapping[str, str], library: str) -> str:
-    """Return the text with a key that is a part of the library's name; '' if there is none."""
+    """Return the first text with a key that is a part of the library's name (lower case); '' if there is none."""
     return next((text for part, text in texts.items() if part in library.lower()), "")
 
 
@@ -131,7 +132,7 @@ class Facts:
     summary        one sentence: what is wrong with the client (the alert's summary)
     effect         what clients with the failure do, as a participle: "3 clients EFFECT" is the title of an alert
     impact         one sentence: what the failure costs
-    first          one sentence: what to do before the action, because the action would undo it; '' for nothing
+    first          one sentence: what to do before the action, because the action destroys evidence; '' for nothing
     action         one sentence: what to do now
     caution        what to do instead while the failure is only suspected, if the action is irreversible
     kinds          the kinds of client that can have the failure; other kinds are not judged
@@ -140,18 +141,18 @@ class Facts:
     background     mechanism, proof, and known gaps of the rules: for `explain`
     causes         the possible causes, as in `detail.cause`
     until_then     what to do until a lasting remedy works, by a part of a library's name
-    loses          True if the failure implies lost records even if no counter shows them. For such a failure,
-                   `detail.lost_records` and `lost_bytes` are minimum and maximum, if known
+    loses          True if the failure implies lost records even if no counter shows the loss. For such a failure,
+                   `detail.lost_records` and `detail.lost_bytes` are [minimum, maximum], if known
     sums           names in `detail` that are summed over the whole incident (`Verdict.counts`), as lower bounds
     peaks          names in `detail` for which the incident shows the maximum over its windows
     momentary      names in `detail` that are shown only while the newest window has them
-    needs_times    why lines without a time cannot prove the failure, '' if they can
+    needs_times    why lines without a time cannot prove the failure, '' if such lines can
     explains       modes with symptoms that this failure also causes: these modes are not reported at the same time
     logs_on        True if the process logs lines as long as the failure lasts; a process without new lines has ended
-    confirmed      the alert once the failure is confirmed; without a hold by default, because the monitor has weighed
+    confirmed      the alert while the failure is confirmed; without a hold by default, because the monitor has weighed
                    the evidence
-    suspected      the alert while the failure is suspected, never critical; indirect evidence often disappears within a
-                   minute or two
+    suspected      the alert while the failure is suspected, never critical; with a hold by default, because indirect
+                   evidence often disappears within a minute or two
     panels         first panels of the mode's dashboard: functions in dashboards/panels (evidence, measurements)
     """
 
@@ -181,7 +182,7 @@ class Facts:
 
 
 class ModeFile:
-    """The `mode.toml` beside a mode's rules. Raises CatalogueError, with file and key, for a mistake in it.
+    """The `mode.toml` beside a mode's rules. Raises CatalogueError, with file and key, for a mistake in the file.
 
     id          the folder's name, with hyphens
     lines       log events of the mode by name, in the order of the file
@@ -237,13 +238,13 @@ def mode_file(rules: str) -> ModeFile:
 
 
 def _lines(of: str) -> Mapping[str, Meaning]:
-    """Return the log events of a mode by name; also of the known issues and of clients' own descriptions."""
+    """Return log events by name: those of the mode `of`, of `also-seen` or of `self-descriptions`."""
     others: Mapping[str, Mapping[str, Meaning]] = {"also-seen": BY_ID, "self-descriptions": BY_NAME}
     return others[of] if of in others else _read(Path(__file__).parent / of.replace("-", "_")).lines
 
 
 class Limits(Checked):
-    """Base of each mode's `Thresholds`. The values of the fields come from the mode's file."""
+    """Base of each mode's `Thresholds`. The defaults of the fields come from the mode's file (`of`)."""
 
     def __init_subclass__(cls, *, of: ModeFile) -> None:
         super().__init_subclass__(of.thresholds)

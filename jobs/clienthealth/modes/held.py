@@ -1,4 +1,4 @@
-"""Find threads that stay at one place over several thread dumps."""
+"""Find threads that stay at one place (for example in the same frames) over several thread dumps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Held:
 
     @property
     def dump(self) -> ThreadDump:
-        """The last dump."""
+        """The last dump of `seen`."""
         return self.seen[-1][0]
 
     @property
@@ -30,17 +30,17 @@ class Held:
 
     @property
     def since_ms(self) -> int:
-        """The time of the first dump."""
+        """The time of the first dump of `seen` (epoch ms)."""
         return self.seen[0][0].ts_ms
 
     @property
     def seconds(self) -> float:
-        """The time from the first dump to the last."""
+        """The time from the first dump of `seen` to the last (s); 0 for a single dump."""
         return (self.dump.ts_ms - self.since_ms) / 1000
 
     @property
     def cpu_ms(self) -> float | None:
-        """The CPU time that the thread used between the first and the last dump; None if dumps lack it (JVM 8)."""
+        """The CPU time (ms) that the thread used from the first dump to the last; None if dumps lack it (JVM 8)."""
         before, after = self.seen[0][1].cpu_ms, self.thread.cpu_ms
         return None if before is None or after is None else after - before
 
@@ -59,7 +59,7 @@ def held(
 ) -> list[Held]:
     """Return one entry per dump and thread: the unbroken row of dumps up to that dump with the thread at its place.
 
-    A dump that shows the thread elsewhere, or not at all, breaks the row.
+    A dump that shows the thread elsewhere, or not at all, breaks the row. `dumps` are in order of time.
 
     where    returns a thread's place in a dump; None if the thread is left out
     threads  returns the threads of a dump to examine

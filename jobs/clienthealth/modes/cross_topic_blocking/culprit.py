@@ -1,12 +1,13 @@
 """Find the topic with the slow handler that keeps a consumer's application away from other topics.
 
 Java. One poll loop handles the records of all topics. So the time between two polls is the sum of the handlers' times
-for the records of the first poll. If one handler is slow, this time is proportional to the number of records of the
-handler's topic: the time per record of this topic is constant, while the time per record of other topics varies by a
-factor of several. The number of records in a poll is computed from the position in the partition (`records-lead` grows
-with the position). `records-consumed-total` is of no use, because it rises only when a whole fetch was delivered.
+for the records of the first poll. If one handler is slow, the time between polls is proportional to the number of
+records of this handler's topic. Then the time between polls, divided by a topic's number of records, is constant for
+this topic, and varies by a factor of several for other topics. The number of records in a poll is computed from the
+position in the partition (`records-lead` grows with the position). `records-consumed-total` is of no use, because this
+counter rises only when a whole fetch was delivered.
 
-librdkafka. All topics share one queue to the application. Each topic reports the length of the whole queue, and no
+librdkafka. If all topics share one queue to the application, each topic reports the length of the whole queue, and no
 topic is fetched while the queue is full. Only the topic that the application handles has a position that moves.
 """
 
@@ -21,7 +22,8 @@ from clienthealth.model.readings import Reading
 def slow_topic(readings: Sequence[Reading], least_seconds: float, most_variation: float) -> str | None:
     """Return the topic with record counts proportional to the times between polls; None if no topic stands out.
 
-    least_seconds   minimum time (s) between two polls that counts
+    readings        samples of one client in order of time
+    least_seconds   shorter times (s) between two polls are left out
     most_variation  maximum variation of the topic's time per record, as a share of the shortest such time
     """
     *over, (_, newest) = [*_stretches(readings)] or [(0.0, {})]
@@ -37,7 +39,10 @@ def slow_topic(readings: Sequence[Reading], least_seconds: float, most_variation
 
 
 def _stretches(readings: Sequence[Reading]) -> Iterator[tuple[float, Mapping[str, float]]]:
-    """Yield each time between two polls (s) with the records per topic that the first poll returned."""
+    """Yield (time between two polls in s, records per topic that the first of the two polls returned).
+
+    The last pair is about the time since the last poll.
+    """
     before: Mapping[str, float] = {}
     moved_by: Mapping[str, float] = {}
     away = 0.0
@@ -58,7 +63,7 @@ def _stretches(readings: Sequence[Reading]) -> Iterator[tuple[float, Mapping[str
 class Alone(NamedTuple):
     """The only topic that the application handled from sample `first` to `last`.
 
-    `records`: number of its handled records; `starved`: other topics that got no records meanwhile.
+    `records`: number of handled records of this topic; `starved`: other topics with records that were not handled.
     """
 
     topic: str
@@ -76,8 +81,9 @@ class Alone(NamedTuple):
 def handled_alone(readings: Sequence[Reading], since_ms: int) -> Alone | None:
     """Return the topic that the application handled alone in the last stretch without fetches; None if there is none.
 
-    The stretch begins at `since_ms` or later. During the stretch only this topic's position moves, and at least one
-    other topic starves. A topic starves if it has waiting records, or if its position moved before the stretch.
+    The stretch begins at `since_ms` or later, and ends with the last sample. During the stretch only this topic's
+    position moves, and at least one other topic starves. A topic starves if records wait for it at the last sample, or
+    if its position moved before the stretch.
     """
     positioned = [(reading, at) for reading in readings if (at := positions(reading, "position"))]
     begin, handled = len(positioned) - 1, set[str]()
@@ -97,7 +103,9 @@ def handled_alone(readings: Sequence[Reading], since_ms: int) -> Alone | None:
 
 
 def moved(before: Mapping[str, float], now: Mapping[str, float]) -> Mapping[str, float]:
-    """Return how many records per topic the application took between two samples."""
+    """Return how many records the application took between two samples, by topic; topics without such records are left
+    out. `before`, `now`: positions by topic.
+    """
     return {topic: now[topic] - before[topic] for topic in now if now[topic] > before.get(topic, now[topic])}
 
 
