@@ -15,7 +15,7 @@ _NOISE = ("org.apache.kafka.common.utils.",)
 _KAFKA = ("org.apache.kafka.", "kafka.")
 #: Parts of names of methods that the compiler generates, which no source code contains.
 _MADE = ("$anonfun", "$$Lambda")
-#: Frames of the agent that takes the dump. The dump contains them, too.
+#: Frames of the agent that takes a dump; the dump contains these frames, too.
 _AGENT = ("org.jolokia.",)
 Frames = tuple[str, tuple[str, ...]]
 

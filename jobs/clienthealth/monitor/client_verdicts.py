@@ -342,7 +342,9 @@ class _Judgement:
             self.records.append(content[at].record(ref, span, samples, client.seen, figures, config))
 
     def _content(self, gated: Gated, ids: tuple[str, ...], reporter: Reporter) -> Content:
-        """Return the content of a client's record. Windows are judged if necessary.
+        """Return the content of a client's record.
+
+        The windows are judged only if one is suspected, if the client has an open incident, or for `collected`.
 
         `ids`: the modes of the client's kind.
         """
@@ -379,7 +381,10 @@ class _Judgement:
         return self._entered(client, judged, reporter.seen, last_seen - last, lambda at: window(reporter.begin + at))
 
     def _known(self, client: Client, reports: Reporting | None = None) -> Context:
-        """Return the knowledge about a client that no window contains. `reports`: how the client reports samples."""
+        """Return what is known about a client beside its windows: its logged starts, open incidents, and `reports`.
+
+        `reports`: how the client reports samples; None if no log line waits for its next sample.
+        """
         starts = (s for s in self.bucket.starts.get(client.process, ()) if s.client_id == client.client_id)
         own = [start.ts_ms for start in starts if start.instance in ("", client.instance)]
         return Context(starts=own, reporting=reports, incidents=self.incidents.verdicts(client.key))

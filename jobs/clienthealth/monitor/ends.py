@@ -164,7 +164,7 @@ def is_by_process(bucket: Bucket, entry: LogEntry, client: Client, departed_ms: 
 
 
 def clients_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
-    """Return other reporting clients of the process, as positions in the state. They show that the process lives.
+    """Return the numbers of those other reporting clients of the process that show that the process lives.
 
     If the client's library reports only inside poll(), all other clients of the client's instance count. Otherwise
     other clients count only if an open incident of the client has missing data as evidence, and only if they reported

@@ -76,8 +76,8 @@ def starts(state: BucketState) -> Mapping[ProcessKey, Sequence[Start]]:
 def lives(state: BucketState, numbers: Mapping[ProcessKey, Sequence[int]]) -> Mapping[ProcessKey, Sequence[Life]]:
     """Return the lifetimes of the clients of each process.
 
-    The clients in `numbers` (the reporting clients by process, as positions in the state) live on: their lifetimes end
-    at EVER. Clients that recently stopped are included, too.
+    The reporting clients (`numbers`: by process, their positions in the state) have lifetimes that end at EVER. Clients
+    that recently stopped are included, too.
     """
     by_process: dict[ProcessKey, list[Life]] = defaultdict(list)
     for process, of_process in numbers.items():
@@ -132,7 +132,8 @@ def _keep_pollers(entries: Iterable[LogEntry], new: Set[int], in_poll: Set[Proce
     """Drop from new dumps the threads that show no Kafka client.
 
     Threads that an earlier dump found inside poll() are kept. Some clients report only inside poll(), and their dumps
-    may not show that poll(). For their processes (`in_poll`), other threads are kept as `ThreadDump.others`.
+    may not show that poll(). For the processes of such clients (`in_poll`), other threads are kept as
+    `ThreadDump.others`.
     """
     pollers: dict[tuple[ProcessKey, str | None], set[str]] = defaultdict(set)
     for entry in entries:
@@ -176,7 +177,7 @@ def horizons(
 ) -> Mapping[ProcessKey, float]:
     """Return, per process, the time up to which its windows are closed (epoch ms, by the times in its log).
 
-    The time is -inf for a process without log entries that has not ended before.
+    The time is -inf for a process that has no log entries and is not remembered as ended.
     """
     # Entries are in order of time, so the time of each process's newest entry remains.
     last = {entry.process: entry.ts_ms for entry in state.log_entries}

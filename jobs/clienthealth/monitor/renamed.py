@@ -61,7 +61,7 @@ def join(state: BucketState, closed: Ints) -> tuple[Ints, list[str], list[Transi
 
 
 def _named(state: BucketState) -> list[tuple[OpenIncident, Client]]:
-    """Return the open incidents that belong to another client than the one they name, each with the right client.
+    """Return (open incident, client) for each open incident that belongs to another client than the client it names.
 
     An incident without a client id belongs to the only client of its kind in the process, once that client is known. An
     incident of a client that is known only from its log belongs to the client that reports under the same name, under

@@ -93,7 +93,7 @@ def lag_distribution(lag: DataFrame, reviewed: int) -> Distribution:
 
 
 def _distribution(names: Sequence[str], rows: Iterable[tuple[Mapping[str, Any], int]], reviewed: int) -> Distribution:
-    """Add up counts by class, for the reviewed period and for the one before it."""
+    """Add up the counts of `rows` (row, class) by class, for the reviewed period and for the period before it."""
     counts = Counter[tuple[int, int]]()
     for row, of_class in rows:
         counts[row["period"], of_class] += row["count"]

@@ -24,7 +24,8 @@ FIELDS = ("cluster", "headline", "overall", "themes", "quality")
 class Clusters:
     """Reviews of several clusters over the same period. The clusters' names differ.
 
-    Environments with pages come first. Within an environment the cluster that spent most of its budget comes first.
+    Environments with pages come first. In an environment, the cluster that spent the largest share of its budget comes
+    first.
     """
 
     reviews: Sequence[Review]
@@ -77,9 +78,9 @@ def side_by_side(reviews: Sequence[Review]) -> Clusters:
 
 
 def write_all(clusters: Clusters, folder: Path) -> dict[str, list[Path]]:
-    """Write the common page into the folder, and each cluster's review into a folder of its name.
+    """Write the common page into the folder, and each cluster's review into an inner folder with the cluster's name.
 
-    Returns the files by folder.
+    Returns the files by inner folder; '' for the common page.
     """
     files = {review.cluster: write(review, folder / review.cluster) for review in clusters.reviews}
     each = [as_json(review) for review in clusters.reviews]

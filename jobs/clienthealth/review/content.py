@@ -375,7 +375,7 @@ def _wrong(review: Review) -> str:
 
 
 def _owned(review: Review, services: Sequence[str]) -> list[str]:
-    """Return services, each with its owning team."""
+    """Return the names of services, each with its owning team in brackets if it has an owner."""
     team = teams_of(review)
     return [f"{name or '(no name)'}{f' ({team[name]})' if name in team else ''}" for name in services]
 

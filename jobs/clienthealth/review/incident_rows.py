@@ -186,7 +186,7 @@ def alerts(touching: DataFrame, period: Period) -> DataFrame:
 def _severity(status: Literal["confirmed", "suspected"]) -> Column:
     """Return the alert severity of a row's `mode` in a status.
 
-    A mode that this release does not know has the default.
+    A mode that this release does not know has the default: critical if confirmed, warning if suspected.
     """
     alertings = {mode.id: mode.confirmed if status == "confirmed" else mode.suspected for mode in modes().values()}
     known = F.create_map(*(F.lit(text) for mode, alerting in alertings.items() for text in (mode, alerting.severity)))

@@ -118,7 +118,7 @@ class Page:
 
 @dataclass(frozen=True)
 class Alert:
-    """The alert of one mode and severity in the period. An episode is one stretch in which it fires for one client.
+    """The alert of one mode and severity in the period. An episode: a stretch in which the alert fires for one client.
 
     count    number of episodes
     clients  number of clients
@@ -338,10 +338,10 @@ class Distribution:
 
 @dataclass(frozen=True)
 class Review:
-    """The whole content of a review. `cluster`, `environment`: empty if the monitor has no name for them.
+    """The whole content of a review. `cluster`, `environment`: '' if the settings name none.
 
     `needless_pages_target`: the noise budget, which is the number of pages per period that may need no action. `pages`:
-    None if this environment only opens tickets. `night_hours`: first and last hour of the night, UTC.
+    None if this environment only opens tickets. `night_hours`: hours at which the night begins and ends, UTC.
     """
 
     period: Period

@@ -96,7 +96,10 @@ def _checked(start: datetime, end: datetime) -> Period:
 
 
 def _bounds(text: str, option: str) -> tuple[datetime, datetime]:
-    """Return the first moment of the named stretch, and the first moment after it; equal for a time of day."""
+    """Return the first moment of the week, quarter, month or day that `text` names, and the first moment after it.
+
+    For a time: this time cut to a whole minute, and rounded up to a whole minute.
+    """
     try:
         if match := re.fullmatch(r"(\d{4})-?W(\d{2})", text):
             monday = _midnight(date.fromisocalendar(int(match[1]), int(match[2]), 1))

@@ -9,7 +9,7 @@ a failure. From these notes the next process concludes how the previous process 
   same batch (one end, if the heap was exhausted), before any result of the batch is written, only a sixteenth of the
   batch is read at a time. If this part ends the monitor too, a sixteenth of the part is read, and so on down to one
   record. Batches that succeed are committed as usual.
-- By one record: if the part is a single record, the record is skipped, and its batch runs without any record. If this
+- By a fault of the only record of the part: this record is skipped, and its batch runs without any record. If this
   batch succeeds, the record was the cause. Only then is the record published as a reject, with its place.
 - From outside: without a sign of a record's fault, the batch is not narrowed. But if a whole container runs out of
   memory, no process is left to note the cause. So a batch is also narrowed if KILLS processes in a row end while they

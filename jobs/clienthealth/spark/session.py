@@ -185,8 +185,8 @@ class Together:
 
     def __call__(self, spark: SparkSession, jobs: Sequence[Callable[[], None]]) -> None:
         """Run the jobs, and return when all have ended. Raises the error of the first job in the list that failed."""
-        # Each job gets a copy of this thread's Spark properties: the properties tie the job to the query, so that the
-        # job ends with the query, and a job changes some of them.
+        # Each job's thread gets a copy of this thread's Spark properties, which tie the job to the query: the job ends
+        # with the query. A job changes some properties, but only in its own copy.
         running = [self._threads.submit(inheritable_thread_target(spark)(job)) for job in jobs]
         wait(running)
         for ended in running:

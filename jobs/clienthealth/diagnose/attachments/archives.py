@@ -115,7 +115,7 @@ class Unpacked:
 
 
 class _Zstd:
-    """A reader of zstd. Unlike zstandard's own reader it raises EOFError for cut data, as Python's gzip does."""
+    """A reader of zstd that raises EOFError for cut data, as Python's gzip does and zstandard's own reader does not."""
 
     #: Input chunks are small, so that each yields little unpacked data at a time.
     PIECE = 1024

@@ -113,8 +113,8 @@ class Splitter:
     telling  number of parsed lines with a Kafka text
     glued    number of parsed lines with a Kafka text that have a level, but were added to the entry above
 
-    An entry that repeats another entry within a tenth of a second is left out. One further entry stands for all
-    repetitions of an entry.
+    An entry that repeats another entry within a tenth of a second is left out. For all left-out repetitions of an entry
+    one further entry is yielded, with their number in `repeats`.
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -174,7 +174,7 @@ class Splitter:
         yield from self._repeated()
 
     def _repeated(self) -> Iterator[Entry]:
-        """Yield entries that stand for repetitions: one for all repetitions of an entry since the last call."""
+        """Yield one entry for all repetitions of an entry since the last call; `repeats` is their number."""
         for left_out in self._left_out.values():
             if left_out.repeats:
                 yield replace(left_out)
@@ -222,7 +222,7 @@ class Splitter:
             number += 1
 
     def _is_left_out(self, key: bytes | tuple[bytes, bytes, int]) -> bool:
-        """True if an equal entry was yielded before. One further entry will stand for all repetitions."""
+        """True if an entry with this key was yielded before. If so, count one more repetition of that entry."""
         known = self._left_out.get(key)
         if known is None:
             return False

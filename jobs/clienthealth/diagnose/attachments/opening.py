@@ -4,8 +4,8 @@ Files that are given together belong to one process, and so do the files of a fo
 separate process, unless the inner folder's name only sorts files (`logs/`, `dumps/`).
 
 Names can separate processes, too. `X-metrics.jsonl` and `X.log` belong to a second process, named X. Logs of several
-names (`worker-1.log`, `worker-2.log`) are separate processes if every other file is named after one of them. Prefixes
-of lines separate processes in the same way.
+names (`worker-1.log`, `worker-2.log`) are separate processes if every other file is named after one of these logs. If
+prefixes of lines name several writers, each writer is a separate process, too.
 """
 
 from __future__ import annotations
@@ -332,7 +332,7 @@ class Opener(ExitStack):
     def _input(self, shown: str, parent: _Parent, what: str = "", unread: str = "") -> Input:
         """Add a file to the list of inputs.
 
-        `what`: kind of a file that is not read; `unread`: why possible evidence in it is not read.
+        `what`: kind of a file that is not read. `unread`: why the file is not read although it may contain evidence.
         """
         entered = Input(f"{parent.shown}{shown}", what, process=(parent.service, parent.instance))
         if unread:

@@ -19,16 +19,16 @@ from clienthealth.model.tables import table
 from clienthealth.modes import catalogue
 from clienthealth.read.formats._json_layouts import parsed
 
-#: The role of a line in a text. logged: a program wrote it. quoted: a quotation without time and program. explained:
-#: part of an explanation, which explains at least as much as it reports.
+#: The role of a line in a text. logged: a program wrote the line. quoted: the line is a quotation without time and
+#: program. explained: the line is part of an explanation, which explains at least as much as it reports.
 Context = Literal["logged", "quoted", "explained"]
 
 #: Maximum size of a paste (bytes). Larger texts are returned unchanged.
 MOST = 1 << 22
 #: Maximum size of an excerpt (bytes). Only in an excerpt, each two successive lines are also examined as one line.
 _EXCERPT = 1 << 16
-#: _ALIKE: a prefix is removed if at least this number of frames begin with it, which is no coincidence. _ON_ONE_LINE: a
-#: line with at least this number of frames is a stack that lost its line ends.
+#: _ALIKE: a prefix is removed if at least this number of frames begin with the prefix; fewer may be a coincidence.
+#: _ON_ONE_LINE: a line with at least this number of frames is a stack that lost its line ends.
 _ALIKE, _ON_ONE_LINE = 3, 3
 _MAX_JOINED = 3
 #: _WIDEST: maximum width of a text that a tool wrapped. _SHARE: minimum share of its lines that had no room for the
@@ -129,7 +129,7 @@ def context(content: bytes) -> Callable[[int], Context]:
 
 
 def _without_comments(text: str) -> str:
-    """Mark comments and docstrings of source code: no client logged these lines."""
+    """Put `// ` before each line of a comment or docstring of source code, because no client logged these lines."""
     if ("/*" in text or "# " in text) and len(_RE["statement"].findall(_RE["comment"].sub("", text))) >= _STATEMENTS:
         text = _RE["comment"].sub(lambda comment: _RE["lines"].sub("// ", comment[0]), text)
     if '"""' in text or "'''" in text:

@@ -452,7 +452,7 @@ class Reader:
     def _record(
         self, stream: _Topic, number: int, value: _Value, ts_ms: int | None = 0, writer: str = "", repeats: int = 1
     ) -> Recorded:
-        """Return a record. `value`: its bytes or parsed content. `writer`: the prefix that names its process, if any.
+        """Return a record. `value`: its bytes or parsed content. `writer`: the writer that its prefix names, or ''.
 
         `ts_ms`: 0 if `value` contains the time, None if unknown. `repeats`: number of equal records for which this
         record stands.

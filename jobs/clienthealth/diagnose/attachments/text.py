@@ -227,11 +227,10 @@ class Layout:
         return utf8(self.shipped.parted(line).line).decode()
 
     def time_before(self, numbered: Mapping[int, bytes]) -> Callable[[int], int]:
-        """Return a function from a line's number to the time (epoch ms) of the nearest dated line in the 500 above it.
+        """Return a function from a line's number to the time (epoch ms) of the nearest dated line above this line.
 
-        The function returns 0 if none of these lines is dated.
-
-        `numbered`: the lines of one writer, without prefix, by their numbers.
+        The function returns 0 if none of the 500 lines above is dated. `numbered`: the lines of one writer, without
+        prefix, by their numbers.
         """
         times = replace(self.times, last=None, until=None)
 

@@ -96,7 +96,7 @@ class Screen:
 
 
 def _columns() -> int:
-    """Return the usable width of a line: one column less, because some terminals wrap after the last one."""
+    """Return the usable width of a line: one column less, because some terminals wrap after the last column."""
     return shutil.get_terminal_size().columns - 1
 
 

@@ -227,7 +227,8 @@ class Session:
     def clients(self, ended: frozenset[str] = frozenset()) -> list[tuple[Client, list[Verdict]]]:
         """Return all clients, each with its worst verdict per mode; the verdict is `ok` only with evidence of health.
 
-        `ended`: instances of processes that have ended. Verdicts on the end are added for their clients.
+        `ended`: instances of processes that have ended. For the clients of these processes, verdicts on their end are
+        added.
         """
         state = load(self._state, 1)
         bucket = Bucket(state, self._settings, readings.grid_of(state, self._settings.monitor))

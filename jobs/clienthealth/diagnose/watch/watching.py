@@ -53,9 +53,9 @@ class Reader(Protocol):
 
 @dataclass
 class Watched:
-    """A process that is watched. `silent`: why it does not answer, '' while it answers.
+    """A process that is watched. `silent`: why the process does not answer, '' while it answers.
 
-    `ended_ms`: when its end was noticed (epoch ms), 0 while it runs.
+    `ended_ms`: when the process's end was noticed (epoch ms), 0 while it runs.
     """
 
     service: str
