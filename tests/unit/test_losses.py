@@ -25,7 +25,7 @@ def test_a_missing_topic_is_reported_once(caplog: pytest.LogCaptureFixture) -> N
     there.return_value = {"client-logs", "client-metrics"}
     losses.look({})
     losses.look({})
-    assert caplog.text.count("the topic client-metrics is there now") == 1
+    assert caplog.text.count("the topic client-metrics exists now and is read") == 1
 
 
 def test_unread_records_are_counted_from_the_start_until_spark_does(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -239,7 +239,10 @@ def _also_seen(state: BucketState, clients: Sequence[Client], excerpt: bool) -> 
 def _adds_failure(
     client: Client, verdicts: Sequence[Verdict], judged_clients: Iterable[tuple[Client, list[Verdict]]]
 ) -> bool:
-    """False for a client without a client id if named clients of its process and kind have all of its failures."""
+    """True if a client without a client id has a failure that no named client of its process and kind has.
+
+    Also True if its process has no named client of its kind.
+    """
     place = client.service, client.host, client.kind
     beside = [
         of for other, of in judged_clients if other.client_id and (other.service, other.host, other.kind) == place

@@ -21,7 +21,8 @@ from clienthealth.settings import Settings
 #: than a topic.
 MAX_RECORD_BYTES = 1 << 27
 DAY_MS = 86_400_000
-#: If a dump's file name has only a time of day: maximum time (ms) between the dump and other data of its process.
+#: A dump that gets a time of day from its file's name counts as undated if this time is farther (ms) than NEAR_MS from
+#: the other data of its process.
 NEAR_MS = 1_800_000
 #: A process (service and instance), and one of its attachments.
 Attached = tuple[tuple[str, str], Input]

@@ -44,8 +44,8 @@ MOST_TITLES = 3
 #: Keys of `detail` that are not shown separately, because the sentence on the cause usually contains them.
 _IN_CAUSE = ("cause", "culprit", "victims", "topic", "bootstrap", "partition", "broker", "note")
 _NUMBER, _DURATION = re.compile(r"\d[\d.,]*"), re.compile(r" for (\d{1,9}(?:\.\d)?) s\b")
-#: _AT_FIRST: a number at the beginning of a fact's text ("at least 2 ", "1 "). _ONE_OR_MORE: 0 in place of that number,
-#: with the counted noun ("0 sends "), so that a singular noun and its plural compare as equal.
+#: _AT_FIRST: a number at the beginning of a fact's text ("at least 2 ", "1 "). _ONE_OR_MORE: such a beginning after
+#: each number was replaced by 0, with the counted noun ("0 sends "); without the final s, singular and plural are equal.
 _AT_FIRST, _ONE_OR_MORE = re.compile(r"(?:at least )?(\d[\d,]{0,12}) "), re.compile(r"^(?:at least )?0 ([a-z]+?)s? ")
 NOTHING = "nothing here is about a Kafka client"
 SILENT = "a Kafka client is named here, but nothing shows or rules out a failure mode"

@@ -201,7 +201,7 @@ def repeats(w: Windows) -> Bools:
     "window", "A collector that re-sends the last sample of a gone client would look like a client that is stuck."
 )
 def _repeated_samples(verdict: Verdict, context: Context) -> Verdict:
-    """Runs first in its stage, because it judges the window again without samples; later adjustments see the result."""
+    """Runs first in its stage: it judges a window of repeated samples anew, and later adjustments see that verdict."""
     mode, window = context.mode, context.window
     if mode is None or window is None or mode.absence or not repeats(window.table)[0]:
         return verdict
@@ -374,7 +374,7 @@ def _topics(verdict: Verdict, kind: str = "") -> list[str]:
 
 @_adjustment("shown", "Lines without times cannot prove a failure that is defined by a duration.")
 def _untimed_lines(verdict: Verdict, context: Context) -> Verdict:
-    """Runs before `unproven-ok`, which keeps an existing reason."""
+    """Runs before `unproven-ok`, which does not replace the reason that this adjustment sets."""
     mode, attached = modes()[verdict.mode], context.attached
     cause = mode.cause(verdict)
     reason = "" if cause and cause.timeless else mode.needs_times
@@ -388,7 +388,7 @@ def _untimed_lines(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("shown", "Metrics that a person copied end when the person stops copying, not when the client ends.")
 def _stopped_looking(verdict: Verdict, context: Context) -> Verdict:
-    """Runs before `unproven-ok`, which keeps an existing reason."""
+    """Runs before `unproven-ok`, which does not replace the reason that this adjustment sets."""
     attached, kinds = context.attached, {fact.kind for fact in verdict.evidence}
     if attached is None or not verdict.unhealthy or not modes()[verdict.mode].absence:
         return verdict

@@ -85,7 +85,7 @@ class Losses:
                     if topic not in there and topic not in self._absent:
                         log.warning(ABSENT, topic)
                     elif topic in there and topic in self._absent:
-                        log.info("the topic %s is there now", topic)
+                        log.info("the topic %s exists now and is read", topic)
                 self._absent = {topic for topic in self._topics if topic not in there}
                 here = {where: at for where, at in positions.items() if where[0] in there}
                 for where, earliest in self._offsets(here, self._spec.earliest()).items():
