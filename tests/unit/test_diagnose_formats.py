@@ -62,11 +62,6 @@ def test_files_of_bytes_and_of_line_protocol(tmp_path: Path, capsys: pytest.Capt
 @pytest.mark.parametrize(
     ("name", "head", "what"),
     [
-        (
-            "stacks.txt",
-            b"goroutine 34 [semacquire]:\nsync.runtime_Semacquire(0xc0001b4148?)\n",
-            "a Go program",
-        ),
         ("orders.bin", b"JAVA PROFILE 1.0.2\0", "a heap dump"),
         ("report", b"%PDF-1.4\n", "a PDF"),
     ],

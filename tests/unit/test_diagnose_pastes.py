@@ -369,3 +369,65 @@ def test_what_comes_again_days_later_is_another_incident(
     assert verdict.mode == "consumer-stalled" and verdict.since_ms is not None
     assert datetime.fromtimestamp(verdict.since_ms / 1000, UTC).isoformat().startswith(since)
     assert verdict.detail.get("incidents") == incidents
+
+
+SARAMA, KAFKA_GO = "github.com/IBM/sarama", "github.com/segmentio/kafka-go"
+GO = "github.com/confluentinc/confluent-kafka-go/v2/kafka"
+WAIT = (
+    "sync.runtime_Semacquire(0xc000526a58)\n\t/go/sema.go:56\nsync.(*WaitGroup).Wait(0xc000526a50)\n\t/go/wg.go:130\n"
+)
+UNREAD = f"{SARAMA}.(*asyncProducer).returnSuccesses(0xc00011e690, 0xc007f8dc00)\n\t/go/async_producer.go:988 +0x97\n"
+FEEDER = f"{SARAMA}.(*partitionConsumer).responseFeeder(0xc0003fa000)\n\t/go/consumer.go:535 +0x17a\n"
+LOCKED = (
+    "#0  0x00007ff3db5bcd20 in pthread_rwlock_wrlock () from /lib64/libpthread.so.0\n"
+    "#1  0x00000000006289db in rd_kafka_metadata_refresh_topics ()\n#2  0x00000000005bb1b6 in rd_kafka_broker_fail ()\n"
+    "#3  0x00000000005c7260 in rd_kafka_broker_thread_main ()\n"
+)
+#: What a stack or a framework states by itself, with the mode.
+STATED = (
+    (f"goroutine 215 [chan send, 215 minutes]:\n{UNREAD}", CALLBACK),
+    (
+        f"goroutine 9 [running]:\nmain.dump()\n\ngoroutine 215 [chan send, 3 minutes]:\n{UNREAD}\ngoroutine 2 [IO]:\n",
+        CALLBACK,
+    ),
+    (f"1462 goroutine 215 [chan send, 215 minutes]:\n1463 {UNREAD.replace(chr(10), chr(10) + '1464 ', 1)}", CALLBACK),
+    (f"goroutine 215 [chan send, 215 minutes]:\n{UNREAD.replace(chr(9), '')}", CALLBACK),
+    (f"goroutine 77 [select, 31 minutes]:\n{FEEDER}", "consumer-stalled"),
+    (
+        f"goroutine 80 [syscall, 8 minutes]:\n{GO}._Cfunc_rd_kafka_rebalance_protocol(0x7efe6c005a90)\n",
+        "consumer-stalled",
+    ),
+    (f"goroutine 80 [syscall, 8 minutes]:\n{GO}._Cfunc_rd_kafka_consumer_close(0x7efe6c005a90)\n", LOOP),
+    (f"goroutine 1 [semacquire, 4 minutes]:\n{WAIT}{KAFKA_GO}.(*Reader).Close(0xc0000f8000)\n", LOOP),
+    (
+        f"goroutine 421 [sync.WaitGroup.Wait, 3 minutes]:\n{WAIT}{KAFKA_GO}.(*Writer).Close(0xc0000f8000)\n",
+        "delivery-stalled",
+    ),
+    (LOCKED, "delivery-stalled"),
+    (f"Thread 99 (Thread 0x7ff303fff700 (LWP 21783)):\n{LOCKED}", "delivery-stalled"),
+    ("#2  0x00007f0c2a41f6bb in rd_kafka_consumer_close (rk=0x3521360) at rdkafka.c:3301\n", LOOP),
+    ('> W! [agent] ["outputs.kafka"] did not complete within its flush interval\n', "delivery-stalled"),
+)
+#: The same places without a wait of minutes, and waits that are normal.
+UNSTATED = (
+    f"goroutine 215 [chan send]:\n{UNREAD}",
+    f"goroutine 77 [chan receive, 31 minutes]:\n{FEEDER}",
+    f"goroutine 1 [select, 40 minutes]:\n{KAFKA_GO}.(*Reader).FetchMessage(0xc0000f8000)\n\t/go/reader.go:816 +0x1\n",
+    f"goroutine 5 [syscall, 40 minutes]:\n{GO}._Cfunc__rk_queue_poll(0x7efe6c005a90, 0xffffffff)\n",
+    f"goroutine 1 [select, 40 minutes]:\nmain.wait()\n\t/app/main.go:9 +0x1\n\ngoroutine 2 [running]:\n{UNREAD}",
+    LOCKED.replace("pthread_rwlock_wrlock", "poll"),
+    'W! [agent] ["outputs.influxdb"] did not complete within its flush interval\n',
+)
+
+
+@pytest.mark.parametrize(("text", "mode"), STATED)
+def test_a_stack_or_a_framework_that_states_a_wait_suspects(text: str, mode: str, tmp_path: Path) -> None:
+    found = judged(text, tmp_path)
+    assert {status for of_client in found.values() for status in of_client.values()} <= {"suspected", "unknown"}
+    assert worst(found, mode) == "suspected"
+
+
+@pytest.mark.parametrize("text", UNSTATED)
+def test_a_stack_without_such_a_wait_accuses_no_client(text: str, tmp_path: Path) -> None:
+    found = judged(text, tmp_path)
+    assert not {status for of_client in found.values() for status in of_client.values()} & {"suspected", "confirmed"}

@@ -27,6 +27,7 @@ from clienthealth.model.readings import LogEvent, Reading, Sign, Source, Thread,
 from clienthealth.model.values import EARLIEST_MS
 from clienthealth.model.values import option as option_of
 from clienthealth.model.verdicts import Count, Evidence, EvidenceKind, Proof, Verdict
+from clienthealth.model.wording import quoted
 from clienthealth.read.logs.fields import JVM_FRAMES
 from clienthealth.read.logs.wordings import Meaning
 
@@ -262,6 +263,15 @@ def option(window: ClientWindow, name: str) -> float | None:
 def events(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
     """Return the window's log events that match one of these log patterns, in order of time."""
     return [event for event in window.logs if any(event in meaning for meaning in meanings)]
+
+
+def stated(window: ClientWindow, meaning: Meaning) -> list[Fact]:
+    """Return an indirect fact from the last event of this kind, which states by itself what is wrong.
+
+    A stack also states its frame, and for how many minutes its thread has been there.
+    """
+    said = [(e, f"{meaning.says}: {quoted(e.captures.get('frame', e.text))}") for e in events(window, meaning)[-1:]]
+    return [Fact.of("log", e, text, since=round(e.ts_ms - 60_000 * captured(e, "minutes"))) for e, text in said]
 
 
 def failures(window: ClientWindow, meaning: Meaning) -> list[LogEvent]:

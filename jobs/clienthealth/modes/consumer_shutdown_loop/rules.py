@@ -20,7 +20,7 @@ from clienthealth.model.readings import LogEvent, Thread
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import elapsed, quoted
 from clienthealth.modes import MIN_READINGS, Gate, Limits, LiveMode, Texts, first_reason, mode_file
-from clienthealth.modes._evidence import Circumstance, Fact, conclude, events, has_frame, innermost, spanned
+from clienthealth.modes._evidence import Circumstance, Fact, conclude, events, has_frame, innermost, spanned, stated
 from clienthealth.modes._io_thread import in_foreign_code
 from clienthealth.modes._looks import NOTHING, Look, TwoReadings, unpolled
 from clienthealth.modes._polls import has_polled, polled_ms
@@ -83,8 +83,7 @@ def _closes(window: ClientWindow, limits: Thresholds) -> Verdict:
     """Judge whether a consumer of the Java client stays inside close() longer than a healthy close() takes."""
     seen = closing(window)
     facts = _hanging(window, seen, limits) if seen else []
-    facts = facts or _overdue(window, limits, CLOSING, (CLOSED,), "the consumer")
-    facts = facts or [Fact.of("log", event, DESTROYS) for event in events(window, DESTROYING)[-1:]]
+    facts = facts or _overdue(window, limits, CLOSING, (CLOSED,), "the consumer") or stated(window, DESTROYING)
     if facts:
         where = {"thread": seen.stay.thread.name, "frame": innermost(seen.stay.thread)} if seen else {}
         return conclude(ID, facts, {"cause": "close-hangs", **where})
@@ -293,7 +292,6 @@ def _blindness(window: ClientWindow, limits: Thresholds) -> str | None:
     return None if dumps or events(window, OUTAGE) else GATE.reason(window.table, limits)
 
 
-DESTROYS = "a backtrace finds a thread inside rd_kafka_destroy, which waits until all threads of librdkafka have ended"
 UNDER_WAY = "the consumer's shutdown began, and the data ends before the shutdown completed"
 LOOKING = "the consumer looks for its offset manager, and no data shows that the search succeeded"
 BLIND = "nothing is fetched, and neither a log line nor a thread dump shows why; metrics cannot show this fault"

@@ -25,6 +25,7 @@ from clienthealth.modes._evidence import (
     number_or_none,
     occurrences,
     reported,
+    stated,
     with_counts,
 )
 from clienthealth.modes._io_thread import idles, in_foreign_code, places, where_they_were
@@ -52,7 +53,7 @@ from clienthealth.read.logs.dumps import in_container, polls_for
 
 FILE = mode_file(__file__)
 ID = FILE.id
-POLL_EXPIRED, COMMIT_REFUSED, THREAD_DIED = map(FILE.reads, ("poll-expired", "commit-refused", "thread-died"))
+POLL_EXPIRED, COMMIT_REFUSED, DIED, HELD = map(FILE.reads, ("poll-expired", "commit-refused", "thread-died", "held"))
 
 #: The end of a polling thread explains why polls stopped if it is at most this long (ms) before or after the last poll.
 SAME_END_MS = 5000
@@ -87,7 +88,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     # A slow batch shows in dumps and in metrics, but is no second kind of evidence. So `_outside` adds no second fact.
     if not facts and (facts := _outside(window, w, thresholds)):
         stuck = {"cause": "handler-hangs"}
-    facts += _refused_commits(window, thresholds)
+    facts += [*_refused_commits(window, thresholds), *stated(window, HELD)]
     detail = {
         "cause": _cause(window, w, thresholds),
         **stuck,
@@ -390,7 +391,7 @@ def _ended(
     polled_ms = round(last.ts_ms - 1000 * seconds)
     died = [
         event
-        for event in events(window, THREAD_DIED)
+        for event in events(window, DIED)
         if event.captures.get("died") in pollers or abs(event.ts_ms - polled_ms) <= SAME_END_MS
     ]
     facts = [Fact.of("log", event, quoted(event.text)) for event in died[:1]]
@@ -451,7 +452,7 @@ def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
 def _cause(window: ClientWindow, w: Windows, limits: Thresholds) -> str:
     still_away = w.last("last-poll-seconds-ago")[0]
     most = number_or_none(interval(w)[0]) or limits.assumed_poll_interval_seconds
-    if left(w, limits)[0] or still_away >= limits.suspect_share * most:
+    if events(window, HELD) or left(w, limits)[0] or still_away >= limits.suspect_share * most:
         return "handler-hangs"
     if outlasting_locks(w, limits)[0] and not too_long(w, limits)[0]:
         return "locks-expire"

@@ -29,12 +29,13 @@ from clienthealth.modes._evidence import (
     number_of,
     option,
     spanned,
+    stated,
     with_counts,
 )
 
 FILE = mode_file(__file__)
 ID = FILE.id
-EXPIRED, REFUSED = map(FILE.reads, ("expired", "refused"))
+EXPIRED, REFUSED, UNDELIVERED = map(FILE.reads, ("expired", "refused", "undelivered"))
 CONNECTION_FAILED_OF_AIOKAFKA, TIMED_OUT = map(FILE.reads, ("connection-failed-of-aiokafka", "timed-out"))
 CONNECTION_FAILED = FILE.reads("send-blocked-on-metadata.connection-failed")
 CONNECTION_FAILED_SOMEWHERE = FILE.reads("send-blocked-on-metadata.connection-failed-somewhere")
@@ -78,7 +79,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     # Deliveries earlier in the window count even if records fail at the window's end.
     delivers = reason in (None, FAILING) and not facts and _delivers(w, thresholds)
     if not stands_still:
-        facts += _logged(window, bool(facts), delivers, thresholds)
+        facts += [*_logged(window, bool(facts), delivers, thresholds), *stated(window, UNDELIVERED) * (not delivers)]
     if not facts:
         return conclude(ID, facts, otherwise=reason)
     by_log, by_metric = _batches(events(window, EXPIRED)), _given_up(window, w, thresholds)

@@ -23,6 +23,7 @@ from clienthealth.modes._evidence import (
     number_or_none,
     option,
     run,
+    stated,
     used_bytes,
     values,
 )
@@ -43,7 +44,7 @@ from clienthealth.modes.producer_callback_deadlock.dumps import deadlocked, died
 
 FILE = mode_file(__file__)
 ID = FILE.id
-EXHAUSTED, FLUSH_REFUSED = map(FILE.reads, ("exhausted", "flush-refused"))
+EXHAUSTED, FLUSH_REFUSED, HELD = map(FILE.reads, ("exhausted", "flush-refused", "held"))
 METADATA_WAITED, CLOSING = map(FILE.reads, ("send-blocked-on-metadata.metadata-waited", "producer-not-closed.closing"))
 CLOSED_PRODUCER, DIED = map(FILE.reads, ("producer-not-closed.closed", "producer-not-closed.died"))
 
@@ -87,7 +88,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     if any(fact.kind == "metric" or fact.direct for fact in facts):
         facts += _logged(window)
     sent = _sent_inside(window)
-    facts += refused + sent
+    facts += [*refused, *sent, *stated(window, HELD)]
     cause = None
     if dumped:
         cause = dumped[0][1]
