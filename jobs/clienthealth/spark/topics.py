@@ -27,9 +27,9 @@ def connection(settings: Settings) -> Mapping[str, str]:
 def stream(spark: SparkSession, settings: Settings, topics: Sequence[str], limit: int = 0) -> DataFrame:
     """Return the topics as a stream that begins at the checkpoint or, without one, `start_seconds_back` before now.
 
-    If a topic is missing, the others are read until the topic appears. Records that retention deleted unread are
-    skipped and counted (`losses.py`), because a monitor that stops at such a gap would judge nothing. `limit`: a lower
-    number of records per batch than that of the settings.
+    A missing topic is read once it exists; until then, only the other topics are read. Records that retention deleted
+    unread are skipped and counted (`losses.py`), because a monitor that stops at such a gap would judge nothing.
+    `limit`: a lower number of records per batch than that of the settings; 0: that of the settings.
     """
     start_ms = int((time.time() - settings.monitor.start_seconds_back) * 1000)
     most = settings.monitor.max_offsets_per_trigger

@@ -113,7 +113,7 @@ class FormatCounts:
 class Reject:
     """Records that are rejected for one reason.
 
-    detail     the detail of the first record
+    detail     the detail of the first record's reject; '' if no reject has a detail
     partition  the partition of the first record, None for a file
     offset     the offset of the first record
     """
