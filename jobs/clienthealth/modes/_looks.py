@@ -18,7 +18,7 @@ from clienthealth.modes._polls import longest_between, seconds_since
 
 #: Minimum time (ms) between two dumps that can show whether a thread moves. People are asked to wait ten seconds.
 APART_MS = 9_000
-NOTHING = "neither metrics nor a thread dump"
+NOTHING = "there are neither metrics nor a thread dump"
 UNMEASURED = "neither a dump nor a log line shows that the failure is absent, and metrics are too few or end too early"
 #: A dump shows health only if no data of the process is newer than the dump by more than this time (ms).
 FRESH_MS = 60_000

@@ -140,7 +140,7 @@ def inside_the_client(window: ClientWindow, thread: Thread, at_ms: int) -> Circu
 
 
 UNANSWERED = "no data shows that brokers answered the client at that time"
-BEFORE = "that was before the first data of the client"
+BEFORE = "this moment is before the first data of the client"
 INSIDE = "the thread is inside the Kafka client, and no data shows that brokers answer"
 
 

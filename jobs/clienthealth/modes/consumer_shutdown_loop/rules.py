@@ -114,8 +114,8 @@ def _hanging(window: ClientWindow, seen: Closing, limits: Thresholds) -> list[Fa
     certain = alone or any(polled_ms(reading) is not None for reading in window.readings[-1:])
     facts = [seen.fact(text, certain and seen.seconds >= limits.confirm_close_seconds, given)]
     if seen.last_ms > dump.ts_ms:
-        text = "the consumer has not polled since close() began, and still reports metrics, which the end of close() "
-        facts.append(replace(seen.fact(f"{text}would remove", given=given), kind="metric"))
+        text = "the consumer has not polled since close() began, and still reports metrics, which close() removes last"
+        facts.append(replace(seen.fact(text, given=given), kind="metric"))
     return facts
 
 
@@ -168,8 +168,8 @@ def _storm_facts(storm: list[LogEvent], name: str, direct: bool) -> list[Fact]:
     if not storm:
         return []
     seconds, times = spanned(storm), sum(event.repeats for event in storm)
-    text = f"{name or 'a thread'} logged {quoted(storm[0].text)} without a pause: at least {times:,} times "
-    text += f"in {elapsed(seconds)}" if seconds else "within a tenth of a second"
+    within = f"in {elapsed(seconds)}" if seconds else "within a tenth of a second"
+    text = f"{name or 'a thread'} logged {quoted(storm[0].text)} without a pause: at least {times:,} times {within}"
     return [Fact.of("log", storm[0], text, direct)]
 
 

@@ -272,15 +272,15 @@ def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
     facts = _standing(window, w, limits) + _without_rate(window, w, limits)
     if (seconds := inside(w)[0]) >= limits.suspect_inside_seconds:
         last = window.readings[-1]
-        text = f"a callback has not returned for {elapsed(seconds)}, by the client's own clock, and "
-        text += f"{count_of(last.metrics['queue-records'], 'record')} wait"
+        waiting = count_of(last.metrics["queue-records"], "record")
+        text = f"a callback has not returned for {elapsed(seconds)}, by the client's own clock, and {waiting} wait"
         sure = seconds >= _overdue_after(window, limits)
         facts.append(Fact.of("metric", last, text, sure, since=round(last.ts_ms - 1000 * seconds)))
     if unserved(w, limits)[0]:
         reports = run(window, "reply-queue")
         before, *_, after = reports.values("reply-queue")
-        text = f"delivery reports that the application has not served rose from {before:,.0f} to {after:,.0f} in "
-        facts.append(Fact.of("metric", reports.last, text + elapsed(reports.seconds), since=reports.first))
+        text = f"unserved delivery reports rose from {before:,.0f} to {after:,.0f} in {elapsed(reports.seconds)}"
+        facts.append(Fact.of("metric", reports.last, text, since=reports.first))
     return facts
 
 

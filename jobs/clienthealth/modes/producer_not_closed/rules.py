@@ -140,7 +140,7 @@ def _closing_at_the_end(pending: _Pending) -> Verdict:
     The client sends this push in close(), before close() delivers the remaining records.
     """
     if not pending.known:
-        return Verdict(ID, "unknown", reason=f"its last push announced a close, and {BLIND}")
+        return Verdict(ID, "unknown", reason=f"the producer's last push announced a close, and {BLIND}")
     if pending.none_left:
         return Verdict(ID, "ok", detail={"note": "its last push announced a close, with nothing left to deliver"})
     return Verdict(ID, "unknown", reason=LEAVING.format(pending), detail=pending.loss())
@@ -267,27 +267,25 @@ FLUSHED = (
     "statistics end before a last flush(), and librdkafka logs neither an orderly end nor a kill"
 )
 CUT_OFF = (
-    "the producer had a little to deliver at its last push, and missing pushes prove no end: clients before 4.1.2 stop "
-    "pushing for good when the connection breaks during a push, and busy clients find no room for a push"
+    "the producer had a small amount to deliver at its last push, and missing pushes do not prove an end: clients "
+    "before 4.1.2 stop pushing for good when the connection breaks during a push, and busy clients cannot push"
 )
 BLIND = "the client did not report what it still had to deliver"
 NAMELESS = (
-    "the producer had a little to deliver at its last sample, and clients before 1.0 do not log their client id when "
-    "they close"
+    "the producer had a small amount to deliver at its last sample, and clients before 1.0 do not log their client id "
+    "when they close"
 )
 CLOSED_SENDING = (
     "the producer had nothing left to deliver at its last sample, but a callback closed the producer, and such a "
     "close() waits for no record"
 )
-DIED_SENDING = (
-    "the producer had nothing left to deliver at its last sample, but its process was killed while it was sending"
-)
+DIED_SENDING = "the producer had nothing left to deliver at its last sample, but its process was killed while sending"
 ENDS = (
-    "the producer had a little to deliver at its last sample, as any working producer has, and the data that was read "
-    "ends there"
+    "the producer had a small amount to deliver at its last sample, as any working producer has, and the data that was "
+    "read ends there"
 )
 UNREAD = (
-    "the producer had a little to deliver at its last sample, and no line of its log was read that would show a close"
+    "the producer had a small amount to deliver at its last sample, and no log line was read that would show a close"
 )
 
 
