@@ -57,7 +57,7 @@ class Gate(Generic[T]):
     suspects: Callable[[Windows, T], Bools]
 
     def reasons(self, w: Windows, thresholds: T) -> Texts:
-        """Return per window why metrics cannot decide, '' if metrics can: the reasons of `blind`, and FEW readings."""
+        """Return per window why metrics cannot decide, '' if metrics can. FEW if there are too few samples."""
 
         def made() -> Texts:
             texts = self.blind(w, thresholds)

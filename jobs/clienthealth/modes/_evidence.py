@@ -215,7 +215,7 @@ class Run:
 
     @property
     def seconds(self) -> float:
-        """The time from the first sample to the last."""
+        """The time (s) from the first sample to the last."""
         return spanned(self.readings)
 
     def values(self, name: str) -> list[float]:
@@ -256,19 +256,19 @@ def number_or_none(value: float) -> float | None:
 
 
 def option(window: ClientWindow, name: str) -> float | None:
-    """Return a numeric option: from the client's metrics, else from the options that it logged at its start."""
+    """Return a numeric option that the client reports, or that it logged at its start; None if unknown."""
     return option_of(window.config.get(name))
 
 
 def events(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
-    """Return the window's log events that match one of these log patterns, in order of time."""
+    """Return the window's log lines that match a pattern of one of these log events, in order of time."""
     return [event for event in window.logs if any(event in meaning for meaning in meanings)]
 
 
 def stated(window: ClientWindow, meaning: Meaning) -> list[Fact]:
-    """Return an indirect fact from the last event of this kind, which states by itself what is wrong.
+    """Return one indirect fact from the last line of a log event, beginning with the event's `says`; [] without a line.
 
-    A stack also states its frame, and for how many minutes its thread has been there.
+    A line of a stack trace may also state its `frame`, and for how many `minutes` the thread has been there.
     """
     said = [(e, f"{meaning.says}: {quoted(e.captures.get('frame', e.text))}") for e in events(window, meaning)[-1:]]
     return [Fact.of("log", e, text, since=round(e.ts_ms - 60_000 * captured(e, "minutes"))) for e, text in said]

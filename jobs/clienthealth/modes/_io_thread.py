@@ -52,7 +52,7 @@ def is_own(window: ClientWindow, thread: Thread) -> bool:
 
 
 def network_threads(window: ClientWindow) -> Iterator[tuple[ThreadDump, Thread]]:
-    """Yield the client's I/O thread in each dump."""
+    """Yield (dump, the client's I/O thread) for each dump that shows this thread."""
     return ((dump, thread) for dump in window.dumps for thread in dump.threads if is_own(window, thread))
 
 

@@ -65,7 +65,7 @@ def unmeasured(look: Look) -> str:
 def unpolled(look: Look) -> str:
     """Return why a consumer's last samples do not show health, '' if the samples do.
 
-    The samples do not show health if the last poll() was at least APART_MS before the last sample, and longer before it
+    The samples do not show health if the time from the last poll() to the last sample is at least APART_MS, and longer
     than the longest earlier time between two polls.
     """
     window = look.window

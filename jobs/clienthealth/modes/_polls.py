@@ -121,7 +121,7 @@ class Spell(NamedTuple):
 
 
 def outside(window: ClientWindow) -> Spell | None:
-    """Return how long the application has been outside poll(); None if it may be inside.
+    """Return how long the application has been outside poll(); None if the application may be inside.
 
     Only poll() sends fetches. So the application was outside poll() if no fetch was sent for at least half of the time
     since its last poll. Heartbeats must continue, because otherwise a broker that does not answer may explain the

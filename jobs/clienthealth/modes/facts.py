@@ -74,7 +74,7 @@ class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     timeless: bool = False
 
     def why(self, detail: Mapping[str, Any]) -> str:
-        """Return why the failure happened, '' if the detail does not contain enough."""
+        """Return `sentence` with the values of the detail; `vague` if the detail lacks one of the names in braces."""
         values = {
             name: ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
             for name, value in detail.items()
@@ -94,7 +94,7 @@ class Confusion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An innocent explanation of the failure. A confirmed verdict needs data that refutes each innocent explanation.
 
     looks_like  one sentence: the innocent explanation, a colon, and how the explanation differs from the failure
-    refuted_by  kinds of evidence that refute this explanation, because they are impossible if it is true
+    refuted_by  kinds of evidence that refute this explanation: such evidence cannot exist if the explanation is true
     unless      the circumstance (`circumstances.py`) that refutes the explanation, '' for none; if the circumstance is
                 known to be false, the innocent explanation is true
     settled_by  the data that would show whether the explanation is true

@@ -85,7 +85,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     w = window.table
     stuck, threads = _dumped(window, w, thresholds)
     facts = [*_measured(window, w, thresholds), *_logged(window, w, thresholds), *threads]
-    # A slow batch shows in dumps and in metrics, but is no second kind of evidence. So `_outside` adds no second fact.
+    # A slow batch shows both in dumps and in metrics, so these are not independent: `_outside` counts only alone.
     if not facts and (facts := _outside(window, w, thresholds)):
         stuck = {"cause": "handler-hangs"}
     facts += [*_refused_commits(window, thresholds), *stated(window, HELD)]
@@ -172,7 +172,7 @@ def circling(w: Windows, limits: Thresholds) -> Bools:
 
 
 def outlasting_locks(w: Windows, limits: Thresholds) -> Bools:
-    """True if a share consumer is outside poll() longer than its record locks last, and brokers refuse its acks."""
+    """True if a share consumer is outside poll() for `shortest_lock_seconds`, and brokers refuse acknowledgements."""
     refused: Bools = w.grown("acknowledgements-error-total") > 0
     return refused & (seconds_away(w) >= limits.shortest_lock_seconds)
 

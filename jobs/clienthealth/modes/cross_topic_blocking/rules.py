@@ -60,7 +60,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 
 
 def without_fetches(w: Windows, limits: Thresholds) -> Runs:
-    """Return the stretches, long enough to count as blocked, in which an old Scala consumer fetched nothing."""
+    """Return the stretches of at least `suspect_blocked_seconds` in which an old Scala consumer fetched nothing."""
     runs = w.still("fetch-requests-total")
     return runs.at(runs.seconds >= limits.suspect_blocked_seconds)
 
@@ -167,7 +167,7 @@ def _blockade(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[lis
     for at in np.argsort(-runs.seconds, kind="stable"):
         blocked = run(window, "fetch-requests-total", runs.first[at], runs.last[at])
         chunks_of = [_topics(reading, "queue-chunks") for reading in blocked.readings[1:]]
-        # If the limit is not configured in the data, a queue that never is empty counts as full.
+        # If the data does not contain the limit, a queue that is never empty counts as full.
         least = limit if configured else min(limit, 1)
         at_limit = [t for t in chunks_of[-1] if all(q.get(t, 0) >= least for q in chunks_of)]
         empty = [t for t in chunks_of[-1] if all(q.get(t) == 0 for q in chunks_of)]

@@ -271,7 +271,7 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
 
 
 def _tried_for(refused: Sequence[LogEvent]) -> float:
-    """Return the minimum time (s) for which a batch has waited: its request's wait in a log line, or its attempts.
+    """Return the minimum time (s) for which a batch has waited, by `waitMs` of a log line or the number of attempts.
 
     Two attempts are at least 0.1 s apart (retry.backoff.ms). The time is infinite if no attempt is left.
     """
@@ -284,7 +284,7 @@ def _tried_for(refused: Sequence[LogEvent]) -> float:
 
 
 def _batches(expired: Sequence[LogEvent]) -> Happened:
-    """Return (time, number) of the expired records that the log reports.
+    """Return (epoch ms, number) of the expired records that the log reports.
 
     Lines of several callbacks about the same batch count once.
     """

@@ -163,7 +163,7 @@ def _unmoved(window: ClientWindow, dump: ThreadDump) -> bool:
 
 
 def _is_unchanged(window: ClientWindow, stay: Held) -> bool:
-    """True if select-total did not change between the two dumps."""
+    """True if select-total did not change from the first dump of `stay` to the last."""
     known = reported(window.readings, SELECTS)
     before = [count for ts_ms, count in known if ts_ms <= stay.since_ms]
     after = [count for ts_ms, count in known if ts_ms >= stay.dump.ts_ms]
@@ -207,7 +207,7 @@ def died(window: ClientWindow) -> tuple[Caused, str | None]:
     """Return facts on an I/O thread that ended, and the exception that ended it.
 
     The log shows the end. So do dumps with threads in send() or flush() but without an I/O thread. Only a complete dump
-    shows that a thread is missing. One dump only suspects, because the I/O thread may just be starting.
+    shows that a thread is missing. One dump is indirect evidence, because the I/O thread may just be starting.
     """
     facts = [Fact.of("log", e, quoted(e.text), True) for e in events(window, THREAD_DIED)[-1:]]
     thrown = next((e.captures["thrown"] for e in events(window, THREAD_DIED) if "thrown" in e.captures), None)

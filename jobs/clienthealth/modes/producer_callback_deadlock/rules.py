@@ -172,7 +172,7 @@ def frozen(w: Windows, limits: Thresholds) -> Frozen:
 
 @per_rows
 def _while_counted(w: Windows) -> tuple[Column, Column, Column]:
-    """Return free bytes of the buffer, 1.0 where work waits, 1.0 where none waits; NaN without `select-total`."""
+    """Return three columns: free bytes of the buffer, 1.0 where work waits, 1.0 where none waits; elsewhere NaN."""
     counted, works = ~np.isnan(w.col("select-total")), _work_waits(w)
     return (
         Column(np.where(counted, w.col("buffer-available-bytes"), np.nan)),
@@ -187,10 +187,10 @@ def _work_waits(w: Windows) -> Bools:
 
 
 def without_rate(w: Windows, limits: Thresholds) -> tuple[Runs, Column]:
-    """Return stretches with `select-rate` 0 while work waits, for clients without `select-total`.
+    """Return (stretches, column): stretches with `select-rate` 0 while work waits, for clients without `select-total`.
 
-    Rates average over the past, so the I/O ratios must be 0 as well. The column has the times (ms) of such rows, else
-    NaN.
+    Rates average over the past, so the I/O ratios must be 0 as well. The column has the time (epoch ms) of each row
+    where this is so, else NaN.
     """
     uncounted = np.flatnonzero(~w.reported("select-total"))
     runs = w.at(uncounted).still("select-rate")

@@ -101,7 +101,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 
 
 def _sends(failures: list[LogEvent]) -> Happened:
-    """Return (time, number) of failed sends in the log. Lines of one failure count once; each undated line counts."""
+    """Return (epoch ms, number) of failed sends in the log. Lines of one failure count once; each undated line counts."""
     undated = len({event.ts_ms for event in failures}) == 1
     happened: list[tuple[int, float]] = []
     last: dict[str, int] = {}
@@ -265,7 +265,7 @@ def _dumped(waits: list[Held], same_call: bool | None, limits: Thresholds) -> li
 
 
 def _missing_topics(window: ClientWindow, limits: Thresholds) -> dict[str, list[LogEvent]]:
-    """Return the topics that brokers keep refusing. LEADER_NOT_AVAILABLE is no refusal: it means an outage."""
+    """Return the log lines of each topic that brokers keep refusing. LEADER_NOT_AVAILABLE means an outage instead."""
     by_topic = grouped(_refusals(window), lambda event: event.captures.get("topic", ""))
     return {
         topic: lines
@@ -386,7 +386,7 @@ def blind(w: Windows, thresholds: Thresholds) -> Texts:
     Metrics cannot decide if a client sends nothing for an unknown reason.
     """
     silent = ~sent_any(w)
-    # Most clients have sent since the sample before the last one.
+    # Examine only the few clients that have not sent since the sample before the last one.
     asks = ~(w.last("record-send-total") > w.from_last("record-send-total", 1))
     since = unsent(w.at(asks))
     renewed = (_metadata(since, thresholds) == RENEWED) & ~(since.max(_used(since)) > 0)
