@@ -101,7 +101,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 
 
 def _sends(failures: list[LogEvent]) -> Happened:
-    """Return (epoch ms, number) of failed sends in the log. Lines of one failure count once; each undated line counts."""
+    """Return (epoch ms, number) of failed sends in the log. Lines of one failure count once, unless undated."""
     undated = len({event.ts_ms for event in failures}) == 1
     happened: list[tuple[int, float]] = []
     last: dict[str, int] = {}
