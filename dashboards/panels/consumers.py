@@ -59,9 +59,9 @@ def _strip() -> Sequence[Panel]:
         number(
             1,
             "Consumers",
-            "Consumers that have series. Fewer than you run is bad: the others are not monitored, though their "
-            'groups may be, unless the exporter shows only the unhealthy (client_series = "unhealthy"). Alert '
-            "when an input topic goes silent: KafkaClientHealthInputSilent.",
+            "Number of consumers with series of their own. Fewer than you run is bad, because the missing ones are not "
+            'monitored (their groups may be); but with client_series = "unhealthy" only unhealthy consumers have '
+            "series. Alert: KafkaClientHealthInputSilent, if an input topic receives no data.",
             f'count(max by ({BY_CLIENT}) (kafka_client_info{{kind=~"consumer|legacy-consumer", {OF_CLIENT}}}))',
             "none",
             nothing="no consumers",
@@ -72,8 +72,8 @@ def _strip() -> Sequence[Panel]:
         number(
             2,
             "Fullest topic queue",
-            "The largest used share of a queue between a consumer and one topic. High is bad: its handler "
-            "does not keep up. What to do: see the chart of queues for its client. Alert: "
+            "The largest used share of a queue between a consumer and one topic. High is bad: the topic's handler "
+            "does not keep up. What to do: find the consumer in the chart of queues. Alert: "
             "KafkaClientTopicQueueSaturated.",
             f'max(kafka_client_consumer_queue_used_ratio{{{OF_CLIENT}, topic=~"$topic"}})',
             "percentunit",
@@ -84,7 +84,7 @@ def _strip() -> Sequence[Panel]:
             3,
             "Longest without poll()",
             "The longest time since a consumer last called poll(). High is bad: after max.poll.interval.ms "
-            "it loses its partitions. What to do: take a thread dump. No alert of its own.",
+            "the consumer loses its partitions. What to do: take a thread dump. No alert of its own.",
             f"max(kafka_client_consumer_last_poll_age_seconds{{{OF_CLIENT}}})",
             AGE,
             nothing="not known",

@@ -69,7 +69,7 @@ def states() -> Panel:
         "State of each group",
         f"The {WORST} worst groups. Blue is fine (OK, IDLE), yellow falls behind (WARN), dark red makes no progress "
         f"(STALL), has stopped committing (STOP) or went back to an earlier offset (REWIND). What to do: check "
-        f"whether its members run and poll. "
+        f"whether the group's members run and poll. "
         "Alerts: KafkaClientLag….",
         Query(worst("\nor\n".join(parts), _BY), _GROUP),
         lag_words(),
@@ -108,8 +108,8 @@ def lag_by_topic() -> Panel:
     return chart(
         206,
         "Lag by topic",
-        "Lag of each group by topic, in records. If only one topic rises, its handler is too slow or cannot process a "
-        "record. Alert: "
+        "Lag of each group by topic, in records. If only the lag of one topic rises, the topic's handler is too slow "
+        "or cannot process a record. Alert: "
         "KafkaClientLagStalled, KafkaClientLagStopped.",
         [Query(worst(lag, f"{_BY}, topic"), f"{{{{topic}}}}: {_GROUP}")],
         "short",
@@ -136,8 +136,8 @@ def records_in_and_out() -> Panel:
     return chart(
         207,
         "Records in and out",
-        "Records per second written to each topic (dashed) and committed by each group, the largest first. If the "
-        "group commits fewer than are written for long, it falls behind. What to do: check whether its handler or its "
+        "Records per second written to each topic (dashed) and committed by each group, the largest first. A group "
+        "that commits fewer records than are written falls behind. What to do: check whether the group's handler or "
         "number of members is the limit. Alert: KafkaClientLagGrowing.",
         [
             Query(
@@ -160,8 +160,8 @@ def retention() -> Panel:
         208,
         "Unread share of what is retained",
         "Lag as a share of the records that the topic retains, on the worst partition; shown if the topic has deleted "
-        "records and the group has members or has committed within a week. Near 1 is bad: Kafka is about to delete "
-        "unread records; above 1, some are deleted. What to do: raise the topic's retention. "
+        "records, for groups that have members or have committed within a week. Near 1 is bad: Kafka is about to "
+        "delete unread records; above 1, some are deleted. What to do: raise the topic's retention. "
         "Alerts: KafkaClientLagRetentionAtRisk, KafkaClientLagRecordsDeleted.",
         [
             Query(

@@ -48,8 +48,8 @@ def reporting(kinds: Iterable[str], width: int = 24, among: str = "") -> Panel:
         100,
         "Is it reporting",
         f"Whether clients report, {WORST} at most, gone clients first. A client that ended with records in its buffer "
-        f"has lost them; a client that sends no data cannot be judged. What to do: check whether its process runs. "
-        f"Alert: of its failure mode.",
+        f"has lost them; a client that sends no data cannot be judged. What to do: check whether the client's process "
+        f"runs. Alert: that of the failure mode.",
         Query(
             worst(f"kafka_client_up{{{OF_CLIENT}}}", BY_CLIENT, pick="bottomk", among=among or ever(_of(kinds))), LEGEND
         ),
@@ -154,11 +154,11 @@ def records_failed(width: int = 12, among: str = "") -> Panel:
     return chart(
         114,
         "Records given up, dropped, sent again",
-        "Records per second; empty is good. Given up: no broker acknowledged them in time, or one refused them. "
-        "Dropped: send() failed because the buffer was full (counted correctly since client 2.6). Both are lost "
-        "unless the application "
-        "sends them again. Sent again (dashed): normal while brokers restart, bad for long. What to do: read the error "
-        f"in the client's log. Alerts: of {DELIVERY_STALLED}; KafkaClientBufferNearlyExhausted comes before a drop.",
+        "Records per second; empty is good. Given up: no broker acknowledged the records in time, or a broker refused "
+        "them. Dropped: send() failed because the buffer was full (counted correctly since client 2.6). Records given "
+        "up or dropped are lost unless the application sends them again. Sent again (dashed): normal while brokers "
+        "restart, bad if it lasts. What to do: read the error in the client's log. Alerts: that of "
+        f"{DELIVERY_STALLED}; KafkaClientBufferNearlyExhausted, before records are dropped.",
         [
             Query(worst_clients("kafka_client_producer_record_error_rate", among, most=7), f"given up: {LEGEND}"),
             Query(worst(rate, BY_CLIENT, 6, among=among), f"dropped: {LEGEND}"),
@@ -179,7 +179,7 @@ def batch_size(width: int = 12, among: str = "") -> Panel:
     return chart(
         115,
         "Batch size",
-        "Average size of the batches that producers send, the smallest. Small batches at a high rate are bad, because "
+        "Average size of the batches of producers, the smallest first. Small batches at a high rate are bad, because "
         "each costs the brokers as much work as a large one. What to do: raise linger.ms, or send to fewer "
         "partitions. No alert of its own.",
         [Query(worst_clients("kafka_client_producer_batch_size_bytes", among, pick="bottomk"), LEGEND)],
@@ -355,7 +355,7 @@ def refused(kind: str, width: int = 12) -> Panel:
         "Failed authentications per minute, the most frequent first. Any is bad: the client's password, token or "
         "certificate is wrong or has expired; empty is good. What to do: read the reason in the "
         "client's log. "
-        + (f"Alert for {SEND_BLOCKED}, where it cannot send." if kind == "producer" else "No alert of its own."),
+        + (f"Alert for {SEND_BLOCKED}, if the client cannot send." if kind == "producer" else "No alert of its own."),
         [Query(worst(rate, BY_CLIENT, among=ever(_of({kind}))), LEGEND)],
         "short",
         nothing=NONE,

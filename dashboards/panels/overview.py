@@ -71,7 +71,7 @@ def _strip() -> Sequence[Panel]:
             "Reporting",
             "Clients of the service that report. Fewer than you run is bad: the others are not monitored. What to do: "
             "check that their reporter or agent writes to the input topic. Alerts when a topic or a service stops "
-            "reporting: KafkaClientHealthInputSilent, KafkaClientServiceSilent; when many or all do: "
+            "reporting: KafkaClientHealthInputSilent, KafkaClientServiceSilent; when many services or all clients do: "
             "KafkaClientFleetServicesSilent, KafkaClientFleetSilent.",
             f"sum({_PRESENT}{{{OF_SERVICE}}})",
             "none",
@@ -108,8 +108,8 @@ def _alerts() -> Panel:
     return alert_list(
         11,
         "Alerts",
-        "Alerts of this product that are pending or firing. Empty is good. What to do: open the runbook "
-        "that each links to. It lists the alerts of every data source that Grafana may read alerts from.",
+        "Alerts of this product that are pending or firing, from every data source that Grafana may read alerts from. "
+        "Empty is good. What to do: open the runbook to which the alert links.",
         width=10,
         height=7,
     )
@@ -120,7 +120,7 @@ def _by_mode() -> Panel:
         21,
         "Unhealthy clients by failure mode",
         "Clients of the service with a suspected or confirmed failure, by mode. Any is bad; many at once have a "
-        "common cause: a broker, a release, a topic. Alerts: the mode's, which KafkaClientFleetUnhealthy and "
+        "common cause: a broker, a release, a topic. Alerts: those of the modes, which KafkaClientFleetUnhealthy and "
         "KafkaClientFleetSuspected inhibit.",
         [verdicts.by_mode()],
         "none",
@@ -135,8 +135,8 @@ def _by_service() -> Panel:
         22,
         "Unhealthy clients by service",
         f"Clients with a suspected or confirmed failure, by service, the {WORST} worst. Any is bad. What to do: choose "
-        "the service above. Alerts: KafkaClientErrorBudgetBurn when it lasts, KafkaClientServiceWorse when more fail "
-        "while an older page is open.",
+        "the service above. Alerts: KafkaClientErrorBudgetBurn if failures last, KafkaClientServiceWorse if more "
+        "clients fail while an older page is open.",
         [
             Query(
                 worst(f"sum by ({_BY_SERVICE}) ({_UNHEALTHY}{{{OF_SERVICE}}}) > 0", _BY_SERVICE, zeros=True),
@@ -179,9 +179,10 @@ def _installations() -> Panel:
     return rows(
         12,
         "Clusters and environments",
-        "Clients of the service by cluster and environment, the worst first. If they fail in one cluster alone, the "
-        "cause is its brokers or its load, not the release. Bugs: clients of a version that is known to "
-        "fail, see /fleet of the exporter. Click a row for that one. Alerts: the mode's.",
+        "Clients of the service by cluster and environment, the worst first. If clients fail in only one cluster, the "
+        "cause is that cluster's brokers or load, not the release. Bugs: number of clients with a version that has "
+        "known bugs, which the exporter's page /fleet lists. Click a row for the overview of that cluster and "
+        "environment. Alerts: those of the failure modes.",
         {
             "confirmed": (f"{verdicts.failing('confirmed', by)}\nor\n0 * {reporting}", "none"),
             "suspected": (f"{verdicts.failing('suspected', by)}\nor\n0 * {reporting}", "none"),
@@ -207,9 +208,9 @@ def _services() -> Panel:
     return rows(
         31,
         "Services",
-        "Clients of each service by what is known of them, and the worst of their measurements (fullest buffer, "
-        "slowest callbacks, busiest I/O thread, fullest queue, longest without poll()), those of clients without "
-        "series of their own among them. Clients that have gone are listed on the status page under Fleet. What to do: "
+        "Clients of each service by status, and the worst measurements among all its clients, even those without "
+        "series of their own: fullest buffer, slowest callbacks, busiest I/O thread, fullest queue, longest time "
+        "without poll(). Clients that have gone are listed on the status page under Fleet. What to do: "
         "click a service for its clients. Alert when no client is left: KafkaClientServiceSilent; when "
         "none can be judged: KafkaClientServiceNotJudged, and for a third of all clients: KafkaClientFleetNotJudged.",
         {

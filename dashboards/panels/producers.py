@@ -57,9 +57,9 @@ def _strip() -> Sequence[Panel]:
         number(
             1,
             "Producers",
-            "Producers that have series. Fewer than you run is bad: the others are not monitored, unless the exporter "
-            'shows only the unhealthy (client_series = "unhealthy"). '
-            "Alert when an input topic goes silent: KafkaClientHealthInputSilent.",
+            "Number of producers with series of their own. Fewer than you run is bad, because the missing ones are not "
+            'monitored; but with client_series = "unhealthy" only unhealthy producers have series. '
+            "Alert: KafkaClientHealthInputSilent, if an input topic receives no data.",
             f'count(max by ({BY_CLIENT}) (kafka_client_info{{kind="producer", {OF_CLIENT}}}))',
             "none",
             nothing="no producers",
@@ -68,8 +68,8 @@ def _strip() -> Sequence[Panel]:
         number(
             2,
             "Fullest buffer",
-            "The largest used share of a buffer. High is bad: at 1 send() blocks. What to do: see the chart "
-            "below for its client. Alert: KafkaClientBufferNearlyExhausted.",
+            "The largest used share of a buffer. High is bad: at 1, send() blocks. What to do: find the producer in "
+            "the chart below. Alert: KafkaClientBufferNearlyExhausted.",
             f"max(kafka_client_producer_buffer_used_ratio{{{OF_CLIENT}}})",
             "percentunit",
             above={LIMITS.buffer_used_ratio: WARNING, LIMITS.buffer_full_ratio: CRITICAL},
@@ -102,7 +102,7 @@ def _strip() -> Sequence[Panel]:
             5,
             "Busiest I/O thread",
             "The largest share of time that an I/O thread spends outside its selector. High is bad: a "
-            "callback holds it up. What to do: take a thread dump. Alert: KafkaClientCallbacksSlow.",
+            "callback holds the thread up. What to do: take a thread dump. Alert: KafkaClientCallbacksSlow.",
             f"max(kafka_client_producer_io_thread_busy_ratio{{{OF_CLIENT}}})",
             "percentunit",
             above={LIMITS.io_thread_busy_ratio: WARNING},

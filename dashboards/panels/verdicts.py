@@ -74,8 +74,8 @@ def confirmed(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
     return number(
         id_,
         "Confirmed",
-        "Clients with a confirmed failure. Any is too many. The table names them; follow the runbook of the "
-        "failure mode. Alert: the mode's, of status confirmed, which pages.",
+        "Clients with a confirmed failure. Any is bad. What to do: find the clients in the table of unhealthy clients, "
+        "and follow the runbook of the failure mode. Alert: that of the failure mode, which pages.",
         _count("confirmed", mode),
         "none",
         above={1: CRITICAL},
@@ -89,8 +89,9 @@ def suspected(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
     return number(
         id_,
         "Suspected",
-        "Clients with a suspected failure, on indirect evidence; one may have a confirmed one besides. It "
-        "may clear by itself; if it does not, it opens a ticket. Alert: the mode's, of status suspected.",
+        "Clients with a failure that is suspected on indirect evidence; such a client may also have a confirmed "
+        "failure in another mode. A suspicion may clear by itself; a suspicion that lasts opens a ticket. Alert: that "
+        "of the failure mode, with status suspected.",
         _count("suspected", mode),
         "none",
         above={1: WARNING},
@@ -101,13 +102,14 @@ def suspected(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
 
 def unknown(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
     """Return a panel with the number of clients that cannot be judged."""
-    judged = "in every failure mode" if mode is None else "in this failure mode"
+    judged = "in any failure mode" if mode is None else "in this failure mode"
+    alert = "No alert." if mode else "Alerts: KafkaClientServiceNotJudged, KafkaClientFleetNotJudged."
     return number(
         id_,
         "Not judged",
-        f"Clients of the service that cannot be judged {judged}: too few readings, or no source for its evidence. They "
-        "count neither as healthy nor as unhealthy. Many of them: look at what feeds the monitor (Monitor "
-        "health). No alert.",
+        f"Clients of the service that cannot be judged {judged}, because they send too few samples or too little data. "
+        "Such clients count neither as healthy nor as unhealthy. Many are bad. What to do: check the input of the "
+        f"monitor on the dashboard Monitor health. {alert}",
         f"{clients('unknown') if mode is None else in_mode('unknown', mode)}\nor\n{_NONE}",
         "none",
         nothing="no verdicts",
@@ -130,9 +132,9 @@ def unhealthy(id_: int, mode: Mode | None = None, width: int = 24, runbooks: str
     return rows(
         id_,
         "Unhealthy now",
-        "One row per failing client and failure mode, with its owner and the time since it fails. Empty is good, as "
-        "long as clients report. Click the client for its page with the evidence, the mode for its runbook, anything "
-        "else for the client's panels. Alert: the mode's.",
+        "One row per failing client and failure mode, with the owner of the service and the time since the failure "
+        "began. Empty is good, as long as clients report. Click a client id for the client's page with the evidence, a "
+        "mode for the runbook, any other cell for the client's panels. Alert: that of the failure mode.",
         {"since": (f"{owned}\nor on ({BY_CLIENT}, mode, status)\n{rows_}", "dateTimeFromNow")},
         words={"since": words({0: ("not known", NEUTRAL)})},
         coloured={"status": dict(zip(STATUS_ORDER, STATUS_COLOURS, strict=True))},
@@ -149,8 +151,9 @@ def history(id_: int, mode: Mode) -> Panel:
     return timeline(
         id_,
         "Verdict over time",
-        f"Clients that are not ok, {_BANDS} at most: yellow is suspected, dark red confirmed, grey not judged; a gap "
-        f"is ok, or gone. Bad is yellow and dark red: {mode.advice} Alert: the mode's.",
+        f"Clients that are not ok, {_BANDS} at most: yellow is suspected, dark red confirmed, grey not judged; in a "
+        f"gap, the client is ok or has gone. Yellow and dark red are bad. What to do: {mode.advice} Alert: that of the "
+        "failure mode.",
         Query(_over_time(BY_CLIENT, STATUS_ORDER, f'{_MODE}{{{{status="{{}}", {_of(mode)}}}}}'), LEGEND),
         status_words(),
         nothing="No client was unhealthy",
@@ -163,9 +166,9 @@ def failures(id_: int) -> Panel:
     return timeline(
         id_,
         "Failures over time",
-        f"Chosen services by failure mode, with the worst of all their clients, {_BANDS} at most: yellow is suspected, "
-        "dark red confirmed. A gap means that no client failed or was judged. Look what changed when a band begins: a "
-        "deployment, a broker, a topic. Alert: the mode's.",
+        f"Chosen services by failure mode, each with the worst status of its clients, {_BANDS} rows at most: yellow is "
+        "suspected, dark red confirmed. In a gap, no client failed, or none was judged. What to do: find out what "
+        "changed when a band began: a deployment, a broker, a topic. Alert: that of the failure mode.",
         Query(
             _over_time(
                 listed((*KEPT, "service", "mode")),
