@@ -403,6 +403,12 @@ STATED = (
         f"goroutine 421 [sync.WaitGroup.Wait, 3 minutes]:\n{WAIT}{KAFKA_GO}.(*Writer).Close(0xc0000f8000)\n",
         "delivery-stalled",
     ),
+    (
+        f"goroutine 81 [semacquire, 181 minutes]:\n{WAIT}jc/vendor/{SARAMA}.(*brokerConsumer).(jc/sarama.step)-fm()\n"
+        f"/go/src/consumer.go:157 +0x2a\njc/vendor/{SARAMA}.(*brokerConsumer).subscriptionConsumer(0xc4521e3ec0)\n",
+        "consumer-stalled",
+    ),
+    ("PHP Fatal error: Uncaught RuntimeException: Was unable to flush, messages might be lost!\n", "delivery-stalled"),
     (LOCKED, "delivery-stalled"),
     (f"Thread 99 (Thread 0x7ff303fff700 (LWP 21783)):\n{LOCKED}", "delivery-stalled"),
     ("#2  0x00007f0c2a41f6bb in rd_kafka_consumer_close (rk=0x3521360) at rdkafka.c:3301\n", LOOP),
