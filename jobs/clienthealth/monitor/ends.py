@@ -195,9 +195,7 @@ def signs_of_life(bucket: Bucket, number: int, later: Sequence[LogEntry]) -> tup
         if entry.event is not None:
             signs["log"] = Sign("log", entry.ts_ms, "a line in the log of the client's process", entry.event.source)
         elif entry.dump is not None:
-            signs["thread-dump"] = Sign(
-                "thread-dump", entry.ts_ms, "a thread dump of the client's process", entry.dump.source
-            )
+            signs["thread-dump"] = Sign("thread-dump", entry.ts_ms, "a dump of the client's process", entry.dump.source)
     for other in bucket.numbers.get(client.process, ()):
         beside = state.all_clients[other]
         if other == number or beside.instance != client.instance:

@@ -63,9 +63,8 @@ def replication_risk(described: Mapping[str, Any], brokers: int, in_sync: int = 
     copies = min((len(row["replica_nodes"]) for row in described["partitions"]), default=brokers)
     if copies == 1 < brokers:
         return (
-            "replication factor 1 beside several brokers: while the broker of a partition is down, the partition "
-            "cannot be read or written. "
-            f"Raise the factor to {usual_replicas(brokers)} with kafka-reassign-partitions.sh"
+            "replication factor 1 beside several brokers: while a broker is down, its partitions cannot be read or "
+            f"written. Raise the factor to {usual_replicas(brokers)} with kafka-reassign-partitions.sh"
         )
     if 1 < in_sync >= copies:
         return (

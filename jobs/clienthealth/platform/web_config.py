@@ -116,9 +116,7 @@ def access(web_config_file: str) -> Access:
         raise SettingsError(_at(path, str(error))) from None
     wrong = sorted(user for user, stored in config_file.basic_auth_users.items() if not _HASH.fullmatch(stored))
     if wrong:
-        raise SettingsError(
-            _at(path, f"the password of {wrong[0]!r} must be a bcrypt hash; run htpasswd -nB {wrong[0]!r} to make it")
-        )
+        raise SettingsError(_at(path, f"the password of {wrong[0]!r} must be a bcrypt hash (`htpasswd -nB` makes it)"))
     if config_file.basic_auth_users:
         try:
             import bcrypt  # noqa: F401

@@ -104,10 +104,7 @@ def limits(settings: Settings) -> Iterator[Finding]:
     chosen = {limit: getattr(settings.monitor, f"max_{limit.replace('-', '_')}") for limit in LIMITS}
     at_most = ", ".join(f"{limit.replace('-', ' ')} {number:,}" for limit, number in chosen.items())
     if not settings.monitor.metrics_port:
-        text = (
-            f"Limits: {at_most}. The monitor's metrics are off ([monitor] metrics_port), so nothing shows what exceeds "
-            "these limits."
-        )
+        text = f"Limits: {at_most}. The monitor's metrics are off ([monitor] metrics_port): excesses are unknown."
         yield Finding("limits", "skipped", text)
         return
     url = f"http://{settings.monitor.metrics_host}:{settings.monitor.metrics_port}/metrics"
