@@ -409,6 +409,11 @@ STATED = (
         "consumer-stalled",
     ),
     ("PHP Fatal error: Uncaught RuntimeException: Was unable to flush, messages might be lost!\n", "delivery-stalled"),
+    (
+        f"goroutine 61 [semacquire, 9 minutes]:\n{WAIT}{SARAMA}.(*Broker).Open(0xc00028a1b0)\n\t/go/b.go:1\n"
+        f"{SARAMA}.(*offsetManager).flushToBroker(0xc0003fa000)\n",
+        "consumer-stalled",
+    ),
     (LOCKED, "delivery-stalled"),
     (f"Thread 99 (Thread 0x7ff303fff700 (LWP 21783)):\n{LOCKED}", "delivery-stalled"),
     ("#2  0x00007f0c2a41f6bb in rd_kafka_consumer_close (rk=0x3521360) at rdkafka.c:3301\n", LOOP),
@@ -421,6 +426,8 @@ UNSTATED = (
     f"goroutine 1 [select, 40 minutes]:\n{KAFKA_GO}.(*Reader).FetchMessage(0xc0000f8000)\n\t/go/reader.go:816 +0x1\n",
     f"goroutine 5 [syscall, 40 minutes]:\n{GO}._Cfunc__rk_queue_poll(0x7efe6c005a90, 0xffffffff)\n",
     f"goroutine 1 [select, 40 minutes]:\nmain.wait()\n\t/app/main.go:9 +0x1\n\ngoroutine 2 [running]:\n{UNREAD}",
+    f"goroutine 5 [chan receive, 40 minutes]:\n{SARAMA}.(*Broker).responseReceiver(0xc000d5af20)\n\t/go/b.go:6 +0x1\n",
+    f"goroutine 5 [select, 40 minutes]:\n{SARAMA}.(*client).backgroundMetadataUpdater(0xc000d5af20)\n",
     LOCKED.replace("pthread_rwlock_wrlock", "poll"),
     'W! [agent] ["outputs.influxdb"] did not complete within its flush interval\n',
 )
