@@ -51,9 +51,10 @@ class Lines:
 class Shown(NamedTuple):
     """The lines of a record, and which of them a page contains.
 
-    group     True if the page contains the record's lines about its consumer group
-    whole     True if the page contains all lines except evidence; False if only the lines that every group has
-    evidence  True if the page contains the metrics that decide failure modes
+    group     True if the page contains the record's metrics of its consumer group (scope "group")
+    whole     True if the page contains the record's other metrics; False if of these only those that every record has
+              (`Family.always`)
+    evidence  True if the page contains the metrics that decide failure modes (`Family.evidence`)
     """
 
     lines: Lines

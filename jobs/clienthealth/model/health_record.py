@@ -260,7 +260,10 @@ _NO_CONFIG: Mapping[str, str] = {}
 
 
 def _config(row: Any) -> Mapping[str, str]:
-    """Return the options whose values are text. Records without options share one object. Raises TypeError."""
+    """Return the options whose values are text; without options, an empty mapping that all such records share.
+
+    Raises TypeError if `row` is not a JSON object.
+    """
     if not row:
         return _NO_CONFIG
     if type(row) is not dict:

@@ -117,8 +117,8 @@ def _of_its_end(
         if signature in lose:
             since = last - OVERDUE * silent.every_ms
             return since <= ts_ms < later and (named or alone(ts_ms))
-        # A killed client no longer reports. So a kill that was logged before this client's last sample hit another
-        # process on the host.
+        # A killed client no longer reports. So a kill that was logged more than START_MS before this client's last
+        # sample hit another process on the host.
         return last - START_MS <= ts_ms < later and (named or alone(ts_ms))
 
     return tuple(sorted((event for named, event in own_lines if counts(named, event)), key=lambda event: event.ts_ms))
@@ -164,11 +164,12 @@ def is_by_process(bucket: Bucket, entry: LogEntry, client: Client, departed_ms: 
 
 
 def clients_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
-    """Return the numbers of those other reporting clients of the process that show that the process lives.
+    """Return the clients (positions in the state) whose reports show that the process of a silent client still runs.
 
-    If the client's library reports only inside poll(), all other clients of the client's instance count. Otherwise
-    other clients count only if an open incident of the client has missing data as evidence, and only if they reported
-    before that data went missing.
+    `client`: the client that no longer reports. If its library reports only inside poll(), these are all other clients
+    of the same instance. Otherwise these are the clients of the same service and host that reported before the data of
+    `client` went missing. In the second case the result is empty if no open incident of `client` has missing data as
+    evidence, or if one of those clients has the same client id.
     """
     state, others = bucket.state, bucket.numbers.get(client.process, ())
     if reports_in_poll(client.library):

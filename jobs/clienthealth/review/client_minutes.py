@@ -147,10 +147,10 @@ def lag(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
 
 
 def lag_per_client(lag: DataFrame, reviewed: int) -> DataFrame:
-    """Return the lag of each group (or consumer) in a period, from `lag`.
+    """Return one row per client key: the client's lag in the period with the number `reviewed`.
 
-    Columns: the key, `group`, the highest `records` and `seconds`, the `topic` of these records, and the sums for a
-    slope.
+    `lag`: the result of `lag`. Columns: the client key, `group`, the highest `records` and `seconds` in the period, the
+    `topic` of the highest `records`, and the sums of `lag` from which the regression line is computed.
     """
     return (
         lag.filter(F.col("period") == reviewed)

@@ -52,9 +52,10 @@ class Checkpoint(Files):
     """
 
     def claim(self, form: int) -> None:
-        """Note the version (`state.VERSION`) in which the state is written from now on.
+        """Write `form`, the version in which the state will be saved (`state.VERSION`), into the checkpoint's folder.
 
-        Raises StateError, before any change, if a later release or a release with fewer sources wrote the checkpoint.
+        Raises StateError, before any change, if a later release wrote the checkpoint, or an earlier release with fewer
+        sources of the query (`SOURCES`).
         """
         noted, newest = self.read(FORM), self.newest
         sources = SOURCES if newest is None else len(self._offsets(newest)[1])
