@@ -38,7 +38,7 @@ SECTIONS = {
 
 
 def main() -> int:
-    """Build the site into the folder of the command line; return 0."""
+    """Build the site into the folder that the command line names, by default dist/site; return 0."""
     out = Path(sys.argv[1]) if len(sys.argv) > 1 else checkout() / "dist/site"
     print(f"{out}: {build(out)} pages")
     return 0

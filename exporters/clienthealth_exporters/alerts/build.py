@@ -57,7 +57,7 @@ def routes_of(owners: Owners, text: str) -> str:
 def write(out: Path, settings: Settings, dry_run: bool) -> list[Path]:
     """Write rules, alertmanager.yml and notification templates into the folder `out`. Return the paths of the files.
 
-    Raises SettingsError if a file of owners cannot be read.
+    Raises SettingsError if a file of owners cannot be read, or if labels of the settings are invalid or in use.
     """
     routes = routes_of(read_owners(settings.owners.files), (FILES / "alertmanager.yml").read_text(encoding="utf-8"))
     written = []

@@ -1,8 +1,8 @@
 """Turn a stream of bytes into records: recognise its kind, and find what may be about a Kafka client.
 
-Kinds are tried in this order: samples of a recording, JSON (a document, or one per line), metrics as people paste them,
-thread dumps of any shape. Everything else is a log. Texts of moderate size are examined as a whole, larger ones in
-blocks.
+Kinds are: OTLP protobuf, samples of a recording, JSON (a document, or one per line), InfluxDB's line protocol, exported
+search results, metrics as people paste them, thread dumps of any shape. Everything else is a log. Texts of moderate
+size are examined as a whole, larger ones in blocks.
 """
 
 from __future__ import annotations

@@ -207,7 +207,8 @@ def died(window: ClientWindow) -> tuple[Caused, str | None]:
     """Return facts on an I/O thread that ended, and the exception that ended it.
 
     The log shows the end. So do dumps with threads in send() or flush() but without an I/O thread. Only a complete dump
-    shows that a thread is missing. One dump is indirect evidence, because the I/O thread may just be starting.
+    shows that a thread is missing. Dumps less than APART_SECONDS apart are indirect evidence: the I/O thread may only
+    be starting.
     """
     facts = [Fact.of("log", e, quoted(e.text), True) for e in events(window, THREAD_DIED)[-1:]]
     thrown = next((e.captures["thrown"] for e in events(window, THREAD_DIED) if "thrown" in e.captures), None)
