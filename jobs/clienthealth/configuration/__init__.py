@@ -30,7 +30,11 @@ NOT_SETTINGS = frozenset(f"{PREFIX}{name}" for name in ("CONFIG", "CACHE", "MAVE
 
 
 def load(path: str | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
-    """Load the settings in force: defaults, then the file, then the environment. Raises SettingsError."""
+    """Load the settings in force: the environment overrides the file, and the file overrides the defaults.
+
+    `path`: the file; None for $KAFKA_HEALTH_CONFIG, and without that no file. Raises SettingsError if the file or a
+    value is wrong.
+    """
     chosen = path or environ.get(f"{PREFIX}CONFIG")
     values = _tables(chosen) if chosen else {}
     #: The environment variable of each section and key.
@@ -87,7 +91,10 @@ _SECTIONS = {name: kind for name, kind in typing.get_type_hints(Settings).items(
 
 
 def _tables(path: str) -> dict[str, dict[str, Any]]:
-    """Read the sections of a settings file. Raises SettingsError if the file is not TOML or has an unknown section."""
+    """Read the sections of a settings file.
+
+    Raises SettingsError if the file cannot be read, is not TOML, or has an unknown section.
+    """
     try:
         tables = tomllib.loads(written(path))
     except (ValueError, RecursionError) as error:  # ValueError is also raised for a number with thousands of digits.
@@ -119,7 +126,11 @@ def _parse(section: str, name: str, text: str, variable: str) -> Any:
 
 
 def _fitted(section: type, values: Mapping[str, Any], name: str, where: Callable[[str, str], str]) -> dict[str, Any]:
-    """Convert the values of a section to the types of its keys. Raises SettingsError for the first wrong value."""
+    """Convert the values of the section `name` to the types of its keys.
+
+    `where`: maps a section and a key to the source of the value. Raises SettingsError for an unknown key, else for the
+    first wrong value.
+    """
     fields = keys(section)
     for key in values:
         if key not in fields:
@@ -132,7 +143,10 @@ def _fitted(section: type, values: Mapping[str, Any], name: str, where: Callable
 
 
 def _whole(kind: Callable[..., _T], values: Mapping[str, Any], where: str) -> _T:
-    """Build a section from values that are valid one by one. Raises SettingsError if they contradict each other."""
+    """Build a section (or all settings) from values that are valid one by one.
+
+    Raises SettingsError, which begins with `where`, if the values contradict each other.
+    """
     try:
         return kind(**values)
     except SettingsError as error:

@@ -31,9 +31,9 @@ _TAKEN = frozenset({
 
 
 def fixed_labels(settings: Settings) -> Mapping[str, str]:
-    """Return the non-empty labels of every series of this installation.
+    """Return the non-empty labels (name → value) of every series of this installation.
 
-    Raises SettingsError if a name is invalid or taken.
+    Raises SettingsError if the name of a label, also in `keep_labels`, is no label name of Prometheus, or is in _TAKEN.
     """
     labels = {"cluster": settings.monitor.cluster, **settings.prometheus.labels}
     for name in (*labels, *settings.prometheus.keep_labels):
@@ -55,12 +55,12 @@ def runbooks(settings: LinkSettings, status_page: str | None = None) -> str:
 
 
 def filled(address: str, value: Callable[[str], str]) -> str:
-    """Replace each label in braces in the address (`https://health-{cluster}.example.org`) by its value."""
+    """Replace each name of a label in braces (`https://health-{cluster}.example.org`) by `value(name)`."""
     return re.sub(r"\{(\w+)\}", lambda match: value(match[1]), address)
 
 
 def dashboard_uid(name: str) -> str:
-    """Return the uid of a dashboard in Grafana."""
+    """Return the uid in Grafana of the dashboard `name` (such as `consumers`), cut to UID_LENGTH characters."""
     return f"{UID_PREFIX}-{name}"[:UID_LENGTH].rstrip("-")
 
 
@@ -80,7 +80,8 @@ def place(key: bytes, settings: PrometheusSettings) -> int:
 def named_apart(settings: PrometheusSettings) -> Callable[[Client], bool]:
     """Return a function that returns True for each client that has series even while it is healthy.
 
-    With `client_series` = "unhealthy", only clients that match `named_clients` have such series.
+    With `client_series` = "unhealthy", only clients whose `service/client_id` matches a glob in `named_clients` have
+    such series.
     """
     if settings.client_series == "all":
         return lambda client: True
@@ -89,15 +90,20 @@ def named_apart(settings: PrometheusSettings) -> Callable[[Client], bool]:
 
 
 def own_page(settings: Settings, shard: str = "1") -> str:
-    """Return the URL of the status page of this installation or of one of its shards, without a trailing slash."""
+    """Return the URL of the status page of one shard of this installation, without a trailing slash.
+
+    Labels in braces in `[links] status_page` are replaced by their values, `{shard}` by `shard`. Returns '' if no
+    status page is configured.
+    """
     labels = {**fixed_labels(settings), "shard": shard}
     return filled(settings.links.status_page.rstrip("/"), lambda name: quote(labels.get(name, ""), safe=""))
 
 
 def kept_labels(settings: Settings) -> tuple[str, ...]:
-    """Return the labels by which rules and panels distinguish installations; no series needs to have all of them.
+    """Return the names of the labels by which rules and panels distinguish installations.
 
-    Raises SettingsError if there are no such labels.
+    These are `keep_labels`, then the names of `fixed_labels`. A series may lack some of them. Raises SettingsError if
+    there are no such labels, or as `fixed_labels` does.
     """
     labels = tuple(dict.fromkeys((*settings.prometheus.keep_labels, *fixed_labels(settings))))
     if not labels:
@@ -106,7 +112,7 @@ def kept_labels(settings: Settings) -> tuple[str, ...]:
 
 
 def listed(labels: Sequence[str]) -> str:
-    """Format labels for a `by (…)` clause."""
+    """Join the names of labels by commas, as the parentheses of a `by (…)` clause contain them."""
     return ", ".join(labels)
 
 

@@ -76,7 +76,7 @@ class Owners:
         self._of = lru_cache(_REMEMBERED)(self._first)
 
     def owner_of(self, service: str) -> Owner | None:
-        """Return the owner of a service; None if no row matches."""
+        """Return the owner of a service; None if no row matches, or if the first row that matches names no owner."""
         return self._of("services", service)
 
     def of_group(self, group: str) -> Owner | None:
@@ -84,7 +84,7 @@ class Owners:
         return self._of("groups", group)
 
     def teams(self) -> list[Owner]:
-        """Return every owner, in the order of the rows."""
+        """Return every owner once, in the order of the rows."""
         return list(dict.fromkeys(row.owner for row in self.rows if row.owner))
 
     def _first(self, kind: str, name: str) -> Owner | None:
@@ -92,8 +92,10 @@ class Owners:
 
 
 def read_owners(files: Sequence[str]) -> Owners:
-    """Read the owners from `files`. Raises SettingsError, which names the line, and DependencyError if PyYAML is
-    missing.
+    """Read the owners from `files`.
+
+    Raises SettingsError if a file is wrong, with the name of the file and, if known, the line. Raises DependencyError
+    for a YAML file without PyYAML.
     """
     rows: list[Row] = []
     for file in files:
@@ -186,7 +188,11 @@ def _mapping(value: object) -> dict[str, Any]:
 
 
 def _codeowners(file: str, text: str) -> Iterator[Row]:
-    """Yield the rows of a CODEOWNERS file. The last part of a path is the service: `/services/orders-*/ @acme/team`."""
+    """Yield the rows of a CODEOWNERS file, such as `/services/orders-*/ @acme/team`.
+
+    The last part of a path, without a final `/`, `/*` or `/**`, is the glob of the services (`orders-*`). The team is
+    the first owner without `@` and organisation; a path without an owner makes a row without an owner.
+    """
     for number, line in enumerate(text.splitlines(), 1):
         path, *owners = line.partition("#")[0].split()[:2] or [""]
         if not path:
