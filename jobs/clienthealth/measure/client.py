@@ -101,8 +101,8 @@ def minute_figures(w: Windows) -> list[dict[str, Any]]:
     """Return, for each window, the known values of these columns of the history's table `minutes`:
 
     buffer_used_ratio_max, callback_seconds_avg and callback_source; queue_used_ratio_max and queue_topic (the fullest
-    queue); lag_records and lag_topic (the partition with the greatest lag), and lag_seconds (0 if lag_records is 0,
-    else unknown).
+    queue); lag_records and lag_topic (of the partition with the greatest lag; outdated lags do not count), and
+    lag_seconds (0 if lag_records is 0, else unknown).
     """
     producer, of_topics, of_partitions = w.kind == "producer", queues(w), lags(w)
     share = np.clip(of_topics.share, 0.0, 1.0)
@@ -135,7 +135,7 @@ def per_second(w: Windows, total: str) -> Floats:
 
 
 def _totals(w: Windows) -> Column:
-    """Return each window's last known value of each counter in COUNTERS.
+    """Return a `Column` of mappings: by published field, the last known value of each counter in a window.
 
     The counters are unknown for clients that report deltas: sums of deltas do not begin at the client's start.
     """
@@ -190,8 +190,9 @@ def _rows(size: int, columns: Mapping[str, Column]) -> list[dict[str, Any]]:
 def _greatest(w: Windows, window: Ints, values: Floats, topic: Ints) -> tuple[Floats, NDArray[np.object_]]:
     """Return two arrays with one element per window: the window's greatest value, and the name of that value's topic.
 
-    Both elements are NaN for a window without values. If several topics have the greatest value, the alphabetically
-    last one is returned. `window`, `values` and `topic` have one element per value; `topic`: index into `w.names`.
+    Both elements are NaN for a window without an element in `window`. If several topics have the greatest value, or if
+    all values of the window are NaN, the alphabetically last topic is returned. `window` (number of the window),
+    `values` and `topic` (index into `w.names`) have one element per value.
     """
     number, name = unknown(len(w)), np.full(len(w), np.nan, np.object_)
     if len(window):

@@ -102,7 +102,7 @@ class ClientWindow:
 
 
 def about(window: ClientWindow) -> About:
-    """Return what `Windows` needs to know about the client of a window, besides its samples."""
+    """Return what `Windows` needs to know about the client of `window` besides the samples."""
     has_log_data = window.has_log_data or bool(window.logs or window.dumps or window.earlier_dumps)
     return About(window.config, window.client.group or window.client.client_id, has_log_data)
 

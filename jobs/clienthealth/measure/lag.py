@@ -68,11 +68,11 @@ def produced_at(history: Sequence[Point], offset: int) -> tuple[float, Quality] 
 def seconds_behind(
     history: Sequence[Point], offset: int, now_ms: float, max_extrapolation_seconds: float
 ) -> tuple[float | None, Quality]:
-    """Return (seconds since the first unread record was produced, quality); the seconds are None if unknown.
+    """Return (seconds from the production of the first unread record to `now_ms`, quality); None seconds if unknown.
 
-    `offset`: offset of the first unread record. `history`: as in `produced_at`, with times in epoch ms. An extrapolated
-    time of production is at most `max_extrapolation_seconds` before the first point. Without an unread record the
-    result is (0, exact).
+    `offset`: offset of the first unread record. `history`: as in `produced_at`, with times in epoch ms like `now_ms`.
+    An extrapolated time of production is at most `max_extrapolation_seconds` before the first point. Without an unread
+    record the result is (0, exact).
     """
     if history and offset >= history[-1].offset:
         return 0.0, "exact"
@@ -124,8 +124,8 @@ def group_lag(
 ) -> dict[str, Any]:
     """Return the indicators `lag` and `group` of a consumer group for the partitions of its last sample.
 
-    `owners`: the member to which each partition is assigned, None if unknown. `members`: number of members of the
-    group, None if unknown.
+    `owners`: the member (as a JSON object) to which each partition is assigned, None if unknown or unassigned.
+    `members`: number of members of the group, None if unknown.
     """
     of_partitions = partitions_lag(group, histories, {where for where, member in owners.items() if member}, limits)
     lags = [
@@ -251,7 +251,7 @@ def allowed_lag(patterns: tuple[tuple[str, int], ...], group: str, topic: str) -
 def summary(lags: Iterable[PartitionLag], members: float | None) -> dict[str, Any]:
     """Return the indicator `group` of a consumer group; None means unknown.
 
-    status                    the worst state of the group's partitions
+    status                    the worst state of the group's partitions; UNKNOWN without partitions
     max_lag, max_lag_seconds  the greatest known lag of a partition, in records and in seconds
     sum_lag                   the sum of the known lags in records
     members                   the number of members

@@ -6,9 +6,9 @@ lag exceeds the tolerated lag. The rules differ from Burrow's where tests with a
 - With fewer than three commits (`min_commits`) the state is UNKNOWN until half a window passes without a commit. Burrow
   reports STOP a millisecond after a single commit.
 - If the end offset does not move, the state is IDLE, never STOP.
-- STOP needs time: no commit for the longer of 60 s (`stop_min_seconds`) and three usual commit intervals (`stop_gaps`).
-  This time counts only while records were unread. So a consumer that commits only when data comes does not look stopped
-  on a slow topic.
+- STOP needs time: no commit for the longer of 60 s (`stop_min_seconds`) and three usual commit intervals (`stop_gaps`),
+  but at most half a window. This time counts only while records were unread. So a consumer that commits only when data
+  comes does not look stopped on a slow topic.
 - WARN uses a robust slope of the lag (Theil–Sen), so that one lower sample does not hide a climb.
 - If commits stop while a member of the group owns the partition, the state is STALL: the member is present and makes
   no progress.
@@ -67,7 +67,7 @@ class Known(NamedTuple):
 
 
 def state(known: Known, limits: LagSettings) -> State:
-    """Return the state of a partition. The rules are tried in order, and the first rule that applies decides."""
+    """Return the state of a partition: IDLE, else OK while the lag is tolerated, else by the rules of this module."""
     newest = known.commits[-COMMITS:]
     if known.idle:
         return "IDLE"

@@ -118,7 +118,7 @@ class LogEntry(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def sample(self) -> Hashable:
-        """The key of the entry's burst of similar log lines: all entries of one burst have equal keys."""
+        """The key of the entry: equal for all events of one burst of similar log lines, and for one dump read twice."""
         if self.event is not None:
             return self.service, self.host, sample_key(self.event)
         return self.service, self.host, self.ts_ms, self.dump and self.dump.source
@@ -155,6 +155,7 @@ class GroupReading(msgspec.Struct, array_like=True):
 class Chunk(msgspec.Struct, array_like=True):
     """The data that one task decoded for one bucket.
 
+    `configs`: options of clients (name → value). `rows`, `parts`: the tables `readings` and `topic_parts` as bytes.
     `last_seen`: when each of `all_clients` last reported, by the watermark (epoch ms). `names`: the topics and threads
     of `rows` and `parts`. `clocks`: for each task (watermark at the end of the task's input, number of clients from
     which this watermark was computed). `left_out`: number of events that the task dropped because of `[monitor]
@@ -189,7 +190,10 @@ decode = msgspec.msgpack.Decoder(Chunk).decode
 
 
 def bucket_of(client: Client, buckets: int) -> int:
-    """Return the bucket (0 to `buckets` − 1) of a client; log lines and dumps of its process have the same bucket."""
+    """Return the bucket (0 to `buckets` − 1) of a client or consumer group.
+
+    Log lines and dumps of a client's process have the client's bucket.
+    """
     return bucket_of_process(*client.home, buckets)
 
 

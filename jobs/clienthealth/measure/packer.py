@@ -68,7 +68,7 @@ _OFFSETS = ("committed-offset", "end-offset", "start-offset", "commit-timestamp-
 
 @cache
 def _packing(kind: str) -> tuple[Callable[..., bytes], bytes]:
-    """Return (pack, pad) for a kind of client: a function that packs a sample into bytes, and the bytes after them.
+    """Return (pack, pad) for a kind of client: a function that packs a sample into bytes, and bytes to append.
 
     `pad` has the NaNs that fill the row up to METRICS_MAX metrics.
     """
@@ -212,7 +212,7 @@ class Packer:
         return sum(len(chunk.rows) + len(chunk.log_entries) for chunk in self._open.values())
 
     def chunks(self) -> dict[int, Chunk]:
-        """Return a chunk for each bucket (bucket → chunk), and empty the packer."""
+        """Return the chunk of each bucket with data (bucket → chunk), set `clock`, and empty the packer."""
         chunks = {bucket: chunk.closed(self._max_events) for bucket, chunk in self._open.items()}
         self._open.clear()
         self._samples.clear()

@@ -49,7 +49,11 @@ def buffer_used_ratio(w: Windows) -> Mapping[str, Floats]:
 
 
 def buffer(w: Windows) -> Mapping[str, Floats]:
-    """Return measurements of the buffer: by the name of the published field, an array with one value per window."""
+    """Return the last known state of the buffer: by the name of the published field, an array with a value per window.
+
+    Fields: total_bytes, available_bytes, waiting_threads, wait_ratio (share of time in which threads waited for room),
+    exhausted_records_total, queued_records, seconds_to_full.
+    """
     return {
         "total_bytes": w.last("buffer-total-bytes"),
         "available_bytes": w.last("buffer-available-bytes"),
@@ -64,7 +68,8 @@ def buffer(w: Windows) -> Mapping[str, Floats]:
 def seconds_to_full(w: Windows) -> Floats:
     """Return, for each window, the seconds until the buffer is full; NaN if the buffer is not filling.
 
-    The used share is extrapolated with its least-squares slope over the window.
+    NaN also with fewer than MIN_READINGS samples of the used share. The used share is extrapolated with its
+    least-squares slope over the window.
     """
     used, seconds = used_ratios(w), unknown(len(w))
     # A slope can be positive only if the used share rose from one sample to the next.
@@ -90,8 +95,9 @@ def seconds_to_full(w: Windows) -> Floats:
 class _Stretches(NamedTuple):
     """For each row the changes since the previous row: time, time inside the selector, and sent records.
 
-    All three are 0 if a counter is unknown or was reset, or if select-total did not change. `counted`: for each row the
-    number of earlier rows with known changes, whether select-total changed or not.
+    All three are 0 if a counter of the selector is unknown or was reset, or if select-total did not change; `records`
+    is 0 also if record-send-total is unknown or was reset. `counted`: for each row the number of earlier rows with
+    known changes of the selector, whether select-total changed or not.
     """
 
     elapsed_ms: Floats
@@ -226,9 +232,10 @@ def failed_since(w: Windows, since: Ints) -> Bools:
 def stalls(w: Windows) -> Stalls:
     """Return, for each window, the row since which nothing more was delivered, and the seconds since that row.
 
-    The seconds are 0 unless records waited at every sample after that row. For a client that counts no deliveries
-    (kafka-python, Java before 1.0), answers of brokers count in place of deliveries. For such a client, a record that
-    fails after the last answer also shows that records waited.
+    The seconds are 0 unless records waited at every sample after that row, and the window has at least MIN_READINGS
+    samples from that row on. For a client that counts no deliveries (kafka-python, Java before 1.0), answers of brokers
+    count in place of deliveries. For such a client, a record that fails after the last answer also shows that records
+    waited.
     """
     if not len(w.ts):
         return Stalls(np.full(len(w), -1), np.zeros(len(w)))
@@ -243,7 +250,7 @@ def stalls(w: Windows) -> Stalls:
     counted = ~np.isnan(first)
     since = np.where(counted, first, -1).astype(np.int64)
     calm = Column(np.where(waiting(w), np.nan, 1.0))
-    # `waits`: records waited at every sample after the row `since`, or a record failed after it (see above).
+    # `waits`: records waited at every sample after the row `since`, or a record failed after it (see the docstring).
     waits = (calm.count(np.minimum(since + 1, w.hi), w.hi) == 0) | (~counts & failed_since(w, since))
     stands_still = counted & waits & (w.hi - since > MIN_READINGS - 1)
     return Stalls(since, np.where(stands_still, (w.ts[w.last_row] - w.ts[since]) / 1000, 0.0))

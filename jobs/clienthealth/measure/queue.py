@@ -80,7 +80,10 @@ def queues(w: Windows) -> Queues:
 
 
 def limits(w: Windows, option: str, windows: Ints) -> Floats:
-    """Return, for each of these windows, the client option that limits a queue; the default if absent or no number."""
+    """Return the value of a client option that limits a queue, for each window; its default if absent or no number.
+
+    `option`: CHUNKS, RECORDS or KBYTES. `windows`: the numbers of the windows.
+    """
     configured = w.option(option, windows)
     return np.where(np.isnan(configured), QUEUE_DEFAULTS[option], configured)
 

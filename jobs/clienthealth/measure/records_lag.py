@@ -55,8 +55,9 @@ class Points:
 class Lags:
     """The partitions with a reported lag in each window's last sample, in order of window, topic and partition.
 
-    point  index into `Points`, from which topic, partition, records and paused are copied
-    blind  True if the client's last MIN_READINGS samples show no fetch: the reported lag may then be out of date
+    window  number of the window
+    point   index into `Points`, from which topic, partition, records and paused are copied
+    blind   True if the client's last MIN_READINGS samples show no fetch: the reported lag may then be out of date
     """
 
     window: Ints

@@ -218,7 +218,7 @@ class Windows:
         return whole
 
     def total(self, values: Floats, skip_first: bool = False) -> Floats:
-        """Return, for each window, the sum of the `values` of its rows.
+        """Return, for each window, the sum of the `values` of its rows; 0 for an empty window.
 
         `values`: one number per row of the table, never NaN. `skip_first`: True to leave out each window's first row.
         """
@@ -308,19 +308,19 @@ class Windows:
         return np.where(self.samples > 0, self.hi - 1, -1)
 
     def about(self, windows: Ints | None = None) -> list[About]:
-        """Return what is known about the clients of these windows (None: of all windows), one element per window."""
+        """Return the `About` of the client of each window. `windows`: the numbers of the windows, None for all."""
         which = self._which if windows is None else self._which[windows]
         return list(map(self._about, which.tolist()))
 
     def option(self, name: str, windows: Ints | None = None) -> Floats:
-        """Return a client option for each of these windows (None: for all windows).
+        """Return the client option `name` for each window. `windows`: their numbers, None for all.
 
         The value is NaN if the option is absent, or is not an integer from 0 to 2³¹ − 1.
         """
         return np.array([option(client.config.get(name)) for client in self.about(windows)], np.float64)
 
     def has_log_data(self, windows: Ints) -> Bools:
-        """Return one flag per window: True if a log line or thread dump of the client's process was ever read.
+        """Return one flag per element of `windows`: True if a log line or dump of the client's process was ever read.
 
         Without such data, the absence of a log line proves nothing.
         """
