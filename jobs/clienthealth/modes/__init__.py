@@ -57,7 +57,7 @@ class Gate(Generic[T]):
     suspects: Callable[[Windows, T], Bools]
 
     def reasons(self, w: Windows, thresholds: T) -> Texts:
-        """Return per window why metrics cannot decide, '' if metrics can. FEW if there are too few samples."""
+        """Return per window why metrics cannot decide, '' if they can; the text FEW below MIN_READINGS samples."""
 
         def made() -> Texts:
             texts = self.blind(w, thresholds)
@@ -134,10 +134,10 @@ class FailureMode(Facts, Generic[T]):
         return f"{self.first} {self.action}".lstrip()
 
     def explanation(self, verdict: Verdict, library: str | None) -> Explanation:
-        """Return what a verdict means for a client that uses this library.
+        """Return what a verdict means for a client. `library`: the name of its library, None if unknown.
 
-        If the mode has a `caution`, its advice is irreversible (end the process), and is given only for a confirmed
-        verdict. `first`, for example to take a dump, is empty if the evidence already has a thread dump.
+        If the mode has a `caution`, its action cannot be undone (end the process). So the remedy of an unconfirmed
+        verdict is the `caution`. `first` (take a dump) is '' if the evidence already has a thread dump.
         """
         cause = self.cause(verdict) or Cause("")
         remedy = cause.advice_for(library or "", verdict.detail) or self.action
@@ -226,7 +226,7 @@ def lasted(w: Windows) -> Floats:
 
 @cache
 def modes() -> Mapping[str, Mode]:
-    """Return all failure modes by id, in alphabetical order."""
+    """Return all failure modes by id, in alphabetical order. Raises CatalogueError for a mistake in a `mode.toml`."""
     folders = sorted(folder.name for folder in files(__name__).iterdir() if (folder / "mode.toml").is_file())
     rules = (importlib.import_module(f"{__name__}.{folder}.rules") for folder in folders)
     by_id: dict[str, Mode] = {module.MODE.id: module.MODE for module in rules}

@@ -93,7 +93,8 @@ class Fact:
     ) -> Fact:
         """Return the fact that a line, dump or sample shows.
 
-        `since`: an input, or the time (epoch ms), at which the observed state began; by default the time of `shown`.
+        `shown`: that input. `since`: an input, or the time (epoch ms), at which the observed state began; by default
+        the time of `shown`. A line that may be about another client gets the circumstance ANOTHERS if `given` is None.
         """
         begun = since if isinstance(since, int) else (since or shown).ts_ms
         if given is None and isinstance(shown, LogEvent) and not shown.own:
@@ -129,7 +130,7 @@ def conclude(
     Without facts the verdict is ok, or unknown if `otherwise` gives a reason. `doubts` are facts that point to the
     failure but prove nothing. If there are only doubts, the verdict is unknown, with the doubts as its evidence. Beside
     other facts, doubts only add evidence, for example the code at fault. A fact becomes a doubt if its circumstance
-    is known to be false.
+    is known to be false. `detail`: values for the verdict's detail; values that are None are left out.
     """
     doubts = [
         replace(doubt, text=f"{doubt.text}; but {doubt.given.text}") if doubt.refuted and doubt.given else doubt
@@ -224,7 +225,10 @@ class Run:
 
 
 def run(window: ClientWindow, name: str, first: int = 0, last: int | None = None) -> Run:
-    """Return the samples from row `first` to row `last` (inclusive) of `window.table` that have a metric."""
+    """Return the samples from row `first` to row `last` of `window.table` (both inclusive) that have the metric `name`.
+
+    `last`: None for the last row.
+    """
     end = None if last is None else last + 1
     return Run(tuple(reading for reading in window.readings[first:end] if reading.get(name) is not None))
 
@@ -284,7 +288,7 @@ def failures(window: ClientWindow, meaning: Meaning) -> list[LogEvent]:
 
 
 def moments(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
-    """Return one event per occurrence: an event less than SAME_MOMENT_MS after the previous result is left out."""
+    """Return one event per occurrence: an event at most SAME_MOMENT_MS after the previous result is left out."""
     separate: list[LogEvent] = []
     for event in events(window, *meanings):
         if not separate or event.ts_ms - separate[-1].ts_ms > SAME_MOMENT_MS:
@@ -295,7 +299,8 @@ def moments(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
 def occurrences(window: ClientWindow, meaning: Meaning) -> Happened:
     """Return (epoch ms, number) of the occurrences of a log event.
 
-    If all lines of the window have the same time, the lines count as undated, and each counts with its repeats.
+    The lines of one moment count as one occurrence (`moments`). But if all lines of the window have the same time, the
+    lines count as undated, and each counts with its repeats.
     """
     undated = len({event.ts_ms for event in window.logs}) == 1
     return [(e.ts_ms, e.repeats if undated else 1) for e in (events if undated else moments)(window, meaning)]
@@ -317,7 +322,10 @@ def has_frame(thread: Thread, *parts: str) -> bool:
 
 
 def innermost(thread: Thread) -> str:
-    """Return the innermost frame outside the JVM's own classes as Class.method; '' if the thread has no frames."""
+    """Return the innermost frame outside the JVM's own classes as Class.method.
+
+    If all frames belong to the JVM, the innermost of them is returned; '' if the thread has no frames.
+    """
     own = (frame for frame in thread.frames if not frame.startswith(JVM_FRAMES))
     return ".".join(next(own, thread.frames[0] if thread.frames else "").split(".")[-2:])
 

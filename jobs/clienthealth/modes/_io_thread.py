@@ -79,7 +79,7 @@ def idles(thread: Thread) -> bool:
 
 
 def at_work(thread: Thread) -> bool:
-    """True if the thread is not blocked and runs the client's own code, for example waits in its selector."""
+    """True if the thread runs the client's own code, as in its selector, and is neither blocked nor in a callback."""
     return _in_client(thread) and not in_callback(thread) and thread.state != "BLOCKED"
 
 

@@ -42,7 +42,10 @@ class Look:
     until_ms: int = 0
 
     def twice(self, dumps: Sequence[ThreadDump], what: str) -> str:
-        """Return why dumps do not prove the healthy state `what`; '' if two dumps, far enough apart, prove it."""
+        """Return why the dumps that show the healthy state `what` do not prove this state; '' if they prove it.
+
+        The proof is two dumps that are at least APART_MS apart, the later of them fresh (FRESH_MS).
+        """
         if not dumps:
             return what
         if len(dumps) > 1 and self.untimed:
@@ -65,8 +68,8 @@ def unmeasured(look: Look) -> str:
 def unpolled(look: Look) -> str:
     """Return why a consumer's last samples do not show health, '' if the samples do.
 
-    The samples do not show health if the time from the last poll() to the last sample is at least APART_MS, and longer
-    than the longest earlier time between two polls.
+    The samples do not show health if the time from the last poll() to the last sample is at least APART_MS, and at
+    least the longest earlier time between two polls.
     """
     window = look.window
     if window.client.kind != "consumer" or not window.readings:
@@ -78,7 +81,11 @@ def unpolled(look: Look) -> str:
 
 
 def io_thread(window: ClientWindow) -> tuple[list[ThreadDump], str]:
-    """Return the dumps that show the client's I/O thread at work, and a clause on what the dumps show."""
+    """Return (dumps, a clause on what they show), for `Look.twice`.
+
+    The dumps are those that show the client's I/O thread at work. If any dump shows the thread inside a callback, only
+    the window's last dump is returned, which alone proves no health.
+    """
     sightings = list(network_threads(window))
     if any(in_callback(thread) for _, thread in sightings):
         return [window.dumps[-1]], "the I/O thread is inside a callback"

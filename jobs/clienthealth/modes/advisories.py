@@ -129,7 +129,10 @@ class Advised:
 
 @lru_cache(maxsize=1024)
 def advised(name: str | None, version: str | None, kind: str | None = None) -> Advised:
-    """Return the known bugs of a library's version for one kind of client (None: any), bugs that cause a mode first."""
+    """Return the known bugs of a library's version for one kind of client (None: any), bugs that cause a mode first.
+
+    `name`, `version`: as the client reports them. The result is empty if the library or the version is unknown.
+    """
     named = (name or "").lower()
     library = next((one for one in libraries().values() if any(part in named for part in one.parts)), None)
     number = library.number(version or "") if library is not None else None

@@ -75,8 +75,8 @@ def coordinator_answers(window: ClientWindow, at_ms: int) -> Circumstance:
 def process_runs(window: ClientWindow, at_ms: int) -> Circumstance:
     """Check that the client's process ran until a moment, and was not frozen or in a garbage collection.
 
-    Two kinds of data prove that the process ran: a thread dump within SETTLES_MS of the moment, or samples at even
-    intervals until the moment. Without such data the circumstance is unknown.
+    Two kinds of data prove that the process ran: a thread dump within SETTLES_MS of the moment, or even intervals (see
+    UNEVEN) between the last READINGS samples before the moment. Without such data the circumstance is unknown.
     """
     if any(abs(dump.ts_ms - at_ms) <= SETTLES_MS for dump in window.dumps):
         return Circumstance(True, "a thread dump of the process was taken", "process-runs")
@@ -88,9 +88,10 @@ def process_runs(window: ClientWindow, at_ms: int) -> Circumstance:
 
 
 def io_thread_works(window: ClientWindow, at_ms: int) -> Circumstance:
-    """Check that a producer's I/O thread worked in the SETTLES_MS before a moment: it logged, or counted selects.
+    """Check that a producer's I/O thread worked around a moment; unknown if no data shows that.
 
-    A callback that holds up this thread keeps records pending that brokers may have stored.
+    The thread worked if it logged a line in the SETTLES_MS before the moment, or if a sample from that time or later
+    shows new selects. A callback that holds up this thread keeps records pending that brokers may have stored.
     """
     name, since_ms = "io-thread-works", at_ms - SETTLES_MS
     if any(since_ms < one.ts_ms <= at_ms and (_unserved(one) or on_io_thread(one)) for one in window.known_logs):
@@ -102,10 +103,10 @@ def io_thread_works(window: ClientWindow, at_ms: int) -> Circumstance:
 
 
 def answered_at(window: ClientWindow, at_ms: int) -> Circumstance:
-    """Like `coordinator_answers`, but only for moments inside the window; earlier windows have judged earlier moments.
+    """Like `coordinator_answers`, but only for a moment inside the window and after the first known sample.
 
-    Without a sample from before the moment, the circumstance does not hold. If dumps show that no thread is inside a
-    call of the client, the circumstance is unknown instead, so that a suspicion remains.
+    For any other moment the circumstance does not hold, because earlier windows have judged earlier moments. But if
+    dumps show that no thread is inside a call of the client, the circumstance is unknown, so that a suspicion remains.
     """
     known = window.known_readings
     if at_ms >= window.start_ms and at_ms > known[0].ts_ms:
@@ -132,7 +133,7 @@ def inside_the_client(window: ClientWindow, thread: Thread, at_ms: int) -> Circu
     """Return whether brokers answered while a thread was inside a Kafka client; None if the thread ran other code.
 
     Stacks do not show librdkafka's C calls. So each thread of an application that uses librdkafka may be inside the
-    client.
+    client. If the stack itself shows the client, and no data shows an answer, the circumstance does not hold.
     """
     own, hidden = in_foreign_code(thread), reports_in_poll(window.client.library)
     answers = None if own and not hidden else coordinator_answers(window, at_ms)

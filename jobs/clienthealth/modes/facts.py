@@ -207,8 +207,8 @@ class ModeFile:
     def reads(self, name: str) -> Meaning:
         """Return a log event for the judge.
 
-        `name` is `NAME` (of this mode), `MODE.NAME`, `also-seen.ID` or `self-descriptions.NAME`. `explain` lists the
-        events that were requested here.
+        `name` is `NAME` (of this mode), `MODE.NAME`, `also-seen.ID` or `self-descriptions.NAME`. The command `explain`
+        lists the events that were requested here. Raises CatalogueError if there is no such event.
         """
         line = self._line(name)
         self._reads[line] = None

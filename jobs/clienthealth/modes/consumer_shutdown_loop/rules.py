@@ -380,9 +380,9 @@ def closing(window: ClientWindow) -> Closing | None:
 def doubt(look: Look) -> str:
     """Return why the mode cannot be ruled out, '' if it can.
 
-    Each of these rules the mode out: a completed shutdown, metrics up to the end of the data, two dumps without a
-    thread that looks for its offset manager. The mode stays possible if a shutdown or a look-up began, and no data
-    shows how it ended.
+    Each of these rules the mode out: a completed shutdown, metrics up to the end of the data (from a Java consumer only
+    if it polled until then), two dumps without a thread that looks for its offset manager. The mode stays possible if a
+    shutdown or a look-up began, and no data shows how it ended.
     """
     marks = events(look.window, CONNECTOR_CONFIG, LOOKUPS, BEGUN, COMPLETED, FAILED)
     if marks and marks[-1] in BEGUN:

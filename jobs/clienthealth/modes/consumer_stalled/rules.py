@@ -112,10 +112,10 @@ def interval(w: Windows) -> Floats:
 
 
 def idle(w: Windows, limits: Thresholds) -> Bools:
-    """True if the consumer certainly has no work: no partitions, or no lag and nothing ever consumed.
+    """True if the consumer need not poll: it has no partitions, or no lag and nothing ever consumed.
 
-    Two kinds of consumers without partitions do have work. A client of the new protocol (KIP-848) gives up its
-    partitions itself when it polls too rarely. A Kafka Streams consumer may be restoring a state.
+    A restore consumer of Kafka Streams (_RESTORES) never needs to poll. A client without partitions that stopped its
+    heartbeats (`left`) does: with the new protocol (KIP-848) it gives up its partitions when it polls too rarely.
     """
     consumed, lag = w.last("records-consumed-total"), w.max(lags(w))
     restores = np.array([client.group.endswith(_RESTORES) for client in w.about()], np.bool_)
@@ -132,7 +132,10 @@ def takes(w: Windows) -> Bools:
 
 
 def too_long(w: Windows, limits: Thresholds) -> Bools:
-    """True if the application was outside poll() for longer than max.poll.interval.ms or, if unknown, its default."""
+    """True if a consumer with work was outside poll() for max.poll.interval.ms (if unknown, its default).
+
+    Also True if the consumer is now outside for `suspect_share` of that time, or has stopped its heartbeats (`left`).
+    """
     seconds = seconds_away(w)
     suspected: Bools = (w.samples >= MIN_READINGS) & ~np.isnan(seconds)
     some = np.flatnonzero(suspected)
@@ -149,8 +152,8 @@ def left(w: Windows, limits: Thresholds) -> Bools:
     """True if the client stopped its heartbeats because the application did not poll.
 
     A client stops its heartbeats when max.poll.interval.ms has passed. A client also stops its heartbeats while its
-    coordinator is away, which the judge checks. Returns False if heartbeats ended together with the polls, or before
-    `suspect_share` of max.poll.interval.ms: in both cases the coordinator was away.
+    coordinator is away, which the judge checks. Returns False if heartbeats ended together with the polls, or if the
+    last poll is less than `suspect_share` of max.poll.interval.ms ago: in both cases the coordinator was away.
     """
     polled, beat = w.last("last-poll-seconds-ago"), w.last("last-heartbeat-seconds-ago")
     gone: Bools = (beat >= limits.heartbeats_gone_seconds) & (polled - beat >= HEARTBEAT_SECONDS)
@@ -381,7 +384,7 @@ def _standing(
 def _ended(
     window: ClientWindow, w: Windows, pollers: Set[str], limits: Thresholds
 ) -> tuple[Mapping[str, str], list[Fact]]:
-    """Return (detail, facts) on a polling thread that ended; ({}, []) if the consumer polled in the last seconds.
+    """Return (detail, facts) on a polling thread that ended; ({}, []) if none did, or if the consumer is not `silent`.
 
     `pollers`: names of the threads that earlier dumps found inside poll().
     """
@@ -410,10 +413,11 @@ def _ended(
 
 
 def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
-    """Judge a client that stopped sending samples. Returns None if samples do not depend on poll().
+    """Judge a client that stopped sending samples. Returns None if the missing samples show nothing about its polls.
 
-    librdkafka delivers its statistics only inside poll(). So a librdkafka client is suspected as long as its process
-    lives.
+    librdkafka delivers its statistics only inside poll(). So a librdkafka client is suspected if its process lives, and
+    if records wait for it, a thread stays at one place, or its log reports a missed poll(). Without one of these the
+    verdict is unknown, as it is for a Java client that stopped pushing (KIP-714) and announced no close.
     """
     if window.departed_ms is None:
         return None

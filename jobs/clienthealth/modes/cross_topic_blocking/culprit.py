@@ -22,6 +22,8 @@ from clienthealth.model.readings import Reading
 def slow_topic(readings: Sequence[Reading], least_seconds: float, most_variation: float) -> str | None:
     """Return the topic with record counts proportional to the times between polls; None if no topic stands out.
 
+    If only one topic had records in each of these polls, that topic is returned without a comparison.
+
     readings        samples of one client in order of time
     least_seconds   shorter times (s) between two polls are left out
     most_variation  maximum variation of the topic's time per record, as a share of the shortest such time
@@ -79,11 +81,11 @@ class Alone(NamedTuple):
 
 
 def handled_alone(readings: Sequence[Reading], since_ms: int) -> Alone | None:
-    """Return the topic that the application handled alone in the last stretch without fetches; None if there is none.
+    """Return the only topic that the application handled in the last stretch of samples; None if there is none.
 
-    The stretch begins at `since_ms` or later, and ends with the last sample. During the stretch only this topic's
-    position moves, and at least one other topic starves. A topic starves if records wait for it at the last sample, or
-    if its position moved before the stretch.
+    The stretch begins at `since_ms` (epoch ms) or later, and ends with the last sample. During the stretch only this
+    topic's position moves, and at least one other topic starves. A topic starves if records wait for it at the last
+    sample, or if its position moved before the stretch.
     """
     positioned = [(reading, at) for reading in readings if (at := positions(reading, "position"))]
     begin, handled = len(positioned) - 1, set[str]()
@@ -112,7 +114,8 @@ def moved(before: Mapping[str, float], now: Mapping[str, float]) -> Mapping[str,
 def positions(reading: Reading, metric: str = "records-lead") -> dict[str, float]:
     """Return the application's position in each topic, summed over partitions, in records.
 
-    All samples count the position from the same origin, so differences between samples are numbers of records.
+    `metric`: `records-lead` (Java) or `position` (librdkafka). All samples of a client count from the same origin, so
+    differences between samples are numbers of records.
     """
     by_topic: dict[str, float] = {}
     for topic in reading.topics:

@@ -66,7 +66,7 @@ def without_fetches(w: Windows, limits: Thresholds) -> Runs:
 
 
 def full(topic_queues: Queues, limits: Thresholds) -> Bools:
-    """True for each librdkafka queue that has reached its limit."""
+    """True for each librdkafka queue that is filled to `librdkafka_full_ratio` of its limit."""
     return topic_queues.share >= limits.librdkafka_full_ratio
 
 
@@ -95,7 +95,10 @@ def without_records(w: Windows, limits: Thresholds) -> Runs:
 
 
 def in_one_queue(w: Windows) -> Bools:
-    """True if two or more librdkafka topics share a queue: these topics report the same length of their queue."""
+    """True if all topics (two or more) of a librdkafka client share one queue.
+
+    Then records of each topic wait on the broker, and all topics report the same length of the queue, above 0.
+    """
     of_topics = queues(w)
     least, most = np.full(len(w), np.inf), np.zeros(len(w))
     np.minimum.at(least, of_topics.window, np.where(of_topics.lag > 0, of_topics.share, 0.0))
@@ -278,7 +281,8 @@ def _prefetched(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[l
 def _one_queue(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
     """Judge a librdkafka client with one shared queue. Returns (facts, detail), or None if there is no failure.
 
-    The failure: nothing is fetched while the application handles one topic's records and other topics wait.
+    The failure: nothing is fetched while the application handles only one topic's records, each in at least
+    `slow_record_seconds`, and other topics wait.
     """
     runs = without_records(w, limits)
     for at in np.argsort(-runs.seconds, kind="stable"):
@@ -339,7 +343,8 @@ def _with_records(window: ClientWindow) -> list[str]:
 def _slow_poll(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
     """Judge a Java client. Returns (facts, detail), or None if there is no failure.
 
-    The failure: the application stays outside poll() while records of several topics pile up.
+    The failure: the application of several topics stays outside poll() while their records pile up, or has been outside
+    for `hanging_poll_seconds`.
     """
     if not stays_away(w, limits)[0]:
         return None

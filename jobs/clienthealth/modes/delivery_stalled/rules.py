@@ -139,10 +139,11 @@ def stalled(w: Windows, limits: Thresholds) -> Bools:
 
 @per_windows
 def net(w: Windows) -> Floats:
-    """Return the delivered minus the failed records of each window; NaN if unknown.
+    """Return the number of delivered records of each window; NaN if unknown.
 
-    Only a positive number is certain. If brokers refuse a record until it expires, the client has counted the last
-    attempt as delivered. Records that fail without a send make the number too small.
+    For a client without `record-ack-total`, this is the number of sent minus failed records, and only a positive number
+    is certain. If brokers refuse a record until it expires, the client has counted the last attempt as sent. Records
+    that fail without a send make the number too small.
     """
     acknowledged = w.reported("record-ack-total")
     grown: Floats = w.grown(delivered(w))
@@ -198,7 +199,8 @@ BLIND_FROZEN = "nothing is delivered, but the I/O thread is stuck: see producer-
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
     """Return why metrics cannot decide, '' if they can.
 
-    Metrics cannot decide without counters, with a stuck I/O thread, or if records failed since the last delivery.
+    Metrics cannot decide if they do not count sent records or show waiting records, if the I/O thread is stuck, or if
+    records failed since the last delivery.
     """
     load = w.reported("buffer-available-bytes") | w.reported("queue-records") | w.reported("waiting-threads")
     since = stalls(w).since
@@ -301,7 +303,11 @@ def _batches(expired: Sequence[LogEvent]) -> Happened:
 
 
 def _given_up(window: ClientWindow, w: Windows, limits: Thresholds) -> Happened:
-    """Return the rises of the client's counter of failed records since the last delivery, each with its time."""
+    """Return (epoch ms, number) of each rise of the counter of failed records since the last delivery.
+
+    If brokers refuse every record (`refused`), all rises of the window count; without refusals and stall the result is
+    [].
+    """
     since, seconds = stalls(w)
     if not seconds[0] and not refused(w, limits)[0]:
         return []
@@ -326,7 +332,8 @@ def _refused(window: ClientWindow) -> list[LogEvent]:
 def _unreachable(window: ClientWindow) -> list[LogEvent]:
     """Return log events of failed connections to brokers that metadata names.
 
-    Bootstrap addresses are left out: their node ids are negative.
+    Bootstrap addresses are left out: their node ids are negative. Without such events, lines on failed connections that
+    do not name the node are returned.
     """
     lines = events(window, CONNECTION_FAILED, CONNECTION_FAILED_OF_AIOKAFKA)
     failed = [e for e in lines if not e.captures.get("node", "-").startswith("-")]

@@ -72,7 +72,10 @@ def in_dumps(window: ClientWindow, limits: Thresholds, overdue_seconds: float) -
 
 
 def _stays_inside(window: ClientWindow, limits: Thresholds) -> Caused:
-    """Return facts on a callback in all dumps over `suspect_inside_seconds`, for clients without select-total."""
+    """Return a fact on an I/O thread that runs in the same callback in the newest dumps; [] if select-total is known.
+
+    At least MIN_READINGS dumps in a row must show the thread there, over at least `suspect_inside_seconds`.
+    """
 
     def callback(_: ThreadDump, thread: Thread) -> Hashable:
         entered = (at for at, frame in enumerate(thread.frames) if any(part in frame for part in CALLBACK_FRAMES))
@@ -171,7 +174,7 @@ def _is_unchanged(window: ClientWindow, stay: Held) -> bool:
 
 
 def _around(window: ClientWindow, dump: ThreadDump) -> float:
-    """Return for how long (s) the samples around a dump show the same select-total; 0 if no sample follows the dump."""
+    """Return for how long (s) the samples around a dump show the same select-total; 0 if no later sample shows it."""
     known = reported(window.readings, SELECTS)
     before = [count for ts_ms, count in known if ts_ms <= dump.ts_ms]
     same = [ts_ms for ts_ms, count in known if before and count == before[-1]]
@@ -181,7 +184,8 @@ def _around(window: ClientWindow, dump: ThreadDump) -> float:
 def _meanwhile(window: ClientWindow, stay: Held, limits: Thresholds) -> str | None:
     """Return what the thread did between the dumps, in words that follow "at the same place".
 
-    '' if the dumps lack CPU times. None if the thread was elsewhere in between, or if the dumps are too close together.
+    '' if the dumps lack CPU times. None if the dumps are too close together, or if the thread may have been elsewhere
+    in between: select-total rose, or the CPU time fits neither a waiting nor a busy thread.
     """
     if stay.seconds < APART_SECONDS or _rises(window, stay.since_ms):
         return None
@@ -204,7 +208,7 @@ def _reports_no_more(window: ClientWindow, stay: Held) -> bool:
 
 
 def died(window: ClientWindow) -> tuple[Caused, str | None]:
-    """Return facts on an I/O thread that ended, and the exception that ended it.
+    """Return (facts on an I/O thread that ended, the exception that ended it; None if the log does not name it).
 
     The log shows the end. So do dumps with threads in send() or flush() but without an I/O thread. Only a complete dump
     shows that a thread is missing. Dumps less than APART_SECONDS apart are indirect evidence: the I/O thread may only

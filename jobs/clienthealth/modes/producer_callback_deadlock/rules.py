@@ -152,7 +152,7 @@ def _still(w: Windows) -> Runs:
 
 
 def frozen(w: Windows, limits: Thresholds) -> Frozen:
-    """Return direct evidence: select-total does not change while the buffer fills, or while work waits too long."""
+    """Return the stretches in which select-total does not change while the buffer fills or work waits too long."""
     runs = _still(w)
     free, busy, idle = _while_counted(w)
     lo, hi = runs.first, runs.last + 1
@@ -230,7 +230,7 @@ def inside(w: Windows) -> Floats:
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """True if metrics alone make the judge suspect or confirm this mode."""
+    """True if metrics alone make the judge suspect or confirm this mode, or at least doubt its absence (`_at_end`)."""
     suspected = unserved(w, thresholds) | (inside(w) >= thresholds.suspect_inside_seconds)
     suspected |= flagged(w, frozen(w, thresholds).runs.window)
     if not w.reported("select-total").all():
@@ -239,7 +239,10 @@ def suspects(w: Windows, thresholds: Thresholds) -> Bools:
 
 
 def _at_end(w: Windows, limits: Thresholds) -> Runs:
-    """Return stretches of unchanged `select-total` up to a last sample with waiting work, longer than linger.ms."""
+    """Return stretches of unchanged `select-total` that end at a window's last sample, while work waits there.
+
+    A stretch lasts at least `unmoved_seconds` plus linger.ms.
+    """
     runs = _still(w)
     runs = runs.at((runs.last == w.last_row[runs.window]) & _work_waits(w)[runs.last])
     linger = or_zero(w.option("linger.ms", runs.window)) / 1000
@@ -252,7 +255,7 @@ BLIND_RATE = "records wait and select-rate falls: an average over the past does 
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
-    """Return why metrics cannot decide, '' if they can. Metrics cannot decide without selects or without the buffer."""
+    """Return why metrics cannot decide ('' if they can): no selects, no buffer, or only a select-rate that falls."""
     selector = w.reported("select-total") | w.reported("select-rate") | w.reported("reply-queue")
     load = w.reported(used_ratios(w)) | w.reported("waiting-threads")
     fades = ~w.reported("select-total") & (w.last("select-rate") < w.max("select-rate") / 2)
@@ -384,7 +387,7 @@ def _sentence(text: str) -> str:
 
 
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
-    """True if the I/O thread works again: selects rise, the newest dump shows no callback, no flush() is refused."""
+    """True if the I/O thread works again: counters rise, the newest dump shows no callback, no flush() is refused."""
     selects = values(window, "select-total") or values(window, "record-ack-total")
     rates = values(window, "select-rate")
     moves = len(selects) > 2 and selects[-3] < selects[-2] < selects[-1]
@@ -394,7 +397,10 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
 
 
 def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
-    """Judge a client that sends no more samples: its I/O thread may be stuck, or its application may not poll."""
+    """Judge a client that sends no more samples: its I/O thread may be stuck, or its application may not poll.
+
+    Returns None if the missing samples show neither.
+    """
     if window.departed_ms is None:
         return None
     if pushes(window) and not reports_in_poll(window.client.library):
@@ -419,7 +425,8 @@ def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
 def _pushes_no_more(window: ClientWindow, departed_ms: int) -> Verdict | None:
     """Judge a client that stopped pushing, by its last samples and later data of its process.
 
-    A client pushes on its I/O thread, so a stuck thread ends the pushes. None if the client closed, or had no records.
+    A client pushes on its I/O thread, so a stuck thread ends the pushes. Returns None if the client closed, if its log
+    reports its end, or if it neither had nor sent records at its last push.
     """
     before, last = window.readings[-2:] if window.readings[1:] else (window.readings[-1], window.readings[-1])
     if last.get(CLOSES) or events(window, CLOSING, CLOSED_PRODUCER, DIED):

@@ -42,7 +42,7 @@ class Thresholds(Limits, of=FILE):
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """The undelivered records at the last sample before close() began: bytes, number, and used share of the buffer.
+    """The undelivered records at one sample (see `_pending`): bytes, number, and used share of the buffer.
 
     `bytes` and `records` are None if the client does not report them. `reading`: that sample, None without samples.
     """
@@ -69,7 +69,7 @@ class _Pending:
         return by_bytes or (self.records or 0) >= limits.confirm_records
 
     def loss(self) -> dict[str, Any]:
-        """Return the lost records and bytes, each as [minimum, maximum].
+        """Return `lost_bytes` and `lost_records`, each as [minimum, maximum]; unknown ones are left out.
 
         The minimum is 0, because all records may have been delivered after the sample.
         """
@@ -89,7 +89,10 @@ class _Pending:
 
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
-    """Judge by the rules in `background` of mode.toml. The verdict is unknown while the client still reports."""
+    """Judge by the rules in `background` of mode.toml.
+
+    The verdict is unknown while the client still reports, or while its process still logs.
+    """
     terminating, died = events(window, TERMINATING), events(window, DIED)
     if window.departed_ms is None:
         return Verdict(ID, "unknown", reason="the client still reports")
@@ -207,7 +210,10 @@ def _may_live_on(window: ClientWindow) -> bool:
 
 
 def _pending(window: ClientWindow) -> _Pending:
-    """Return the undelivered records before close() began. After a forced close, samples no longer count them."""
+    """Return the undelivered records at the last sample. After a forced close, samples no longer count them.
+
+    So if the log shows a forced close, the last sample before close() began is used.
+    """
     ends = events(window, CLOSING, FORCED, ABORTED) if events(window, FORCED, ABORTED) else []
     before = [reading for reading in window.readings if not ends or reading.ts_ms <= ends[0].ts_ms] or window.readings
     if not before:

@@ -161,8 +161,9 @@ def _is_waiting(thread: Thread) -> bool:
 def _idle(window: ClientWindow, w: Windows, ts_ms: int, limits: Thresholds, alone: bool) -> bool:
     """True if the client sent nothing after `ts_ms`, and nothing for at least `min_unsent_seconds` around `ts_ms`.
 
-    A client without metrics counts as idle, unless it had just started. `alone`: True if the process has no other
-    producer. If there are other producers, a later sample must show that this client may still wait for metadata.
+    Also True if records failed in the window. A client without metrics counts as idle, unless it had just started.
+    `alone`: True if the process has no other producer. Otherwise a later sample must show that this client may still
+    wait for metadata.
     """
     if w.rose("record-error-total")[0]:
         return True
