@@ -34,8 +34,9 @@ def snapshot(
 
 
 def written(reported: Snapshot) -> dict[str, Any]:
-    """Return a client's snapshot in the product's own JSON form; an unknown time becomes 0. Not for consumer groups,
-    because `member` is left out.
+    """Return a client's snapshot in the product's own JSON form; an unknown time becomes 0.
+
+    `interval_ms` and `delta` are left out, and `member`, so this function is not for consumer groups.
     """
     topics = [
         {"topic": one.topic, "partition": one.partition, "thread": one.thread, "metrics": one.metrics}

@@ -69,12 +69,12 @@ class Client(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def process(self) -> tuple[str, str]:
-        """(service, host) of the client's process; the instance if no host is known."""
+        """(service, host) of the client's process, with the instance in place of an unknown host."""
         return self.service, self.host or self.instance
 
     @property
     def home(self) -> tuple[str, str]:
-        """The key that selects a client's bucket: `process`, (service, host). Each consumer group has its own key."""
+        """The pair of texts that selects a client's bucket: its `process`. A consumer group has a pair of its own."""
         return (self.service, f"{self.instance}\0{self.client_id}") if self.kind == "group" else self.process
 
 

@@ -30,18 +30,18 @@ _MAX_OFFSET = 2**63
 
 
 def client_json(client: Client) -> dict[str, Any]:
-    """Return the client's identity as JSON. Unknown fields are left out."""
+    """Return all fields of `Client` as a JSON object, without the fields that are None."""
     return {key: value for key, value in msgspec.structs.asdict(client).items() if value is not None}
 
 
 @functools.lru_cache(maxsize=100_000)
 def encoded(client: Client) -> msgspec.Raw:
-    """Return the client's identity as encoded JSON."""
+    """Return `client_json` as encoded JSON."""
     return msgspec.Raw(_encode(client_json(client)))
 
 
 def verdicts_json(verdicts: Iterable[Verdict]) -> msgspec.Raw:
-    """Return verdicts as encoded JSON."""
+    """Return an array of verdicts (`verdict_json`) as encoded JSON."""
     return msgspec.Raw(_encode([verdict_json(verdict) for verdict in verdicts]))
 
 
@@ -54,7 +54,8 @@ def evidence_json(evidence: Evidence) -> dict[str, Any]:
 def verdict_json(verdict: Verdict) -> dict[str, Any]:
     """Return a verdict as a JSON object: `mode` and `status`; for a failure also `since`, `detail` and `evidence`.
 
-    The other fields of a verdict are written only if they are not empty.
+    Written only if not empty: `reason`, `adjusted`, for a failure `ruled_out` and `not_ruled_out`, else `detail`.
+    `counts` and `proofs` are never written.
     """
     fields: dict[str, Any] = {"mode": verdict.mode, "status": verdict.status}
     if verdict.unhealthy:
@@ -75,7 +76,7 @@ def verdict_json(verdict: Verdict) -> dict[str, Any]:
 
 
 def verdict_from_json(row: Mapping[str, Any]) -> Verdict:
-    """Return a verdict from the JSON that `verdict_json` writes."""
+    """Return a verdict from the JSON of `verdict_json`. Raises KeyError or TypeError if a field is missing."""
     if len(row) == 2:
         return _bare(row["mode"], row["status"])
     return Verdict(
@@ -101,18 +102,18 @@ def _bare(mode: str, status: Status) -> Verdict:
 
 
 def evidence_from_json(row: Mapping[str, Any]) -> Evidence:
-    """Return one piece of evidence from the JSON that `evidence_json` writes."""
+    """Return evidence from the JSON of `evidence_json`. Raises KeyError or TypeError if a field is missing."""
     source = row.get("source")
     return Evidence(row["kind"], row["ts"], row["text"], None if source is None else Source(**source))
 
 
 def seen_json(seen: Seen) -> dict[str, Any]:
-    """Return a known issue as a JSON object."""
+    """Return a known issue as a JSON object; `first` and `last` are its times (epoch ms)."""
     return dict(msgspec.to_builtins(seen))
 
 
 def worst(verdicts: Iterable[Verdict]) -> Status:
-    """Return the worst status of all verdicts: the worst failure, if any; else `ok` if all are ok, else `unknown`."""
+    """Return the worst failure of all verdicts; without one `ok` if all are ok, else (or without verdicts) `unknown`."""
     of_all = standing(verdict.status for verdict in verdicts)
     return "unknown" if of_all == "partial" else of_all
 
@@ -272,7 +273,7 @@ def _config(row: Any) -> Mapping[str, str]:
 
 
 def document(value: bytes) -> Any:
-    """Parse a record's JSON. NaN and Infinity, which JSON does not allow, become None. Raises ValueError."""
+    """Parse a record. NaN and Infinity, which JSON does not allow, become None. Raises ValueError if it is no JSON."""
     try:
         return msgspec.json.decode(value)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -288,8 +289,8 @@ def strict(value: bytes) -> bytes:
 def aged(value: bytes, reason: str) -> bytes:
     """Return the record of a client that sends no newer data, without what may no longer hold.
 
-    Verdicts that were `ok` become `unknown` with this reason, and the indicators are removed. Failures stay, because
-    only evidence ends them. `stale` becomes true.
+    Verdicts that were `ok` become `unknown` with this reason, `worst` changes alike, and the indicators are removed.
+    Failures stay, because only evidence ends them. `stale` becomes true.
     """
     row = document(value)
     verdicts = [

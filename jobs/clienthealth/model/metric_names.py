@@ -30,7 +30,10 @@ LIBRDKAFKA_PARTITION: Mapping[str, str] = SPELLINGS["librdkafka_partition"]
 
 
 def kip714(group: str, name: str) -> str:
-    """Spell a metric as in KIP-714 pushes (OTLP): `org.apache.kafka.producer.record.send.total`."""
+    """Spell a metric as in KIP-714 pushes (OTLP): `org.apache.kafka.producer.record.send.total`.
+
+    `group`, `name`: MBean group and attribute (producer-metrics, record-send-total), as for all rules below.
+    """
     return f"org.apache.kafka.{group.removesuffix('-metrics')}.{name}".replace("-", ".")
 
 
@@ -61,11 +64,12 @@ def attribute(group: str, name: str) -> str:
     return name
 
 
+#: A rule of spelling: (MBean group, attribute) → name of the metric in a tool.
 Rule = Callable[[str, str], str]
 
 
 def spellings(*rules: Rule) -> dict[str, str]:
-    """Return a map from the names that these rules make to our names. Includes older names of the Java client."""
+    """Return a map from the names that `rules` make to our names. Includes older names of the Java client."""
     return {
         rule(group, spelled): name
         for group, names in JAVA.items()

@@ -95,14 +95,15 @@ class Thread:
 
     @property
     def of_kafka(self) -> bool:
-        """True if the thread's name or a frame contains "kafka", or if the thread shows that the JVM is ending."""
+        """True if the thread's name or a frame contains "kafka". True also for `DestroyJavaVM`: `main` has returned."""
         return self.name == "DestroyJavaVM" or any("kafka" in text.lower() for text in (self.name, *self.frames))
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadDump:
-    """The threads of a dump that belong to a Kafka client or were in poll() in an earlier dump, and `DestroyJavaVM`.
+    """A thread dump, as the failure modes read it.
 
+    `threads`: those that belong to a Kafka client, those that an earlier dump shows in poll(), and `DestroyJavaVM`.
     `others`: the other threads that run code outside the JVM; kept only if the process has clients whose poll() may be
     missing from frames. `complete`: True if the dump is known to be complete. `deadlocked`: names of the threads that
     the JVM reports as deadlocked.

@@ -25,7 +25,11 @@ _COORDINATORS = 2**30
 
 
 def node(name: str | None) -> int | None:
-    """Return the broker id in a node's name (`node-3`, `3`); UNNAMED if the name has no id, None if `name` is None."""
+    """Return the broker id in a node's name (`node-3`, `coordinator-3`, `3`).
+
+    UNNAMED if the name has no id, None if `name` is None. A coordinator's number (above _COORDINATORS) is converted to
+    the id of its broker.
+    """
     if name is None:
         return None
     number = integer(name.removeprefix("node-").removeprefix("coordinator-"))
@@ -79,7 +83,8 @@ class Samples:
     """The metric values of one process at one moment.
 
     process    the identity that the process's clients share. `client_id` is for subjects without a client id. `library`
-               and `version` hold for all clients, except that the library of the Scala consumer is always `scala`
+               holds for all clients except the Scala consumer (always `scala`). A version or group that `saw` notes
+               for a client wins over that of the process
     ts_ms, interval_ms, delta  values for the fields of the same names in all snapshots
     """
 
@@ -136,7 +141,10 @@ class Samples:
         return client.own if node is None else client.nodes.setdefault(node, {})
 
     def saw(self, client_id: str, kind: str | None, version: str | None = None, group: str | None = None) -> None:
-        """Note a client's version or consumer group. A client without values gets no snapshot."""
+        """Note a client's version (of several, the last in text order counts) or consumer group.
+
+        A client without values gets no snapshot.
+        """
         if version:
             self._versions[client_id, kind] = max(self._versions.get((client_id, kind), ""), version)
         if group:

@@ -69,7 +69,7 @@ class Subscription:
     def covers(self, other: Subscription) -> bool:
         """True if this subscription makes the clients that `other` selects push all metrics that `other` names.
 
-        In `metrics`, `*` and an empty prefix mean all metrics.
+        In `metrics`, `*` and an empty prefix mean all metrics. Two different filters count as different clients.
         """
         asked = not self.match or self.match == other.match
         metrics = (
@@ -90,7 +90,7 @@ class Subscription:
     def write(self, client: KafkaAdminClient) -> None:
         """Create or change the subscription.
 
-        Raises ServiceError if the user lacks the permission, or if the brokers are older than 3.7.
+        Raises ServiceError if the brokers do not answer or refuse: without the permission, or before 3.7.
         """
         resource = ConfigResource(ConfigResourceType.CLIENT_METRICS, self.name, dict(self.config))
         try:
@@ -103,7 +103,10 @@ class Subscription:
 
 
 def subscriptions(client: KafkaAdminClient) -> Mapping[str, Subscription] | None:
-    """Return the cluster's subscriptions by name; None if brokers support none (before 3.7). Raises KafkaError."""
+    """Return the cluster's subscriptions by name; None if brokers support none (before 3.7).
+
+    Raises KafkaError if the request fails.
+    """
     of_clients = ConfigResourceType.CLIENT_METRICS
     try:
         names = client.list_config_resources([of_clients]).get(of_clients.name.lower(), [])
@@ -116,10 +119,9 @@ def subscriptions(client: KafkaAdminClient) -> Mapping[str, Subscription] | None
 
 
 def brokers_with_plugin(client: KafkaAdminClient, nodes: Sequence[int]) -> list[int] | None:
-    """Return the ids of the brokers that have our plugin among their `metric.reporters`. `nodes`: ids of the brokers to
-    check.
+    """Return the ids of those brokers in `nodes` (broker ids) that have our plugin among their `metric.reporters`.
 
-    Returns None if the user may not read this option. Raises KafkaError.
+    Returns None if the user may not read this option. Raises KafkaError if the request fails.
     """
     resources = [ConfigResource(ConfigResourceType.BROKER, str(node), {REPORTERS: None}) for node in nodes]
     configs = client.describe_configs(resources, config_filter="all")[ConfigResourceType.BROKER.name.lower()]
@@ -129,7 +131,10 @@ def brokers_with_plugin(client: KafkaAdminClient, nodes: Sequence[int]) -> list[
 
 
 def takes_pushes(client: KafkaAdminClient, node: int) -> bool:
-    """True if the broker `node` accepts pushes of metrics; only a broker with a plugin does. Raises KafkaError."""
+    """True if the broker `node` (id) accepts pushes of metrics; only a broker with a plugin does.
+
+    Raises KafkaError if the broker does not answer.
+    """
     # The admin client assumes that all brokers support the same requests as the first one, so ask this broker directly.
     answer = client._manager.run(client._manager.send, ApiVersionsRequest(version=0), node)
     return any(offered.api_key == ApiKey.PushTelemetry for offered in answer.api_keys)

@@ -16,7 +16,10 @@ T = TypeVar("T")
 
 
 def table(path: Path) -> dict[str, Any]:
-    """Read a TOML file of this package. On a Spark executor the package may be a zip archive. Raises CatalogueError."""
+    """Read a TOML file of this package, also from a zip archive (as on a Spark executor).
+
+    Raises CatalogueError if the file cannot be read or is not TOML.
+    """
     archive = next((parent for parent in path.parents if parent.is_file()), None)
     file = zipfile.Path(archive, path.relative_to(archive).as_posix()) if archive else path
     try:

@@ -61,7 +61,7 @@ def option(value: str | None) -> float | None:
 
 
 def all_known(values: Sequence[Any]) -> bool:
-    """True if `measurement` would return a number for every one of `values`."""
+    """True if `measurement` would return a number for each of `values`, and their sum fits a float."""
     if not _NUMBERS.issuperset(map(type, values)):
         return False
     try:
@@ -138,9 +138,10 @@ _URL_PORT = re.compile(r"^(?:[a-z]+://)?[^/]*?:(\d+)(?:[/?]|$)")
 
 @lru_cache(maxsize=4096)
 def host_and_instance(url: str | None, host: str | None) -> tuple[str | None, str | None]:
-    """Return (host, instance) of the process behind an agent's URL; instance is host:port. Unknown parts are None.
+    """Return (host, instance) of the process behind an agent's URL. Unknown parts are None.
 
-    `host`: used in place of a loopback address in the URL.
+    The instance is host:port, or the one of these two that is known. `host`: used without a URL, and in place of a
+    loopback address in the URL.
     """
     in_url, port = _URL_HOST.search(url or ""), _URL_PORT.search(url or "")
     where = in_url[1] if in_url else host

@@ -44,7 +44,7 @@ class Evidence:
 
 
 class Seen(msgspec.Struct, frozen=True, omit_defaults=True, rename={"first_ms": "first", "last_ms": "last"}):
-    """A known issue that no failure mode covers, counted from the client's own log lines. It changes no verdict.
+    """A known issue outside the failure modes, counted from log lines of the client or its process. Changes no verdict.
 
     Records of the topic `client-health` contain the JSON form of this type.
 
@@ -91,6 +91,7 @@ class Count:
 class Proof(NamedTuple):
     """What one fact (piece of evidence) of a verdict proves.
 
+    kind          kind of the evidence
     direct        True if the fact proves the failure by itself
     circumstance  name of the circumstance that must hold for the proof (`modes/circumstances.py`), '' if none
     holds         True if the circumstance holds, False if it does not, None if unknown
