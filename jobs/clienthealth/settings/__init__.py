@@ -35,7 +35,10 @@ class TopicSettings(Stated, of=STATED["topics"]):
     services: tuple[str, ...] = DEFAULT
 
     def contradictions(self) -> Iterator[str]:
-        """Yield an error if the monitor would read topics that it writes, or if `services` names an unknown topic."""
+        """Yield an error if the output topics are equal or one of them is an input topic.
+
+        Yield another error for each topic in `services` that is no input topic.
+        """
         if self.health == self.rejects or {self.health, self.rejects} & {*self.metrics, *self.logs}:
             yield "the topics health and rejects must differ from each other and from the input topics"
         for topic in sorted({rule.partition("=")[0] for rule in self.services} - {*self.metrics, *self.logs}):
@@ -188,7 +191,11 @@ class ReviewSettings(Stated, of=STATED["review"]):
     mail_to: tuple[str, ...] = DEFAULT
 
     def contradictions(self) -> Iterator[str]:
-        """Yield an error if a password would be sent without TLS, or if a cluster's name cannot be a folder's name."""
+        """Yield an error for each contradiction.
+
+        The name of a cluster in `histories` must be possible as a folder's name, each cluster in `environments` must be
+        in `histories`, and a password is sent only with TLS.
+        """
         for cluster in self.histories:
             if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", cluster):
                 yield f"histories: '{cluster}' cannot be the name of a folder"
@@ -200,7 +207,10 @@ class ReviewSettings(Stated, of=STATED["review"]):
 
 @dataclass(frozen=True)
 class Settings:
-    """All settings, with one attribute per section of the settings file."""
+    """All settings, with one attribute per section of the settings file.
+
+    Raises SettingsError if values of different sections contradict each other.
+    """
 
     kafka: KafkaSettings = field(default_factory=KafkaSettings)
     topics: TopicSettings = field(default_factory=TopicSettings)

@@ -121,7 +121,7 @@ class Key(Setting, frozen=True, dict=True, kw_only=True):
 
     @property
     def range(self) -> str:
-        """The setting's bounds in words; '' if it has none."""
+        """The setting's bounds, else its allowed texts (`one_of`), in words; '' if it has neither."""
         low, high = self.at_least, self.at_most
         if low is not None:
             return f"at least {_shown(low)}" if high is None else f"{_shown(low)} to {_shown(high)}"
@@ -131,7 +131,7 @@ class Key(Setting, frozen=True, dict=True, kw_only=True):
 
     @property
     def wanted(self) -> str:
-        """A description of the allowed values."""
+        """A description of the allowed values, to follow `must be`: type, form and range."""
         inner = {int: "whole number", float: "number", bool: "true or false", str: "string"}[self._inner]
         origin = typing.get_origin(self.kind)
         if origin is None:
