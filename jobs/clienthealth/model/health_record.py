@@ -113,7 +113,10 @@ def seen_json(seen: Seen) -> dict[str, Any]:
 
 
 def worst(verdicts: Iterable[Verdict]) -> Status:
-    """Return the worst failure of all verdicts; without one `ok` if all are ok, else (or without verdicts) `unknown`."""
+    """Return the worst failure in `verdicts`; without a failure `ok` if all verdicts are ok, else `unknown`.
+
+    Without verdicts the result is `unknown`.
+    """
     of_all = standing(verdict.status for verdict in verdicts)
     return "unknown" if of_all == "partial" else of_all
 
@@ -289,7 +292,7 @@ def strict(value: bytes) -> bytes:
 def aged(value: bytes, reason: str) -> bytes:
     """Return the record of a client that sends no newer data, without what may no longer hold.
 
-    Verdicts that were `ok` become `unknown` with this reason, `worst` changes alike, and the indicators are removed.
+    Verdicts that were `ok` become `unknown` with this reason, and so does such a `worst`. The indicators are removed.
     Failures stay, because only evidence ends them. `stale` becomes true.
     """
     row = document(value)

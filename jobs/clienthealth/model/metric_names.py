@@ -32,7 +32,8 @@ LIBRDKAFKA_PARTITION: Mapping[str, str] = SPELLINGS["librdkafka_partition"]
 def kip714(group: str, name: str) -> str:
     """Spell a metric as in KIP-714 pushes (OTLP): `org.apache.kafka.producer.record.send.total`.
 
-    `group`, `name`: MBean group and attribute (producer-metrics, record-send-total), as for all rules below.
+    `group`, `name`: MBean group and attribute (producer-metrics, record-send-total), as for the other rules of this
+    module.
     """
     return f"org.apache.kafka.{group.removesuffix('-metrics')}.{name}".replace("-", ".")
 
