@@ -45,7 +45,7 @@ class Reporting:
 class Attached:
     """What a post-mortem knows about a client and about the inputs.
 
-    look     the client's log events, and the thread dumps of its process
+    look     the data by which a mode is ruled out (`FailureMode.doubt`)
     samples  number of the client's samples
     last_ms  time of the client's newest sample; 0 without samples
     unread   why evidence that may be about the client could not be read; '' if all was read

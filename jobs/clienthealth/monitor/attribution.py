@@ -170,7 +170,8 @@ class ProcessLog:
         """Return the events about a client, and the dumps of its process.
 
         An event is about the client if it names the client or no client. Entries of other processes on the same host
-        are left out. An entry that also fits another client of the same name is treated as an entry without a name.
+        are left out. An event that also fits another client of the same name is treated as an event without a name; a
+        dump that does is left out.
         """
         begun = min((life.first_ms for life in self.lives if life.client.identity == client.identity), default=0.0)
         earlier = self._about((entry for entry in self.earlier if entry.ts_ms > begun - BEFORE_MS), client).dumps
@@ -318,7 +319,7 @@ def kind_of(message: str | None, thread: str | None) -> Kind | Literal[""]:
 
 
 def process_logs(state: BucketState, numbers: Mapping[ProcessKey, Sequence[int]]) -> dict[ProcessKey, ProcessLog]:
-    """Return the log of each process of the bucket. `numbers`: the numbers of the reporting clients, by process."""
+    """Return the log of each process with log entries. `numbers`: the numbers of the reporting clients, by process."""
     if not state.log_entries:
         return {}
     entries = grouped(state.log_entries, lambda entry: entry.process)

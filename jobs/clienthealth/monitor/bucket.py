@@ -80,12 +80,18 @@ class Bucket:
         return frozenset(readings.client[readings.delta > 0].tolist())
 
     def span(self, client: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints]:
-        """Return the rows [lo, hi) of each window [start, end) of a client."""
+        """Return (lo, hi): the rows [lo, hi) of each window [start, end).
+
+        Each argument has one element per window: the client's number, start and end (epoch ms).
+        """
         base = client << SHIFT
         return np.searchsorted(self.keys, base | np.maximum(start, 0)), np.searchsorted(self.keys, base | end)
 
     def windows(self, kind: str, client: Ints, lo: Ints, hi: Ints) -> Windows:
-        """Return ranges of rows [lo, hi) as `Windows`, one window per range. All clients are of the same kind."""
+        """Return ranges of rows [lo, hi) as `Windows`, one window per range.
+
+        `client`: the number of each range's client; all these clients are of the kind `kind`.
+        """
         state, readings = self.state, self.readings
         begin, end = (int(lo.min()), int(hi.max())) if len(lo) else (0, 0)
         parts = state.parts.at(slice(self.part_begin[begin], self.part_begin[end]))

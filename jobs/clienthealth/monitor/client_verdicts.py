@@ -344,7 +344,8 @@ class _Judgement:
     def _content(self, gated: Gated, ids: tuple[str, ...], reporter: Reporter) -> Content:
         """Return the content of a client's record.
 
-        The windows are judged only if one is suspected, if the client has an open incident, or for `collected`.
+        The windows are judged only if one is suspected, if the client has an open incident, or if verdicts are
+        collected (`self.collected`).
 
         `ids`: the modes of the client's kind.
         """
@@ -463,7 +464,7 @@ def overlapped(judged: Sequence[OfWindow]) -> Iterator[tuple[int, list[Verdict]]
 
     Windows overlap, so the verdicts of a window are merged with those of the previous window, but of no earlier window.
     A batch of a backlog holds many windows, and a fault that was over early in the batch must not affect the newest
-    verdict.
+    verdict. The first window has no verdicts of its own in the result, unless it is the only one.
     """
     for at in range(min(1, len(judged) - 1), len(judged)):
         last, by_mode = judged[at], defaultdict[str, list[Verdict]](list)

@@ -105,9 +105,9 @@ def departed(bucket: Bucket) -> list[int]:
 
 
 def judge(bucket: Bucket, number: int, all_silent: bool = False) -> tuple[list[Record], list[Transition]]:
-    """Return the record of a client without data, and the changes of its incidents.
+    """Judge a client without data. Return (its record in a list, the changes of its incidents).
 
-    `all_silent`: True if no client reports.
+    `number`: its position in the state. `all_silent`: True if no client reports.
     """
     state, settings = bucket.state, bucket.settings
     seen = departure(bucket, number)
@@ -256,9 +256,9 @@ def keep(bucket: Bucket) -> Set[str]:
 
 
 def silence(bucket: Bucket, number: int, seen: ClientWindow) -> ClientWindow:
-    """Return the window of a client's end (`seen`), extended by all later log entries of the client's process.
+    """Return the window of a client's end (`seen`) with the log events and dumps from its last sample on.
 
-    `number`: the client's position in the state.
+    These events and dumps replace the lines on the client's start and end. `number`: its position in the state.
     """
     client = bucket.state.all_clients[number]
     log = bucket.logs.get(client.process)

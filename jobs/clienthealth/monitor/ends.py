@@ -169,7 +169,7 @@ def clients_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
     `client`: the client that no longer reports. If its library reports only inside poll(), these are all other clients
     of the same instance. Otherwise these are the clients of the same service and host that reported before the data of
     `client` went missing. In the second case the result is empty if no open incident of `client` has missing data as
-    evidence, or if one of those clients has the same client id.
+    evidence, or if any reporting client of that service and host has the same client id.
     """
     state, others = bucket.state, bucket.numbers.get(client.process, ())
     if reports_in_poll(client.library):
@@ -185,7 +185,8 @@ def clients_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
 def signs_of_life(bucket: Bucket, number: int, later: Sequence[LogEntry]) -> tuple[Sign, ...]:
     """Return signs that the process of a client with overdue data lives: at most one per kind of evidence, by time.
 
-    `later`: log entries of the process after the client's last sample.
+    Only data later than `Bucket.quiet` after the client's last sample counts: entries in `later` (log entries of the
+    process after that sample), and samples of other clients of the same instance.
     """
     state = bucket.state
     client, signs = state.all_clients[number], dict[str, Sign]()

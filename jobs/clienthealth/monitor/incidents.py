@@ -179,7 +179,7 @@ class Incidents:
         return [Transition(client, now, before.status, "escalated", end_ms)] if escalates else []
 
     def departed(self, incident: OpenIncident, departure: Departure, lost: Mapping[str, Any]) -> OpenIncident:
-        """Note that the client of an incident has stopped reporting.
+        """Note that the client of an incident has stopped reporting, and return the changed incident.
 
         `lost`: entries for `detail` on records that the client may have lost.
         """
@@ -189,7 +189,7 @@ class Incidents:
         return noted
 
     def moved(self, incident: OpenIncident, client: Client) -> list[Transition]:
-        """Move an incident to the client that it really belongs to.
+        """Move an incident to the client that it really belongs to, and return the changes.
 
         If that client has an incident of the mode, merge the two.
         """

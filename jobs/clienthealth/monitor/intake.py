@@ -105,11 +105,12 @@ def without_repeated(state: BucketState, chunks: Sequence[Chunk], numbers: Numbe
 def due(
     state: BucketState, entries: Sequence[LogEntry], readings_arrived: bool, now_ms: int, settings: MonitorSettings
 ) -> list[LogEntry]:
-    """Return the log entries that can be judged now. All others wait in `state.waiting`.
+    """Return the log entries that can be judged now. All others wait in `state.waiting`, at most LONGEST_MS.
 
-    `readings_arrived`: True if samples of any client came. If no samples came, all metrics have been read, so no entry
-    waits. An entry does not wait if its time is ahead of this machine's clock, or if its process is known to report no
-    metrics.
+    If a log is more than AHEAD_MS ahead of the metrics of its process (and of the watermark), its entries after these
+    metrics wait. An entry does not wait if its time is ahead of this machine's clock, or if its process is known to
+    report no metrics. No entry waits if more than this bucket's share of `max_events` would wait, or if no samples of
+    any client came (`readings_arrived`), because all metrics have been read then.
     """
     every = [*state.waiting, *entries]
     state.waiting = []

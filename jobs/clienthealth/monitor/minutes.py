@@ -32,7 +32,10 @@ Row = dict[str, Any]
 
 
 def finished(bucket: Bucket, gone: Sequence[int], now_ms: int) -> list[Row]:
-    """Return the rows of finished minutes. `gone`: numbers of the departed clients; all their minutes are finished."""
+    """Return the rows of finished minutes, each only once. `now_ms`: this machine's clock.
+
+    `gone`: numbers of the departed clients; all their minutes are finished.
+    """
     state = bucket.state
     if not len(state.all_clients):
         return []

@@ -192,10 +192,10 @@ def horizons(
 
 
 def evict(state: BucketState, settings: MonitorSettings, length_ms: int, living: set[ProcessKey]) -> None:
-    """Drop entries that no window needs any more.
+    """Drop entries that no window needs any more, except the last EARLIER_DUMPS dumps of a process.
 
     `length_ms`: length of the longest window. `living`: the processes that report; this function adds the processes
-    that log.
+    that log. Processes that no longer log are remembered as ended (`BucketState.ended`).
     """
     kept: list[LogEntry] = []
     for process, entries in grouped(state.log_entries, lambda entry: entry.process).items():

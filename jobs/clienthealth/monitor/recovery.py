@@ -69,8 +69,9 @@ def refresh(
 
 
 def without_explained(incidents: Incidents, key: str, end_ms: int) -> list[Transition]:
-    """Close a client's incidents that another incident of the client explains; the other incident must be at least as
-    certain.
+    """Close a client's incidents that another, at least as certain incident of the client explains. Return the changes.
+
+    `end_ms`: the time (epoch ms) at which they close.
     """
     found = [*incidents.of_client(key).values()]
     by = [(one.verdict.mode, one.verdict.status) for one in found]
@@ -80,7 +81,7 @@ def without_explained(incidents: Incidents, key: str, end_ms: int) -> list[Trans
 
 
 def expired(state: BucketState, settings: Settings, ended: Set[str]) -> list[Transition]:
-    """Close the open incidents that are over because their client is gone.
+    """Close the open incidents that are over because their client is gone. Return the changes.
 
     A closed incident ends at `OpenIncident.heard_ms`, the last data of the client or its process; if that is unknown,
     or if missing data itself is the sign of the mode, at the watermark. `ended`: keys of clients with a proved end.

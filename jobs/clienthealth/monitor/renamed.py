@@ -32,9 +32,11 @@ FASTER, LONGER = 3.0, 3.0
 
 
 def join(state: BucketState, closed: Ints) -> tuple[Ints, list[str], list[Transition]]:
-    """Merge clients that go on under another instance. Return the dropped keys, and the changes of incidents.
+    """Merge clients that go on under another instance.
 
-    closed  per client, the time up to which its windows are closed; returned without the dropped clients
+    Return (`closed` without the dropped clients, the keys that are no longer used, the changes of incidents).
+
+    closed  per client, the time up to which its windows are closed (epoch ms)
     """
     pairs = list(_pairs(state))
     keys: list[str] = []

@@ -206,9 +206,9 @@ class Memory(msgspec.Struct, Generic[K, V], array_like=True):
 class Kept(msgspec.Struct, kw_only=True):
     """The parts of a state that have the same form in memory and on disk.
 
-    time_ms   the watermark, which measures missing data
+    time_ms   the watermark (epoch ms), which measures missing data
     idle_ms   time without any input, added up over this monitor's steps
-    stepped_ms  time of this monitor's last step
+    stepped_ms  time of this monitor's last step, by this machine's clock (epoch ms)
     all_clients  the clients that report
     waiting   log entries that wait for their process's metrics
     waited_ms  how long the oldest entry in `waiting` has waited, added up over this monitor's steps

@@ -58,7 +58,8 @@ def verdict(mode: FailureMode[T], window: ClientWindow, known: Context = NOTHING
 def judge_windows(windows: Sequence[ClientWindow], overrides: Overrides, absence: bool = False) -> list[Verdict]:
     """Return one verdict for each mode that applies to the client: the worst of all windows.
 
-    `absence`: True for the modes that judge a client's end, False for the modes that judge a reporting client.
+    `windows`: of one client, in order of time. `absence`: True for the modes that judge a client's end, False for the
+    modes that judge a reporting client.
     """
     kind = windows[-1].client.kind
     return [
