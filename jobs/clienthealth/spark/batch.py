@@ -62,8 +62,8 @@ class Batch:
     the start, if there is one. `before`: called before a batch is read.
 
     After a batch with less than half of `max_offsets_per_trigger` records, the next batch waits until `trigger_seconds`
-    have passed, or until `stop` is set. After an empty batch the next batch waits IDLE_SECONDS, unless `waiting`
-    reports unread records.
+    have passed, or until `stop` is set; there is no such wait while `guard` limits the batches. After an empty batch
+    the next batch waits IDLE_SECONDS, unless `waiting` reports unread records. Both times count from the batch's begin.
     """
 
     settings: Settings
@@ -159,7 +159,10 @@ class Batch:
 
 
 def query_id(spark: SparkSession) -> str:
-    """Return the id of the running query: one per checkpoint, the same after a restart."""
+    """Return the id of the running query: one per checkpoint, the same after a restart.
+
+    Raises RuntimeError if the caller is not called by `foreachBatch`.
+    """
     query = spark.sparkContext.getLocalProperty("sql.streaming.queryId")
     if query is None:
         raise RuntimeError("not called from a streaming query's foreachBatch")

@@ -85,7 +85,7 @@ class Checkpoint(Files):
             self.write(f"sources/{TICKS}/0", f"v1\n{now_ms - counted_ms}")
 
     def pending(self) -> Pending | None:
-        """Return the batch that Spark will repeat; None if the newest planned batch was committed."""
+        """Return the batch that Spark will repeat; None if no batch was planned or the newest one was committed."""
         batch = self.newest
         if batch is None or batch == self._newest("commits"):
             return None
@@ -94,7 +94,7 @@ class Checkpoint(Files):
         return Pending(batch, _parts(begins), _parts(ends), int(json.loads(about)["batchTimestampMs"]))
 
     def positions(self) -> dict[tuple[str, int], int]:
-        """Return the next offset to read, by topic and partition."""
+        """Return the next offset to read, by topic and partition; {} before the first batch."""
         pending, newest = self.pending(), self.newest
         parts = pending.begin if pending else {} if newest is None else _parts(self._offsets(newest)[1])
         return {(topic, partition): offset for (_, topic, partition), offset in parts.items()}

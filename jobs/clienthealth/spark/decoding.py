@@ -66,8 +66,8 @@ class Reject(msgspec.Struct, array_like=True, gc=False):
 class Count(msgspec.Struct, array_like=True):
     """The number of records of one topic that arrived in one minute (epoch ms).
 
-    `reason`: why these records were rejected, None for good records. `late`: number of records that arrived more than
-    `[monitor] watermark_seconds` after their own time. `newest_ms`: newest time in records of clients;
+    `reason`: why these records were rejected, None for good records. `late`: number of good records that arrived more
+    than `[monitor] watermark_seconds` after their own time. `newest_ms`: newest time in records of clients;
     `groups_newest_ms`: newest time in records of consumer groups, which are counted apart because brokers report groups
     even if no client reports.
     """

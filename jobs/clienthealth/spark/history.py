@@ -110,7 +110,7 @@ COMMITS = 20
 
 
 def create(spark: SparkSession, root: str) -> None:
-    """Create missing tables, and add the columns of this release to existing tables.
+    """Create missing tables, and add the columns and properties (KEPT) of this release to existing tables.
 
     Raises InputError, without any change, if a table has another schema version.
     """
@@ -273,7 +273,7 @@ _SAME: Mapping[str, tuple[tuple[str, ...], int]] = {
 
 
 def _taken_in(spark: SparkSession, where: str, origin: Origin, after_ms: int) -> bool:
-    """True if the table has a commit of this batch that was made after `after_ms`."""
+    """True if the table has a commit of this batch that was made at `after_ms` (epoch ms) or later."""
     limit = COMMITS
     while True:
         newest = DeltaTable.forPath(spark, where).history(limit)

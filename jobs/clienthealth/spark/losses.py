@@ -72,7 +72,8 @@ class Losses:
     def look(self, positions: Positions, after: float = 0.0) -> None:
         """Count losses, unless they were counted less than `after` seconds ago.
 
-        If the brokers do not answer, nothing is counted until the next call.
+        Also set the metric of missing topics and, until a first batch has ended, the metric of unread records. If the
+        brokers do not answer, nothing is counted until the next call.
         """
         with self._lock:
             if time.monotonic() - self._looked < after:

@@ -226,7 +226,7 @@ class Guard:
 
 def narrowed(sizes: Mapping[Part, int], choose: random.Random) -> dict[Part, int]:
     """Return fewer records to read per part: a SHARE-th of each part or, if each part has only one record, half of the
-    parts.
+    parts. `choose`: selects these parts at random.
     """
     if max(sizes.values()) > 1:
         return {part: max(1, size // SHARE) for part, size in sizes.items()}

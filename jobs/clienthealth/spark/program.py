@@ -55,7 +55,8 @@ FIXED = (
 def run(spark: SparkSession, settings: Settings, heap_ran_out: bool = False) -> None:
     """Run until SIGTERM or SIGINT. `heap_ran_out`: True if the previous process ended because its heap was exhausted.
 
-    Raises ServiceError if the query fails (HeapError for lack of memory), StateError if a restart does not help.
+    Raises ServiceError if the query fails (HeapError for lack of memory); StateError or DependencyError if a restart
+    does not help.
     """
     for lacking in missing_driver_options(spark, settings) if submitted() else ():
         log.warning(

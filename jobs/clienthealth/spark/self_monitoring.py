@@ -40,8 +40,8 @@ LIMITS = ("clients", "clients-per-service", "new-clients", "events-per-process",
 FAILED = "step-failed"
 LATENCY_BUCKETS = (5, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600)
 PROBES = frozenset({"/healthz", "/readyz"})
-#: Time (s) without the end of a batch after which the monitor counts as hanging, also at its start. A batch of a
-#: backlog takes a minute; a batch of many small files takes several minutes.
+#: Time (s) without the end of a batch after which the monitor counts as hanging; for /healthz the time also counts from
+#: the start. A batch of a backlog takes a minute; a batch of many small files takes several minutes.
 HUNG_SECONDS = 600.0
 
 
@@ -119,7 +119,7 @@ class SelfMetrics:
                     self.gauges["newest_event_timestamp_seconds"].labels(row.topic, of).set(newest_ms / 1000)
 
     def stepped(self, summaries: Iterable[Summary], now: float) -> None:
-        """Update the metrics by the results of the buckets in a batch.
+        """Update the metrics by the results of the buckets in a batch. `now`: the time (epoch s) of their verdicts.
 
         Buckets without a result keep their last values.
         """
@@ -163,7 +163,7 @@ class SelfMetrics:
 
 @dataclass
 class Port:
-    """Answers HTTP requests.
+    """Answers HTTP requests for /metrics, /healthz and /readyz (see above); any other path gets a 404.
 
     `last_batch`: returns when a batch last ended (epoch s), None before the end of the first batch.
     """

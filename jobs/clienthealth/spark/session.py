@@ -40,7 +40,7 @@ _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
 def session(name: str, settings: Settings) -> SparkSession:
-    """Return the Spark session of this process; start the session if necessary.
+    """Return the Spark session of this process; start the session if necessary. `name`: Spark's name of the program.
 
     Raises DependencyError if Java or the jars are missing and cannot be fetched.
     """
@@ -139,7 +139,7 @@ def submit_options(settings: Settings, cluster: bool) -> Mapping[str, str]:
 
 
 def missing_driver_options(spark: SparkSession, settings: Settings) -> list[str]:
-    """Return the `driver_options` that are missing in the JVM of a submitted program."""
+    """Return `OPTION: MISSING FLAGS` for each of the `driver_options` that the JVM of a submitted program lacks."""
     in_force = {key: spark.conf.get(key, "") or "" for key in driver_options(settings)}
     lacks = {
         # The path of the logging file is not compared, because it differs between machines.

@@ -231,7 +231,7 @@ def _rows(published: Published, bucket: int, most: int, now_ms: int) -> tuple[li
 
 def fits(most: int, *parts: bytes | None) -> bool:
     """True if a record of `parts` (such as key and value), compressed for sending, fits the topic's limit `most`
-    (bytes).
+    (bytes). A record above this limit must also have at most SENT_BYTES before compression.
     """
     size = sum(map(len, filter(None, parts))) + AROUND
     if size <= most or size > SENT_BYTES:
@@ -256,7 +256,10 @@ def _rejected(data: Sequence[bytes], most: int) -> list[Row]:
 
 
 def headers_of(reason: str, source: Source | None, before: Iterable[Mapping[str, str]] = ()) -> str:
-    """Return a reject's headers as JSON: the headers of the record (`before`), the reason, and the record's place."""
+    """Return a reject's headers as JSON: the headers of the record (`before`), the reason, and the record's place.
+
+    Each header is an object with `key` and `value`; the value is Base64.
+    """
     added = {"reject_reason": reason[:MAX_REASON]}
     if source is not None:
         added["source_topic"] = source.topic
