@@ -60,7 +60,7 @@ class Answers:
     store_password: str = field(default="", repr=False)
 
     def options(self) -> dict[str, str]:
-        """Return `[kafka.options]` with the names of Kafka's Java clients.
+        """Return `[kafka.options]` with the names of Kafka's Java clients; {} for PLAINTEXT.
 
         Raises SettingsError if an answer is missing.
         """
@@ -92,7 +92,7 @@ class Answers:
         return options
 
     def settings(self) -> Settings:
-        """Return the settings that result from the answers. Raises SettingsError."""
+        """Return the settings that result from the answers. Raises SettingsError as `options` does."""
         return Settings(kafka=KafkaSettings(self.servers, self.options()), topics=self.topics)
 
     def text(self, hidden: bool = False) -> str:
@@ -223,7 +223,7 @@ def subscribe(settings: Settings, missing: Sequence[Subscription], say: Callable
 
 
 def write(path: Path, text: str) -> None:
-    """Write a file that only its owner may read, either completely or not at all. Raises SettingsError."""
+    """Write a file that only its owner may read, completely or not at all. Raises SettingsError if that fails."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 0600

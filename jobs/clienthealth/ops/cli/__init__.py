@@ -109,7 +109,7 @@ def parser_for(name: str | None) -> argparse.ArgumentParser:
 
 
 def duration(text: str) -> float:
-    """Parse the value of an option in seconds. The value must be positive and finite."""
+    """Return the value (s) of an option. Raises ValueError or argparse's error unless it is positive and finite."""
     seconds = float(text)
     if not 0 < seconds < float("inf"):
         raise argparse.ArgumentTypeError("must be more than 0 and not infinite")
@@ -127,9 +127,10 @@ class _OfCommand(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
-    """Run a command and exit with its exit code, or with 130 on Ctrl-C.
+    """Run a command and exit with its exit code; 130 on Ctrl-C, 141 if the reader of the output is gone.
 
-    On a HealthError print only the error's message, and exit with the error's exit code.
+    On a HealthError print only the error's message, and exit with the error's exit code. If a Python module of an extra
+    is missing, name the extra and exit as for a DependencyError. `argv`: None for the process's arguments.
     """
     args = list(sys.argv[1:] if argv is None else argv)
     sys.excepthook = _defect

@@ -38,7 +38,7 @@ class _Redacted(logging.Formatter):
 
 
 class _Repeated(logging.Filter):
-    """Suppress repeated lines of a library. Lines that differ only in numbers count as repeated."""
+    """Suppress lines that a library repeats within REPEAT_SECONDS. Lines that differ only in numbers are the same."""
 
     def __init__(self, library: str) -> None:
         super().__init__()

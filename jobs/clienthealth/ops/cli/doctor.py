@@ -17,7 +17,10 @@ _COLOURS = {"ok": "32", "warning": "33", "failed": "31", "skipped": "2"}
 
 
 def run(args: argparse.Namespace) -> int:
-    """Return 0 if no check failed (a warning is no failure), 1 if a check failed, 130 on Ctrl-C."""
+    """Run all checks, and print each finding at once.
+
+    Return 0 if no check failed (a warning is no failure), 1 if a check failed, 130 on Ctrl-C.
+    """
     from clienthealth.configuration import load
     from clienthealth.ops.doctor import checks
     from clienthealth.platform.secrecy import redacted

@@ -26,7 +26,7 @@ NO_PARTITION = -1
 
 
 def run(args: argparse.Namespace) -> int:
-    """Survey each topic or file and print the result. Return one of EXIT_CODES.
+    """Survey each topic or file and print the result. Return the exit code that EXIT_CODES describes.
 
     Raises InputError for wrong usage or unreadable files, ServiceError if Kafka cannot be reached.
     """
@@ -69,7 +69,7 @@ def _of_topics(
 def _of_files(
     paths: Sequence[Path], args: argparse.Namespace
 ) -> Iterator[tuple[str, Stream | None, list[RawRecord], str]]:
-    """Yield each file with the stream that its name suggests, and its first records."""
+    """Yield each file with its stream (`--stream`, else the one that its name suggests), its first records, and ''."""
     if not paths:
         return
     from clienthealth.model.readings import Source

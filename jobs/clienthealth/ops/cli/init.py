@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Return 0 if settings, topics and subscriptions exist at the end, or after --dry-run; 1 if a part of them is
-    missing, or if the user refused the changes.
+    """Create missing settings, topics and subscriptions, once the user has agreed.
+
+    Return 0 if all of them exist at the end, or after --dry-run; 1 if a subscription is missing, if a partition cannot
+    be read, or if the user refused the changes.
     """
     from clienthealth.ops import initialise
 
@@ -141,7 +143,10 @@ def _ask(
     choices: Sequence[str] = (),
     read: Callable[[str], str] = input,
 ) -> str:
-    """Return the given value, else the user's answer (only if `asks`), else the default."""
+    """Return the given value, else the user's answer (only if `asks`), else the default.
+
+    `what`: the question. `choices`: the only answers that are accepted; empty: any. `read`: prompts for a line.
+    """
     shown = f" ({', '.join(choices)})" if choices else ""
     while not given and asks:
         given = read(f"{what}{shown}{f' [{default}]' if default else ''}: ").strip() or default

@@ -53,9 +53,9 @@ Ask = Callable[[str], Any]
 
 
 def asker(url: str, user: str, password: str = "") -> Ask:
-    """Return a function that requests a path below /api/v1/ from the exporter.
+    """Return a function that takes a path below /api/v1/ of the exporter at `url`, and returns the JSON document there.
 
-    The function raises ValueError on failure.
+    The function raises ValueError on failure. `user`: '' for no login.
     """
     login = basic_auth(user, password) if user else {}
 
@@ -75,7 +75,7 @@ def asker(url: str, user: str, password: str = "") -> Ask:
 
 
 def server(settings: Settings, ask: Ask) -> MCPServer[Any]:
-    """Return the MCP server with its tools."""
+    """Return the MCP server with its tools. `ask`: the function that `asker` returns."""
     from mcp.server import MCPServer
     from mcp.server.mcpserver import exceptions
     from mcp.types import ToolAnnotations

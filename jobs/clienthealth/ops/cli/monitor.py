@@ -28,7 +28,9 @@ WELL_SECONDS = 300.0
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the monitor until a signal ends it. A failed job is restarted after pauses that grow from 1 to 60 s.
+    """Run the monitor until a signal ends it, and return its exit code.
+
+    A failed job is restarted after pauses that grow from 1 to 60 s, unless a restart would not help (FINAL).
 
     Under spark-submit the job runs once, because the submitter supervises the job.
     """
@@ -81,7 +83,10 @@ def _alone(checkpoint: str) -> Iterator[None]:
 
 
 def _supervised(config: str | None) -> int:
-    """Run the job in a child process, and restart the job after failures. Return the job's last exit code."""
+    """Run the job in a child process, and restart the job after failures.
+
+    Return the job's last exit code; 0 if a signal came in a pause before a restart.
+    """
     from clienthealth.platform.stopping import set_by_signal
 
     command = [sys.executable, "-m", "clienthealth.ops.cli", "monitor", "--once"]

@@ -67,7 +67,7 @@ def _reviews(
     """Make the review.
 
     Return (review, reviews of the single clusters, paths of the review's files). With several clusters, the review
-    compares the clusters.
+    compares the clusters. `actions`: the file of actions, None for `actions_beside`. `scratch`: a temporary folder.
     """
     from clienthealth.review.actions import FILE
     from clienthealth.review.clusters import side_by_side, write_all
@@ -122,7 +122,10 @@ def with_histories(settings: Settings, options: Sequence[str]) -> Settings:
 
 
 def clusters(settings: Settings) -> list[Settings]:
-    """Return one `Settings` per reviewed cluster, with the name, history and environment of that cluster."""
+    """Return one `Settings` per reviewed cluster, with the name, history and environment of that cluster.
+
+    Without `[review] histories`, the result is [settings].
+    """
     return [
         replace(
             settings,

@@ -30,7 +30,8 @@ Check = Callable[[Settings], Iterator[Finding]]
 def checks() -> tuple[tuple[str, Check], ...]:
     """Return (announcement, check) for all checks. The announcement is a text to print before a long check, else ''.
 
-    Order: this machine, Kafka, the monitor, the servers that show results. The check that has to start Spark is last.
+    Order: this machine, Kafka, the monitor, the owners of services, the servers that show results. The check that has
+    to start Spark is last.
     """
     from clienthealth.ops.doctor import brokers, machine, owned, servers
 

@@ -73,7 +73,11 @@ def codecs_present(_: Settings) -> Iterator[Finding]:
 
 
 def of_topic(about: str, compression: str) -> Finding:
-    """Judge a topic's compression.type: a codec, `uncompressed`, or `producer` (the producers choose)."""
+    """Report whether the exporters here can decompress a topic.
+
+    `about`: the finding's subject. `compression`: the topic's compression.type: a codec, `uncompressed`, or `producer`
+    (the producers choose).
+    """
     lacking = missing()
     if compression in lacking:
         return Finding(
@@ -89,7 +93,11 @@ def of_topic(about: str, compression: str) -> Finding:
 
 
 def places_work(settings: Settings) -> Iterator[Finding]:
-    """Check the folders of checkpoint, history and reviews: write files in each, and make a table in the history."""
+    """Check the folders of checkpoint, history and reviews: the right to write, and free space.
+
+    If PySpark is installed, Spark also writes a file in each folder, makes a table in the history, and compares
+    checkpoint, history and topics.
+    """
     places = {
         CHECKPOINT: settings.monitor.checkpoint,
         HISTORY: settings.monitor.history,
@@ -152,7 +160,7 @@ def _tried(settings: Settings, places: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _apart(spark: Any, settings: Settings, about: str) -> str | None:
-    """Return why checkpoint, history and topics do not match, as after a restore; None if they match.
+    """Return why checkpoint, history and topics do not match, as after a restore; None or '' if they match.
 
     `about`: CHECKPOINT to compare the checkpoint with the topics, HISTORY to compare the checkpoint with the history.
     """

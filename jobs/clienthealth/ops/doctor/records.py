@@ -62,6 +62,8 @@ class Newest(NamedTuple):
 def newest(settings: Settings, topic: str, count: int) -> Newest:
     """Return about `count` of the newest records, equally many of each partition; no records if the topic is empty.
 
+    After READ_SECONDS, only the records read until then are returned.
+
     Raises ServiceError if the topic does not exist or cannot be read.
     """
     try:
@@ -113,7 +115,8 @@ class FormatCounts:
 class Reject:
     """Records that are rejected for one reason.
 
-    detail     the detail of the first record's reject; '' if no reject has a detail
+    reason     what is wrong, without the detail
+    detail     the first detail of these rejects; '' if none has a detail
     partition  the partition of the first record, None for a file
     offset     the offset of the first record
     """
@@ -193,7 +196,10 @@ def records_readable(settings: Settings, topic: str, stream: Stream, records: Se
 
 
 def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -> Iterator[Finding]:
-    """Check the newest samples of a topic: none may be in the future, and none much older than its record."""
+    """Check the clocks of clients by the samples in the newest records of a topic.
+
+    No sample may be in the future. A client's samples may not all be much older than their records.
+    """
     now = time.time()
     anytime = replace(settings, monitor=replace(settings.monitor, future_seconds=LARGEST))
     # Seconds by client. `ahead`: the maximum by which a sample is ahead of our clock. `behind`: the minimum by which a
@@ -234,7 +240,7 @@ def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -
 
 
 def pushing_clients(topic: str, records: Iterable[RawRecord]) -> Iterator[Finding]:
-    """Report how many clients, and of which versions, pushed the newest records of a topic."""
+    """Report how many clients, and of which versions, pushed the newest records of a topic; nothing without pushes."""
     by_instance: dict[bytes, str] = {}
     for record in records:
         instance = record.headers.get("client_instance_id")

@@ -82,7 +82,10 @@ def _skew(about: str, skew: float | None) -> Iterator[Finding]:
 
 
 def _get(url: str) -> tuple[Any, float | None]:
-    """Return a JSON document, and by how many seconds the server's clock is ahead of ours (None if unknown)."""
+    """Return (the JSON document at `url`, how many seconds the server's clock is ahead of ours; None if unknown).
+
+    Raises OSError if the server does not answer, ValueError if the address or the document is invalid.
+    """
     if not url.startswith(("http://", "https://")):
         raise ValueError("the address does not begin with http:// or https://")
     with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as response:
