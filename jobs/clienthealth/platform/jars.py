@@ -102,8 +102,8 @@ def classpath(name: str) -> list[Path]:
 def local_files() -> Path | None:
     """Return the jar with the compiled LocalFiles.java; None if the compilation fails.
 
-    The jar is made once per version of the file. A JRE has no compiler. So Janino, which is among PySpark's jars, runs
-    LocalFiles.java from source, and `main` in LocalFiles.java compiles that file.
+    Raises DependencyError without Java. The jar is made once per version of the file. A JRE has no compiler. So Janino,
+    which is among PySpark's jars, runs LocalFiles.java from source, and `main` in LocalFiles.java compiles that file.
     """
     source = Path(__file__).with_name("LocalFiles.java")
     jar = cache() / "classpath" / f"LocalFiles-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}.jar"
@@ -118,15 +118,15 @@ def local_files() -> Path | None:
 def class_archive(paths: str) -> Path | None:
     """Return the archive of a JVM's classes (AppCDS) for this Java and class path; None if there is none.
 
-    An archive's file name contains the archive's size, and an archive of another size is not used: the JVM crashes on
-    an archive that a full disk or a power failure has truncated.
+    `paths`: the class path, as for `java -cp`. An archive's file name contains the archive's size, and an archive of
+    another size is not used: the JVM crashes on an archive that a full disk or a power failure has truncated.
     """
     found = (cache() / "classes").glob(f"{_made_with(paths)}-*.jsa")
     return next((path for path in found if path.stem.endswith(f"-{path.stat().st_size}")), None)
 
 
 def keep_archive(draft: Path, paths: str) -> None:
-    """Move a finished archive of classes into the cache, so that `class_archive` finds it.
+    """Move a finished archive of classes (`draft`) into the cache, so that `class_archive` finds it for `paths`.
 
     Of the archives already in the cache the newest is kept, because another program may share the cache. All others are
     deleted.
@@ -199,7 +199,10 @@ def repository() -> str:
 
 
 def java() -> str:
-    """Return the path of the program `java`: from $JAVA_HOME if set, else from the PATH. Raises DependencyError."""
+    """Return the path of the program `java`: from $JAVA_HOME if set, else from the PATH.
+
+    Raises DependencyError if there is none.
+    """
     home = os.environ.get("JAVA_HOME")
     path = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
     if path is None:
@@ -307,7 +310,7 @@ def _resolved(name: str, jar_set: JarSet, folder: Path, listing: Path) -> list[P
 
 
 def pyspark() -> Path:
-    """Return the folder of PySpark's jars."""
+    """Return the folder of PySpark's jars. Raises ModuleNotFoundError without PySpark."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError("No module named 'pyspark'", name="pyspark")

@@ -50,21 +50,18 @@ _WORDS: Mapping[str, str] = table(Path(__file__).with_suffix(".toml"))
 def producer(settings: Settings, **options: Any) -> KafkaProducer:
     """Return a producer of bytes. `options`: kafka-python's options, which override the settings.
 
-    Raises ServiceError if no broker can be reached.
+    Raises ServiceError if no broker can be reached, SettingsError if the options in [kafka] are wrong.
     """
     return _built(KafkaProducer, settings, options)
 
 
 def consumer(settings: Settings, *topics: str, **options: Any) -> KafkaConsumer:
-    """Return a consumer of bytes, subscribed to `topics` if any are given. `options`: as in `producer`.
-
-    Raises ServiceError if no broker can be reached.
-    """
+    """Return a consumer of bytes, subscribed to `topics` if any are given. `options` and errors: as in `producer`."""
     return _built(partial(KafkaConsumer, *topics), settings, options)
 
 
 def admin(settings: Settings, **options: Any) -> KafkaAdminClient:
-    """Return an admin client. `options`: as in `producer`. Raises ServiceError if no broker can be reached."""
+    """Return an admin client. `options` and errors: as in `producer`."""
     return _built(KafkaAdminClient, settings, options)
 
 
@@ -100,7 +97,7 @@ def extents(
     only: Set[TopicPartition] | None = None,
     run: Callable[..., Iterable[Any]] = map,
 ) -> Extents:
-    """Return the extents of all partitions of these topics; if `only` is given, of these partitions only.
+    """Return the extents of all partitions of `topics`; if `only` is given, of the partitions in `only`.
 
     `run`: a function like `map`, which may query several brokers in parallel. Each leader gets its own requests, so
     that an unreachable leader affects only its own partitions. Raises KafkaError if no broker answers.
@@ -143,6 +140,8 @@ def ask_in_chunks(
     run: Callable[..., Iterable[Any]] = map,
 ) -> tuple[dict[_Key, _Value], dict[_Key, str], bool]:
     """Query items (such as partitions) in chunks. `ask`: sends one request and returns the value of each item.
+
+    `run`: as in `extents`, called with a function and the chunks.
 
     Returns (values by item, reason by failed item, True if the caller should make a new client). If a broker rejects a
     chunk, each half of the chunk is queried separately, so that only the faulty item fails.

@@ -45,7 +45,7 @@ def on_s3(*locations: str) -> bool:
 
 
 def inside(location: str, name: str) -> str:
-    """Return the location of `name` in a folder or URL."""
+    """Return the location of the file or folder `name` in `location` (a folder or URL)."""
     return f"{location.rstrip('/')}/{name}"
 
 
@@ -114,7 +114,10 @@ def checkout() -> Path:
 
 
 def of_checkout(module: str) -> ModuleType:
-    """Import a module that only a checkout has (dashboards, alerts, the demo) by its dotted name."""
+    """Import a module that only a checkout has (dashboards, alerts, the demo) by its dotted name.
+
+    Raises DependencyError if this package does not run from a checkout.
+    """
     folder = str(checkout())
     if folder not in sys.path:
         sys.path.insert(0, folder)

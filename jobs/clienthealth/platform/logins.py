@@ -109,13 +109,16 @@ def python_options(options: Mapping[str, str]) -> dict[str, Any]:
 
 
 def java_options(options: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the options for Spark's Java client, including the options that a login needs. Raises SettingsError."""
+    """Return the options for Spark's Java client, including the options that a login needs.
+
+    Raises SettingsError for options that neither the Java client nor kafka-python accepts.
+    """
     _, login, _ = _login(options)
     return {**(login.defaults if login else {}), **options}
 
 
 def login_parts(options: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the options of the login module in sasl.jaas.config. Raises SettingsError."""
+    """Return the options of the login module in sasl.jaas.config, {} without SASL. Errors: as in `java_options`."""
     return _login(options)[2]
 
 
@@ -185,7 +188,10 @@ def _typed(name: str, value: str) -> bool | int | str:
 
 
 def _tls(options: Mapping[str, str]) -> dict[str, Any]:
-    """Return kafka-python's TLS options. kafka-python reads only PEM, so Java key stores are converted to PEM."""
+    """Return kafka-python's TLS options. kafka-python reads only PEM, so Java key stores are converted to PEM.
+
+    Raises SettingsError if a store has an unknown type or cannot be read.
+    """
     checked = options.get("ssl.endpoint.identification.algorithm")
     translated: dict[str, Any] = {} if checked is None else {"ssl_check_hostname": checked != ""}
     kinds = {

@@ -45,7 +45,7 @@ class Schema:
     avro: Any = None
 
     def read(self, data: memoryview) -> Any:
-        """Decode a value in Avro's encoding to Python types. Logical types are ignored: a time stays a number.
+        """Decode a value with a schema of kind AVRO to Python types. Logical types are ignored: a time stays a number.
 
         Raises ValueError if the bytes do not match the schema.
         """
@@ -166,7 +166,7 @@ _clients = cache(_Client)
 
 
 def _plain(schema: Any) -> Any:
-    """Return an Avro schema without logical types, with which fastavro would turn values into dates and decimals."""
+    """Return an Avro schema without its logical types: they would make fastavro return dates and decimals."""
     if isinstance(schema, dict):
         return {name: _plain(value) for name, value in schema.items() if name != "logicalType"}
     return [_plain(one) for one in schema] if isinstance(schema, list) else schema

@@ -99,7 +99,7 @@ class Server(ThreadingHTTPServer):
 
     `open_paths`: the paths of probes, which need no password and do not count towards MAX_ANSWERS. `chosen_by`: the
     setting or option of the port, for the error message. Raises ServiceError if the server cannot listen on the port,
-    and SettingsError if certificate or passwords cannot be read.
+    and as `web_config.access` does.
     """
 
     daemon_threads = True

@@ -38,7 +38,10 @@ class TlsServerConfig(msgspec.Struct, forbid_unknown_fields=True):
     min_version: Literal["TLS12", "TLS13"] = "TLS12"
 
     def context(self, folder: Path) -> ssl.SSLContext:
-        """Return the TLS context of the server. Raises OSError if certificate, key or CA cannot be read."""
+        """Return the TLS context of the server. File names are relative to `folder`.
+
+        Raises OSError if certificate, key or CA cannot be read.
+        """
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.minimum_version = ssl.TLSVersion.TLSv1_3 if self.min_version == "TLS13" else ssl.TLSVersion.TLSv1_2
         context.load_cert_chain(folder / self.cert_file, folder / self.key_file)
