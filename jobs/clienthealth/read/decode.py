@@ -7,9 +7,10 @@ headers identify the client (`formats/_pushed.py`), and the broker's clock gives
 empty: since Kafka 4.0 admin clients push, too, and they have no metrics of a producer or consumer.
 
 Compression (gzip, zstd), the frame of a schema registry, and the envelope of Kafka Connect are removed first
-(`formats/_payload.py`). The only error that these functions raise is ServiceError, if the schema registry cannot be
-reached. Nearly all records are canonical snapshots without errors. `fast` reads such records at a fraction of the cost
-of `decode_metrics`, with the same result.
+(`formats/_payload.py`). These functions raise only errors of the schema registry: ServiceError if it cannot be reached,
+DependencyError without fastavro, SettingsError if a file named in [registry] cannot be read. Nearly all records are
+canonical snapshots without errors. `fast` reads such records at a fraction of the cost of `decode_metrics`, with the
+same result.
 
 Reject reasons (`Decoded.errors`), sometimes followed by ": detail":
 
@@ -106,13 +107,19 @@ def decode_metrics(record: RawRecord, settings: Settings, now_ms: int) -> Decode
 
 
 def decode_logs(record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
-    """Decode a record of a log topic into log lines. A line without a time gets the time of its Kafka record."""
+    """Decode a record of a log topic into log lines. A line without a time gets the time of its Kafka record.
+
+    `now_ms`: as in `decode_metrics`.
+    """
     parsed = _opened(_parsed(record, ("logs",), settings))
     return _lines(parsed, record.source.topic, settings, now_ms)
 
 
 def decode_any(record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
-    """Decode a record into snapshots if a format of metrics recognises the record, else into log lines."""
+    """Decode a record of any topic: into log lines if its format is one of logs, else into snapshots.
+
+    Formats of metrics are tried first. `now_ms`: as in `decode_metrics`.
+    """
     parsed = _parsed(record, STREAMS, settings)
     if any(isinstance(one, LogLine) for one in parsed.content):
         return _lines(_opened(parsed), record.source.topic, settings, now_ms)
@@ -204,7 +211,10 @@ def _by_name(streams: tuple[Stream, ...]) -> Mapping[str, Format]:
 
 
 def _format(record: Record, streams: tuple[Stream, ...]) -> Format | None:
-    """Return the format that the header `format` names, else the first format that recognises the record, else None."""
+    """Return the record's format: the one that the header `format` names, else the first that recognises the record.
+
+    The header counts only for a known format that can have such a value (text, JSON or binary). None if there is none.
+    """
     by_name = _by_name(streams)
     named = by_name.get(record.headers.get("format", ""))
     if named is not None and _could_be(record, named):
@@ -247,7 +257,7 @@ def _wrong(mistake: Exception) -> str:
 
 
 def _unreadable(record: Record) -> str | None:
-    """Return the reject reason for damaged text or JSON; None if the text is not damaged."""
+    """Return why a text is damaged: binary, truncated-json or malformed-json; None if it is not damaged."""
     text = record.text
     if _CONTROL.search(text):
         return "binary"
@@ -337,8 +347,8 @@ def _complete_line(line: LogLine, record: Record, latest: int) -> str | None:
 def _identified(client: Identity, record: Record) -> Identity:
     """Return the identity with missing fields filled in from the record's headers, then from its Kafka key.
 
-    If the broker plugin's header names the instance that pushed the record, the headers win over the payload. An
-    unknown kind becomes None.
+    If the broker plugin's header names the instance that pushed the record, the headers win over the payload. Without
+    an instance, librdkafka's handle (after the host, if known) becomes the instance. An unknown kind becomes None.
     """
     header = record.headers.get
     if header(_pushed.INSTANCE):

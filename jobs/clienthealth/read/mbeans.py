@@ -181,14 +181,17 @@ def _layout(path: str, attributes: tuple[str, ...]) -> _Layout:
 
 
 def add(samples: Samples, mbean: MBean, name: str | None, value: float | None) -> None:
-    """Add one value of a client's MBean to `samples`. `name`: our name of the metric, None if it is not read."""
+    """Add one value of a client's MBean, and the client's group, to `samples`.
+
+    `name`: our name of the metric, None if it is not read. `value`: None if unknown.
+    """
     samples.add(mbean.subject, name, value)
     if mbean.group and mbean.subject.kind and mbean.subject.client_id:
         samples.saw(mbean.subject.client_id, mbean.subject.kind, group=mbean.group)
 
 
 def _read_version(samples: Samples, mbean: MBean, attributes: Mapping[str, Any]) -> None:
-    """Read a client's version from an MBean. If the MBean names no client (Scala), all clients of the JVM share it."""
+    """Note a client's version from an MBean. A version without a client (Scala) counts for all clients of the JVM."""
     for attribute, value in attributes.items():
         if f"{mbean.path}/{attribute}" in VERSIONS and (version := text(value)):
             if mbean.subject.client_id is not None:

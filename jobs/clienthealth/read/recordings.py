@@ -58,9 +58,11 @@ class Recorded:
 
 
 def read(paths: Sequence[Path]) -> list[Recorded]:
-    """Return all records in files and folders.
+    """Return all records in files and folders; files that end with `.gz` are unpacked.
 
-    Raises InputError if a path does not exist or cannot be read, or if there is no record at all.
+    Subfolders are read only if their folder itself has no recording (`metrics.jsonl`, `jstack-…`). A single file is a
+    process of its own. Raises InputError if a path does not exist or cannot be read, or if there is
+    no record at all.
     """
     records: list[Recorded] = []
     for path in paths:
@@ -100,7 +102,8 @@ def _folder(folder: Path) -> Iterator[Recorded]:
 def second_process(stems: Sequence[str]) -> Callable[[str], str | None]:
     """Return a function that maps the name of a file (without ending) to the process to which the file belongs.
 
-    The process is X for the files of a second process (`X-metrics.jsonl`, `X.log`), None for the main process.
+    The process is X for the files of a second process (`X-metrics.jsonl`; beside it `X.log`, `X-….log`, `jstack-…X…`),
+    None for the main process.
     `stems`: the names of all files in the folder, without endings.
     """
     prefixes = sorted(stem.removesuffix("-metrics") for stem in set(stems) if stem.endswith("-metrics"))
