@@ -220,7 +220,7 @@ EXCERPT_LINES = 60
 
 
 def _also_seen(state: BucketState, clients: Sequence[Client], excerpt: bool) -> dict[Client, list[Seen]]:
-    """Return known issues by client.
+    """Return known issues by client. `excerpt`: True if all inputs together are an excerpt (EXCERPT_LINES).
 
     A line that fits no client or several clients is listed under the client or process that it names.
     """
@@ -262,7 +262,8 @@ def raw_record(record: Recorded) -> RawRecord:
 class _Before(NamedTuple):
     """The client that the previous log line names, and the time of that line (epoch ms).
 
-    `kind`: '' if the line does not show the kind of client.
+    `client_id`: '' if the line names none. `kind`: '' if the line does not show the kind of client. `ts_ms`: 0 if
+    unknown.
     """
 
     client_id: str
@@ -364,7 +365,7 @@ def settled(
 def add_ends(
     bucket: Bucket, by_key: dict[str, tuple[Client, list[Verdict]]], ended: frozenset[str] | None = None
 ) -> None:
-    """Add the verdicts of the modes that judge a client's end.
+    """Add to `by_key` the verdicts of the modes that judge a client's end, and those of `silence`.
 
     If a client reported again after a gap, only its last session is judged. `ended`: the instances of the processes
     that have ended; None: every process counts as ended, because no later data exists.

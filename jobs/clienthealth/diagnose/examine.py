@@ -21,8 +21,8 @@ from clienthealth.settings import Settings
 #: than a topic.
 MAX_RECORD_BYTES = 1 << 27
 DAY_MS = 86_400_000
-#: A dump that gets a time of day from its file's name counts as undated if this time is farther (ms) than NEAR_MS from
-#: the other data of its process.
+#: A dump that gets its time from its file's name counts as undated if this time is farther (ms) than NEAR_MS from the
+#: other data of its process.
 NEAR_MS = 1_800_000
 #: A process (service and instance), and one of its attachments.
 Attached = tuple[tuple[str, str], Input]
@@ -34,7 +34,7 @@ def examine(
     """Judge all clients in these files; `-` is standard input.
 
     `progress`: called after each read with the input's name, bytes read, and size (None if unknown). Raises InputError
-    if a path does not exist, or if all inputs are empty.
+    if a path does not exist, or if the paths contain no file.
     """
     now_ms = int(time.time() * 1000)
     generous = replace(settings, monitor=replace(settings.monitor, max_record_bytes=MAX_RECORD_BYTES))
@@ -71,9 +71,10 @@ def examine(
 
 
 def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Sequence[Attached]) -> Iterator[Recorded]:
-    """Yield records with a time of day but no date, moved to the day of the process's dated data.
+    """Yield the records of an attachment (`identified`) whose items have a time of day but no date, with a day.
 
-    Without dated data, the day in the file's name is used. Without such a day the records stay undated.
+    The day is that in the file's name, else that of the process's data in `dated`; without both, the records stay
+    undated. Records with a time from the file's name that is far from `dated` (NEAR_MS) are moved as by `apart`.
     """
     process, attached = identified
     spans = [other.span_ms for of_other, other in dated if of_other == process and other.span_ms is not None]

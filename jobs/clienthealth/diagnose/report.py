@@ -92,7 +92,7 @@ class _Report:
         return "\n\n".join(parts)
 
     def _once(self, all_stories: Sequence[Story]) -> list[Story]:
-        """Merge the stories of clients that differ only in the name, and have neither findings nor known issues."""
+        """In a short report, merge stories that differ only in the name, and have neither findings nor known issues."""
 
         def alike(story: Story) -> object:
             alone = story.findings or story.also or self.verbose
@@ -103,7 +103,10 @@ class _Report:
         return [replace(group[0], name=self._some([story.name for story in group])) for group in groups]
 
     def _inputs(self, inputs: Sequence[Input]) -> Iterator[str]:
-        """Yield a line on each attachment. Attachments of one kind that were read completely share one line."""
+        """Yield a line on each attachment.
+
+        In a short report, SEVERAL or more attachments of one kind that were read completely share one line.
+        """
 
         def alike(attached: Input) -> object:
             whole = attached.used and attached.timed and not attached.left_out and not attached.unread

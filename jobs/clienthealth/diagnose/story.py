@@ -30,7 +30,10 @@ MORE_THAN_DUMPS = "the client's log at INFO and its metrics over five minutes; t
 
 
 def next_command(library: str, dumps: int) -> str:
-    """Return, in words, the evidence that would make the verdict certain. `dumps`: number of thread dumps at hand."""
+    """Return, in words, what to send next to make the verdict certain. `dumps`: number of thread dumps at hand.
+
+    With fewer than two dumps: the command that takes dumps of this library; else MORE_THAN_DUMPS.
+    """
     if dumps > 1:
         return MORE_THAN_DUMPS
     of_library = (one["dump"] for one in _DUMPS["library"] if any(word in library.lower() for word in one["words"]))
@@ -90,10 +93,10 @@ class Story:
     """A client's part of the report: findings, healthy modes, modes that cannot be judged, and what to send next.
 
     status    the status of the worst finding; without findings `ok` only if every mode of the client's kind was judged
-    headline  the status in a word or two, and the number of judged modes if not all were judged
-    adjusted  modes with a verdict that an adjustment changed, each with these adjustments and their reasons
-    version   lines on the known bugs of the client's version: a summary, then one line per bug; each with True if the
-              line concerns a finding
+    headline  the status in a word or two; without findings also the number of judged modes if not all were judged, or,
+              if none was judged, the titles of known issues
+    adjusted  (mode, adjustments with their reasons) for each mode with a verdict that an adjustment changed
+    version   `version_lines` of the client
     """
 
     status: Status
@@ -120,10 +123,10 @@ def stories(diagnosis: Diagnosis) -> list[Story]:
 
 
 def version_lines(client: Client, found: Collection[str]) -> Iterator[tuple[str, bool]]:
-    """Yield a line on the known bugs of a client's version, then a line on each bug.
+    """Yield (summary of the known bugs of a client's version, True), then (text, concerns) for each bug.
 
-    Each line comes with True if it concerns a finding. `found`: the modes with findings. Yields nothing if the version
-    has no known bug.
+    `concerns`: True if the bug causes, or looks like, a mode in `found`, the modes with findings. Yields nothing if the
+    version has no known bug.
     """
     advice = advised(client.library, client.version, client.kind)
     if not advice.known:
@@ -261,7 +264,7 @@ def _weight(fact: Evidence) -> tuple[float, float]:
 
 
 def _of_all(name: str, value: Any, mode: Mode) -> str:
-    """Return a number about the whole incident in words: `at least` before a sum, `up to` before a peak."""
+    """Return a value of `Verdict.detail` in words: `at least` before a sum, `up to` before a peak (`Mode.peaks`)."""
     most = name in mode.peaks and isinstance(value, int)
     return f"{'at least ' if name in mode.sums else 'up to ' if most else ''}{_value(name, value)}"
 

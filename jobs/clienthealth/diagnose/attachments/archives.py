@@ -91,7 +91,10 @@ class Readable(Protocol):
 
 
 class Unpacked:
-    """The content of a packed stream. Raises UnreadableError if the content is cut, damaged, or too large."""
+    """The content of a packed stream. `limit`: maximum number of unpacked bytes.
+
+    Raises UnreadableError if zstandard is needed and not installed, or if the content is cut, damaged, or too large.
+    """
 
     def __init__(self, raw: Readable, packing: Packing, limit: int) -> None:
         if packing == "zst" and find_spec("zstandard") is None:
@@ -155,10 +158,11 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 
 
 def extract(raw: Readable, packing: Packing, folder: Path, limit: int) -> Iterator[tuple[str, str, bool]]:
-    """Unpack a zip, a tar or a mail into an empty folder.
+    """Unpack a zip, a tar or a mail into an empty folder. `limit`: maximum number of unpacked bytes of all members.
 
-    Yields (name, reason, True if the member may be evidence) for each member that is left out. Raises UnreadableError
-    if the archive as a whole cannot be read; files that were unpacked before stay.
+    Yields (name, reason, True if the member may be evidence) for each member that is left out. If a zip is itself a
+    document (`document`), the only name is ''. Raises UnreadableError if the archive is damaged, has more than
+    MAX_MEMBERS members or exceeds `limit`; files that were unpacked before stay.
     """
     try:
         yield from {"zip": _zip, "eml": _mail}.get(packing, _tar)(raw, folder, limit)
@@ -220,7 +224,8 @@ def _member(
 ) -> Generator[tuple[str, str, bool], None, int]:
     """Write a member of an archive to the folder, or yield as `extract` does if the member is left out.
 
-    Returns the number of bytes written. Raises UnreadableError if the member has more than `left` bytes.
+    Returns the number of bytes written. Raises UnreadableError if the member has more than `left` bytes. `written`:
+    time of the member's last modification (epoch s), None if unknown.
     """
     path = folder / safe(name)
     size = 0

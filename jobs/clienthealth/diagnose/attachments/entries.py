@@ -74,9 +74,10 @@ class Entry:
     """A record found in a log.
 
     line     number of the entry's first line, from 0
-    ts_ms    the entry's own time, else the time of an earlier line; None if both are missing
+    ts_ms    the entry's own time, else the time in the shipper's prefix, else the time of an earlier line (epoch ms);
+             None if all are missing
     value    the entry's text, without the prefix that a shipper puts before each line
-    stamp    the entry's own time
+    stamp    the entry's own time and its place in `value`; None if missing, or if the entry may contain a dump
     key      the writer of the entry, '' if all lines have the same writer
     dump     True if the entry may contain a thread dump
     repeats  number of repeated entries for which this one stands
@@ -113,8 +114,8 @@ class Splitter:
     telling  number of parsed lines with a Kafka text
     glued    number of parsed lines with a Kafka text that have a level, but were added to the entry above
 
-    An entry that repeats another entry within a tenth of a second is left out. For all left-out repetitions of an entry
-    one further entry is yielded, with their number in `repeats`.
+    An entry of one line that repeats another entry (same writer and text, same tenth of a second) is left out. For all
+    left-out repetitions of an entry one further entry is yielded, with their number in `repeats`.
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -136,7 +137,7 @@ class Splitter:
 
     @property
     def zone_ms(self) -> int | None:
-        """The time (ms) that writers' clocks are behind the shipper's clock; None if unknown, or if writers differ."""
+        """The time (ms) to add to the writers' local times to get UTC; None if unknown, or if it differs by writer."""
         zones = set(self._zones.values())
         return zones.pop() if len(zones) == 1 else None
 
@@ -174,14 +175,14 @@ class Splitter:
         yield from self._repeated()
 
     def _repeated(self) -> Iterator[Entry]:
-        """Yield one entry for all repetitions of an entry since the last call; `repeats` is their number."""
+        """Yield, for each entry that was repeated since the last call, one entry with `repeats`: how often."""
         for left_out in self._left_out.values():
             if left_out.repeats:
                 yield replace(left_out)
                 left_out.repeats = 0
 
     def _look_at_end(self, block: bytes) -> None:
-        """Remember the time of the block's last dated line, for lines without a time in the next blocks."""
+        """Note the time of the last dated one of the block's last five lines, for undated lines in the next blocks."""
         for line in reversed(block.removesuffix(b"\n").rsplit(b"\n", 5)[-5:]):
             if self._dated(line) is not None:
                 break
@@ -204,7 +205,7 @@ class Splitter:
             hit, next_hit = next_hit, bisect_left(hits, at, next_hit)
             relevant = next_hit > hit
             if relevant and self._is_left_out(line):
-                # The same line with the same time was read before. Most lines of a burst end here.
+                # An equal line, with the same time, was read before. Most lines of a burst end here.
                 number += 1
                 continue
             stripped, key, time, part = self.prefixes.parted(line)
@@ -279,7 +280,11 @@ class Splitter:
         return Entry(entry.line, entry.ts_ms, text, stamp, writer, entry.dump, numbers=entry.numbers[:])
 
     def _time(self, stamp: Stamp | None, shipped: bytes, key: bytes) -> int | None:
-        """Return a line's own time (epoch ms), else its shipper's time, else the time of the line before it."""
+        """Return a line's own time in UTC, else its shipper's time, else the time of the line before it (epoch ms).
+
+        `key`: the line's writer. Only lines of the same writer count as before it; if none of them has a time, the
+        newest time of all writers counts. None without any time.
+        """
         own = stamp.ts_ms if stamp is not None else None
         if shipped:
             sent = self._shipped.stamp(shipped)

@@ -1,7 +1,7 @@
 """Read the downloaded result of a log search (Kibana, Loki, CloudWatch, Datadog, Splunk and others), or a log in XML.
 
-A row has a message and a time, under names that differ by tool. Rows become lines of text, the oldest first. A line
-begins with the row's time if the time is known. All later steps treat this text as a log.
+A row has a message and a time, under names that differ by tool. Rows become lines of text, the oldest first if all rows
+have a time. A line begins with the row's time if the time is known. All later steps treat this text as a log.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ DOCUMENT, LINES, TABLE, XML = "out of a JSON export", "out of JSON lines", "out 
 def exported(content: bytes, lines: Sequence[bytes], is_record: Callable[[bytes], bool]) -> tuple[bytes, str]:
     """Return the rows of a downloaded search as text, and the kind of download; (b'', '') for any other content.
 
-    `is_record`: takes JSON, and returns True if a format recognises it.
+    `lines`: the lines of `content`. `is_record`: takes JSON, and returns True if a format recognises it.
     """
     document = parsed(content) if content.lstrip()[:1] in (b"{", b"[") else None
     if document is not None:
@@ -110,7 +110,10 @@ def _events(content: bytes) -> Iterator[Mapping[str, str]]:
 
 
 def of_documents(documents: Iterable[Any]) -> list[Row]:
-    """Return the rows in JSON documents of any nesting; an empty list if there are none."""
+    """Return the rows in JSON documents, down to MAX_DEPTH levels; [] if there are none.
+
+    Documents after the one that exceeds MAX_ROWS rows are ignored.
+    """
     rows = list[Row]()
     for document in documents:
         rows += _rows(document, None, 0)
@@ -120,7 +123,7 @@ def of_documents(documents: Iterable[Any]) -> list[Row]:
 
 
 def _lines(rows: Sequence[Row]) -> bytes:
-    """Return the rows as text, the oldest first."""
+    """Return the rows as text: the oldest first if all have a time, else in the given order."""
     if not rows:
         return b""
     timed = [row.ts_ms for row in rows if row.ts_ms is not None]
@@ -180,7 +183,11 @@ def _rows(value: Any, above: int | None, depth: int) -> Iterator[Row]:
 
 
 def _text(fields: Mapping[str, object]) -> str | None:
-    """Return the application's log line, after the row's level, thread and logger. None if the row has no message."""
+    """Return the row's message with its stack trace; None if the row has no message.
+
+    Level, thread and logger precede the message, unless the level is already in the message or one of level and logger
+    is missing.
+    """
     message = next((text for name in _MESSAGES if isinstance(text := fields.get(name), str)), None)
     if message is None:
         return None

@@ -2,8 +2,8 @@
 
 Three forms have one value per line: a Prometheus exposition, scraped once or often; `attribute = value` below or behind
 the name of an MBean, as JMX shells print; and `group:name:{tags} : value`, as Kafka's tools print. JmxTool's CSV has
-one sample per line. Two forms occur within a line of a log: librdkafka's statistics, and `print(producer.metrics())` of
-kafka-python. A sample ends where one of its series occurs again.
+one sample per line. Three forms occur within a line of a log: librdkafka's statistics, answers of Jolokia, and
+`print(producer.metrics())` of kafka-python. A sample ends where one of its series occurs again, or at the next time.
 """
 
 from __future__ import annotations
@@ -103,7 +103,10 @@ def _is_csv(line: str) -> bool:
 
 
 def readings(lines: Iterable[str], jvm: ClientProcess, file_ms: int) -> Iterator[Reading]:
-    """Yield the samples in the lines of a text. `file_ms`: the time of samples without a time."""
+    """Yield the samples in the lines of a text. `jvm`: the process of clients in MBeans.
+
+    `file_ms`: the time in the snapshots of a sample without a time; `Reading.ts_ms` of such a sample is None.
+    """
     table: _Table | None = None
     pile = _Pile(jvm, file_ms)
     for count, raw in enumerate(lines):
@@ -270,7 +273,10 @@ def between(text: str, found: Iterable[Document]) -> str:
 
 
 def in_entry(text: str, ts_ms: int) -> list[bytes]:
-    """Return the metrics in an entry of a log, as JSON for the decoders of librdkafka, Jolokia or kafka-python."""
+    """Return the metrics in an entry of a log, as JSON for the decoders of librdkafka, Jolokia or kafka-python.
+
+    `ts_ms`: the time for metrics of kafka-python, which contain none.
+    """
     records = []
     if '\\"txmsgs\\"' in text:
         text = text.replace('\\"', '"')

@@ -111,7 +111,10 @@ _ROLLED = re.compile(r"\.log\.\d+\b|\d{4}[-_.]?\d\d[-_.]?\d\d(?:[-_.T]?\d+)*", r
 
 
 def own_processes(names: Sequence[str]) -> dict[str, str]:
-    """Map the name of each log, and of each file named after a log, to its process; {} if there is only one process."""
+    """Map the name of each log, and of each file named after a log, to its process.
+
+    {} if there is only one process, or if a file is named after no log.
+    """
     words = {name: _words(name) for name in names if not re.match(r"readme|truth\.json", name, re.IGNORECASE)}
     logs = {words[name] for name in words if _LOG.search(name) and not _NO_LOG.search(name)}
     # The rotated parts of a log are one log.
@@ -133,9 +136,10 @@ def _words(name: str) -> tuple[str, ...]:
 
 
 def named(writer: str) -> tuple[str, str]:
-    """Return service and instance of a writer of lines.
+    """Return (service, instance) of a writer of lines. The instance is the whole `writer`.
 
-    `web-1` is an instance of `web`. `pod/web-7d9f-x/app` and `host app[12]` are split, too.
+    The service is the name without host, process id, container, and the pod's or replica's suffix: `web` for `web-1`
+    and `pod/web-7d9f8c6b54-x2x4z/app`, `app` for `host app[12]`.
     """
     last = writer.split(" ")[-1] if " " in writer else writer
     name = re.sub(r"\[\d+\]$", "", last)
@@ -170,7 +174,7 @@ class Stream:
     head     the beginning of the content
     read     a function that returns the rest of the content
     file_ms  time of the file's last modification, epoch ms; None if unknown
-    size     the file's size in bytes; None if unknown
+    size     the file's size in bytes (of a packed file: before unpacking); None if unknown
     """
 
     input: Input
@@ -194,7 +198,7 @@ class _Parent:
 
 
 class Opener(ExitStack):
-    """Opens the inputs, one stream after the other. `inputs`: one entry per input, in order."""
+    """Opens the inputs, one stream after the other. `inputs`: one entry per input in order, even if it is not read."""
 
     def __init__(self, stdin: IO[bytes] | None = None) -> None:
         super().__init__()
@@ -202,7 +206,10 @@ class Opener(ExitStack):
         self._stdin = stdin
 
     def streams(self, paths: Sequence[Path]) -> Iterator[Stream]:
-        """Yield all files of these paths. Raises InputError for a path that does not exist or cannot be opened."""
+        """Yield all files of these paths. A file that cannot be opened is only noted in `inputs`.
+
+        Raises InputError for a path that does not exist, or for `-` without `stdin`.
+        """
         for path in paths:
             if str(path) != STDIN and not path.exists():
                 raise InputError(f"{path}: no such file or folder")
@@ -267,7 +274,10 @@ class Opener(ExitStack):
     def _content(
         self, head: bytes, raw: Readable, shown: str, parent: _Parent, file_ms: int | None, size: int | None
     ) -> Iterator[Stream]:
-        """Yield the streams in a file: the file itself, or its unpacked content."""
+        """Yield the streams in a file: the file itself, or its unpacked content.
+
+        A file that cannot be evidence, or an archive that cannot be opened, is only noted in `inputs`.
+        """
         name = shown.rpartition("/")[2]
         # A file that the user names is read whatever its name is.
         if what := archives.no_evidence("" if parent.given else name, head):
@@ -363,7 +373,7 @@ class _Joined:
 def _head(read: Read) -> bytes:
     """Return the first bytes of a file, enough to recognise its kind.
 
-    If the file is damaged, the error comes when the rest is read.
+    If a packed file is damaged, UnreadableError is raised here only if no byte can be read, else by the next read.
     """
     head = b""
     try:

@@ -84,9 +84,11 @@ def restored(content: bytes) -> bytes:
 def context(content: bytes) -> Callable[[int], Context]:
     """Return a function that gives the context of one of a text's lines. `content`: a text as `restored` returns it.
 
-    A row of a table is an explanation. A line is an explanation, too, if the explaining words near the line weigh at
-    least as much as the reporting words. Words of quotations and code do not count, except commands that the reader is
-    to run. Any other line is a quotation if no time is near the line; else a program logged the line.
+    In a text for people (with Markdown, or of a language without blanks), a row of a table is an explanation. So is a
+    line if the explaining words near the line weigh at least as much as the reporting words and the output of programs
+    beside it. Words of quotations and code do not count, except commands that the reader is to run. Any other line is
+    a quotation if no time is near the line; else a program logged it. In a text larger than _PAGE, all lines count as
+    logged.
     """
     text = content.decode("utf-8", "replace") if len(content) <= _PAGE else ""
     for_people = _RE["for_people"].search(text) is not None
@@ -152,7 +154,7 @@ def _characters(text: str) -> str:
 
 
 def _unlinked(text: str) -> str:
-    """Remove Markdown's links, escapes and emphasis, and numbers before lines; mark a title as a heading."""
+    """Remove Markdown's links, escapes and emphasis, and numbers before lines; put `# ` before a title at the top."""
     if "](" in text:
         text = _RE["link"].sub(r"\1", text)
     if "<http" in text or "<mailto:" in text:
@@ -179,7 +181,7 @@ def _unescaped(text: str) -> str:
 
 
 def _undecorated(text: str) -> str:
-    """Remove the prefix of each line of a stack, whichever program added it."""
+    """Remove a prefix that at least _ALIKE frames share from all lines that begin with it; at most two prefixes."""
     prefixes = [*_RE["before_frame"].findall(text), *_RE["after_sign"].findall(text)] if "at " in text else []
     shapes = Counter(_shape(before) for before in prefixes if not _RE["sentence"].search(before))
     for shape, count in shapes.most_common(2):
@@ -224,7 +226,8 @@ def _unwrapped(text: str) -> str:
 def _indented(text: str) -> str:
     """Join a sentence with the indented lines that continue it.
 
-    Also join two lines that only together match a log pattern.
+    Also join `… with correlation id N :` with the map on the next line. In a text up to _EXCERPT, also join two lines
+    that only together match a log pattern.
     """
 
     @cache

@@ -33,8 +33,8 @@ from clienthealth.read.logs.times import time_in_name, zone_between
 from clienthealth.read.recordings import Recorded, Timed, readings
 from clienthealth.settings import Settings
 
-#: Maximum size (bytes) of a text that is examined as a whole. In larger texts, JSON documents over several lines and
-#: dumps of rare shapes are not found.
+#: Maximum size (bytes) of a text that is examined as a whole. A larger text is read only as samples of a recording,
+#: JSON lines, a Prometheus exposition, JmxTool's CSV, or a log with dumps and metrics between its lines.
 WHOLE = 1 << 24
 _SAMPLE = 1 << 16
 #: Names of a client, or of a class of its library; LOG-END-OFFSET is a heading of `kafka-consumer-groups`.
@@ -52,10 +52,10 @@ Progress = Callable[[str, int, int | None], None]
 
 
 class Reader:
-    """Reads one stream. `progress`: called with the input's name, the bytes read, and the total bytes.
+    """Reads one stream. `progress`: called after each read with the input's name, bytes read, and size (None: unknown).
 
-    `now_ms`: time of undated items if the file's own time is not credible. `undated`: the time that the undated items
-    of each process get; no duration can be computed from it.
+    `now_ms`: time of undated items if the file's own time is not credible. `undated`: by (service, instance), the time
+    of the process's undated items; readers share and fill it. No duration can be computed from it.
     """
 
     def __init__(
@@ -241,7 +241,7 @@ class Reader:
         return taken
 
     def _listed(self, document: metrics.Document, alone: bool) -> list[Any]:
-        """Return the dump or the records in a JSON value, else []. `alone`: True if the text is nothing but JSON."""
+        """Return the dumps or the records in a JSON value, else []. `alone`: True if the text is nothing but JSON."""
         value = document.value
         if is_dump_document(document.text) and (dumps := dumps_of_document(value, len(document.lines))):
             return [_numbered(dump, document.lines) for dump in dumps]
@@ -491,7 +491,7 @@ def _is_reading(line: bytes) -> bool:
 
 
 def _is_by_line(lines: Sequence[bytes]) -> bool:
-    """True if almost all of these lines are JSON; cut lines and a few others are allowed."""
+    """True if at least 3/4 of these lines begin like JSON and at least half are valid JSON; others may be cut."""
     begun = [line for line in lines if line.lstrip()[:1] in (b"{", b"[")]
     # A first character is quick to check, and few lines of a log begin with a brace or a bracket.
     if not begun or len(lines) < (len(lines) - len(begun)) * 4:

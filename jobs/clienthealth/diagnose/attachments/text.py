@@ -86,7 +86,7 @@ def utf8(line: bytes) -> bytes:
 
 
 def plain(block: bytes) -> bytes:
-    """Return the block without colours and carriage returns."""
+    r"""Return the block without colours, and with line ends `\n` instead of `\r\n`."""
     if b"\x1b" in block:
         block = ANSI.sub(b"", block)
     return block.replace(b"\r\n", b"\n") if b"\r" in block else block

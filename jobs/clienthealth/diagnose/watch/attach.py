@@ -117,7 +117,7 @@ def attached(pid: int, jar: Path, with_password: bool = False) -> Iterator[Agent
     An agent that a killed `watch` left in the JVM is replaced. An agent of another running `watch` is used with the
     password file of that `watch`. `pid`: process id of the JVM; `with_password`: True if the settings have a password
     for agents. Raises InputError if no agent can be attached to the process, or if the process's agent needs an unknown
-    password; ServiceError if the launcher does not end in time.
+    password; ServiceError if the launcher does not end in time; DependencyError if there is no Java with jdk.attach.
     """
     with tempfile.TemporaryDirectory(prefix=_FOLDER) as folder:
         policy, config, password = (Path(folder, name) for name in ("policy.xml", "agent.properties", "password"))
@@ -192,7 +192,10 @@ def _is_abandoned(password: Path) -> bool:
 
 
 def output_of(command: Sequence[str], seconds: float) -> subprocess.CompletedProcess[str]:
-    """Run a command in its own session, so that Ctrl-C reaches only `watch`. `seconds`: time limit."""
+    """Run a command in its own session, so that Ctrl-C reaches only `watch`. `seconds`: time limit.
+
+    Raises subprocess.TimeoutExpired.
+    """
     return subprocess.run(
         command,
         stdin=subprocess.DEVNULL,
@@ -208,7 +211,8 @@ def output_of(command: Sequence[str], seconds: float) -> subprocess.CompletedPro
 def _launch(jar: Path, *arguments: str) -> str:
     """Run the agent's launcher, and return its output.
 
-    The exit code is ignored, because the launcher looks for the agent before the agent answers.
+    The exit code is ignored, because the launcher looks for the agent before the agent answers. Raises ServiceError
+    after LAUNCH_SECONDS, DependencyError if Java lacks jdk.attach.
     """
     command = [java(), *_SMALL, "-jar", str(jar), *arguments]
     try:

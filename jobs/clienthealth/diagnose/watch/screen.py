@@ -101,7 +101,10 @@ def _columns() -> int:
 
 
 def threads(session: Session, processes: Sequence[Watched], verbose: bool) -> Iterator[str]:
-    """Yield where application threads are, with innermost frames, for processes that are not known to be healthy."""
+    """Yield lines on the application threads of the processes in their newest dumps: place, duration, top frames.
+
+    A process with only healthy clients is left out, unless `verbose`, which also lifts the limits THREADS and FRAMES.
+    """
     judged = [record.client.instance for record in session.newest.values() if record.worst != "ok"]
     for process in processes:
         stands = session.standing(process.instance)

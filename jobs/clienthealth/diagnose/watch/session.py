@@ -39,9 +39,9 @@ _ODD = re.compile(r"[^\w.-]+")
 
 
 class Recorder:
-    """Writes a folder per process, with `metrics.jsonl` and a `jstack-*.txt` per dump.
+    """Writes a folder per service, with `metrics.jsonl` and a `jstack-*.txt` per dump.
 
-    The folder identifies the process, so the samples contain neither host nor process id. Secrets are removed. Raises
+    The folder stands for one process, so the samples contain neither host nor process id. Secrets are removed. Raises
     InputError if the folder cannot be written.
     """
 
@@ -84,7 +84,8 @@ class Stand(NamedTuple):
     since_ms  time of the first of the consecutive dumps that show the thread at these frames, epoch ms
     at_ms     time of the newest dump, epoch ms
     dumps     number of these consecutive dumps
-    cpu_ms    CPU time that the thread used since the first of these dumps; None if a dump does not show CPU times
+    cpu_ms    CPU time (ms) that the thread used since the first of these dumps; None if there is only one, or if a dump
+              does not show CPU times
     polled    True if this dump or an earlier one shows the thread inside poll()
     """
 
@@ -110,8 +111,8 @@ class Session:
     """Takes records that would go to topics (`send`, from any thread), and judges them in `step`.
 
     newest  the state of each client as the monitor would publish it, by key
-    found   the worst verdict on each failure of a client, by key and mode, without withdrawn verdicts
-    dumps   the threads of the newest dumps
+    found   the worst verdict on each failure of a client, by key and mode, without withdrawn and moved verdicts
+    dumps   the threads of the newest KEPT_DUMPS dumps, by the record of the dump
     stands  the places of the application's threads, by the instance of their process, then by the thread's name
     faults  the reasons why data or clients could not be judged: errors that were raised
     """
@@ -139,7 +140,9 @@ class Session:
         self._inbox.put((record, None))
 
     def step(self, now_ms: int) -> list[Transition]:
-        """Judge the input since the last step. Return the findings that opened, were confirmed, or closed."""
+        """Judge the input since the last step. Return the changes of findings: opened, confirmed, closed, withdrawn, or
+        moved to another client.
+        """
         packer = Packer(1)
         for _ in range(self._inbox.qsize()):
             raw, value = self._inbox.get()
@@ -180,7 +183,7 @@ class Session:
         return published.changes
 
     def standing(self, instance: str) -> list[Stand]:
-        """Return the threads of a process.
+        """Return the application's threads of a process (`instance`) in its newest dump.
 
         Threads that called poll() come before all other threads. Within these two groups, the thread that has been at
         its place longest comes first.
@@ -198,7 +201,7 @@ class Session:
         return by_instance
 
     def _keep(self, source: Source, lines: Sequence[LogLine], now_ms: int) -> None:
-        """Take in the dumps of a record."""
+        """Add the dumps in a record (`source`) to `stands` and `dumps`. `now_ms`: the time of a dump without a time."""
         threads: list[DumpedThread] = []
         for line in lines:
             for dump in line.dumps:

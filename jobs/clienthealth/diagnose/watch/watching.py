@@ -88,8 +88,8 @@ def watched(text: str, jar: Path | None, settings: Settings, session: Session, a
 
     `jar`: the agent's jar, None for ours. An agent attached here is removed when `agents` is closed.
 
-    InputError: there is no such process. SettingsError: the URL is invalid. ServiceError: the process does not answer.
-    DependencyError: a tool is missing.
+    InputError: `text` names no process, or no agent can be attached to it. SettingsError: the URL is invalid.
+    ServiceError: the process does not answer. DependencyError: a tool is missing.
     """
     service, _, number = text.rpartition("=")
     pid = int(number) if number.isascii() and number.isdigit() else None
@@ -148,7 +148,7 @@ def watch_group(
 ) -> HealthRecord:
     """Run until `stop` is set or `seconds` are over; return the newest state. `show` is called after each reading.
 
-    Raises InputError if there is no such group, ServiceError if it cannot be read.
+    Raises InputError if there is no such group, ServiceError if it cannot be read or judged.
     """
     own = only(settings, group)
     session, begin = Session(own), time.monotonic()
