@@ -148,12 +148,15 @@ def parsed(text: str | bytes) -> Any:
 
 
 def as_text(value: Any) -> str | None:
-    """Return a JSON value as text. A value that is no text becomes its JSON text; null becomes None."""
+    """Return a JSON value as text. A value that is no text becomes its JSON text.
+
+    None for null, and for a value that cannot be written (nested too deeply, a number with thousands of digits).
+    """
     if value is None or isinstance(value, str):
         return value
     try:
         return _encode(value)
-    except (ValueError, RecursionError):  # a number with thousands of digits, or thousands of nested arrays
+    except (ValueError, RecursionError):  # for a number with thousands of digits, or thousands of nested arrays
         return None
 
 
@@ -186,7 +189,7 @@ def line_of(document: Mapping[str, Any], layout: Layout) -> LogLine:
 
 
 def _first(document: Mapping[str, Any], readings: Sequence[_Reading]) -> str | None:
-    """Return, as text, the value at the first of these paths that the JSON object has; None if it has none of them."""
+    """Return, as text, the value at the first path in `readings` that the JSON object has; None if it has none."""
     for name, parts in readings:
         value = document.get(name)
         if value is None and parts:

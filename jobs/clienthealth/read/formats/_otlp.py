@@ -127,7 +127,10 @@ class Points(Samples):
             self._since = moment_ms
 
     def snapshots(self, rolled_up: bool = True, whole: bool = True) -> list[Snapshot]:
-        """Return one snapshot per client. The arguments are those of `Samples.snapshots`."""
+        """Return one snapshot per client. The arguments are those of `Samples.snapshots`.
+
+        Without deltas the interval is the usual one: KIP714_INTERVAL_MS or AGENT_INTERVAL_MS.
+        """
         span = self.ts_ms - self._since if self.ts_ms is not None and self._since is not None else None
         self.interval_ms = interval(span, KIP714_INTERVAL_MS if self.pushed else AGENT_INTERVAL_MS)
         return super().snapshots(rolled_up, whole)

@@ -35,7 +35,11 @@ class PayloadError(ValueError):
 
 
 def fill(record: Record, value: bytes | memoryview, settings: Settings) -> None:
-    """Unpack `value` (the Kafka record's value) and set the fields of `record`. Raises PayloadError if impossible."""
+    """Unpack `value` (the Kafka record's value) and set the fields `text`, `document`, `data` and `signal` of `record`.
+
+    Raises PayloadError if `value` cannot be unpacked, and the errors of `schema_registry.schema` except
+    UnknownSchemaError.
+    """
     data = unpacked(value, settings.monitor.max_record_bytes)
     if frame := framed(data):
         _fill_from_frame(record, *frame, settings)
@@ -71,7 +75,8 @@ def _fill(record: Record, data: bytes | memoryview) -> None:
 def _fill_from_frame(record: Record, number: int, data: memoryview, settings: Settings) -> None:
     """Set the fields of `record` from the data in a frame with the number of a schema.
 
-    JSON is read without the schema. Raises PayloadError if the schema is missing or does not fit the data.
+    JSON is read without the schema. Raises PayloadError if no registry is set, if the registry lacks the schema, or if
+    the data does not fit the schema.
     """
     if data[0] in b"{[":
         with suppress(PayloadError):
@@ -134,7 +139,8 @@ def _unwrap(record: Record) -> None:
 def unpacked(data: bytes | memoryview, most: int) -> bytes | memoryview:
     """Return the payload without compression.
 
-    Raises PayloadError if the compressed data is broken, or longer than `most` bytes when unpacked.
+    Raises PayloadError if the compressed data is broken, longer than `most` bytes when unpacked, or zstd while the
+    package `zstandard` is missing.
     """
     head = bytes(data[:4])
     broken: type[Exception]

@@ -85,7 +85,9 @@ def body(data: bytes) -> str | None:
 
 
 def signal(data: bytes | memoryview) -> Stream | None:
-    """Return `metrics` or `logs` if the bytes look like an OTLP request of that kind; None if not, or without data.
+    """Return `metrics` or `logs` if the bytes look like an OTLP request of that kind; None if they do not.
+
+    None also for a request without metrics and log records.
 
     A request has only field 1 (resources). Field 2 of a resource has scopes, and field 2 of a scope has metrics or log
     records. A metric begins with its name; a log record has times of eight bytes. Only the request's first metric or
@@ -119,12 +121,18 @@ class NotAMessageError(ValueError):
 
 
 def _messages(data: bytes | memoryview, at: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield (start, end) of each message embedded in field 2 of the message data[at:end]. Raises NotAMessageError."""
+    """Yield (start, end) of each message embedded in field 2 of the message data[at:end].
+
+    Raises NotAMessageError if data[at:end] is no message.
+    """
     return ((begin, behind) for number, wire, begin, behind in _fields(data, at, end) if (number, wire) == (2, _LEN))
 
 
 def _fields(data: bytes | memoryview, at: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yield (number, wire type, start, end of the value) of each field in data[at:end]. Raises NotAMessageError."""
+    """Yield (number, wire type, start, end of the value) of each field of the message data[at:end].
+
+    Raises NotAMessageError if data[at:end] is no message.
+    """
     while at < end:
         tag, begin = varint(data, at, end)
         wire = tag & 7
@@ -139,7 +147,10 @@ def _fields(data: bytes | memoryview, at: int, end: int) -> Iterator[tuple[int, 
 
 
 def varint(data: bytes | memoryview, at: int, end: int) -> tuple[int, int]:
-    """Return (value of the varint at position `at`, position after the varint). Raises NotAMessageError."""
+    """Return (value of the varint at position `at`, position after the varint).
+
+    Raises NotAMessageError if the varint does not end before `end`, or has more than ten bytes.
+    """
     value = shift = 0
     for n in range(at, min(at + 10, end)):
         byte = data[n]

@@ -33,9 +33,10 @@ _OF_GROUP = re.compile(r"consumer-(.+)-\d+")
 
 
 def identity_headers(headers: Mapping[str, str], identity: IdentitySettings) -> dict[str, str]:
-    """Return the identity that the plugin's headers contain, by the names of the usual identity headers.
+    """Return the identity that the plugin's headers contain, by the names of the usual headers (`decode.HEADERS`).
 
-    Returns {} if the record is no push (no header INSTANCE).
+    Names: instance, host, service, library, version; '' if unknown. Returns {} if the record is no push (no header
+    INSTANCE).
     """
     instance = headers.get(INSTANCE)
     if not instance:
@@ -51,9 +52,10 @@ def identity_headers(headers: Mapping[str, str], identity: IdentitySettings) -> 
 
 
 def complete(snapshot: Snapshot, headers: Mapping[str, str]) -> None:
-    """Set the fields of a pushed snapshot that the plugin's headers contain: time, interval, and metric TERMINATING.
+    """Set time, interval and the metric TERMINATING of a pushed snapshot, from the plugin's headers.
 
-    The time is that of the broker's clock. A snapshot that was not pushed stays unchanged.
+    The time is that of the broker's clock. A time or interval that the headers lack stays as it was. A snapshot that
+    was not pushed stays unchanged.
     """
     if INSTANCE not in headers:
         return

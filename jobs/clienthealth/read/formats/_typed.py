@@ -76,7 +76,10 @@ class FastTopic(msgspec.Struct, gc=False):
 
 
 class FastClient:
-    """A client. All its records share this object while it is cached. `read`: returns its metrics from a record."""
+    """A client. All its records share this object while it is cached.
+
+    `read`: returns the values of the metrics of the client's kind from the field `metrics` of a `_Record`.
+    """
 
     __slots__ = ("identity", "read")
 
@@ -171,7 +174,10 @@ def fast(
 
 @lru_cache(maxsize=REMEMBERED)
 def _client(named: bytes) -> FastClient:
-    """Parse the JSON of a record's field `client`. Raises ValueError if the identity is incomplete."""
+    """Parse the JSON of a record's field `client`.
+
+    Raises ValueError if it is not JSON, or if the identity is incomplete or has a text longer than MAX_NAME.
+    """
     named_fields = _decode_identity(named)
     identity = Identity(**{name: present(getattr(named_fields, name)) for name in Identity.__struct_fields__})
     if identity.kind not in CLIENT_METRICS or not (identity.service and identity.instance and identity.client_id):

@@ -103,7 +103,7 @@ def _of_consumer(stats: Object, brokers: list[Object]) -> dict[str, float | None
 def _over(parents: list[Object], name: str) -> tuple[float | None, float | None]:
     """Return (average, maximum) of the window statistics `name` over all brokers or topics (`parents`).
 
-    The average is weighted by the number of values (`cnt`). None without values.
+    The average is weighted by the number of values (`cnt`). Without values both are None.
     """
     weights = weighted = 0.0
     maxima = []

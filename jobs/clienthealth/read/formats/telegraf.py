@@ -88,9 +88,11 @@ def _tagged(tags: Labels, kind: str | None) -> tuple[Identity, Subject]:
 
 
 def _kind(name: str, fields: Iterable[str]) -> str | None:
-    """Return the kind of client that the measurement's name contains; else the kind that alone has one of the fields.
+    """Return the kind of client that the measurement's name contains, else the kind that a field shows.
 
-    Returns None if neither shows the kind. The user chooses the name of a measurement.
+    A field shows the kind if only one kind of client has such a metric.
+
+    Returns None if neither name nor fields show the kind. The user chooses the name of a measurement.
     """
     for kind in ("producer", "consumer"):
         if kind in name:

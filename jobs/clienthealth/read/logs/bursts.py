@@ -78,7 +78,7 @@ def is_new(kept: dict[Hashable, E], entry: E) -> bool:
 def of_each_process(entries: Sequence[E], most: int) -> Sequence[E]:
     """Return at most `most` entries of each process, but at least one of each log pattern (see `newest`).
 
-    `entries` are in order of time.
+    `entries` are in order of time. If there are more than `most` entries in all, the result is grouped by process.
     """
     if len(entries) <= most:
         return entries

@@ -58,8 +58,9 @@ def dumps_of(line: LogLine, source: Source | None) -> list[ThreadDump]:
 def is_line(text: str) -> bool:
     """True if a log record of one line may be part of a dump that was sent line by line.
 
-    Such lines are: a dump's title, time and last line; a thread's header and state; frames that failure modes use. A
-    line of an exception's stack trace may also be such a frame.
+    Such lines are: a dump's title, time and last line; a thread's header, state and carrier; frames that failure modes
+    use; in a report of deadlocks the title, and lines with the holder of a lock. A line of an exception's stack trace
+    may also be such a frame.
     """
     line = text.lstrip(" \t")
     if line.startswith("at "):
@@ -137,9 +138,10 @@ def polls_for(thread: Thread, client_id: str) -> bool | None:
 def clients_of(dump: ThreadDump) -> Iterator[tuple[str | None, Kind]]:
     """Yield (client id, kind) of each client with threads in a dump. The id is None if the dump does not show it.
 
-    A thread inside send() belongs to the only producer that the dump names. If the dump names several producers, it
-    does not show in which of them the thread waits, so a producer without an id is yielded, too. A dump rarely names a
-    modern consumer. So a consumer is yielded only if a framework's thread polls it, or if there is no other client.
+    A thread that waits for metadata inside send() belongs to the only producer that the dump names. If the dump names
+    several producers, it does not show in which of them the thread waits, so a producer without an id is yielded, too.
+    A dump rarely names a modern consumer. So a consumer is yielded only if a framework's thread polls it, or if there
+    is no other client.
     """
     named = dict.fromkeys(
         name for thread in dump.threads if (name := thread.name.removeprefix(PRODUCER_THREAD)) != thread.name

@@ -121,8 +121,9 @@ def literals(catalogue: Catalogue) -> tuple[str, ...]:
 def events_and_dumps(line: LogLine, source: Source, catalogue: Catalogue) -> tuple[list[LogEvent], list[ThreadDump]]:
     """Return (events, dumps) of a valid log line with a time: one event per matching log pattern.
 
-    If several patterns of one known issue match, only the first makes an event. A line of a dump that was sent line by
-    line becomes an event DUMP_LINE. `dumps.rejoin` joins such lines again.
+    If several patterns of one known issue match, only the first makes an event. A match in source code makes none. A
+    line that is quoted only to explain it (`LogLine.explained`) makes events of known issues only. A line of a dump
+    that was sent line by line becomes an event DUMP_LINE. `dumps.rejoin` joins such lines again.
     """
     events, reported = [], set()
     body = body_of(line)

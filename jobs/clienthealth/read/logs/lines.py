@@ -106,7 +106,7 @@ def cleaned(text: str) -> str:
 
 
 def entry(text: str, begin: int = 0, end: int = 0) -> Entry:
-    """Return the fields of an entry as text. The caller converts the time, because it knows the file's form of times.
+    """Parse an entry into its fields. `Entry.time` stays a text: the caller knows the file's form of times.
 
     `begin`, `end`: the position of the time in the entry's first line; 0, 0 if unknown. The level may precede the time.
     """
@@ -142,7 +142,10 @@ def _by_layout(text: str) -> tuple[re.Match[str] | None, dict[str, str]]:
 
 
 def _loose(rest: str) -> dict[str, str] | None:
-    """Return the fields of the text after a time, from brackets, columns or bars; None if there is no level."""
+    """Return the fields (name → text) in the text after a line's time; None if there is no level.
+
+    The fields are in brackets, in columns (separated by tabs) or between bars.
+    """
     _, fields = _by_layout(rest)
     if "level" in fields and "logger" in fields:
         return fields

@@ -23,7 +23,7 @@ _OPTION = re.compile(r"^[ \t]+([a-z][a-z0-9._]{0,80}) = (\S[^\n]*)$", re.MULTILI
 
 
 def options_in(text: str) -> dict[str, str]:
-    """Return the options (name → value) in a block with one `name = value` per line.
+    """Return the options (name → value) in a block with one indented `name = value` per line; at most MOST_OPTIONS.
 
     Unset options (`null`, `[]`), secrets, and values longer than LONGEST_OPTION are left out.
     """
@@ -37,7 +37,8 @@ def options_in(text: str) -> dict[str, str]:
 def options_logged(captures: Mapping[str, str]) -> dict[str, str]:
     """Return the options among the captures of a log pattern, by Kafka's names.
 
-    A capture `requestTimeoutMs` becomes the option `request.timeout.ms`.
+    A capture `requestTimeoutMs` becomes the option `request.timeout.ms`. The captures `address` and `client` are left
+    out.
     """
     return {
         "".join(f".{c.lower()}" if c.isupper() else c for c in name): text

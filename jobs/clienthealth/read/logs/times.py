@@ -91,9 +91,9 @@ def number(text: str | None) -> float | None:
 
 
 def time_ms(written: object) -> int | None:
-    """Return a time in epoch milliseconds, from a written time or a number since 1970 (s, ms, µs or ns).
+    """Return the time in a text as epoch milliseconds: a written time, or the digits of a number since 1970.
 
-    Returns None if the value is not such a text.
+    The number may be in s, ms, µs or ns (`values.epoch`). None for any other text or type, or an implausible time.
     """
     if not isinstance(written, str) or len(written) > _MAX_TIME:
         return None
@@ -137,7 +137,8 @@ def _ms(moment: datetime | None) -> int | None:
 def _moment(parts: Mapping[str, str | None], day: date | None) -> datetime | None:
     """Return the time that these parts (groups of a form) make. `day`: the date if the parts contain none.
 
-    Returns None for an impossible time, or if neither the parts nor `day` give a date.
+    A date without a year gets the year of `day`, else the present year. Returns None for an impossible time, or if
+    neither the parts nor `day` give a date.
     """
     found = {name: part for name, part in parts.items() if part}
     six = found.get("hms", "")
@@ -187,11 +188,11 @@ class Times:
 
     forms     (name, pattern) of the file's forms of time, the most frequent first; empty if no line has a time
     order     the order of year, month and day in a date of three numbers
-    day       date of the last time that was read; times without a date get this date
+    day       date of the last time that was read, at first that of `until`; times without a date get this date
     last      the last time that was read
     zoned     True if any time so far named its zone or was a number since 1970
     ahead_ms  offset (ms) from UTC of the zone of the last time that was read
-    until     time of the file's last modification
+    until     time of the file's last modification; None if unknown
     """
 
     forms: list[tuple[str, re.Pattern[bytes]]]
@@ -204,7 +205,10 @@ class Times:
 
     @classmethod
     def learned(cls, sample: Sequence[bytes], file_ms: int | None) -> Times:
-        """Learn the forms of time from a file's lines. `file_ms`: the file's last modification (epoch ms)."""
+        """Return an instance with the forms of time in `sample`, lines of a file.
+
+        `file_ms`: the file's last modification (epoch ms); None if unknown.
+        """
         counts: dict[str, int] = {}
         parts = []
         for line in sample[:_SAMPLE]:
@@ -239,7 +243,7 @@ class Times:
         return any(pattern.match(line, 0, 200) for _, pattern in self.forms)
 
     def stamp(self, line: bytes) -> Stamp | None:
-        """Return the time at the beginning of a line; None if no known form fits."""
+        """Return the time at the beginning of a line; None if no form fits. Call it for the lines in their order."""
         for _, pattern in self.forms:
             if match := pattern.match(line, 0, 200):
                 parts = {name: part.decode("utf-8", "replace") for name, part in match.groupdict().items() if part}
@@ -251,9 +255,10 @@ class Times:
         return None
 
     def _followed(self, parts: dict[str, str]) -> datetime | None:
-        """Return the moment of a time of which these are the parts; None if impossible.
+        """Return the moment that `parts` (groups of a form) give in the file's order of times; None if impossible.
 
-        A time without a date gets the date of the previous time or, after midnight, the next date.
+        A time without a date gets the date of the previous time or, after midnight, the next date. The first such time
+        gets the date of the last modification, or the date before if it would be later than the modification.
         """
         if "a" in parts:
             parts |= zip(self.order, (parts["a"], parts["b"], parts["c"]), strict=True)

@@ -101,8 +101,8 @@ M = TypeVar("M", bound=Meaning)
 def meanings(tables: Mapping[str, Any], kind: type[M], where: str) -> Mapping[str, M]:
     """Return the log events in the tables of a TOML file by name, in the file's order.
 
-    `kind`: the type of the log events. `where`: the file's name, with which the message of a CatalogueError begins.
-    Raises CatalogueError.
+    `kind`: the type of the log events. Raises CatalogueError if a table does not fit; the message begins with `where`,
+    the file's name.
     """
     for name, entry in tables.items():
         for wording in entry.get("wordings", ()):
@@ -112,6 +112,8 @@ def meanings(tables: Mapping[str, Any], kind: type[M], where: str) -> Mapping[st
 
 class Catalogue:
     """All log events with their compiled log patterns. `matches` searches a text for all patterns.
+
+    Raises CatalogueError if two log patterns have the same id, or if one is no regular expression.
 
     meanings  the log events, in the order given, without duplicates
     by_id     maps the id of a log pattern to its log event

@@ -254,7 +254,10 @@ WHAT = "stack of one thread"
 
 
 def bare_stacks(text: str) -> list[Dump]:
-    """Return the stacks of Kafka threads in a text as dumps of one thread each. Stacks of exceptions are left out."""
+    """Return the stacks of Kafka threads in a text as dumps of one thread each.
+
+    Stacks with fewer than MIN_FRAMES frames, and stacks of exceptions, are left out.
+    """
     lines = [line.rstrip("\r") for line in text.split("\n")]
     stacks: list[Dump] = []
     block, taken, above = Block(), set[int](), ""

@@ -133,8 +133,8 @@ def dump_of(
 ) -> Dump:
     """Make a dump of at most MAX_THREADS threads.
 
-    Threads of a Kafka client, and the thread EXITING, come first. Then come threads with a name that run code outside
-    the JVM. All other threads are left out.
+    Threads of a Kafka client, and the thread EXITING, come first. Then come those other threads that have a name and
+    run code outside the JVM. All threads besides are left out.
     """
     of_kafka, others = [], []
     for block in blocks:
