@@ -28,7 +28,10 @@ _Filled = Annotated[str, Meta(min_length=1)]
 
 
 class Action(Struct, frozen=True, forbid_unknown_fields=True):
-    """One action. `overdue_days`: days since its due date at the end of the review, 0 if it is not overdue."""
+    """One action; the module's docstring describes the fields of the file.
+
+    `overdue_days`: days from the due date to the end of the review if the action is open and overdue, else 0.
+    """
 
     title: _Filled
     owner: _Filled
@@ -48,7 +51,8 @@ def carried_over(file: Path, review_end: date, review_start: date) -> list[Actio
     """Return the actions to discuss: overdue ones first, then open ones by due date, then actions done in the period.
 
     `review_end`, not the clock, decides if an action is overdue. Dropped actions, and actions done before
-    `review_start`, are left out. Raises InputError if the file does not have the form above.
+    `review_start`, are left out. [] without a file. Raises InputError if the file does not have the form in the
+    module's docstring.
     """
     if not file.is_file():
         return []

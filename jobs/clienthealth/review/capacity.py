@@ -24,7 +24,7 @@ TOP = 5
 def percentile(histogram: Mapping[int, int], share: float) -> int | None:
     """Return the lowest class that, together with all lower classes, has at least `share` of all counts.
 
-    `histogram`: the count of each class. None if there are no counts.
+    `histogram`: the count of each class. `share`: 0 to 1. None if there are no counts.
     """
     rank, seen = share * sum(histogram.values()), 0
     for value in sorted(histogram):
@@ -37,8 +37,8 @@ def percentile(histogram: Mapping[int, int], share: float) -> int | None:
 def buffers(rows: Iterable[Mapping[str, Any]], periods: int) -> list[Capacity]:
     """Return each service's buffers; services with buffers that will be full soonest come first.
 
-    `rows`: how often (count) a service's buffer peaked at a share (per_mille) in a period (index; 0: the oldest).
-    `periods`: number of periods.
+    `rows`: those of `client_minutes.buffers`: how many minutes (`count`) a `service` had a buffer peak of `per_mille`
+    in the `period` (index; 0: the oldest). `periods`: number of periods.
     """
     counted: dict[str, list[dict[int, int]]] = {}
     for row in rows:
@@ -58,7 +58,10 @@ def buffers(rows: Iterable[Mapping[str, Any]], periods: int) -> list[Capacity]:
 
 
 def lag_trends(lag: DataFrame, reviewed: int) -> list[LagTrend]:
-    """Return the groups with a lag that grows by at least 1 record per day: the fastest first, at most TOP."""
+    """Return at most TOP groups (or consumers) with a lag that grows by at least 1 record per day, the fastest first.
+
+    `lag`: see `client_minutes.lag`. `reviewed`: index of the reviewed period.
+    """
     slope = (F.col("n") * F.col("sxy") - F.col("sx") * F.col("sy")) / F.nullif(
         F.col("n") * F.col("sxx") - F.col("sx") * F.col("sx"), F.lit(0.0)
     )

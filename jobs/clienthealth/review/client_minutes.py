@@ -80,7 +80,9 @@ def failing(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
 
 
 def also_seen(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
-    """Return known issues outside the modes: `what`, `service`, `period`, `lines` and number of `clients`."""
+    """Return log lines on known issues outside the modes: number of `lines` and of `clients` by `what`, the id of the
+    issue, `service` and `period` (index).
+    """
     rows = _clients_only(within(minutes, periods[0].start, periods[-1].end)).filter("also_seen is not null")
     return (
         rows.select(*CLIENT_KEY, _index(periods).alias("period"), F.explode("also_seen").alias("seen"))
@@ -90,7 +92,10 @@ def also_seen(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
 
 
 def buffers(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
-    """Return how often each buffer peak occurred: `service`, `period`, `per_mille` of the buffer in use, `count`."""
+    """Return client-minutes (`count`) by `service`, `period` (index) and buffer peak: `per_mille` of the buffer in use.
+
+    Minutes without a known peak are left out.
+    """
     rows = within(minutes, periods[0].start, periods[-1].end).filter("buffer_used_ratio_max is not null")
     share = F.least(F.floor(F.col("buffer_used_ratio_max") * 1000), F.lit(1000)).cast("int")
     return rows.groupBy("service", _index(periods).alias("period"), share.alias("per_mille")).count()
@@ -119,13 +124,13 @@ def clients(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
 
 
 def lag(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
-    """Return lag by group (or consumer), `lag_topic`, `period` and `class`.
+    """Return one row per client key (of a group or a consumer), `period` (index), `lag_topic` and `class`.
 
     Class 0 is no lag, and class n is a lag with n digits; class LAG_CLASSES is any greater lag, too.
 
-    The other columns are the highest `records` and `seconds`; `n`, the number of minutes; and sums for a slope, `sx`,
-    `sy`, `sxy`, `sxx` over points (minute of the period, records), in decimals of 38 digits. The caller should cache
-    the result.
+    The other columns are `group`; the highest `records` and `seconds`; `n`, the number of minutes; and sums for a
+    slope, `sx`, `sy`, `sxy`, `sxx` over points (minute of the period, records), in decimals of 38 digits. The caller
+    should cache the result.
     """
     rows = within(minutes, periods[0].start, periods[-1].end).filter("lag_records is not null")
     x = (_minute_of(periods[0]) % periods[0].minutes).cast("decimal(18,0)")
@@ -166,7 +171,8 @@ def lag_per_client(lag: DataFrame, reviewed: int) -> DataFrame:
 def per_minute(quality: DataFrame, period: Period) -> Sequence[Row]:
     """Return the input of each source topic in each minute: at most 10,080 rows a week and topic.
 
-    Columns `at` (epoch seconds), `source_topic`, `records`, `rejected`, `late` (null if not counted).
+    Columns: `at` (epoch seconds), `source_topic`, and the numbers of records: `records`, `rejected`, `late` (null if
+    late records were not counted).
     """
     minute = F.unix_seconds(F.date_trunc("minute", "minute"))
     return (
@@ -178,7 +184,7 @@ def per_minute(quality: DataFrame, period: Period) -> Sequence[Row]:
 
 
 def inputs(rows: Iterable[Mapping[str, Any]]) -> list[InputQuality]:
-    """Return the input of each source topic over all minutes, sorted by topic.
+    """Return the input of each source topic over all minutes, sorted by topic. `rows`: those of `per_minute`.
 
     `InputQuality.late` is None if the monitor never counted late records of the topic.
     """
@@ -192,7 +198,7 @@ def inputs(rows: Iterable[Mapping[str, Any]]) -> list[InputQuality]:
 
 
 def clocks(minutes: DataFrame, period: Period) -> list[WrongClock]:
-    """Return the clients with a wrong clock in the period, the worst first."""
+    """Return the clients with a wrong clock in the period: those with the greatest deviation first."""
     off = within(minutes, period.start, period.end).filter("clock_skew_seconds is not null")
     worst = F.max_by("clock_skew_seconds", F.abs("clock_skew_seconds")).alias("skew_seconds")
     rows = off.groupBy(*CLIENT_KEY).agg(worst, F.count("*").alias("minutes")).collect()

@@ -24,8 +24,8 @@ FIELDS = ("cluster", "headline", "overall", "themes", "quality")
 class Clusters:
     """Reviews of several clusters over the same period. The clusters' names differ.
 
-    Environments with pages come first. In an environment, the cluster that spent the largest share of its budget comes
-    first.
+    Environments that page come before those that only open tickets, each group by name. In an environment, the cluster
+    that spent the largest share of its budget comes first.
     """
 
     reviews: Sequence[Review]

@@ -40,12 +40,12 @@ FAR = 104
 
 
 def percent(ratio: float | None, digits: int = 2) -> str:
-    """Return a ratio as text in per cent."""
+    """Return a ratio as text in per cent, with `digits` decimals; NONE if it is None."""
     return NONE if ratio is None else wording.exact_percent(ratio, digits).replace(" ", NB)
 
 
 def points(change: float | None) -> str:
-    """Return a difference of two ratios, in percentage points, with its sign."""
+    """Return a difference of two ratios, in percentage points, with its sign; NONE if it is None."""
     if change is None:
         return NONE
     text = f"{abs(change) * 100:.2f}"
@@ -53,7 +53,7 @@ def points(change: float | None) -> str:
 
 
 def number(value: float | None) -> str:
-    """Return a count with thousands separated; fractions are rounded to the nearest."""
+    """Return a count with thousands separated, and fractions rounded to the nearest; NONE if it is None."""
     return NONE if value is None else wording.number(value)
 
 
@@ -63,12 +63,12 @@ def some(count: int) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Return a duration in its two largest units."""
+    """Return a duration in its two largest units; NONE if it is None."""
     return NONE if seconds is None else wording.duration(seconds).replace(" ", NB)
 
 
 def left(share: float | None) -> str:
-    """Return the remaining share of a budget as text; for an overspent budget (`share` < 0), the excess."""
+    """Return the remaining share of a budget as text; the excess if `share` < 0 (overspent), NONE if it is None."""
     if share is None:
         return NONE
     return f"{percent(share, 0)} left" if share >= 0 else f"{percent(-share, 0)} over"
@@ -80,7 +80,7 @@ def minutes(count: float) -> str:
 
 
 def moment(at: datetime | None) -> str:
-    """Return a time in UTC with its day of the week."""
+    """Return a time in UTC with its day of the week; NONE if it is None."""
     return NONE if at is None else f"{at:%a} {at.day} {at:%b %H:%M}"
 
 
@@ -96,7 +96,10 @@ def stretch(start: datetime, stop: datetime | None, else_word: str = "still open
 
 
 def lost(records: Range | None, in_bytes: Range | None = None) -> str:
-    """Return the loss as a range of records. Bytes are shown only if records were not counted."""
+    """Return the loss as a range of records; NONE if there is none. Bytes are shown only if records were not counted.
+
+    `in_bytes`: the loss in bytes, None if unknown.
+    """
     if in_bytes is not None and records in (None, (0, None)):
         return f"{_range(*in_bytes)} bytes"
     return NONE if records is None else _range(*records)
@@ -125,7 +128,7 @@ class Figure(NamedTuple):
 class Team(NamedTuple):
     """A team's services, and the pages that the team got. `name` is empty for services without a team.
 
-    missed  services that missed their target
+    missed  services that missed the target for healthy client-minutes (they overspent the budget)
     frozen  services with an overspent long budget, so that the policy allows no changes
     """
 
@@ -203,7 +206,7 @@ def list_known_bugs(review: Review) -> list[tuple[str, KnownBugs]]:
 
 
 def list_paged(review: Review) -> list[tuple[str, list[Page]]]:
-    """Return the pages of each service, most pages first. Pages for many services at once have the service ''."""
+    """Return (service, its pages), most pages first. Pages for many services at once have the service ''."""
     by_service = grouped(review.pages or (), lambda page: page.service)
     return sorted(by_service.items(), key=lambda item: (-len(item[1]), item[0]))
 
@@ -274,7 +277,7 @@ def describe_changes(review: Review) -> str:
 
 
 def list_silent(review: Review) -> list[str]:
-    """Return the failure modes with alerts that did not fire."""
+    """Return the ids of the failure modes of which no alert fired, sorted."""
     return sorted({mode for mode, _ in review.never_fired} - {alert.mode for alert in review.alerts})
 
 
@@ -290,7 +293,7 @@ def measured(row: ClientRow | TopicRow) -> str:
 
 
 def periods_left(row: Capacity) -> str:
-    """Return after how many periods a service's buffers will be full."""
+    """Return, as text, after how many periods a service's buffers will be full; NONE if too few periods are known."""
     if row.slope is None:
         return NONE
     return "not in sight" if row.periods_left is None or row.periods_left > FAR else f"{row.periods_left:.1f}"
@@ -306,7 +309,7 @@ LEVEL = 0.00005
 
 
 def headline(review: Review) -> tuple[str, str, str]:
-    """Return the three sentences that answer the review's questions."""
+    """Return one sentence for each of the review's QUESTIONS, in this order."""
     return _how(review), _wrong(review), _next(review)
 
 
@@ -389,7 +392,10 @@ def _overdue(review: Review) -> list[str]:
 
 
 def _needless(review: Review) -> str:
-    """Name the services with pages that needed no action, most pages first; '' within the noise budget."""
+    """Name the services with pages that needed no action, most pages first.
+
+    '' within the noise budget if none of these pages came at night.
+    """
     idle = [page for page in review.pages or () if page.needed_nobody]
     if len(idle) <= review.needless_pages_target and not count_at_night(idle):
         return ""

@@ -27,7 +27,8 @@ THEME = ("mode", "cause", "topic")
 LOST = tuple((what, n) for what in ("records", "bytes") for n in (0, 1))
 #: Modes with incidents that lose records even if the number of lost records is unknown.
 LOSING = tuple(mode.id for mode in modes().values() if mode.loses)
-#: An incident counts as flapping if it begins within this time (s) after the previous incident of its client and mode.
+#: An incident counts as flapping if it begins within this time (s) after the end of the previous incident of its client
+#: and mode.
 FLAP_SECONDS = 1800
 
 
@@ -98,7 +99,10 @@ def real(touching: DataFrame) -> DataFrame:
 
 
 def themes(touching: DataFrame) -> DataFrame:
-    """Return one row per theme, with sums, counts and medians over its incidents (`model.Theme`)."""
+    """Return one row per theme: its sums, counts and medians over real incidents, in columns named as in `model.Theme`.
+
+    `touching`: the result of the function `touching`, as in all functions below.
+    """
     return (
         real(touching)
         .groupBy(*THEME)
@@ -127,7 +131,7 @@ def losses(touching: DataFrame) -> DataFrame:
 
 
 def _sums() -> list[Column]:
-    """Return the sums of the `lost_*` columns.
+    """Return the columns `lost_*` summed up.
 
     The upper bound of records is null if the upper bound of any incident is unknown. Both bounds of bytes are null if
     any incident with a loss has no number of bytes.
@@ -157,8 +161,8 @@ def alerts(touching: DataFrame, period: Period) -> DataFrame:
     Until a failure is confirmed, the alert has the severity of a suspicion.
 
     The other columns are `count`, the number of episodes; `clients`, the number of clients; `flaps`, the number of
-    episodes that began within half an hour of the previous episode; `seconds` of firing inside the period; `clear`, the
-    median firing time (s) of the episodes that ended.
+    episodes of flapping incidents (FLAP_SECONDS); `seconds` of firing inside the period; `clear`, the median firing
+    time (s) of the episodes that ended.
     """
     incidents_ = real(touching)
     kept = (*INCIDENT_KEY, "flaps")

@@ -108,7 +108,7 @@ def _incident(row: Mapping[str, Any], links: Links) -> Incident:
 
 
 def counts(touching: DataFrame) -> Row:
-    """Return the number of `withdrawn` incidents, and of suspicions that `cleared`."""
+    """Return a row with two numbers: `withdrawn` incidents, and suspicions that ended unconfirmed (`cleared`)."""
     row = touching.select(
         F.count_if(F.col("last") == "withdrawn").alias("withdrawn"), F.count_if(F.expr(CLEARED)).alias("cleared")
     ).first()
@@ -139,15 +139,16 @@ def pages(touching: DataFrame, period: Period, settings: Settings) -> list[Page]
 
 
 def opens_tickets_only(settings: Settings) -> bool:
-    """True if the alert rules open tickets instead of pages here."""
+    """True if `[prometheus] ticket_only` matches the labels of the installation: its alerts open tickets, not pages."""
     labels = fixed_labels(settings)
     return any(re.fullmatch(quiet, labels.get(name, "")) for name, quiet in settings.prometheus.ticket_only.items())
 
 
 def of_fleet(single: Sequence[Page]) -> list[Page]:
-    """Merge pages of many services that began together into one page, with '' as service.
+    """Merge pages of at least FLEET_SERVICES services that began within FLEET_WITHIN into one page, with '' as service.
 
-    `single`: oldest first. A page that begins within FLEET_WITHIN of the last merged page is merged, too.
+    `single`: oldest first. A page that begins within FLEET_WITHIN of the last merged page is merged, too. The result is
+    oldest first.
     """
     storms: list[list[int]] = []
     first = 0

@@ -21,7 +21,7 @@ KINDS = {".html": ("text", "html"), ".md": ("text", "markdown"), ".json": ("appl
 
 
 def check(settings: ReviewSettings) -> None:
-    """Check that these settings can send mail, before any other work. Raises SettingsError."""
+    """Raise SettingsError if smtp_host, mail_from or mail_to is not set. Call this before any other work."""
     for key in ("smtp_host", "mail_from", "mail_to"):
         if not getattr(settings, key):
             raise SettingsError(f"[review] {key} is not set: the review cannot be sent by e-mail")
@@ -46,7 +46,11 @@ def message(settings: ReviewSettings, review: Review | Clusters, files: Sequence
 
 
 def send(settings: ReviewSettings, review: Review | Clusters, files: Sequence[Path]) -> None:
-    """Send the mail. Raises SettingsError for unusable settings and ServiceError if the server refuses."""
+    """Send the mail.
+
+    Raises SettingsError if settings are missing or the password cannot be read, ServiceError if the server cannot be
+    reached or refuses any recipient (the others have then got the mail).
+    """
     check(settings)
     mail = message(settings, review, files)
     where = f"mail server {settings.smtp_host}:{settings.smtp_port}"

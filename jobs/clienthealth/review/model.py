@@ -30,7 +30,7 @@ QUESTIONS = ("What happened?", "Whose is it?", "What to do?")
 
 @dataclass(frozen=True)
 class Incident:
-    """One mode on one client, from onset to end; see `incident_rows`. Durations are in seconds.
+    """One mode on one client, from onset to end; `incident_rows` describes the fields. Durations are in seconds.
 
     `seconds`: the part inside the period. `sure`: when the failure was confirmed, None if never.
     """
@@ -98,8 +98,8 @@ class Theme:
 class Page:
     """A page for a failure mode on clients of a service. `service`: '' for a page that covers many services.
 
-    `stop`: None if the page was still firing at the period's end. `night`: for a page at night, the date on which that
-    night ends.
+    `stop`: None if the page was still firing at the period's end. `clients`: number of clients. `loses`: True if
+    records were, or may have been, lost. `night`: for a page at night, the date on which that night ends.
     """
 
     service: str
@@ -122,7 +122,7 @@ class Alert:
 
     count    number of episodes
     clients  number of clients
-    flaps    number of episodes that began within half an hour of the client's previous episode
+    flaps    number of episodes of incidents that began within half an hour after the end of the previous one
     seconds  time in which the alert fired, over all clients
     clear    median duration (s) of the episodes that have ended; None if none has ended
     """

@@ -59,7 +59,7 @@ def _ticks(period: Period) -> list[tuple[float, str]]:
 
 
 def _blind(review: Review, top: int, height: int) -> Iterator[Markup]:
-    """Yield the times in which the monitor did not run, as hatched areas of full height."""
+    """Yield the times in which the monitor did not run, as hatched areas. `top`, `height`: in pixels of the plot."""
     for gap in review.quality.gaps:
         start, end = _at(review.period, gap.start), _at(review.period, gap.end)
         title = element("title", f"No data: {stretch(gap.start, gap.end)}")
@@ -74,7 +74,7 @@ def axis(review: Review) -> Markup:
 
 
 def track(review: Review, theme: Theme) -> Markup:
-    """Return the incidents of one theme over the period: one bar each.
+    """Return the listed incidents of one theme (`Theme.listed`) over the period: one bar each.
 
     A bar is thinner while the failure was only suspected.
     """
@@ -143,7 +143,7 @@ def burn_down(review: Review) -> Markup:
 
 
 def heat_columns(review: Review) -> list[tuple[datetime, datetime]]:
-    """Return the columns of the heat strip: the days of a week, or shorter steps of a shorter period."""
+    """Return (start, end) of each column of the heat strip: the days of a week, else at most CELLS steps."""
     begins = [at for at, _ in _steps(review.period, CELLS)]
     return list(pairwise([*begins, review.period.end]))
 
@@ -159,7 +159,7 @@ def heat_names(review: Review) -> list[str]:
 
 
 def heat(review: Review) -> list[HeatRow]:
-    """Return unhealthy client-minutes per service and column of the heat strip, worst services first."""
+    """Return the unhealthy client-minutes per service and column of the heat strip, for the ROWS worst services."""
     rows = []
     for slo in (slo for slo in review.services[:ROWS] if slo.minutes.observed or slo.minutes.unknown):
         cells = []
@@ -182,7 +182,10 @@ def heat(review: Review) -> list[HeatRow]:
 
 
 def distribution(title: str, unit: str, counts: Distribution, before: str) -> Markup:
-    """Return a plot with a bar per class, on a logarithmic scale. A mark shows the value of the previous period."""
+    """Return a plot with a bar per class, on a logarithmic scale. A mark shows the value of the previous period.
+
+    `unit`: the singular of what is counted. `before`: words for the previous period.
+    """
     row, top = 22, 2
     most = max((*counts.now, *counts.before, 1))
     all_now = sum(counts.now)
@@ -210,9 +213,9 @@ def _length(count: int, most: int) -> float:
 
 
 def spark(slo: ServiceSlo, names: Sequence[str]) -> Markup:
-    """Return the trend of a service's SLI: a bar per period, scaled by the error budget.
+    """Return the trend of a service: a bar per period, as high as the spent share of its error budget (1.5 at most).
 
-    A bar without data is hollow.
+    A bar without data is hollow. `names`: the names of the periods.
     """
     body = []
     for n, totals in enumerate(slo.periods):

@@ -33,7 +33,7 @@ REVIEWED = 1
 def build(spark: SparkSession, settings: Settings, period: Period, actions_file: Path, root: str) -> Review:
     """Return the review of `period` from the history at `root`.
 
-    Raises InputError if the history cannot be read, SettingsError if a file of owners cannot be read.
+    Raises InputError if the history or `actions_file` cannot be read, SettingsError if a file of owners cannot be read.
     """
     owners = read_owners(settings.owners.files)
     minutes = history.read(spark, root, "minutes")
@@ -75,7 +75,7 @@ def build(spark: SparkSession, settings: Settings, period: Period, actions_file:
 
 
 def _of_settings(settings: Settings, period: Period, actions_file: Path) -> dict[str, Any]:
-    """Return the parts of the review that people set: targets, names, hours of the night, and actions."""
+    """Return the fields of `Review` that people set: targets, names, hours of the night, and actions."""
     review = settings.review
     return {
         "target": review.slo_target,
@@ -90,7 +90,7 @@ def _of_settings(settings: Settings, period: Period, actions_file: Path) -> dict
 
 
 def _of_incidents(touching: DataFrame, period: Period, settings: Settings) -> dict[str, Any]:
-    """Return the parts of the review that come from incidents of the period."""
+    """Return the fields of `Review` that come from incidents of the period, by name."""
     links = incidents.Links(settings.links, period, settings.monitor.cluster)
     rows = incident_rows.alerts(touching, period).orderBy("mode", "severity").collect()
     alerts = [of_row(Alert, row.asDict()) for row in rows]
@@ -107,7 +107,7 @@ def _of_incidents(touching: DataFrame, period: Period, settings: Settings) -> di
 
 
 def _of_minutes(minutes: DataFrame, periods: Sequence[Period], lag: DataFrame) -> dict[str, Any]:
-    """Return the parts of the review on buffers and lag, and on known issues."""
+    """Return the fields of `Review` on buffers, lag and known issues, by name. `lag`: see `client_minutes.lag`."""
     peaks = [row.asDict() for row in client_minutes.buffers(minutes, periods).collect()]
     return {
         "capacity": capacity.buffers(peaks, slo.PERIODS),
@@ -119,7 +119,7 @@ def _of_minutes(minutes: DataFrame, periods: Sequence[Period], lag: DataFrame) -
 
 
 def never_fired(alerts: Sequence[Alert]) -> list[tuple[str, str]]:
-    """Return mode and severity of the alerts that did not fire."""
+    """Return (mode, severity) of each alert of the failure modes that is not in `alerts`, those that fired."""
     fired = {(alert.mode, alert.severity) for alert in alerts}
     declared = [(mode.id, its.severity) for mode in modes().values() for its in (mode.confirmed, mode.suspected)]
     return [alert for alert in dict.fromkeys(declared) if alert not in fired]
@@ -144,7 +144,7 @@ def _changes(minutes: DataFrame, all_incidents: DataFrame, last_two: Sequence[Pe
 
 
 def also_seen(minutes: DataFrame, last_two: Sequence[Period]) -> list[AlsoSeen]:
-    """Return the known issues in the later of two periods: most lines first, harmless hints last."""
+    """Return the known issues that occurred in the later of two periods: most lines first, harmless hints last."""
     rows = client_minutes.also_seen(minutes, last_two).collect()
     before = Counter({(row["what"], row["service"]): row["lines"] for row in rows if row["period"] == 0})
     now = [row.asDict() for row in rows if row["period"] == 1]

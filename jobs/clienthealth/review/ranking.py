@@ -29,7 +29,10 @@ RANKINGS = ("unhealthy", "buffer", "queue", "lag")
 
 
 def clients_per_service(per_client: DataFrame, reviewed: int) -> dict[str, int]:
-    """Return the number of clients of each service. Equal client ids in different processes count separately."""
+    """Return the number of clients of each service. Equal client ids in different processes count separately.
+
+    `per_client`: the result of `client_minutes.clients`; `reviewed`: index of the reviewed period (also below).
+    """
     rows = (
         per_client.filter(F.col("period") == reviewed)
         .groupBy("service")
@@ -40,7 +43,11 @@ def clients_per_service(per_client: DataFrame, reviewed: int) -> dict[str, int]:
 
 
 def listed_clients(per_client: DataFrame, lag: DataFrame, reviewed: int) -> Mapping[str, Sequence[ClientRow]]:
-    """Return the worst clients by unhealthy minutes, by peaks of buffer and queue (ratios), and by lag (records)."""
+    """Return, for each criterion of RANKINGS, at most TOP clients, the worst first.
+
+    The numbers are unhealthy minutes, peaks of buffer and queue (0 to 1), and lag (records). `lag`: see
+    `client_minutes.lag`.
+    """
     behind = client_minutes.lag_per_client(lag, reviewed).withColumnRenamed("records", "lag")
     peaks = (
         per_client.filter(F.col("period") == reviewed)
@@ -90,7 +97,10 @@ def _first(rows: DataFrame, kind: str, highest: str, most: int, *ties: str) -> l
 def top_topics(
     per_client: DataFrame, lag: DataFrame, incidents: DataFrame, reviewed: int
 ) -> Mapping[str, Sequence[TopicRow]]:
-    """Return the worst topics: by minutes of incidents that name them as culprit, by queue peak and by lag."""
+    """Return, for each of "unhealthy", "queue" and "lag", at most TOP topics, the worst first.
+
+    The numbers are minutes of `incidents` with the topic as culprit, queue peaks (0 to 1), and lag (records).
+    """
     in_reviewed = F.col("period") == reviewed
     sources = (
         incidents.select(*CLIENT_KEY, F.lit("unhealthy").alias("what"), "topic", F.col("seconds").alias("value")),
@@ -137,9 +147,10 @@ def fleet(per_client: DataFrame, reviewed: int) -> Fleet:
 
 
 def _versions(per_client: DataFrame, reviewed: int) -> tuple[tuple[Upgrade, ...], tuple[KnownBugs, ...]]:
-    """Return the library upgrades of services, and the clients of versions with known bugs.
+    """Return (upgrades, clients of versions with known bugs).
 
-    Both lists begin with the largest number of clients.
+    Upgrades are sorted by service and library, at most LISTED. The other list begins with the largest number of
+    clients.
     """
     is_now, is_before = F.col("period") == reviewed, F.col("period") == reviewed - 1
     rows = (

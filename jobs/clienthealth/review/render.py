@@ -38,7 +38,10 @@ def write(review: Review, folder: Path) -> list[Path]:
 
 
 def write_files(folder: Path, template: str, values: Mapping[str, Any], numbers: Mapping[str, Any]) -> list[Path]:
-    """Write the files of two templates, filled with `values`, and the JSON of `numbers`."""
+    """Write review.html and review.md, filled with `values`, and review.json with `numbers`; return the paths.
+
+    `template`: name of the two templates without `.html.j2` and `.md.j2`.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     files = {
         "review.html": page(template, values),
@@ -73,12 +76,12 @@ def details(review: Review) -> str:
 
 
 def page(template: str, values: Mapping[str, Any]) -> str:
-    """Render the HTML template of this name."""
+    """Render the HTML template of this name (without `.html.j2`)."""
     return _pages().get_template(f"{template}.html.j2").render(values) + "\n"
 
 
 def text(template: str, values: Mapping[str, Any]) -> str:
-    """Render the Markdown template of this name."""
+    """Render the Markdown template of this name (without `.md.j2`)."""
     written = _texts().get_template(f"{template}.md.j2").render(values)
     return re.sub(r"\n{3,}", "\n\n", written).strip() + "\n"
 

@@ -50,7 +50,10 @@ class Loss:
 
 
 def of_service(records: Range, target: int, observed: bool) -> Loss:
-    """Return a service's loss with its state. `observed`: True if any client of the service was judged."""
+    """Return a service's loss with its state. `target`: number of records that the service may lose.
+
+    `observed`: True if any client of the service was judged.
+    """
     low, high = records
     if records == (0, 0) and not observed:
         return Loss(records, "no data")
