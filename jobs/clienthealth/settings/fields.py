@@ -115,7 +115,7 @@ class Key(Setting, frozen=True, dict=True, kw_only=True):
 
     @property
     def _inner(self) -> Any:
-        # The second argument of dict[str, int], the first of tuple[int, ...].
+        # The type inside: the second argument of dict[str, int], the first of tuple[int, ...].
         arguments = [one for one in typing.get_args(self.kind) if one is not Ellipsis]
         return arguments[-1] if arguments else self.kind
 
@@ -208,7 +208,7 @@ def complaint(section: type, values: Mapping[str, Any]) -> tuple[str, str] | Non
 
 @dataclass(frozen=True)
 class Checked:
-    """Base class of settings classes, which are frozen dataclasses that check their values. Raises SettingsError.
+    """Base class of settings classes: frozen dataclasses that raise SettingsError for an invalid value.
 
     `of`: the section of a TOML file from which a subclass gets its defaults.
     """
