@@ -140,7 +140,8 @@ class Packer:
         """Add a sample. Return (open chunk, row number of the sample); with these `_Open.part` adds values per topic.
 
         `topic`, `partition`, `offset`: the input record. `values`: in the order of CLIENT_METRICS for the client's
-        kind. `delta`: True if counters count since the client's previous sample.
+        kind. `config`: the client's options. `interval_ms`: the client's reporting interval. `delta`: True if counters
+        count since the client's previous sample.
         """
         if slot.round != self._round:
             # The open chunk has no entry for the client yet.

@@ -37,7 +37,7 @@ class Points:
     records  the lag in records, known and ≥ 0
     paused   True if the client has paused the partition
     before   index of the previous point of the same partition, from any client; -1 if there is none
-    begin    where each row's points begin in `order`, see there
+    begin    where each row's points begin in `order`
     order    indices of points: order[begin[row]:begin[row + 1]] are the points of a row, by topic and partition
     """
 

@@ -23,6 +23,7 @@ def snapshot(
     metrics  values by name; the names are those of CLIENT_METRICS
     topics   one object per topic, partition or thread, with the fields `topic`, `partition`, `thread` and `metrics`;
              for a consumer group also `member`
+    config   the client's options by name
     """
     return {
         "ts": ts_ms,

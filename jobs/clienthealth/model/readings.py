@@ -56,9 +56,9 @@ class LogEvent:
     exception below it), cut to 500 characters. `repeats`: the number of equal lines for which this event stands; in a
     burst, one event per tenth of a second is kept. `kind`: the kind of client, if a field of the record names the kind.
 
-    `own`: False if an application's text precedes the library's text, so that the line may be about a client of another
-    program. `copied`: True if an application's text precedes the client's name. A client that logs its own name puts no
-    such text before the name.
+    `own`: False if an application's text precedes the library's text, or if a text quotes the line, so that the line
+    may be about a client of another program. `copied`: True if an application's text precedes the client's name. A
+    client that logs its own name puts no such text before the name.
     """
 
     ts_ms: int

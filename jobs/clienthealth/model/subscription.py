@@ -83,7 +83,7 @@ class Subscription:
         return {"metrics": ",".join(self.metrics), "interval.ms": str(self.interval_ms), "match": self.match}
 
     def command(self, servers: str) -> str:
-        """Return the one-line command with which an administrator creates the subscription."""
+        """Return the one-line command with which an administrator creates the subscription. `servers`: host:port, …"""
         what = f"--name {self.name} --metrics {','.join(self.metrics)} --interval {self.interval_ms}"
         return f"kafka-client-metrics.sh --bootstrap-server {servers} --alter {what} --match {quote(self.match)}"
 

@@ -116,7 +116,7 @@ def extents(
 def leaders(
     client: KafkaAdminClient, topics: Iterable[str], only: Set[TopicPartition] | None = None
 ) -> tuple[dict[int, list[TopicPartition]], dict[TopicPartition, str]]:
-    """Return (partitions by the broker id of their leader, reason by partition without a known leader).
+    """Return (partitions of `topics` by the broker id of their leader, reason by partition without a known leader).
 
     `only`: if given, all other partitions are left out. Raises KafkaError if no broker answers.
     """

@@ -26,7 +26,7 @@ class Topic:
     replicas: int = -1
 
     def command(self, servers: str) -> str:
-        """Return a one-line command with which an administrator can create the topic."""
+        """Return a one-line command with which an administrator can create the topic. `servers`: host:port, …"""
         counts = {"--partitions": self.partitions, "--replication-factor": self.replicas}
         given = [f"{option} {count}" for option, count in counts.items() if count > 0]
         options = [*given, *(f"--config {name}={value}" for name, value in self.config.items())]
@@ -79,7 +79,8 @@ def inputs(
 ) -> list[Topic]:
     """Return the topics that the monitor reads, in the order of the settings.
 
-    `partitions`: a number above the number of Spark's CPU cores makes reading no faster.
+    `partitions`: a number above the number of Spark's CPU cores makes reading no faster. `replicas`: -1 for the
+    brokers' default.
     """
     config = {"retention.ms": str(retention_ms), **_in_sync(replicas)}
     return [Topic(name, partitions, config, replicas) for name in dict.fromkeys((*settings.metrics, *settings.logs))]
@@ -87,6 +88,8 @@ def inputs(
 
 def outputs(settings: TopicSettings, replicas: int = -1) -> list[Topic]:
     """Return the topics that the monitor writes: the topic of rejects, then `client-health`.
+
+    `replicas`: as in `inputs`.
 
     In `client-health`, the cleanup policy `compact` keeps the newest record of each client. The policy `delete` removes
     records that are older than a week, and with them clients that have been gone for a week.

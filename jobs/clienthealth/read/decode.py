@@ -127,7 +127,10 @@ def decode_any(record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
 
 
 def decode_parsed(content: LogLine | Snapshot, record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
-    """Complete a line or snapshot that the reader of a file has parsed. `record`: has the identity of the process."""
+    """Complete `content`, which the reader of a file has parsed, like the content of a decoded record.
+
+    `record`: names the process in its key and headers. `now_ms`: as in `decode_metrics`.
+    """
     headers = _header_values(record.headers)
     parsed = _Parsed(Decoded(), Record(text="", key=_key_text(record.key), headers=headers, ts_ms=record.ts_ms))
     if isinstance(content, Snapshot):
@@ -160,7 +163,7 @@ def may_carry(topics: TopicSettings, topic: str, service: str) -> bool:
 
 
 def latest_ms(settings: Settings, now_ms: int) -> int:
-    """Return the latest accepted time (epoch ms). Records with later times are rejected as `future-timestamp`."""
+    """Return the latest accepted time (epoch ms) if the clock shows `now_ms`; a later time is a `future-timestamp`."""
     return now_ms + settings.monitor.future_seconds * 1000
 
 
@@ -213,7 +216,8 @@ def _by_name(streams: tuple[Stream, ...]) -> Mapping[str, Format]:
 def _format(record: Record, streams: tuple[Stream, ...]) -> Format | None:
     """Return the record's format: the one that the header `format` names, else the first that recognises the record.
 
-    The header counts only for a known format that can have such a value (text, JSON or binary). None if there is none.
+    The header counts only for a format of `streams` that can have such a value (text, JSON or binary). None without a
+    format.
     """
     by_name = _by_name(streams)
     named = by_name.get(record.headers.get("format", ""))

@@ -115,7 +115,7 @@ def _with_dumps(line: LogLine, text: str, dumps: list[Dump]) -> LogLine:
 
 
 def _over(line: LogLine, below: LogLine, ts_ms: int | None) -> LogLine:
-    """Return `line` (from the message) with its missing fields filled in from `below` (the shipper's record)."""
+    """Return `line` (from the message) with time `ts_ms`, and missing fields from `below` (the shipper's record)."""
     client = Identity(**_above(line.client, below.client, Identity.__struct_fields__))
     fields = _above(line, below, ("level", "logger", "thread", "message", "stack"))
     return msgspec.structs.replace(below, ts_ms=ts_ms, client=client, **fields)

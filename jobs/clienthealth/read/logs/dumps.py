@@ -36,7 +36,7 @@ _STAMP_LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", re.ASCII)
 
 
 def dumps_of(line: LogLine, source: Source | None) -> list[ThreadDump]:
-    """Return the first MAX_DUMPS dumps in a log record, prepared for the failure modes.
+    """Return the first MAX_DUMPS dumps in a log record, prepared for the failure modes. `source`: the input record.
 
     The first dump gets the record's time. If the first and a later dump contain a time, the later dump gets the
     record's time plus the difference of these two times; else it also gets the record's time.

@@ -121,6 +121,8 @@ def literals(catalogue: Catalogue) -> tuple[str, ...]:
 def events_and_dumps(line: LogLine, source: Source, catalogue: Catalogue) -> tuple[list[LogEvent], list[ThreadDump]]:
     """Return (events, dumps) of a valid log line with a time: one event per matching log pattern.
 
+    `source`: the input record.
+
     If several patterns of one known issue match, only the first makes an event. A match in source code makes none. A
     line that is quoted only to explain it (`LogLine.explained`) makes events of known issues only. A line of a dump
     that was sent line by line becomes an event DUMP_LINE. `dumps.rejoin` joins such lines again.
@@ -211,7 +213,11 @@ def _of_another_time(before: str, ts_ms: int) -> bool:
 
 
 def _is_reported(sentence: str, quotation: str, after: str) -> bool:
-    """True if a person reports what happened: the sentence quotes a whole message and is not a question."""
+    """True if a person reports what happened: the sentence quotes a whole message and is not a question.
+
+    `sentence`: the text before the quotation. `quotation`: from the opening mark on. `after`: the text behind the
+    match.
+    """
     whole = any(begin.search(quotation[1:]) for begin in (_BEGINNING, _EXCEPTION, _AFTER_LAYOUT, _AFTER_WORDS))
     reported = (_REPORTED_IN_TICKS if quotation[0] == "`" else _REPORTED_IN_QUOTES).match(sentence)
     cut = not sentence.strip(" \t-*+•>") and (quotation[0] not in after or _IN_PROSE.match(after))
@@ -235,7 +241,7 @@ def _event(line: LogLine, text: str, source: Source, signature: str, captures: M
 
 
 def _telling_line(line: LogLine, source: Source, body: str, match: re.Match[str]) -> tuple[str, Source]:
-    """Return (text, input record) of the line in which a match begins.
+    """Return (text, input record) of the line in which a match begins. `body`: the searched text (`body_of`).
 
     A long line is cut to the text around the match; Kafka's prefix with the client's name is kept.
     """

@@ -284,7 +284,7 @@ class Times:
 
 
 def _anywhere(lines: Sequence[bytes]) -> list[tuple[str, re.Pattern[bytes]]]:
-    """Return a list of the form of time that more than half of the lines contain at any place; [] if there is none.
+    """Return a list with the first form in _ANYWHERE that more than half of the lines contain; [] if there is none.
 
     This form is used if no line begins with a time.
     """

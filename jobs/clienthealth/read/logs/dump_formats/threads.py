@@ -88,7 +88,7 @@ class Block:
     def add(self, method: str, place: str) -> None:
         """Add a frame: the caller of the frames that were added before. At most MAX_FRAMES frames are kept.
 
-        The prefix of a relocated Kafka package is removed from `method`.
+        `method`, `place`: as in `Frame`. The prefix of a relocated Kafka package is removed from `method`.
         """
         if len(self.frames) < MAX_FRAMES:
             self.frames.append(Frame(method[method.find(KAFKA) + 1 :] if KAFKA in method else method, place))
@@ -131,7 +131,7 @@ def _state_by_frames(frames: Sequence[Frame]) -> str:
 def dump_of(
     what: str, blocks: Iterable[Block], ts_ms: int | None, taken: frozenset[int], complete: bool | None
 ) -> Dump:
-    """Make a dump of at most MAX_THREADS threads.
+    """Make a dump of at most MAX_THREADS threads. The arguments besides `blocks` are those of `Dump`.
 
     Threads of a Kafka client, and the thread EXITING, come first. Then come those other threads that have a name and
     run code outside the JVM. All threads besides are left out.
