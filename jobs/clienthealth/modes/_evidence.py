@@ -174,8 +174,8 @@ Happened = Sequence[tuple[int, float]]
 def counted(window: ClientWindow, name: str, kind: EvidenceKind, happened: Happened) -> Count:
     """Return a window's occurrences, counted per slot of SLOT_MS.
 
-    `name`: the counter's name in `detail`. Occurrences in the window's first second are left out, because the previous
-    window may have counted them.
+    `name`: the counter's name in `detail`. `kind`: the evidence that shows the occurrences. Occurrences in the window's
+    first second are left out, because the previous window may have counted them.
     """
     slots: dict[int, float] = defaultdict(float)
     for ts_ms, so_many in happened:
@@ -270,7 +270,9 @@ def events(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
 
 
 def stated(window: ClientWindow, meaning: Meaning) -> list[Fact]:
-    """Return one indirect fact from the last line of a log event, beginning with the event's `says`; [] without a line.
+    """Return one indirect fact from the last line of the log event `meaning`; [] without a line.
+
+    The fact's text begins with the event's `says`.
 
     A line of a stack trace may also state its `frame`, and for how many `minutes` the thread has been there.
     """
@@ -279,9 +281,9 @@ def stated(window: ClientWindow, meaning: Meaning) -> list[Fact]:
 
 
 def failures(window: ClientWindow, meaning: Meaning) -> list[LogEvent]:
-    """Return the log events of failed sends that are this client's.
+    """Return the lines of `meaning`, the log event of a failed send, that are this client's.
 
-    An event without a client id is left out if this client's `record-error-total` did not rise at that time.
+    A line without a client id is left out if this client's `record-error-total` did not rise at that time.
     """
     lines = events(window, meaning)
     return [e for e in lines if e.client_id or rose_around(window, "record-error-total", e.ts_ms, 1000) is not False]
@@ -297,7 +299,7 @@ def moments(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
 
 
 def occurrences(window: ClientWindow, meaning: Meaning) -> Happened:
-    """Return (epoch ms, number) of the occurrences of a log event.
+    """Return (epoch ms, number) of the occurrences of the log event `meaning`.
 
     The lines of one moment count as one occurrence (`moments`). But if all lines of the window have the same time, the
     lines count as undated, and each counts with its repeats.

@@ -51,7 +51,7 @@ class _Sign(NamedTuple):
 
 
 def coordinator_answers(window: ClientWindow, at_ms: int) -> Circumstance:
-    """Check that brokers answered the client around a moment; for a member of a group, its coordinator, too.
+    """Check that brokers answered the client around the moment `at_ms`; for a member of a group, its coordinator, too.
 
     The circumstance holds if brokers answered after the moment, or at most FRESH_MS before it. The circumstance does
     not hold if data shows an outage between SETTLES_MS before and ANSWER_MS after the moment. Without an answer, or if
@@ -73,7 +73,7 @@ def coordinator_answers(window: ClientWindow, at_ms: int) -> Circumstance:
 
 
 def process_runs(window: ClientWindow, at_ms: int) -> Circumstance:
-    """Check that the client's process ran until a moment, and was not frozen or in a garbage collection.
+    """Check that the client's process ran until the moment `at_ms`, neither frozen nor in a garbage collection.
 
     Two kinds of data prove that the process ran: a thread dump within SETTLES_MS of the moment, or even intervals (see
     UNEVEN) between the last READINGS samples before the moment. Without such data the circumstance is unknown.
@@ -88,7 +88,7 @@ def process_runs(window: ClientWindow, at_ms: int) -> Circumstance:
 
 
 def io_thread_works(window: ClientWindow, at_ms: int) -> Circumstance:
-    """Check that a producer's I/O thread worked around a moment; unknown if no data shows that.
+    """Check that a producer's I/O thread worked around the moment `at_ms`; unknown if no data shows that.
 
     The thread worked if it logged a line in the SETTLES_MS before the moment, or if a sample from that time or later
     shows new selects. A callback that holds up this thread keeps records pending that brokers may have stored.
@@ -103,7 +103,7 @@ def io_thread_works(window: ClientWindow, at_ms: int) -> Circumstance:
 
 
 def answered_at(window: ClientWindow, at_ms: int) -> Circumstance:
-    """Like `coordinator_answers`, but only for a moment inside the window and after the first known sample.
+    """Like `coordinator_answers`, but only for a moment (`at_ms`) inside the window and after the first known sample.
 
     For any other moment the circumstance does not hold, because earlier windows have judged earlier moments. But if
     dumps show that no thread is inside a call of the client, the circumstance is unknown, so that a suspicion remains.

@@ -150,10 +150,10 @@ def _looping(window: ClientWindow, limits: Thresholds) -> list[Fact]:
 
 
 def _is_excerpt(window: ClientWindow, storm: list[LogEvent], stay: Held | None, limits: Thresholds) -> bool:
-    """True if the data proves a loop although it covers less than `suspect_seconds`.
+    """True if the lines (`storm`) and dumps (`stay`) of a thread prove a loop in less than `suspect_seconds`.
 
-    The proof: a thread that looks for its offset manager inside shutdown(), or `min_excerpt_repeats` lines. Returns
-    False if the window has metrics or log lines about an outage.
+    The proof: dumps of a look-up of the offset manager inside shutdown(); or at least `min_excerpt_repeats` lines, if
+    all data spans less than `suspect_seconds`. Returns False if the window has metrics or log lines about an outage.
     """
     if window.readings or events(window, OUTAGE):
         return False
@@ -192,7 +192,7 @@ def _storm(window: ClientWindow, thread: str, limits: Thresholds) -> list[LogEve
 
 
 def _rows(parts: list[list[LogEvent]], pause_seconds: float) -> list[list[LogEvent]]:
-    """Join neighbouring lists of events if the gap between them is shorter than `pause_seconds`."""
+    """Join neighbouring lists of events (`parts`) if the gap between them is shorter than `pause_seconds`."""
     rows: list[list[LogEvent]] = []
     for part in parts:
         if rows and part[0].ts_ms - rows[-1][-1].ts_ms < 1000 * pause_seconds:

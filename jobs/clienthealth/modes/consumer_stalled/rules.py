@@ -247,7 +247,7 @@ def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
 
 
 def _unless_away(window: ClientWindow, seconds: float, text: str) -> list[Fact]:
-    """Return a list with one fact, which metrics have shown for `seconds`.
+    """Return a list with one fact, described by `text`, which metrics have shown for `seconds`.
 
     The fact counts only if brokers answered meanwhile.
     """

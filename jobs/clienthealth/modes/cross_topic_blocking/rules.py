@@ -203,7 +203,11 @@ def _is_victim(window: ClientWindow, start: Reading, topic: str, culprit: str, l
 
 
 def _parked(window: ClientWindow, several_topics: bool, measured: bool, limits: Thresholds) -> list[Fact]:
-    """Return facts on fetchers that dumps find parked in `put` while consumers of their connector wait for data."""
+    """Return facts on fetchers that dumps find parked in `put` while consumers of their connector wait for data.
+
+    `several_topics`: True if the consumer may read several topics. `measured`: True if metrics show the failure. If
+    neither is True, or if only `several_topics` is True and other fetchers are not parked, a dump shows nothing.
+    """
     facts: list[Fact] = []
     in_put = held(
         window.dumps,

@@ -253,6 +253,7 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
     """Return facts from the log.
 
     Records that expire at times far apart prove a stall. Other failures explain a stall or raise suspicion.
+    `stalls_by_metrics`, `delivers`: True if metrics show a stall, or that records are delivered.
     """
     expired = events(window, EXPIRED)
     apart = spanned(expired) >= limits.expiries_apart_seconds
@@ -273,8 +274,9 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
 
 
 def _tried_for(refused: Sequence[LogEvent]) -> float:
-    """Return the minimum time (s) for which a batch has waited, by `waitMs` of a log line or the number of attempts.
+    """Return the time (s) for which a batch has waited at least, by `waitMs` or the number of attempts in log lines.
 
+    `refused`: log events of failed attempts.
     Two attempts are at least 0.1 s apart (retry.backoff.ms). The time is infinite if no attempt is left.
     """
     tried = max((captured(event, "waitMs") / 1000 for event in refused if "request" in event.captures), default=0.0)
@@ -358,7 +360,10 @@ def _detail(window: ClientWindow, w: Windows, lost: int | None) -> dict[str, obj
 
 
 def _cause(window: ClientWindow, w: Windows, since: Ints) -> dict[str, object]:
-    """Return why acknowledgements are missing, as `cause` of the detail, with the address or node to examine."""
+    """Return entries for the detail: why acknowledgements are missing (`cause`), and the address or node to examine.
+
+    `since`: for each window, the row of the last delivery.
+    """
     if _refused(window):
         return {"cause": "not-enough-replicas"}
     for cause, lines, names in (

@@ -95,6 +95,7 @@ def _stays_inside(window: ClientWindow, limits: Thresholds) -> Caused:
 def _shown(window: ClientWindow, stay: Held, cause: str, limits: Thresholds, overdue_seconds: float) -> Fact | None:
     """Return what a dump proves about a thread in foreign code; None if no data shows whether the thread returns.
 
+    `stay`: the dumps up to that dump that show the thread at the same place. `cause`: the id of the thread's cause.
     A lock, queue or loop without a time limit that holds the thread beyond `overdue_seconds` holds the thread for ever.
     If neither CPU times nor select-total show that the thread stayed there, the thread may have left and come back.
     """
@@ -153,7 +154,7 @@ def _came_back(window: ClientWindow, dump: ThreadDump) -> bool:
 
 
 def _rises(window: ClientWindow, since_ms: int) -> bool:
-    """True if select-total rises from the first sample after this moment to the last sample."""
+    """True if select-total rises from the first sample at or after `since_ms` to the last sample."""
     counts = [count for ts_ms, count in reported(window.readings, SELECTS) if ts_ms >= since_ms]
     return bool(counts) and counts[-1] > counts[0]
 

@@ -174,7 +174,10 @@ def _begun(window: ClientWindow, pending: _Pending, limits: Thresholds) -> Verdi
 def _missed(
     window: ClientWindow, pending: _Pending, forced: LogEvent | None, unclosed: list[Fact], limits: Thresholds
 ) -> Verdict:
-    """Judge a client that ended with undelivered records because no close() waited for them."""
+    """Judge a client that ended with undelivered records because no close() waited for them.
+
+    `forced`: a line on a forced close, if there is one. `unclosed`: facts from lines that report a missing close().
+    """
     nameless = (version(window) or NAMED_SINCE) < NAMED_SINCE
     is_logged = bool(events(window, STARTED, PRODUCER_CONFIG, CLOSING, CLOSED, FORCED, ABORTED)) and not nameless
     died, pushed, large = events(window, DIED), pushes(window), pending.large(limits)

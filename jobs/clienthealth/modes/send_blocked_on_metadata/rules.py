@@ -234,7 +234,7 @@ def _logged(failures: list[LogEvent], limits: Thresholds) -> list[Fact]:
 
 
 def _same_call(window: ClientWindow, failures: list[LogEvent], waits: list[Held]) -> bool | None:
-    """True if each caller in the dumps waited in a single call; None if failed calls are not counted.
+    """True if each caller in the dumps (`waits`) waited in a single call; None if failed calls are not counted.
 
     If as many sends failed between the first dump and the last as there are callers, each caller may have been in
     several calls.
