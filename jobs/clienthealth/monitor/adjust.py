@@ -140,7 +140,10 @@ ADJUSTMENTS: list[Adjustment] = []
 
 
 def _adjustment(stage: Stage, why: str) -> Callable[[Change], Change]:
-    """Return a decorator that adds a function to the list. The order in this file is the order of adjustments."""
+    """Return a decorator that adds a function to the list; `stage`, `why`: fields of `Adjustment`.
+
+    The order in this file is the order of adjustments.
+    """
 
     def entered(change: Change) -> Change:
         ADJUSTMENTS.append(Adjustment(change.__name__.strip("_").replace("_", "-"), stage, change, why))

@@ -91,8 +91,8 @@ def _of_processes() -> frozenset[str]:
 def owner(instance: str | None, ts_ms: int, client: Client, lives: Sequence[Life], name: str | None) -> Owner:
     """Return the owner of a line or dump that may belong to `client`, by the instance and the time of the line.
 
-    `name`: the client id in the line, or None. "mine": the line belongs to `client`; "another's": to another client;
-    "anybody's": several clients with that id existed at that time.
+    `lives`: the lifetimes of the process's clients. `name`: the client id in the line, or None. "mine": the line
+    belongs to `client`; "another's": to another client; "anybody's": several clients with that id existed at that time.
     """
     if instance and instance == client.instance:
         return "mine"
@@ -124,7 +124,10 @@ def _is_of(event: LogEvent, client: Client) -> bool:
 
 
 def logged_options(state: BucketState, client: Client, alone: bool) -> dict[str, str]:
-    """Return the options that a client logged at its last start, by name; {} if it logged none."""
+    """Return the options that a client logged at its last start, by name; {} if it logged none.
+
+    `alone`: as for `lifecycle_lines`.
+    """
     starts = [(i, event) for i, event in lifecycle_lines(state, client, alone) if event.signature in CONFIG_LOGGED]
     own = [(instance, event) for instance, event in starts if instance == client.instance]
     options: dict[str, str] = {}
@@ -378,6 +381,7 @@ def contradicted(
 ) -> tuple[LogEvent, ...]:
     """Return the lines that the samples before and after them contradict; empty for libraries other than COUNTS.
 
+    `known`: returns the client's samples of a metric. `config`: the client's options.
     If samples contradict a line that names no client, all such lines of the same thread and log pattern count as
     contradicted: the samples after the newest of these lines may still be missing.
     """

@@ -232,8 +232,8 @@ class Bucket:
     ) -> ClientWindow:
         """Return a window of a client for the judges.
 
-        `number`: the client's position in the state; None if the client does not report. `table`: returns the client's
-        samples as a table.
+        `number`: the client's position in the state; None if the client does not report. `span`: the window's times and
+        rows. `log`: its log events and dumps. `table`: returns the client's samples as a table.
         """
         start, end, lo, hi = span
         before = max(0, start - max(LEAD_MS, end - start))

@@ -97,7 +97,7 @@ class Content(NamedTuple):
 def _unsuspected(live: tuple[str, ...], reasons: tuple[str, ...], issues: tuple[Seen, ...] = ()) -> Content:
     """Return the content of a client's record if no gate suspects a failure.
 
-    `live`: ids of the modes; `reasons`: why each mode is unknown, '' if it is ok.
+    `live`: ids of the modes; `reasons`: why each mode is unknown, '' if it is ok; `issues`: the client's known issues.
     """
     return Content.of([_by_gate(mode, reason) for mode, reason in zip(live, reasons, strict=True)], issues)
 
@@ -180,7 +180,8 @@ class Gated:
 def judge(bucket: Bucket, new: Sequence[LogEntry], horizon: Ints, now_ms: int) -> tuple[list[Record], list[Transition]]:
     """Return the records of clients with new data, and the changes of incidents.
 
-    `new`: the new log entries. `horizon`: per client, the time up to which its windows are closed (epoch ms).
+    `new`: the new log entries. `horizon`: per client, the time up to which its windows are closed (epoch ms). `now_ms`:
+    this machine's clock.
     """
     return _Judgement(bucket, now_ms).judge(new, horizon)
 
@@ -455,14 +456,18 @@ class _Judgement:
 
 
 def window_starts(times: Iterable[int], slide_ms: int, length_ms: int) -> set[int]:
-    """Return the start times of all windows that contain at least one of `times`."""
+    """Return the start times of all windows that contain at least one of `times` (epoch ms).
+
+    Windows start at multiples of `slide_ms`, and last for `length_ms`.
+    """
     return {time // slide_ms * slide_ms - back * slide_ms for time in times for back in range(length_ms // slide_ms)}
 
 
 def overlapped(judged: Sequence[OfWindow]) -> Iterator[tuple[int, list[Verdict]]]:
     """Yield (end of the window, verdicts) in order of time. Each verdict is merged with the previous window's verdict.
 
-    Windows overlap, so the verdicts of a window are merged with those of the previous window, but of no earlier window.
+    `judged`: the windows of one client in order of time. Windows overlap, so the verdicts of a window are merged with
+    those of the previous window, but of no earlier window.
     A batch of a backlog holds many windows, and a fault that was over early in the batch must not affect the newest
     verdict. The first window has no verdicts of its own in the result, unless it is the only one.
     """

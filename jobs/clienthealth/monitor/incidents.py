@@ -114,11 +114,11 @@ class Incidents:
         return (incident for of_client in self._open.values() for incident in of_client.values())
 
     def of_client(self, key: str) -> Mapping[str, OpenIncident]:
-        """Return the open incidents of a client, by mode."""
+        """Return the open incidents of the client with this key, by mode."""
         return self._open.get(key, {})
 
     def verdicts(self, key: str) -> dict[str, Verdict]:
-        """Return the verdicts of a client's open incidents, by mode."""
+        """Return the verdicts of the open incidents of the client with this key, by mode."""
         return {mode: incident.verdict for mode, incident in self.of_client(key).items()}
 
     def judged(
@@ -205,7 +205,10 @@ class Incidents:
             self._open[key][mode] = dataclasses.replace(incident, seen_ms=ts_ms, forgiven_ms=0)
 
     def sign_of_life(self, key: str, ts_ms: int, offset_ms: int) -> None:
-        """Note that a client without metrics, or its process, was alive at `ts_ms` (`OpenIncident.heard_ms`)."""
+        """Note that a client without metrics, or its process, was alive at `ts_ms` (`OpenIncident.heard_ms`).
+
+        `key`: the client's key. `offset_ms`: watermark minus the clock of `ts_ms`.
+        """
         for mode, incident in self.of_client(key).items():
             if ts_ms > incident.heard_ms:
                 self._open[key][mode] = dataclasses.replace(incident, heard_ms=ts_ms, offset_ms=offset_ms)

@@ -244,7 +244,10 @@ def only(chunk: Chunk, stays_in: Callable[[Client], bool]) -> Chunk:
 
 
 def bound_readings(state: BucketState, settings: MonitorSettings, left_out: Counter[str]) -> None:
-    """Drop a client's samples beyond the limit per second. The newest samples of each second are kept."""
+    """Drop each client's samples beyond the limit per second, and count them in `left_out`.
+
+    The newest samples of each second are kept.
+    """
     second, most = (state.readings.client << SHIFT) | (state.readings.ts // 1000), settings.max_readings_per_second
     keep = np.ones(len(second), np.bool_)
     keep[:-most] = second[most:] != second[:-most]
@@ -255,7 +258,7 @@ def bound_readings(state: BucketState, settings: MonitorSettings, left_out: Coun
 
 
 def bound_events(state: BucketState, settings: MonitorSettings, left_out: Counter[str]) -> None:
-    """Drop log entries beyond the limits per process and in total. The newest entries are kept.
+    """Drop log entries beyond the limits per process and in total, and count them in `left_out`; the newest are kept.
 
     `state.log_entries` is in order of time, before and after.
     """

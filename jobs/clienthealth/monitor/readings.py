@@ -300,7 +300,7 @@ def totals_added_up(readings: Readings, all_clients: Sequence[Client]) -> Readin
 
 
 def skew_seconds(state: BucketState, now_ms: int) -> Floats:
-    """Return by how many seconds each client's clock is ahead (negative: behind).
+    """Return by how many seconds each client's clock is ahead (negative: behind). `now_ms`: this machine's clock.
 
     Deviations of up to a minute count as 0.
     """

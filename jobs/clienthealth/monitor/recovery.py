@@ -60,7 +60,7 @@ def refresh(
     incidents: Incidents, key: str, verdicts: list[Verdict], window: Callable[[], ClientWindow], end_ms: int
 ) -> None:
     """Prolong open incidents of modes that have a symptom in the window, even if the window's verdict reports no
-    failure.
+    failure. `window`: returns the client's window that ends at `end_ms`; `verdicts`: those on this window.
     """
     for verdict in verdicts:
         goes_on = verdict.mode in incidents.of_client(key) and not verdict.unhealthy

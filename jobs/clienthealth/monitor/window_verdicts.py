@@ -28,12 +28,12 @@ NOTHING_MORE = Context()
 
 
 def in_force(overrides: Overrides) -> Mapping[str, Mode]:
-    """Return all failure modes by id, with the thresholds of the settings."""
+    """Return all failure modes by id, with the thresholds of the settings (`overrides`)."""
     return {mode.id: mode.with_thresholds(overrides.get(mode.id, {})) for mode in modes().values()}
 
 
 def live_modes(kind: str | None, overrides: Overrides) -> list[LiveMode[Any]]:
-    """Return the modes in force for a reporting client of this kind."""
+    """Return the modes for a reporting client of this kind, with the thresholds of the settings (`overrides`)."""
     return [mode for mode in in_force(overrides).values() if isinstance(mode, LiveMode) and kind in mode.kinds]
 
 
