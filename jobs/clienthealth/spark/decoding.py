@@ -322,7 +322,7 @@ class _Records:
         return Reject(error, *where, self.key(at), None if value is None else bytes(value), self.headers[at])
 
     def lines_to_decode(self, pattern: str) -> list[tuple[int, np.ndarray]]:
-        """Return the positions of the log records to decode.
+        """Return the positions of the log records to decode. `pattern`: matches the literals of records about Kafka.
 
         Each position comes with the positions of all records for which this record stands.
         """
@@ -379,7 +379,7 @@ def to_read(values: Any, keys: Any, worth: np.ndarray) -> list[tuple[int, np.nda
 
 
 def _alike(values: Any, keys: Any, worth: np.ndarray) -> np.ndarray:
-    """Return a number for each line. Similar lines have the same number."""
+    """Return a number for each of the lines at the positions `worth`. Similar lines have the same number."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

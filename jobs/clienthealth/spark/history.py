@@ -110,7 +110,7 @@ COMMITS = 20
 
 
 def create(spark: SparkSession, root: str) -> None:
-    """Create missing tables, and add the columns and properties (KEPT) of this release to existing tables.
+    """Create missing tables in `root`, and add this release's columns and properties (KEPT) to existing tables.
 
     Raises InputError, without any change, if a table has another schema version.
     """
@@ -238,7 +238,7 @@ def commits(spark: SparkSession, root: str, table: str) -> list[tuple[int, Origi
 
 
 def append(rows: DataFrame, root: str, table: str, origin: Origin, again: ReplayGuard | None = None) -> None:
-    """Append rows to a table, once per batch. Columns are matched by name and cast to the table's types.
+    """Append the rows of the batch `origin` to a table, once. Columns are matched by name and cast to its types.
 
     `again`: if given, rows that it describes and that are already in the table are left out.
     """
@@ -310,7 +310,7 @@ _WRITTEN = {**dict.fromkeys(("ts", "observed", "since", "minute"), LongType()), 
 def append_quality(
     spark: SparkSession, root: str, minutes: Sequence[Quality], origin: Origin, again: ReplayGuard | None = None
 ) -> None:
-    """Append one row per element of `minutes`: the counts of one topic in one minute."""
+    """Append one row per element of `minutes`: the counts of one topic in one minute. Other arguments: see `append`."""
     if not minutes:
         return
     rows = [
@@ -322,7 +322,7 @@ def append_quality(
 
 
 def open_incidents(spark: SparkSession, root: str) -> list[OpenIncident]:
-    """Return the incidents that are open in the history, for a monitor that starts with a new checkpoint."""
+    """Return the incidents that are open in the history at `root`, for a monitor that starts with a new checkpoint."""
     if _as_made(spark, root, "verdicts"):
         return []
     newest = Window.partitionBy(*CLIENT_KEY, "mode").orderBy(F.desc("observed"), F.desc("ts"))
@@ -375,7 +375,9 @@ class Maintained:
 def maintain(
     spark: SparkSession, root: str, retention_days: int, today: date, alone: bool = False
 ) -> Iterator[Maintained]:
-    """Maintain the tables one by one. `alone`: True if no monitor writes the tables at the same time.
+    """Maintain the tables one by one: yield the work done on each. `alone`: True if no monitor writes them meanwhile.
+
+    Rows of days more than `retention_days` before `today` (UTC) are deleted.
 
     Raises InputError if there are no tables, and SettingsError on S3 with several possible writers. A deleted or
     replaced file stays on disk for a day (`KEPT`), because a running review may still read it.

@@ -41,7 +41,7 @@ def raw(spark: SparkSession, settings: Settings, limit: int = 0) -> DataFrame:
 def rows(
     spark: SparkSession, settings: Settings, opened: Mapping[int, bytes], numbers: Sequence[int], limit: int = 0
 ) -> DataFrame:
-    """Return the rows to publish, as a stream. `opened`: see `stepper`; `numbers`: see `numbers_of`."""
+    """Return the rows to publish, as a stream. `opened`: see `stepper`; `numbers`: `numbers_of`; `limit`: `raw`."""
     decoded = raw(spark, settings, limit).mapInArrow(decoder(settings, literals(catalogue()), numbers), DECODED)
     # Every bucket gets an empty chunk, so that time passes in every bucket even without input.
     buckets = [*(numbers or range(settings.monitor.buckets)), COUNTS]
@@ -68,7 +68,10 @@ def start(
     numbers: Sequence[int],
     limit: int = 0,
 ) -> StreamingQuery:
-    """Start the query from its checkpoint. `limit`: see `raw`; it applies to metrics and to logs."""
+    """Start the query from its checkpoint. `batch`: called with the rows and the number of each batch.
+
+    `opened`, `numbers`, `limit`: see `rows`.
+    """
     return (
         rows(spark, settings, opened, numbers, limit)
         .writeStream.queryName(QUERY)

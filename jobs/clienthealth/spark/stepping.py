@@ -119,7 +119,10 @@ def stepper(settings: Settings, opened: Mapping[int, bytes], numbers: Sequence[i
 def stepped(
     bucket: int, frames: Iterable[pd.DataFrame], state: GroupState, settings: Settings, opened: Mapping[int, bytes]
 ) -> Iterator[pd.DataFrame]:
-    """Step one bucket in one batch, and yield one frame with the rows to publish; nothing without rows."""
+    """Step one bucket in one batch, and yield one frame with the rows to publish; nothing without rows.
+
+    `frames`: the chunks, in the column `data`. `opened`: see `stepper`.
+    """
     import pandas as pd
 
     data = [item for frame in frames for item in frame["data"]]
@@ -156,7 +159,8 @@ def advance(
     A bucket with a state is stepped even without input, so that time passes in it.
 
     Returns (result, faults). The result is None in two cases: the bucket has no state and needs none; or the step
-    raises an error that no single process causes, so the bucket loses the batch. `packed`: the chunks as bytes.
+    raises an error that no single process causes, so the bucket loses the batch. `packed`: the chunks as bytes. `kept`:
+    Spark's store of the bucket's state. `opened`: see `stepper`. `now_ms`: this machine's clock.
     """
     from clienthealth.measure.packed import decode
     from clienthealth.monitor.faults import isolated
@@ -240,10 +244,10 @@ def fits(most: int, *parts: bytes | None) -> bool:
 
 
 def _rejected(data: Sequence[bytes], most: int) -> list[Row]:
-    """Return rejects to publish: each record as it arrived, with the reason and its place as headers.
+    """Return rejects to publish: each record as it arrived, with the reason and its place as headers; and a summary.
 
-    If a record exceeds the topic's limit, its value is left out. If the record is still too large, its key and its own
-    headers are left out, too.
+    If a record exceeds the topic's limit (`most`, in bytes), its value is left out. If the record is still too large,
+    its key and its own headers are left out, too.
     """
     rows: list[Row] = []
     for reject in (reject for item in data for reject in _unpack_rejects(item)):
