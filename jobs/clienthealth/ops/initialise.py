@@ -207,7 +207,7 @@ def missing_subscriptions(settings: Settings, seconds: float) -> tuple[list[Subs
 def subscribe(settings: Settings, missing: Sequence[Subscription], say: Callable[[str], None]) -> list[str]:
     """Set the subscriptions, and return the names of the subscriptions that this user may not set.
 
-    Subscriptions are not essential, so a missing right is no error.
+    Subscriptions are not essential, so a missing right is no error. `say`: called with a line on each subscription.
     """
     refused = []
     with closing(_admin(settings)) as client:

@@ -90,7 +90,7 @@ def _topics(settings: Settings, client: KafkaAdminClient, brokers: int) -> Itera
 
 
 def _topic(settings: Settings, client: KafkaAdminClient, topic: Mapping[str, Any], brokers: int) -> Iterator[Finding]:
-    """Check the leaders, rights, replication and configuration of an existing topic."""
+    """Check the leaders, rights, replication and configuration of an existing topic. `brokers`: their number."""
     name, about = topic["name"], f"topic {topic['name']}"
     read = name in (*settings.topics.metrics, *settings.topics.logs)
     states = name == settings.topics.health
@@ -193,7 +193,7 @@ def _groups_seen(client: KafkaAdminClient) -> tuple[State, str]:
 
 
 def clients_asked(settings: Settings, client: KafkaAdminClient, nodes: Sequence[int]) -> Iterator[Finding]:
-    """Check that brokers have our plugin and request pushes from clients.
+    """Check that brokers have our plugin and request pushes from clients. `nodes`: the ids of the running brokers.
 
     If no broker has the plugin, or if this user may not see that, the only finding is `skipped` and not `failed`,
     because exporters can replace pushes.
