@@ -42,7 +42,7 @@ class Publisher:
     `capacity`: maximum number of records in flight (sent and not acknowledged, or to be sent again); at the maximum,
     `send` waits. `pause_seconds`: pause between two attempts to send the failed records again. A separate thread makes
     these attempts, because a callback on the producer's own thread must not send, and a topic that accepts nothing must
-    not delay the records of other topics.
+    not delay the records of other topics. A record that is too large for the producer is logged and dropped.
     """
 
     def __init__(self, producer: KafkaProducer, capacity: int = CAPACITY, pause_seconds: float = 1.0) -> None:
@@ -60,8 +60,9 @@ class Publisher:
 
     @classmethod
     def to(cls, settings: Settings, client_id: str, **options: Any) -> Self:
-        """Return a publisher to the settings' brokers. `options`: options of the producer. Raises ServiceError,
-        SettingsError.
+        """Return a publisher to the settings' brokers. `options`: options of kafka-python's producer.
+
+        Raises ServiceError if no broker can be reached, SettingsError if the settings of the login are wrong.
         """
         options = {"linger_ms": 100, "max_block_ms": MAX_BLOCK_MS, **options}
         return cls(kafka.producer(settings, client_id=client_id, **options))

@@ -77,7 +77,10 @@ def write(out: Path, settings: Settings, dry_run: bool) -> list[Path]:
 
 
 def rules(settings: Settings, dry_run: bool = False) -> dict[str, str]:
-    """Return the text of each rules file, by file name. In a dry run every severity is info. Raises SettingsError."""
+    """Return the text of each rules file, by file name. In a dry run every severity is info.
+
+    Raises SettingsError if labels of the settings are invalid or in use.
+    """
     head = "# Dry run: every severity is info.\n" if dry_run else ""
     return {
         name: f"{head}# Generated from alerts/rules/{name}.j2 by `kafka-health generate`: do not edit.\n{text}"
@@ -92,7 +95,7 @@ def rendered(settings: Settings, severity: Callable[[str], str], limits: object 
     """
 
     def levels(level: str) -> list[tuple[str, str]]:
-        """Return (severity, label matcher) for each alert that a condition needs.
+        """Return (severity, label matcher) for each alert of a condition. `level`: the severity in the template.
 
         A critical condition needs two alerts: one pages, and the other opens a ticket for series with `quiet="yes"`.
         The second alert empties the label `quiet`; Prometheus drops a label with an empty value.

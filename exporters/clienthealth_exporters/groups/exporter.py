@@ -118,9 +118,11 @@ def readings(settings: Settings, group: str) -> Generator[list[dict[str, Any]], 
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Publish until SIGTERM or Ctrl-C, and return 0. With `--once`, print one reading, and return as `once` does.
+    """Publish until SIGTERM or Ctrl-C, and return 0. With `--once`, print one reading of each cluster, and return 1 if
+    a group or partition could not be read, else 0.
 
-    Raises InputError, ServiceError, SettingsError.
+    Raises InputError for `--json` without `--once`, SettingsError as `clusters` does, and, with `--once`, ServiceError
+    if a cluster cannot be read.
     """
     if args.json and not args.once:
         raise InputError("--json needs --once")
@@ -144,7 +146,10 @@ def connection(settings: Settings) -> Callable[[], KafkaAdminClient]:
 
 
 def once(cluster: Cluster, as_json: bool) -> int:
-    """Read a cluster once and print its groups. Return 1 if a group or partition could not be read, else 0."""
+    """Read a cluster once and print its groups. Return 1 if a group or partition could not be read, else 0.
+
+    Raises ServiceError if no group can be read.
+    """
     with closing(cluster.reader()) as reader:
         reading = reader.read()
     if as_json:

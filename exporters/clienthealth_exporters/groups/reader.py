@@ -103,8 +103,8 @@ class GroupsReading:
     """The result of one reading.
 
     ts_ms              time (epoch ms) at which all committed offsets had been read
-    names              names of all existing groups; a group that is missing in `groups` was not due or could not be
-                       read
+    names              names of all existing groups that the settings do not leave out; a group that is missing in
+                       `groups` was not due or could not be read
     failed_groups      the reason for each group that could not be read
     failed_partitions  the reason for each partition with an unknown end offset, and for each partition of
                        __consumer_offsets without a leader, because that partition's groups cannot be listed
@@ -151,7 +151,10 @@ class _Attempt:
 
 @dataclass(eq=False)
 class GroupReader:
-    """Read groups repeatedly over one connection. Not thread-safe."""
+    """Read groups repeatedly over one connection, which is replaced after failures. Not thread-safe.
+
+    `connect`: returns a new admin connection. `clock`: returns the time in epoch seconds.
+    """
 
     connect: Callable[[], KafkaAdminClient]
     settings: GroupSettings
@@ -173,7 +176,7 @@ class GroupReader:
         self._disconnect()
 
     def read(self) -> GroupsReading:
-        """Read all groups that are due. Raises ServiceError if no broker can be reached."""
+        """Read all groups that are due. Raises ServiceError if none can be read, such as without a broker."""
         if self._admin is None:
             self._admin = self.connect()
         attempt = _Attempt(self._admin)

@@ -66,7 +66,10 @@ class Target:
 
     @classmethod
     def parse(cls, text: str) -> Target:
-        """Parse `[SERVICE=]URL [option=value]…`. SERVICE is by default the URL's `host:port`. Raises SettingsError."""
+        """Parse `[SERVICE=]URL [option=value]…`. SERVICE is by default the URL's `host:port`.
+
+        Raises SettingsError if the URL is not http(s), or if an option is neither in TARGET_OPTIONS nor PUSHED.
+        """
         where, *options = text.split()
         before, scheme, rest = where.partition("://")
         service, _, protocol = before.rpartition("=")

@@ -66,7 +66,9 @@ class ClientSummary(msgspec.Struct):
 
 
 class ClientList(msgspec.Struct):
-    """A page of clients, the worst first. `at`: time of the newest data of any client, null without data.
+    """A page of clients, the worst first. `total`: number of matching clients on all pages; `pages`: number of pages.
+
+    `at`: time of the newest data of any client, null without data.
 
     With the parameter `fields`, each client has only the named fields. To poll, set `since` to the `at` of the previous
     answer; the answer then has only clients with a record that was written at that time or later. `trouble` is the
@@ -354,7 +356,7 @@ def summary(view: View, state: State) -> ClientSummary:
 
 
 def _number(query: Mapping[str, str], name: str, default: int, most: int = 2**53) -> int:
-    """Return an integer parameter, at most `most`, and at least 1 unless `default` is 0. Raises ValueError."""
+    """Return an integer parameter from 1 (from 0 if `default` is 0) to `most`. Raises ValueError for any other text."""
     text = query.get(name, str(default))
     if not (text.isascii() and text.isdigit() and int(text[:17]) <= most) or (int(text) == 0 and default):
         raise ValueError(f"{name}: a whole number from {min(1, default)} to {most}")

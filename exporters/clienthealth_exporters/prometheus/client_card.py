@@ -49,7 +49,7 @@ class View:
 
 
 def page(template: str, **values: Any) -> str:
-    """Return a page of the exporter as HTML. `values`: the variables of the template."""
+    """Return a page of the exporter as HTML. `template`: its file name; `values`: its variables."""
     return rendered(_PACKAGE, template, **values)
 
 
@@ -163,8 +163,8 @@ def level(ratio: float) -> str:
 def partition_rows(record: HealthRecord) -> list[tuple[str, str, str, str, str]]:
     """Return (topic-partition, lag state, lag, age of the oldest unread record, member's client id) of each partition.
 
-    All five values are texts. Partitions in a state of LAG_ALARMS come before all others; within these two groups the
-    largest lag comes first.
+    All five values are texts; an unknown lag is "unknown", an unknown age or client id ''. Partitions in a state of
+    LAG_ALARMS come before all others; within these two groups the largest lag comes first.
     """
 
     def order(row: Mapping[str, Any]) -> tuple[bool, float]:

@@ -154,7 +154,8 @@ def _once(
 ) -> Iterator[str]:
     """Yield, as one block, the lines of a metric of partitions, which several clients and groups may report.
 
-    Each series has one line, with the value of the last record that has the series.
+    Each series has one line, with the value of the last record that has the series. At most `cap` series are yielded;
+    `dropped` is increased by the number of further lines.
     """
     values: dict[str, str] = {}
     for of_record, _, whole, _ in shown:

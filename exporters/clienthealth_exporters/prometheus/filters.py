@@ -26,7 +26,10 @@ Facets = Mapping[str, Counter[str]]
 
 @dataclass(frozen=True)
 class Filters:
-    """`text`: part of a service, instance, client id or group; `chosen`: value by field; `page`: from 1."""
+    """The filters in an address of the status page. `text`: part of a service, instance, client id or group.
+
+    `chosen`: the required value, by field of FIELDS. `page`: number of the page, from 1.
+    """
 
     text: str = ""
     chosen: Mapping[str, str] = field(default_factory=dict)

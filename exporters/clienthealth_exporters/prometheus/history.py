@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 PLOTTED: Mapping[str, int | None] = {"Buffer": 0, "Callback": 1, "Topic queue": 3, "Lag": None}
 HOUR_SECONDS = 3600
 #: POINTS: maximum number of samples per client: an hour with one sample per half minute. MAX_CLIENTS: maximum number of
-#: clients with samples; an unhealthy client replaces a healthy one.
+#: clients with samples; beyond it, a new unhealthy client replaces one that was not unhealthy in the last hour.
 POINTS = 120
 MAX_CLIENTS = 2000
 MAX_CHANGES = 40
@@ -109,7 +109,7 @@ class History:
         with self._lock:
             self.begun = at if self.begun is None else min(self.begun, at)
             if state.key not in self._tracks and len(self._tracks) >= MAX_CLIENTS:
-                # An unhealthy client may replace a healthy one.
+                # A new unhealthy client may replace one that was not unhealthy in the last hour.
                 calm = (key for key, track in self._tracks.items() if track.unhealthy_at < at - HOUR_SECONDS)
                 oldest = next(calm, None) if any(status != "unknown" for _, status in state.statuses) else None
                 if oldest is not None:

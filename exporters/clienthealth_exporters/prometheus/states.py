@@ -36,7 +36,8 @@ CLIENTS, GROUPS = "clients", "groups"
 #: Lag states of a consumer group that need attention, the most urgent last.
 LAG_ALARMS = STATE_ORDER[STATE_ORDER.index("WARN") :]
 #: Time (s) without any record about a client after which the client's state becomes unknown: the monitor has stopped or
-#: gets no input. For a client with a long window, the time is that window plus SILENT_SECONDS / 2.
+#: gets no input. For a client with a long window, the time is that window plus SILENT_SECONDS / 2. In both cases
+#: `[monitor] publish_seconds`, the minimum time between two records of unchanged verdicts, is added.
 SILENT_SECONDS = 180
 #: Minimum time (s) between two log lines about unreadable records.
 COMPLAINT_SECONDS = 60
@@ -139,8 +140,8 @@ class States:
 
     If several exporters share a fleet, each keeps the clients of its own shard. From other shards an exporter keeps two
     things: the names of groups with records of their own, because the lag of such a group comes from that record on any
-    shard; and the records of unhealthy clients (`recalled`), so that a link works on any exporter. Raises
-    SettingsError.
+    shard; and the records of unhealthy clients (`recalled`), so that a link works on any exporter. Raises SettingsError
+    if labels of the settings are invalid or in use.
     """
 
     def __init__(self, settings: Settings, clock: Callable[[], float] = time.time) -> None:
@@ -166,7 +167,10 @@ class States:
         self._recall = Recall()
 
     def put(self, key: bytes | None, value: bytes | None, timestamp_ms: int) -> None:
-        """Take a record of the topic. `value` None removes the client; an unreadable record is counted and logged."""
+        """Take a record of the topic. `value` None removes the client; an unreadable record is counted and logged.
+
+        `timestamp_ms`: when the monitor wrote the record (epoch ms).
+        """
         name = (key or b"").decode("utf-8", "replace")
         if value is None:
             with self._lock:
@@ -311,7 +315,10 @@ class States:
         return False
 
     def _note(self, key: str, value: bytes, written: float) -> None:
-        """Keep an unhealthy record, or a group's name, from another shard. `written`: epoch seconds."""
+        """Keep from another shard a group's name, and the record of a client that is, or was, unhealthy.
+
+        `written`: epoch seconds.
+        """
         try:
             record = _ELSEWHERE.decode(value)
         except msgspec.DecodeError:
@@ -380,7 +387,9 @@ def _compared(states: Sequence[State]) -> set[str]:
 
 
 def _beyond(record: HealthRecord, most: Sequence[float | None]) -> bool:
-    """True if a measurement exceeds the threshold of an alert, so that the alert needs the client's own series.
+    """True if a measurement exceeds the threshold of an alert, or the client's clock is wrong.
+
+    The alert then needs the client's own series.
 
     `most`: the client's values for `services.WORST`.
     """
@@ -394,7 +403,10 @@ def _beyond(record: HealthRecord, most: Sequence[float | None]) -> bool:
 
 
 def urgency(record: HealthRecord) -> int:
-    """Return the client's rank in lists. A group with a lag state of LAG_ALARMS ranks just below suspected clients."""
+    """Return the client's rank in lists: the larger, the nearer to the top.
+
+    A group with a lag state of LAG_ALARMS ranks just below suspected clients.
+    """
     if record.client.kind != "group":
         return _URGENCY[record.standing]
     state = record.text("group", "status")

@@ -152,7 +152,7 @@ class Webhook:
                 return
 
     def _sent(self, event: Mapping[str, Any]) -> bool:
-        """True if the event is done: the receiver accepted it, or refused it for good."""
+        """Send the event. Return True if it is done: the receiver accepted it, or refused it for good."""
         body, stamp = json.dumps(event, ensure_ascii=False).encode(errors="replace"), str(int(time.time()))
         headers = {
             "Content-Type": "application/cloudevents+json; charset=utf-8",

@@ -91,12 +91,14 @@ def report(
 
     service        by default $KAFKA_HEALTH_SERVICE, or $OTEL_SERVICE_NAME
     instance       a name of the process; by default $KAFKA_HEALTH_INSTANCE, or host:pid
+    topic          topic for the snapshots
     logs_topic     topic for log lines, "" for none; by default `client-logs` for confluent-kafka, else none
     close_seconds  maximum time that a client's close() waits until the last snapshot is delivered
     kafka_options  options of the reporter's own producer; by default the options of the first client that concern the
                    cluster and its security
 
-    Raises TypeError if there is no service, or if an argument is neither a producer nor a consumer.
+    Raises TypeError if there is no client or no service, or if an argument is neither a producer nor a consumer (of
+    confluent-kafka: a class of these).
     """
     if not clients:
         raise TypeError("no client to report on")
@@ -188,7 +190,10 @@ class Reporter:
         self._wake.set()
 
     def on_line(self, logger: str, *line: Any) -> None:
-        """Keep a log line (level, text). A call without a line means new statistics: it wakes the reporter's thread."""
+        """Keep a log line (level, text) if there is a topic for lines.
+
+        A call without a line means new statistics: it wakes the reporter's thread.
+        """
         if not line:
             self._wake.set()
         elif self.logs_topic:

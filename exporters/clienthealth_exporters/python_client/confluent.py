@@ -54,7 +54,10 @@ class Reported:
         self._stats: str | None = None
 
     def wrapped(self, interval_seconds: float) -> dict[str, Any]:
-        """Return the application's configuration with callbacks that report, then call the application's callbacks."""
+        """Return the application's configuration with callbacks that report and then call the application's callbacks.
+
+        `interval_seconds`: the interval of statistics, unless the configuration gives one.
+        """
         config = {"statistics.interval.ms": round(1000 * interval_seconds), **self.config}
         config["stats_cb"] = self._calling(self.keep_statistics, config.get("stats_cb"))
         if config.get("logger") is not None:
@@ -111,10 +114,10 @@ class _Tee:
 
 
 def reporting(base: Any, start: Callable[..., None], interval_seconds: float) -> Any:
-    """Return a subclass of `base`, a Producer or Consumer class, with clients that report. Raises TypeError.
+    """Return a subclass of `base` with clients that report. Raises TypeError if `base` is no Producer and no Consumer.
 
     `start` is called for each new client with its `Watched`, its options for connecting to the cluster, and its
-    `Reported`.
+    `Reported`. `interval_seconds`: the interval of statistics, unless the client's configuration gives one.
     """
     if not issubclass(base, confluent_kafka.Producer | confluent_kafka.Consumer):
         raise TypeError(f"{base.__name__} is neither a Producer nor a Consumer")

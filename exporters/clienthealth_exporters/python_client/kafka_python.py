@@ -69,7 +69,7 @@ def watch(client: Any, probe: Any) -> None:
 def accepted(probe: ProducerProbe, future: Any, topic: Any, began: float) -> None:
     """Count the outcome of a record that `send()` accepted, and time the callbacks added later to the record's future.
 
-    `topic`: the counts of the record's topic. `began`: when `send()` was called.
+    `topic`: the counts of the record's topic. `began`: when `send()` was called, in seconds of `probe.clock`.
     """
     future.add_callback(probe.delivered, topic, probe.sampled(began))
     future.add_errback(topic.gave_up)
