@@ -32,7 +32,8 @@ class Incident:
     def annotation(self) -> dict[str, Any]:
         """Return the arguments of grafana_client's add_annotation for this incident.
 
-        One of the tags is the incident's identity, so that a later push finds the annotation.
+        An open incident is a point at its start. One of the tags is the incident's identity, so that a later push finds
+        the annotation.
         """
         still = "" if self.stop_ms is not None else " (still open)"
         return {
@@ -44,7 +45,10 @@ class Incident:
 
 
 def incidents(path: Path) -> list[Incident]:
-    """Return the incidents in a review.json. Raises InputError if the file cannot be read or is no review.json."""
+    """Return the listed incidents in a review.json: of each theme only the longest (`Theme.listed`).
+
+    Raises InputError if the file cannot be read or is no review.json.
+    """
     try:
         review = json.loads(path.read_text(encoding="utf-8"))
         return [_incident(listed) for theme in review["themes"] for listed in theme["listed"]]

@@ -12,7 +12,8 @@ from clienthealth.model.errors import SettingsError
 def run(args: argparse.Namespace) -> int:
     """Push the dashboards and the given incidents, and print for each whether it was created, updated or unchanged.
 
-    Returns 0. Raises InputError, ServiceError, SettingsError.
+    Returns 0. Raises SettingsError if the address or the token of Grafana is missing or wrong, InputError if the file
+    of incidents cannot be read, ServiceError if a request fails.
     """
     from dashboards import annotations, build, push
 

@@ -48,7 +48,7 @@ class Pushed:
 def token(file: str | None) -> str:
     """Return the token of a service account: from `file`, or from $GRAFANA_TOKEN if `file` is None.
 
-    Raises SettingsError if there is no token.
+    Raises SettingsError if there is no token, or if the file cannot be read.
     """
     if file is not None:
         try:
@@ -120,7 +120,7 @@ class Grafana:
         return Pushed(board["title"], "created" if there is None else "updated", address)
 
     def annotate(self, incident: Incident) -> Outcome:
-        """Write an annotation for an incident, from the incident's start to its end; all dashboards show it.
+        """Write an annotation for an incident, from its start to its end if it has ended; all dashboards show it.
 
         A later call for the same incident updates the annotation, for example when the incident has ended.
         """

@@ -21,7 +21,10 @@ _BY_SERVICE = listed((*KEPT, "service"))
 
 
 def _beside_best(metric: str, among: str, pick: str = "topk") -> list[Query]:
-    """Return two queries: for the worst clients, and for the healthiest client of each service, drawn dashed."""
+    """Return two queries: for the worst clients, and, drawn dashed, for the best client of each of _BEST services.
+
+    `metric`, `among`, `pick`: see `scope.worst`. The services are those with the worst best client.
+    """
     best = f"{'min' if pick == 'topk' else 'max'} by ({_BY_SERVICE}) ({metric}{{{OF_SERVICE}}})"
     return [
         Query(worst_clients(metric, among, pick=pick, most=WORST - _BEST), LEGEND),

@@ -63,9 +63,9 @@ def page(mode: Mode, links: LinkSettings) -> Page:
 
 
 def _measured(mode: Mode, name: str) -> Panel:
-    """Return the panel with this name, limited to the clients that fail in the mode.
+    """Return the panel with this name, limited to the clients that fail in the mode or are chosen by name.
 
-    Raises CatalogueError if there is no such panel, or if its function needs arguments.
+    Raises CatalogueError if there is no such panel, or if its function needs arguments or takes no `among`.
     """
     made = next((vars(module)[name] for module in (evidence, measured) if name in vars(module)), None)
     if not inspect.isfunction(made) or made.__module__ not in (evidence.__name__, measured.__name__):

@@ -33,7 +33,7 @@ def worst_clients(
 ) -> str:
     """Return a query for the clients with the worst values of a metric.
 
-    `matchers`: further label matchers. Other parameters: see `scope.worst`.
+    `metric`: its name. `matchers`: further label matchers. Other parameters: see `scope.worst`.
     """
     scope = f"{matchers}, {OF_CLIENT}" if matchers else OF_CLIENT
     return worst(f"{metric}{{{scope}}}", by, most, pick, among=among)
