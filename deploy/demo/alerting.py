@@ -34,7 +34,7 @@ class Alerting:
 
 
 def program(names: tuple[str, ...]) -> str | None:
-    """Return the path of the first of these programs that is installed, None if none is installed."""
+    """Return the path of the first installed program of these names, None if none is installed."""
     return next((path for name in names if (path := shutil.which(name))), None)
 
 

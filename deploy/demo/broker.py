@@ -80,7 +80,11 @@ class Broker:
         return self._running().pid
 
     def start(self) -> Self:
-        """Start the broker and wait until it answers. Raises ServiceError with the end of its log, DependencyError."""
+        """Start the broker and wait until it answers.
+
+        Raises ServiceError with the end of the log if the broker ends or does not answer in START_SECONDS,
+        DependencyError if Java or a jar is missing.
+        """
         configuration = self.folder / "server.properties"
         if not configuration.exists():
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -126,7 +130,7 @@ class Broker:
         self._running().resume()
 
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
-        """Create a topic unless it exists. Raises KafkaError, ServiceError."""
+        """Create a topic unless it exists, and wait until it has a leader. Raises KafkaError, ServiceError."""
         create_topics(self.kafka, [name], partitions, config)
 
     def __enter__(self) -> Self:

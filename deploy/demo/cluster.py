@@ -85,7 +85,7 @@ class Cluster:
         return ",".join(node.bootstrap_servers for node in self.nodes)
 
     def start(self) -> Self:
-        """Start all nodes and wait until each answers. Raises ServiceError, DependencyError."""
+        """Start all nodes and wait until each answers. Raises the errors of `Broker.start`."""
         try:
             # A node answers only after two controllers have elected a leader, so start all nodes at the same time.
             with ThreadPoolExecutor(NODES) as pool:

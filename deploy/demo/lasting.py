@@ -35,8 +35,9 @@ def shortcomings(
 ) -> list[str]:
     """Return one sentence for each requirement that a run of `seconds`, ending at `now_ms` (epoch ms), did not meet.
 
-    Each failure must be shown without a gap until the end, with exactly one page. No other client may be accused, and
-    no page may be about another client or name no client. `pager`: False if no Alertmanager runs, so no page can come.
+    Each failure must be shown without a gap until the end, with exactly one page, which still fires at the end. No
+    other client may be accused. Every alert must be explained by a client (`Course.explains`), must name a client if it
+    names a process, and must link to a runbook. `pager`: False if no Alertmanager runs, so no page can come.
     """
     sentences = []
     for course in courses:

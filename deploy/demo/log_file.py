@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 CHUNK_BYTES = 1 << 20
-#: Maximum length (characters) of the stack trace of an event. Further lines are dropped.
+#: Length (bytes) of an event's stack trace from which further lines are dropped.
 MAX_STACK_CHARS = 20_000
 
 _LINE = re.compile(rb"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) ([A-Z]+) +\[(.*?)\] (\S+) - (.*)")
@@ -20,7 +20,7 @@ _LINE = re.compile(rb"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) ([A-Z]+) +\[(.*?)\]
 
 @dataclass
 class LogEvent:
-    """A log line and the lines below it, which are a stack trace. `size`: length of `stack` in bytes."""
+    """A log line and the lines below it, which are a stack trace. `size`: length of these lines in bytes."""
 
     ts_ms: int
     level: str

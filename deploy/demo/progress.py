@@ -90,7 +90,7 @@ class Course:
         ]
 
     def take_timeline(self) -> list[str]:
-        """Return the texts of new events of the client's broker since the previous call."""
+        """Return the texts of the outages and rolls in the timeline since the previous call."""
         new = self.running.timeline[self.events :]
         self.events += len(new)
         return [what for _, what in new if what.startswith(("ROLL", "OUTAGE"))]

@@ -39,10 +39,11 @@ NEAR_MS = 86_400_000
 
 
 def replay(settings: Settings, paths: Sequence[Path], speed: float, undecided_stream: str, keep_time: bool) -> None:
-    """Publish the records of recordings in the order of their times, at `speed` times their pace. Raises InputError.
+    """Publish the records of recordings in the order of their times, at `speed` times their pace.
 
     `undecided_stream`: "metrics" or "logs" for files that do not show their stream, '' if there are none. `keep_time`:
-    True if the times in the records stay as they are.
+    True if the times in the records stay as they are. Raises InputError if `paths` cannot be read, `speed` is not
+    positive, or `undecided_stream` is '' although a file needs it.
     """
     if speed <= 0:
         raise InputError("--speed must be greater than 0")

@@ -81,7 +81,8 @@ class Stack:
     def start(self, clients: Sequence[DemoClient]) -> None:
         """Start everything but the clients, and wait for the monitor's first batch.
 
-        Raises ServiceError with the end of a log, or DependencyError.
+        Raises ServiceError with the end of the log if a program ends or does not answer in time, DependencyError if
+        Java or a jar is missing.
         """
         self._say("starting the broker")
         self._open.enter_context(self.broker)

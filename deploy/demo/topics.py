@@ -25,9 +25,10 @@ def create_topics(
     config: Mapping[str, str] | None = None,
     replicas: int = -1,
 ) -> None:
-    """Create the topics that do not exist, and wait until all have a leader. Raises KafkaError, ServiceError.
+    """Create the topics that do not exist, and wait until all have a leader.
 
-    `partitions`, `replicas`: -1 means the broker's default.
+    `partitions`, `replicas`: -1 means the broker's default. Raises KafkaError if a request fails, ServiceError if no
+    broker can be reached.
     """
     _create(kafka, [Topic(name, partitions, config or {}, replicas) for name in topics])
 
@@ -41,7 +42,7 @@ def create_ours(settings: Settings, partitions: int = 1) -> None:
 def ask_for_pushes(kafka: KafkaSettings, seconds: float) -> None:
     """Create the product's subscriptions on these brokers. Clients then push all metrics that the product reads.
 
-    `seconds`: the push interval. Raises KafkaError, ServiceError.
+    `seconds`: the push interval. Raises KafkaError if a request fails, ServiceError if no broker can be reached.
     """
     client = admin(Settings(kafka=kafka), client_id="kafka-health-demo")
     try:

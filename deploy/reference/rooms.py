@@ -40,8 +40,8 @@ def tree(module: str) -> ast.Module:
 def imports(module: str, at_start: bool = False) -> Sequence[str]:
     """Return the dotted names that a module imports.
 
-    `from a import b` gives `a` and `a.b`, but only `a.b` if that is a module. `at_start`: True for only those imports
-    that run when the module itself is imported.
+    `from a import b, c` gives `a`, `a.b` and `a.c`; without `a` if all names after `import` are modules. `at_start`:
+    True for only those imports that run when the module itself is imported.
     """
     named: list[str] = []
     package = module if modules()[module].name == "__init__.py" else module.rpartition(".")[0]

@@ -59,7 +59,8 @@ def _packages() -> bool:
 
 
 def has_vulnerability(code: int, out: str, err: str) -> bool:
-    """Print pip-audit's findings, from its exit code and output. Return True if a package has a known vulnerability.
+    """Print pip-audit's findings, from its exit code and output. Return True if a package has a known vulnerability, or
+    if pip-audit failed.
 
     Returns False if the advisory service could not be reached.
     """

@@ -27,7 +27,10 @@ RECORDING = "tests/recordings/deadlock-3.9"
 
 
 def main() -> int:
-    """Build the source distribution and the wheel, and try each in new environments. Raises ServiceError."""
+    """Build the source distribution and the wheel, and try each in new environments; return 0.
+
+    Raises ServiceError if a step fails.
+    """
     out = Path(sys.argv[1]) if len(sys.argv) > 1 else checkout() / "dist"
     for built in build(out):
         with tempfile.TemporaryDirectory() as folder:
@@ -42,7 +45,7 @@ def main() -> int:
 def build(out: Path) -> list[Path]:
     """Build the source distribution, and the wheel from it, into the folder `out`. Return their paths.
 
-    Raises ServiceError.
+    Raises ServiceError if uv fails.
     """
     with tempfile.TemporaryDirectory() as folder:
         sources = Path(folder)
@@ -61,7 +64,7 @@ def build(out: Path) -> list[Path]:
 def benchmark(out: Path) -> Path:
     """Build the wheel of the benchmark (kafka-client-failures) into the folder `out`. Return its path.
 
-    Raises ServiceError.
+    Raises ServiceError if uv fails.
     """
     version = project()["version"]
     with tempfile.TemporaryDirectory() as folder:
@@ -76,7 +79,7 @@ def benchmark(out: Path) -> Path:
 def install(distribution: Path, venv: Path, extras: str = "") -> Path:
     """Install a distribution and its dependencies into a new environment `venv`. Return the folder of its programs.
 
-    `extras`: such as "[diagnose]". Raises ServiceError.
+    `extras`: such as "[diagnose]". Raises ServiceError if uv fails.
     """
     _uv("venv", str(venv))
     _uv("pip", "install", "--python", str(venv / "bin/python"), f"{distribution.resolve()}{extras}")
@@ -91,7 +94,7 @@ def megabytes(venv: Path) -> float:
 def reports(programs: Path) -> None:
     """Check that the base install can import the reporter, and that `diagnose` without its extra fails with code 2.
 
-    `programs`: the folder of the installed programs. Raises ServiceError.
+    `programs`: the folder of the installed programs. Raises ServiceError if a check fails.
     """
     output([str(programs / "python"), "-c", "import clienthealth_exporters.python_client"])
     missing_extra = output([str(programs / "kafka-health"), "diagnose", "."], 2)
@@ -102,7 +105,7 @@ def reports(programs: Path) -> None:
 def tried(programs: Path) -> None:
     """Check what must work without Spark and Java: `diagnose`, `check-config`, `alerts`, and the runbooks.
 
-    Raises ServiceError.
+    `programs`: as for `reports`. Raises ServiceError if a check fails.
     """
     report = output([str(programs / "kafka-health"), "diagnose", str(checkout() / RECORDING)], 1)
     if DEADLOCK not in report:
@@ -129,9 +132,9 @@ def _uv(*arguments: str) -> None:
 
 
 def output(command: Iterable[str], expected: int = 0, folder: Path | None = None) -> str:
-    """Run a command in `folder` and return its standard output.
+    """Run a command in `folder` (None: the present one) and return its standard output.
 
-    Raises ServiceError if the exit code is not `expected`.
+    Raises ServiceError if the exit code is not `expected`, subprocess.TimeoutExpired after ten minutes.
     """
     done = subprocess.run([*command], cwd=folder, capture_output=True, text=True, timeout=600, check=False)
     if done.returncode != expected:

@@ -67,7 +67,7 @@ class Stage:
 
 
 def main() -> int:
-    """Build the image, run the monitor in it, and wait for a verdict. Raises ServiceError."""
+    """Build the image, run the monitor in it, and wait for a verdict; return 0. Raises ServiceError if a step fails."""
     folder = Path(sys.argv[1]).resolve()
     folder.mkdir(parents=True)
     try:
@@ -80,7 +80,7 @@ def main() -> int:
 
 
 def built(folder: Path) -> Stage:
-    """Run all steps of the Dockerfile below `folder`, and return the last stage. Raises ServiceError."""
+    """Run all steps of the Dockerfile below `folder`, and return the last stage. Raises ServiceError if one fails."""
     base = folder / "base"
     # Run in a separate mount namespace, so that a killed build leaves no mount below a folder that is removed.
     _run(["unshare", "--mount", "mmdebstrap", "--variant=minbase", f"--include={PACKAGES}", "bookworm", str(base)])
@@ -122,7 +122,10 @@ def instructions(text: str) -> Iterator[tuple[str, str]]:
 
 
 def judged(image: Stage, folder: Path) -> float:
-    """Return the seconds from the monitor's start in the image until its health topic has a confirmed client."""
+    """Return the seconds from the monitor's start in the image until its health topic has a confirmed client.
+
+    Raises ServiceError after VERDICT_SECONDS, or if the monitor ends.
+    """
     with Broker(folder / "broker") as broker:
         settings = Settings(kafka=broker.kafka)
         create_ours(settings)

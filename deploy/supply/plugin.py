@@ -57,7 +57,7 @@ _POM = """<?xml version="1.0" encoding="UTF-8"?>
 
 
 def main() -> int:
-    """Build the plugin into the folder of the command line, and print the jar's path."""
+    """Build the plugin into the folder that the command line names, by default dist; print the jar's path, return 0."""
     out = Path(sys.argv[1]) if len(sys.argv) > 1 else checkout() / "dist"
     out.mkdir(parents=True, exist_ok=True)
     print(shutil.copy(jar(), out / f"{NAME}-{project()['version']}.jar"))
@@ -67,7 +67,7 @@ def main() -> int:
 def publication(out: Path) -> list[Path]:
     """Write the files for a Maven repository into a folder. Return their paths: jar, POM, sources, documentation.
 
-    Raises DependencyError, ServiceError.
+    Raises DependencyError if a tool of the JDK or a jar is missing, ServiceError if a tool fails.
     """
     begin = f"{NAME}-{project()['version']}"
     compiled, described, documented = (out / f"{begin}{kind}" for kind in (".jar", ".pom", "-javadoc.jar"))
@@ -93,7 +93,7 @@ def pom() -> str:
 def jar() -> Path:
     """Return the path of the jar in the cache, which is compiled if the sources have changed.
 
-    Raises DependencyError, ServiceError.
+    Raises DependencyError if a tool of the JDK or a jar is missing, ServiceError if a tool fails.
     """
     sources = sorted((checkout() / SOURCES).rglob("*.java"))
     digest = hashlib.sha256(b"\0".join(source.read_bytes() for source in sources)).hexdigest()[:12]

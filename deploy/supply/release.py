@@ -56,7 +56,11 @@ def main() -> int:
 
 
 def refuse(version: str) -> bool:
-    """Return True if this commit has the version's tag already. Raises SettingsError if no release may be made."""
+    """Return True if this commit has the version's tag already.
+
+    Raises SettingsError if files are not committed, if the version is not higher than the last one or another commit
+    has its tag, or if CHANGELOG.md describes no change.
+    """
     changed = _git("status", "--porcelain")
     if changed:
         raise SettingsError(f"a release contains only commits; commit these changes or stash them:\n{changed}")
@@ -87,7 +91,7 @@ def raise_to(version: str, day: str) -> None:
 def build(version: str, out: Path, epoch: int) -> list[Path]:
     """Build all files of a release into `out`. Return their paths, the checksums last.
 
-    `epoch`: the time of the files in epoch seconds. Raises ServiceError.
+    `epoch`: the time of the files in epoch seconds. Raises ServiceError if a tool fails, InputError for a broken link.
     """
     out.mkdir(parents=True, exist_ok=True)
     os.environ["SOURCE_DATE_EPOCH"] = str(epoch)

@@ -19,7 +19,7 @@ OUT = Path("dist/sbom.cdx.json")
 
 
 def main() -> int:
-    """Write the bill of materials to the file of the command line; return 0."""
+    """Write the bill of materials to the file that the command line names, by default OUT; return 0."""
     write(Path(sys.argv[1]) if len(sys.argv) > 1 else OUT)
     return 0
 

@@ -47,7 +47,7 @@ def main() -> int:
 def build(out: Path, root: Path | None = None) -> int:
     """Build the site of the checkout `root` in the folder `out`, which is emptied first. Return the number of pages.
 
-    Raises InputError with a list of all broken links.
+    Raises InputError with a list of all mistakes that Sphinx finds, such as broken links.
     """
     shutil.rmtree(out, ignore_errors=True)
     version = project()["version"]
