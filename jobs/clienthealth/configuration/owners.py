@@ -33,9 +33,10 @@ _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=100, pattern=r"^[^\
 
 @dataclass(frozen=True)
 class Owner:
-    """The people to call for a service.
+    """The people to call for a service. `tier`: importance of the service. `pager`: receiver of the team's pages.
 
-    `slo_target`: minimum share of healthy client-minutes; None: [review] slo_target.
+    `tier` and `pager` are '' if unknown. `slo_target`: minimum share of healthy client-minutes; None: [review]
+    slo_target.
     """
 
     team: str

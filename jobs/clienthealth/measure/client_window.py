@@ -23,8 +23,8 @@ LEAD_MS = 30_000
 class ClientWindow:
     """All data of one client in one window of event time [start_ms, end_ms).
 
-    Samples, events and dumps are in order of time. Events and dumps without a client id belong to each client of their
-    process.
+    `readings` (samples), `logs` (events) and `dumps` are in order of time. Events and dumps without a client id belong
+    to each client of their process.
 
     `earlier_dumps`: the newest dumps before the window, from up to COMPARED_MS before it (`monitor/attribution.py`);
     compared with later dumps, they show whether threads have moved. `earlier_readings`: the samples before the window,

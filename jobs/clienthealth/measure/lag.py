@@ -99,8 +99,9 @@ Histories = Mapping[Partition, Sequence[Observation]]
 class PartitionLag(NamedTuple):
     """The lag of a group on one partition at the last sample. None means unknown.
 
-    `quality`: how `seconds` was found. `clamped`: number of samples with a committed offset beyond the end offset.
-    `retention_used_ratio`: unread share (0 to 1) of the retained records; at 1, retention deletes unread records.
+    `commit_age_seconds`: time since the newest commit. `quality`: how `seconds` was found. `clamped`: number of samples
+    with a committed offset beyond the end offset. `retention_used_ratio`: unread share (0 to 1) of the retained
+    records; at 1, retention deletes unread records.
     """
 
     records: int | None

@@ -125,9 +125,9 @@ class LogEntry(msgspec.Struct, array_like=True, gc=False):
 
 
 class GroupPartition(msgspec.Struct, array_like=True, gc=False):
-    """A consumer group on one partition: its committed offset, the partition's end and start offset, the commit time.
+    """A consumer group on one partition: the group's committed offset, and the partition's end and start offset.
 
-    `commit_ms`: epoch ms. None means unknown. `member`: the member that owns the partition.
+    `commit_ms`: time of the commit (epoch ms). `member`: the member that owns the partition. None means unknown.
     """
 
     topic: str
@@ -140,9 +140,9 @@ class GroupPartition(msgspec.Struct, array_like=True, gc=False):
 
 
 class GroupReading(msgspec.Struct, array_like=True):
-    """A sample of a consumer group at one moment (`ts_ms`: epoch ms). `members`: number of members, None if unknown.
+    """A sample of a consumer group (`client`) at one moment (`ts_ms`: epoch ms).
 
-    `source`: the input record.
+    `members`: number of members, None if unknown. `source`: the input record.
     """
 
     client: Client

@@ -93,7 +93,7 @@ def seconds_to_full(w: Windows) -> Floats:
 
 
 class _Stretches(NamedTuple):
-    """For each row the changes since the previous row: time, time inside the selector, and sent records.
+    """For each row the changes since the previous row: time (ms), time inside the selector (ns), and sent records.
 
     All three are 0 if a counter of the selector is unknown or was reset, or if select-total did not change; `records`
     is 0 also if record-send-total is unknown or was reset. `counted`: for each row the number of earlier rows with

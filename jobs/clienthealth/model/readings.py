@@ -52,9 +52,10 @@ class Reading:
 class LogEvent:
     """A log line that matches a log pattern. `signature`: the pattern's id; `captures`: the pattern's named groups.
 
-    `client_id`: None if the line names no client. `text`: the line in which the match begins (of the message, or of the
-    exception below it), cut to 500 characters. `repeats`: the number of equal lines for which this event stands; in a
-    burst, one event per tenth of a second is kept. `kind`: the kind of client, if a field of the record names the kind.
+    `ts_ms`: time of the line (epoch ms). `client_id`: None if the line names no client. `text`: the line in which the
+    match begins (of the message, or of the exception below it), cut to 500 characters. `repeats`: the number of equal
+    lines for which this event stands; in a burst, one event per tenth of a second is kept. `kind`: the kind of client,
+    if a field of the record names the kind.
 
     `own`: False if an application's text precedes the library's text, or if a text quotes the line, so that the line
     may be about a client of another program. `copied`: True if an application's text precedes the client's name. A
@@ -101,7 +102,7 @@ class Thread:
 
 @dataclass(frozen=True, slots=True)
 class ThreadDump:
-    """A thread dump, as the failure modes read it.
+    """A thread dump of one moment (`ts_ms`: epoch ms), as the failure modes read it.
 
     `threads`: those that belong to a Kafka client, those that an earlier dump shows in poll(), and `DestroyJavaVM`.
     `others`: the other threads that run code outside the JVM; kept only if the process has clients whose poll() may be
@@ -121,7 +122,8 @@ class ThreadDump:
 class Sign:
     """Evidence that a process runs: a line of its log, a thread dump, or a sample of another client of the process.
 
-    `text`: the evidence in words, to end a sentence with.
+    `ts_ms`: time of the evidence (epoch ms). `text`: the evidence in words, to end a sentence with. `source`: the input
+    record, None if unknown.
     """
 
     kind: Literal["log", "thread-dump", "metric"]

@@ -43,7 +43,7 @@ class Identity(_Named, frozen=True, gc=False):
 
 
 class Member(_Named, frozen=True, gc=False):
-    """The member of a consumer group that owns a partition."""
+    """The member of a consumer group that owns a partition. `consumer_id`: the member's id in the group."""
 
     client_id: str | None = None
     consumer_id: str | None = None
@@ -154,7 +154,7 @@ class Dump(msgspec.Struct):
 
 
 class LogLine(msgspec.Struct):
-    """One log entry.
+    """One log entry. `ts_ms`: its time (epoch ms), None if unknown.
 
     message            the line's text after the fields of the log layout (time, level, thread, logger)
     stack              the lines below the first line (an exception), joined by newline
@@ -183,7 +183,10 @@ class LogLine(msgspec.Struct):
 
 
 class RawRecord(msgspec.Struct):
-    """A record as it was read from a topic, or a line of a file. `ts_ms`: the Kafka record's own time (epoch ms)."""
+    """A record as it was read from a topic, or a line of a file. `ts_ms`: the Kafka record's own time (epoch ms).
+
+    `value`: None for a tombstone. `source`: place of the record. `key`: None without a key.
+    """
 
     value: bytes | memoryview | None
     source: Source

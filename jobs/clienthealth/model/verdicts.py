@@ -35,7 +35,10 @@ def standing(statuses: Iterable[Status]) -> Standing:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One fact behind a verdict. `text`: a sentence with numbers and units. `source`: the input record, if known."""
+    """One fact behind a verdict, at `ts_ms` (epoch ms). `text`: a sentence with numbers and units.
+
+    `source`: the input record, None if unknown.
+    """
 
     kind: EvidenceKind
     ts_ms: int

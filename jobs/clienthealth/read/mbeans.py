@@ -43,6 +43,7 @@ _NOTHING: Mapping[str, str] = {}
 class MBean(NamedTuple):
     """The meaning of an MBean's name.
 
+    domain   the text before the first colon, such as `kafka.producer`
     path     the MBean's `type`, or `type/name` if it has both properties
     subject  the measured client, topic, partition or broker; `kind` is None if the MBean is not a Kafka client's
     group    the client's consumer group, from the Scala consumer's MBeans or from the default id of Java consumers;

@@ -38,6 +38,7 @@ PAGE = (b"# HELP ", b"# TYPE ")
 class Recorded:
     """A record from a file: its bytes, its process, and its place (`offset`: number of its first line, from 0).
 
+    stream   the kind of record that the file's name shows; `any` if only the record's content shows it
     ts_ms    the time to use if the record itself contains no time, epoch ms; 0 if unknown
     timed    source of the time. `own`: the record or a line before it; `file`: the file's time; `order`: only the order
              of records is known

@@ -185,8 +185,7 @@ def _keys(section: type) -> Mapping[str, Key]:
 
 
 def complaint(section: type, values: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Return the first key with an invalid value, and the reason in words that follow the key's name; None if all
-    values are valid.
+    """Return (first key with an invalid value, reason in words that follow the key's name); None if all are valid.
 
     A key that is missing in `values` has its default.
     """

@@ -51,6 +51,7 @@ class Record:
 class Format:
     """One wire format.
 
+    name         as the header `format` spells it
     order        formats are tried in ascending order; the first format that recognises a record decodes the record
     recognise    returns True if the record has this format; never raises
     decode       returns the snapshots (stream metrics) or log lines (stream logs) in a record: None if essential parts
