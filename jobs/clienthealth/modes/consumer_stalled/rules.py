@@ -57,8 +57,8 @@ POLL_EXPIRED, COMMIT_REFUSED, DIED, HELD = map(FILE.reads, ("poll-expired", "com
 
 #: The end of a polling thread explains why polls stopped if it is at most this long (ms) before or after the last poll.
 SAME_END_MS = 5000
-#: The name of the consumer with which Kafka Streams restores a state. Streams polls this consumer only while it
-#: restores; at other times the consumer has no partitions and a constant lag.
+#: The end of the name of a consumer with which Kafka Streams restores a state. Streams polls this consumer only while
+#: it restores; at other times the consumer has no partitions and a constant lag.
 _RESTORES = "-restore-consumer"
 #: A client that does not report polls is inside poll() if it waited in its selector within this time (s).
 WAITED_SECONDS = 10.0

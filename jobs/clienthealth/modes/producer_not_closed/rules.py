@@ -20,8 +20,8 @@ FILE = mode_file(__file__)
 ID = FILE.id
 STARTED, PRODUCER_CONFIG, CLOSING = map(FILE.reads, ("started", "self-descriptions.producer-config", "closing"))
 CLOSED, FORCED = map(FILE.reads, ("closed", "forced"))
-#: The log event of a close() inside a callback. Such a close() does not wait, and drops all records after the current
-#: one.
+#: Log events. CLOSED_INSIDE: a close() inside a callback; such a close() does not wait, and drops all records after the
+#: current one. ABORTED: a close() gave records up.
 CLOSED_INSIDE, ABORTED = map(FILE.reads, ("producer-callback-deadlock.closed-inside", "aborted"))
 TERMINATING, UNCLOSED, DIED = map(FILE.reads, ("terminating", "unclosed", "died"))
 
