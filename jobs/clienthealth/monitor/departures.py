@@ -1,10 +1,10 @@
 """Judge clients that stopped reporting.
 
-A client has departed after three of its reporting intervals without data, but not before `[absence] min_gap_seconds`.
-This time is measured by the watermark. The client is then judged by its last sample and the log lines on its end, and
-removed from the state. The client's open incidents stay until data proves its end (`ends.has_ended`), at most for
-`[absence] shown_seconds`. Missing data alone proves nothing: a hanging process pushes no metrics, and an agent can fail
-while its client runs.
+A client has departed after three of its reporting intervals without data (`[absence] min_gap_seconds` at least), plus
+`[absence] watermark_seconds`. This time is measured by the watermark. The client is then judged by its last sample and
+the log lines on its end, and removed from the state. The client's open incidents stay until data proves its end
+(`ends.has_ended`), at most for `[absence] shown_seconds`. Missing data alone proves nothing: a hanging process pushes
+no metrics, and an agent can fail while its client runs.
 """
 
 from __future__ import annotations
@@ -93,7 +93,10 @@ def discount_outage(state: BucketState, before_ms: int) -> None:
 
 
 def departed(bucket: Bucket) -> list[int]:
-    """Return the numbers of departed clients. Gaps in the data of all clients (`state.shared`) do not count."""
+    """Return the numbers of the clients without data for `Bucket.gaps` plus `[absence] watermark_seconds`.
+
+    Gaps in the data of all clients (`state.shared`) do not count.
+    """
     state = bucket.state
     last_seen = state.clients.last_seen
     silent = state.time_ms - last_seen

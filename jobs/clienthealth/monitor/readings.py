@@ -24,7 +24,7 @@ from clienthealth.monitor.state import UNDELIVERED, BucketState, Clients
 from clienthealth.settings import MonitorSettings
 
 T = TypeVar("T")
-#: `Client.identity`, and the numbers (positions in the state) of clients by their identity.
+#: Identity: `Client.identity`. Numbers: by identity, the numbers of the clients (their positions in the state).
 Identity = tuple[str, str, str, str]
 Numbers = dict[Identity, int]
 

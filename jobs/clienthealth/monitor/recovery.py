@@ -2,7 +2,8 @@
 
 If the client reports, `LiveMode.recovered` decides. If the client stopped reporting, the incident stays open until the
 client's end is proved (`ends.has_ended`), at most for `[absence] shown_seconds` after its last data. If the client
-never reported, the incident stays open as long as the client's process logs.
+never reported, or if the process logs as long as the failure lasts (`logs_on`), the incident stays open as long as the
+client's process logs.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ from clienthealth.settings import Settings
 #: A mode may have a function `recovered`. Even if this function never returns True, the fault counts as over after this
 #: time (ms) of `ok` without a symptom.
 NO_SYMPTOM_MS = 600_000
-#: Minimum time (ms) without a window that shows the fault, after which a recovered fault is over. A fault that returns
-#: earlier is the same fault.
+#: Minimum time (ms) without a window that shows the fault, after which a recovered fault is over (at once if a log line
+#: shows the end). A fault that returns earlier is the same fault.
 CALM_MS = 60_000
-#: Time (ms) without data after which a process counts as gone if none of its clients ever reported.
+#: Time (ms) without data after which an incident's process counts as gone, if the client never reported or the process
+#: logs as long as the failure lasts (`logs_on`).
 GONE_MS = 180_000
 
 
