@@ -39,9 +39,12 @@ STORES = {".jks": "JKS", ".p12": "PKCS12", ".pfx": "PKCS12"}
 class Answers:
     """The answers that a connection to a cluster needs. Passwords are never displayed.
 
+    servers                the brokers: host:port, comma separated
     username, password     for SASL; with OAUTHBEARER the client's id and secret; with GSSAPI username is the principal
-    token_url              OAUTHBEARER: the endpoint that issues tokens, or file:///… for a token in a file
+    token_url, scope       OAUTHBEARER: the endpoint that issues tokens (file:///… for a token in a file), the scope
+    keytab                 GSSAPI: path of the keytab; '' for the ticket cache
     ca_file, client_file   the brokers' CA, and the client's own certificate with its key: PEM, or a type in STORES
+    store_password         password of these files if their type is in STORES
     state                  folder or URL for checkpoints, history and reviews; '': the current folder
     """
 
