@@ -160,9 +160,9 @@ def _legacy(window: ClientWindow, w: Windows, limits: Thresholds) -> Verdict:
 
 
 def _blockade(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
-    """Return (facts, detail) on the longest stretch without fetches with one full topic queue and empty other queues.
+    """Return (facts, detail) on the longest stretch without fetches in which a topic's queue is full, others are empty.
 
-    None if there is no such stretch.
+    The topics of some empty queues must have had records (`_is_victim`). None if there is no such stretch.
     """
     configured = option(window, CHUNKS)
     limit = configured or QUEUE_DEFAULTS[CHUNKS]
