@@ -129,7 +129,8 @@ def has_ended(bucket: Bucket, client: Client, departed_ms: int, alone: bool) -> 
 
     The proof is a log line on the client's close, a log line on the kill of the client's process, or a client of the
     same name that appeared on the host after this client's last sample. `departed_ms`: the time of the last sample.
-    `alone`: True if at that time no other client of the same name was on the host.
+    `alone`: True if at that time no other client of the same name was on the host. Otherwise a client that appeared
+    proves nothing, and the log line must name the instance of `client`.
     """
     others = [life for life in bucket.lives[client.process] if life.client.instance != client.instance]
     foreign = {life.client.instance for life in others}
