@@ -379,7 +379,7 @@ def to_read(values: Any, keys: Any, worth: np.ndarray) -> list[tuple[int, np.nda
 
 
 def _alike(values: Any, keys: Any, worth: np.ndarray) -> np.ndarray:
-    """Return a number for each of the lines at the positions `worth`. Similar lines have the same number."""
+    """Return a number for each of the lines at the positions `worth`; the same for similar lines (see `to_read`)."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

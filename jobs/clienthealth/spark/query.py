@@ -41,7 +41,10 @@ def raw(spark: SparkSession, settings: Settings, limit: int = 0) -> DataFrame:
 def rows(
     spark: SparkSession, settings: Settings, opened: Mapping[int, bytes], numbers: Sequence[int], limit: int = 0
 ) -> DataFrame:
-    """Return the rows to publish, as a stream. `opened`: see `stepper`; `numbers`: `numbers_of`; `limit`: `raw`."""
+    """Return the rows to publish, as a stream.
+
+    `opened`: see `stepper`. `numbers`: see `numbers_of`. `limit`: see `raw`.
+    """
     decoded = raw(spark, settings, limit).mapInArrow(decoder(settings, literals(catalogue()), numbers), DECODED)
     # Every bucket gets an empty chunk, so that time passes in every bucket even without input.
     buckets = [*(numbers or range(settings.monitor.buckets)), COUNTS]
@@ -70,7 +73,7 @@ def start(
 ) -> StreamingQuery:
     """Start the query from its checkpoint. `batch`: called with the rows and the number of each batch.
 
-    `opened`, `numbers`, `limit`: see `rows`.
+    `opened`: see `stepper`. `numbers`: see `numbers_of`. `limit`: see `raw`.
     """
     return (
         rows(spark, settings, opened, numbers, limit)
