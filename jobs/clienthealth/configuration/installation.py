@@ -60,7 +60,7 @@ def filled(address: str, value: Callable[[str], str]) -> str:
 
 
 def dashboard_uid(name: str) -> str:
-    """Return the uid in Grafana of the dashboard `name` (such as `consumers`), cut to UID_LENGTH characters."""
+    """Return Grafana's uid of the dashboard `name` (`consumers`): UID_PREFIX and name, cut to UID_LENGTH characters."""
     return f"{UID_PREFIX}-{name}"[:UID_LENGTH].rstrip("-")
 
 

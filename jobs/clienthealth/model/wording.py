@@ -70,7 +70,7 @@ def count_of(value: float, one: str, many: str = "") -> str:
 
 
 def short(value: float) -> str:
-    """Format a count for a narrow table cell: 1234 becomes `1.2k`."""
+    """Format a count for a narrow table cell: `999`, `1.2k`, `12k`, `3.4M`, `5.0G`."""
     for limit, unit in ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")):
         if value >= limit:
             scaled = value / limit

@@ -141,7 +141,7 @@ def keep_archive(draft: Path, paths: str) -> None:
 
 
 def _made_with(paths: str) -> str:
-    """Return a hash (12 hex digits) of Java, PySpark and the files of a class path, by their times of modification.
+    """Return a hash (12 hex digits) of PySpark's version and of the paths and times of Java and the class path's files.
 
     The JVM refuses an archive that was made with other files.
     """
@@ -194,7 +194,7 @@ def cache() -> Path:
 
 
 def repository() -> str:
-    """Return the URL of the Maven repository from which jars are downloaded."""
+    """Return the URL of the Maven repository: $KAFKA_HEALTH_MAVEN_URL, else Maven Central; it ends with a slash."""
     return os.environ.get("KAFKA_HEALTH_MAVEN_URL", CENTRAL).rstrip("/") + "/"
 
 

@@ -261,7 +261,7 @@ def _wrong(mistake: Exception) -> str:
 
 
 def _unreadable(record: Record) -> str | None:
-    """Return why a text is damaged: binary, truncated-json or malformed-json; None if it is not damaged."""
+    """Return why a record's text is damaged: binary, truncated-json or malformed-json; None if it is not damaged."""
     text = record.text
     if _CONTROL.search(text):
         return "binary"
@@ -273,7 +273,7 @@ def _unreadable(record: Record) -> str | None:
 
 
 def _snapshots(parsed: _Parsed, topic: str, settings: Settings, now_ms: int) -> Decoded:
-    """Complete the snapshots and add them to the result. For an unusable snapshot, add its reject reason instead."""
+    """Complete the snapshots of `parsed` and return its result with them. An unusable one becomes a reject reason."""
     result = parsed.result
     for snapshot in parsed.content:
         error = snapshot.error or _complete_snapshot(snapshot, parsed.record, latest_ms(settings, now_ms))
@@ -300,7 +300,7 @@ def _opened(parsed: _Parsed) -> _Parsed:
 
 
 def _lines(parsed: _Parsed, topic: str, settings: Settings, now_ms: int) -> Decoded:
-    """Complete the lines and add them to the result. For an unusable line, add its reject reason instead."""
+    """Complete the lines of `parsed` and return its result with them. An unusable line becomes a reject reason."""
     result = parsed.result
     for line in parsed.content:
         error = _complete_line(line, parsed.record, latest_ms(settings, now_ms))

@@ -44,7 +44,7 @@ def dumps_of(line: LogLine, source: Source | None) -> list[ThreadDump]:
     first = line.dumps[0].ts_ms if line.dumps else None
     return [
         ThreadDump(
-            # Add the milliseconds from the first dump to this dump.
+            # The record's time, plus the time (ms) between the first dump and this dump.
             (line.ts_ms or 0) + (dump.ts_ms - first if dump.ts_ms is not None and first is not None else 0),
             tuple(Thread(t.name, t.state, tuple(frame.method for frame in t.frames), t.cpu_ms) for t in dump.threads),
             source,

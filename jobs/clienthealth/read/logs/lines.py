@@ -15,7 +15,7 @@ from clienthealth.model.telemetry import Identity, LogLine
 _MAX_FIRST_LINE = 32_768
 _DAY = r"\d{4}[-/]\d\d[-/]\d\d"
 _TIME = rf"(?:{_DAY}[ T])?\d\d:\d\d:\d\d(?:[.,]\d{{1,9}})?(?:Z|[+-]\d\d:?\d\d)?"
-_CONTAINER = r"(?:\S{20,40} std(?:out|err) [FP] )?"  # prefix of lines that container runtimes write
+_CONTAINER = r"(?:\S{20,40} std(?:out|err) [FP] )?"  # Prefix of lines that container runtimes write.
 _LEVEL = r"(TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|CRITICAL|SEVERE|INFORMATION|WARNUNG|SCHWERWIEGEND)"
 _THREAD = r"\[ *+([^\]]{0,300})\]"
 _LOGGER = r"([^\s:]{1,300})"
