@@ -390,14 +390,16 @@ def add_ends(
 
 
 def _outlived(bucket: Bucket, number: int) -> bool:
-    """True if other data goes on after the client's last sample for longer than the client's allowed gap."""
+    """True if other data goes on after the last sample of the client with this number in the bucket's state for longer
+    than the client's allowed gap.
+    """
     return bool(bucket.newest_ms - bucket.state.clients.last[number] > bucket.quiet[number])
 
 
 def silence(bucket: Bucket, number: int, window: ClientWindow) -> list[Verdict]:
     """Return verdicts on a client that stopped reporting while other data goes on; [] for every other client.
 
-    `window`: the client's last window.
+    `number`: the client's number in the bucket's state. `window`: the client's last window.
     """
     if not _outlived(bucket, number):
         return []

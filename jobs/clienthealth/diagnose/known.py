@@ -29,7 +29,7 @@ NO_CLOCK = "the time at which the client's metrics were read is unknown"
 
 
 def contexts(bucket: Bucket, clients: Iterable[Client], inputs: Sequence[Input]) -> dict[Client, Context]:
-    """Return each client's context. `inputs`: the attachments."""
+    """Return, for each client, what the adjustments of its verdicts need to know. `inputs`: the attachments."""
     logs, rows = bucket.logs, bucket.state.readings
     all_clients, names = bucket.state.all_clients, bucket.state.names
     numbers = {client.identity: number for number, client in enumerate(all_clients)}
@@ -76,7 +76,10 @@ def _until(bucket: Bucket, process: tuple[str, str], inputs: Iterable[Input]) ->
 
 
 def _reach(bucket: Bucket, number: int, times: Sequence[int], until_ms: int) -> bool:
-    """True if a client's samples (at `times`) go on until the client's end, or until the end of its process's data."""
+    """True if a client's samples (at `times`, epoch ms) go on until the client's end, or until its process's data ends.
+
+    `number`: the client's number in the bucket's state. `until_ms`: the time at which its process's data ends.
+    """
     # A collector may write the parts of one sample some milliseconds apart.
     gaps = np.diff(times)
     gaps = gaps[gaps > APART_MS]

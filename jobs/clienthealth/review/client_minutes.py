@@ -1,7 +1,9 @@
 """Aggregate the tables `minutes` and `quality` of a period in Spark. Only small results reach the driver.
 
-Each function reads only the columns that it needs. Ratios are cut to thousandths and lag to whole records before they
-are summed, because sums of integers do not depend on the order in which partitions arrive.
+The arguments `minutes` and `quality` are these tables. The argument `periods` lists periods of the same length, each
+beginning where the one before it ends. Each function reads only the columns that it needs. Ratios are cut to
+thousandths and lag to whole records before they are summed, because sums of integers do not depend on the order in
+which partitions arrive.
 
 A minute without a row in `quality` is a gap: the monitor was not running.
 

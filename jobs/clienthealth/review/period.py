@@ -98,7 +98,8 @@ def _checked(start: datetime, end: datetime) -> Period:
 def _bounds(text: str, option: str) -> tuple[datetime, datetime]:
     """Return the first moment of the week, quarter, month or day that `text` names, and the first moment after it.
 
-    For a time: this time cut to a whole minute, and rounded up to a whole minute.
+    For a time: this time cut to a whole minute, and rounded up to a whole minute. `option`: name of the option, for the
+    InputError that is raised for any other text.
     """
     try:
         if match := re.fullmatch(r"(\d{4})-?W(\d{2})", text):

@@ -235,7 +235,8 @@ def objectives(
 
     `rows`: service, period, slot, status and count, see `client_minutes.statuses`. `clients`: number of clients by
     service. `target`: the target of all services together, and of each service without a target of its own. `lost`:
-    records lost in the last period, by service; `lost_target`: the loss that each service may have.
+    records lost in the last period, by service; `lost_target`: the loss that each service may have. `owners`: owners of
+    services, who may set targets of their own.
     """
     periods: dict[str, list[Minutes]] = defaultdict(lambda: [Minutes()] * PERIODS)
     slots: dict[str, dict[int, Minutes]] = defaultdict(lambda: defaultdict(Minutes))
@@ -255,7 +256,7 @@ def objectives(
 
 
 def together(services: Sequence[ServiceSlo], target: float) -> ServiceSlo:
-    """Add up several services or clusters, and return the objective of the whole."""
+    """Add up several services or clusters, and return the objective of the whole. `target`: the target of the whole."""
     slots: dict[int, Minutes] = defaultdict(Minutes)
     for slot, minutes in chain.from_iterable(service.slots.items() for service in services):
         slots[slot] += minutes

@@ -197,7 +197,8 @@ class Splitter:
     def _apart(self, block: bytes, begin: int, end: int, hits: Sequence[int], number: int) -> Iterator[Entry]:
         """Parse the lines in a part of a block and yield its entries.
 
-        `hits`: positions of the texts that only Kafka's clients log.
+        `begin`, `end`: positions of the part in the block. `hits`: positions of the texts that only Kafka's clients
+        log. `number`: number of the part's first line in the file.
         """
         next_hit, at = bisect_left(hits, begin), begin
         for line in block[begin:end].removesuffix(b"\n").split(b"\n"):

@@ -131,7 +131,7 @@ class Session:
         self.faults: list[str] = []
 
     def send(self, topic: str, key: str, value: Mapping[str, Any]) -> None:
-        """Take a snapshot or a log line, as an exporter publishes it."""
+        """Take a snapshot or a log line, as an exporter publishes it. `key` is ignored."""
         del key
         self._inbox.put((RawRecord(_encode(value), Source(topic, 0, 0), int(time.time() * 1000)), value))
 
@@ -140,8 +140,9 @@ class Session:
         self._inbox.put((record, None))
 
     def step(self, now_ms: int) -> list[Transition]:
-        """Judge the input since the last step. Return the changes of findings: opened, confirmed, closed, withdrawn, or
-        moved to another client.
+        """Judge the input since the last step at the time `now_ms` (epoch ms).
+
+        Return the changes of findings: opened, confirmed, closed, withdrawn, or moved to another client.
         """
         packer = Packer(1)
         for _ in range(self._inbox.qsize()):
