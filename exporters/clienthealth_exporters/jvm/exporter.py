@@ -206,7 +206,10 @@ class Watch:
         self.due = begin + interval
 
     def publish(self) -> None:
-        """Read the JVM once; publish its clients' snapshots and, if one is due, a thread dump. Raises JolokiaError."""
+        """Read the JVM once; publish its clients' snapshots and, if one is due, a thread dump.
+
+        Raises JolokiaError if the agent does not answer, refuses, or does not name the process.
+        """
         mbeans = self._agent.read(PATTERNS)
         found = process_of(self.target.service, mbeans, self.target.config)
         if found is None:

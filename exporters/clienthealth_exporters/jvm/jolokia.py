@@ -50,7 +50,7 @@ class Jolokia:
         """Return the attributes of all matching MBeans, by MBean name, with one request.
 
         `patterns`: the attributes to read (none: all), by pattern of MBean names. A pattern without a match is no
-        error, and an unreadable attribute is left out. Raises JolokiaError.
+        error, and an unreadable attribute is left out. Raises JolokiaError if the agent gives no complete answer.
         """
         requests: list[dict[str, Any]] = [
             {"type": "read", "mbean": pattern, "config": {"ignoreErrors": True}}
@@ -73,7 +73,7 @@ class Jolokia:
         return mbeans
 
     def thread_dump(self) -> str:
-        """Return a thread dump as `jcmd Thread.print` writes it. Raises JolokiaError."""
+        """Return a thread dump as `jcmd Thread.print` writes it. Raises JolokiaError if the agent gives none."""
         response = self._post(_DUMP)
         if not isinstance(response, dict) or response.get("status") != 200:
             raise JolokiaError(f"{self.url}: no thread dump: {_reason(response)}")

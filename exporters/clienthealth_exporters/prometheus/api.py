@@ -102,7 +102,12 @@ class EvidenceItem(msgspec.Struct):
 
 
 class ModeVerdict(msgspec.Struct, omit_defaults=True):
-    """The verdict on one failure mode. Only a failure (suspected or confirmed) has title, cause, action and `since`."""
+    """The verdict on one failure mode. Only a failure (suspected or confirmed) has title, cause, action and `since`.
+
+    `since`: onset of the failure. `reason`: why the status is unknown. `detail`: the mode's measurements. `ruled_out`:
+    innocent explanations that data refutes; `not_ruled_out`: the others, each with the data that would decide.
+    `adjusted`: names of the adjustments that changed the verdict.
+    """
 
     mode: str
     status: str
@@ -153,7 +158,10 @@ class ClientDetails(msgspec.Struct):
 
 
 class Incident(msgspec.Struct):
-    """An open failure of a client. `since` is the failure's onset, null if unknown."""
+    """An open failure of a client. `client`: the client's key. `since`: the failure's onset, null if unknown.
+
+    `page`: relative address of the client's page.
+    """
 
     client: str
     service: str
@@ -165,7 +173,10 @@ class Incident(msgspec.Struct):
 
 
 class IncidentChange(msgspec.Struct):
-    """A change of a client's status in a failure mode, seen by this exporter. Status "no longer": the failure ended."""
+    """A change of a client's status in a failure mode, seen by this exporter. Status "no longer": the failure ended.
+
+    `client`: the client's key. `at`: time of the change.
+    """
 
     client: str
     mode: str

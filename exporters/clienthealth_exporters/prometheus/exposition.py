@@ -128,6 +128,7 @@ def _each(
     """Yield the lines of a metric, client by client, in blocks of _BLOCK_CLIENTS clients.
 
     A client with more lines than are left of `cap` is skipped, and `dropped` is increased by the number of its lines.
+    `index`: the metric's position in FAMILIES.
     """
     block: list[str] = []
     for one in shown:
@@ -153,6 +154,8 @@ def _once(
     index: int, family: Family, shown: Sequence[Shown], cap: int, dropped: MutableMapping[str, int]
 ) -> Iterator[str]:
     """Yield, as one block, the lines of a metric of partitions, which several clients and groups may report.
+
+    `index`: the metric's position in FAMILIES.
 
     Each series has one line, with the value of the last record that has the series. At most `cap` series are yielded;
     `dropped` is increased by the number of further lines.

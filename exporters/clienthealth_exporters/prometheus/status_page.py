@@ -160,7 +160,10 @@ def fleet(view: View, states: list[State], history: History) -> str:
 
 
 def missing(view: View, name: str, shard: str) -> str:
-    """Return the page for a client without a record. `shard`: another shard that serves the client, '' if none."""
+    """Return the page for a client without a record, as HTML. `name`: the client in words.
+
+    `shard`: another shard that serves the client, '' if none.
+    """
     return page("missing.html.j2", view=view, refresh=None, name=name, shard=shard)
 
 
