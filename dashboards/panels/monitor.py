@@ -30,6 +30,7 @@ def _each(
     """Return a query with a line for each value of `label` in each installation, at most `most` lines: the highest.
 
     `measured`: returns the query for the labels to aggregate by. With an empty `label`, each installation has one line.
+    `legend`: text before the installation in a line's name; '' for the value of `label`.
     """
     by = listed((*KEPT, label)) if label else listed(KEPT)
     return Query(worst(measured(by), by, most), f"{legend or f'{{{{{label}}}}}'} {NAMED_KEPT}")

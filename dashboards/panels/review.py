@@ -25,7 +25,10 @@ CONFIRMED = "service:kafka_client_confirmed:count"
 
 
 def _minutes(series: str, by: str = "") -> str:
-    """Return a query for client-minutes in the time shown: the sum of a count of clients with one sample a minute."""
+    """Return a query for client-minutes in the time shown: the sum of `series`, a count of clients at each minute.
+
+    `by`: a clause ` by (labels)`, '' for one total.
+    """
     return f"sum{by} (sum_over_time({series}{{{OF_SERVICE}}}{_EACH_MINUTE}))"
 
 

@@ -42,7 +42,10 @@ def clients(statuses: str, by: str = "") -> str:
 
 
 def in_mode(statuses: str, mode: Mode | None = None, by: str = "") -> str:
-    """Return a query that counts the clients with these statuses in a failure mode; in any mode if `mode` is None."""
+    """Return a query that counts the clients with these statuses in a failure mode; in any mode if `mode` is None.
+
+    `statuses`, `by`: as for `clients`.
+    """
     chosen = ", ".join(([f'mode="{mode.id}"'] if mode else []) + [f'status=~"{statuses}"', OF_SERVICE])
     return f"sum{by} (max by ({BY_SHARD}, mode, status) (kafka_client_service_failure_mode_clients{{{chosen}}}))"
 
@@ -56,7 +59,7 @@ def by_mode() -> Query:
 def failing(status: str, by: str = "", mode: Mode | None = None) -> str:
     """Return a query that counts the chosen clients with this status in `mode`; in at least one mode if `mode` is None.
 
-    A client may count for two statuses, in different modes, and may count after it has gone.
+    A client may count for two statuses, in different modes, and may count after it has gone. `by`: as for `clients`.
     """
     return f'count{by} (max by ({BY_CLIENT}) ({_MODE}{{status="{status}", {_of(mode)}}}))'
 
@@ -70,7 +73,7 @@ def _of(mode: Mode | None) -> str:
 
 
 def confirmed(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
-    """Return a panel with the number of clients with a confirmed failure."""
+    """Return a panel with the number of clients with a confirmed failure in `mode`; in any mode if it is None."""
     return number(
         id_,
         "Confirmed",
@@ -85,7 +88,7 @@ def confirmed(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
 
 
 def suspected(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
-    """Return a panel with the number of clients with a suspected failure."""
+    """Return a panel with the number of clients with a suspected failure in `mode`; in any mode if it is None."""
     return number(
         id_,
         "Suspected",
@@ -101,7 +104,7 @@ def suspected(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
 
 
 def unknown(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
-    """Return a panel with the number of clients that cannot be judged."""
+    """Return a panel with the number of clients that cannot be judged in `mode`; in any mode at all if it is None."""
     judged = "in any failure mode" if mode is None else "in this failure mode"
     alert = "No alert." if mode else "Alerts: KafkaClientServiceNotJudged, KafkaClientFleetNotJudged."
     return number(
@@ -118,7 +121,7 @@ def unknown(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
 
 
 def unhealthy(id_: int, mode: Mode | None = None, width: int = 24, runbooks: str = "") -> Panel:
-    """Return a table of unhealthy clients with their owners and onsets.
+    """Return a table of clients that are unhealthy in `mode` (None: in any mode), with their owners and onsets.
 
     `runbooks`: the address of the runbooks for links from each mode; '' for no such links.
     """
@@ -186,7 +189,8 @@ def failures(id_: int) -> Panel:
 def _over_time(by: str, shown: Sequence[str], of_status: str) -> str:
     """Return a query for the worst status at each time, as its position in STATUS_ORDER, for the _BANDS worst series.
 
-    `of_status`: a query with {} in place of the status; the query has the value 1 for each series in that status.
+    `by`: labels that identify a series. `shown`: the statuses to show. `of_status`: a query with {} in place of the
+    status; the query has the value 1 for each series in that status.
     """
     parts = [f"{of_status.format(s)} * {STATUS_ORDER.index(s)}" for s in reversed(shown) if s != "ok"]
     return worst("\n  " + "\n  or\n  ".join(parts) + "\n", by, _BANDS)

@@ -78,10 +78,11 @@ def start(
 ) -> Alerting:
     """Start Prometheus and Alertmanager, and wait until both answer. Requires that `missing()` is empty.
 
-    folder      for configuration, rules, data and logs
-    scrape      host:port by scrape job
-    interval    scrape and evaluation interval of Prometheus
-    group_wait  see `alertmanager_config`
+    folder       for configuration, rules, data and logs
+    scrape       host:port by scrape job
+    webhook_url  address to which Alertmanager sends its notifications
+    interval     scrape and evaluation interval of Prometheus
+    group_wait   see `alertmanager_config`
 
     Raises ServiceError if one of the two does not answer within START_SECONDS.
     """

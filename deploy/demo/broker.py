@@ -130,7 +130,7 @@ class Broker:
         self._running().resume()
 
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
-        """Create a topic unless it exists, and wait until it has a leader. Raises KafkaError, ServiceError."""
+        """Create a topic unless it exists, and wait until it has a leader. Raises the errors of `create_topics`."""
         create_topics(self.kafka, [name], partitions, config)
 
     def __enter__(self) -> Self:

@@ -152,7 +152,7 @@ class Cluster:
         node.restart()
 
     def controller(self) -> Broker:
-        """Return the active controller of the quorum. Raises ServiceError, KafkaError."""
+        """Return the active controller of the quorum. Raises ServiceError without a broker, KafkaError if one fails."""
         client = admin(Settings(kafka=self.kafka))
         try:
             quorum = client.describe_metadata_quorum()
@@ -164,7 +164,7 @@ class Cluster:
     def stored(self, topics: Iterable[str]) -> int:
         """Return the number of records ever written to these topics: the sum of end offsets.
 
-        Raises ServiceError, KafkaError.
+        Raises ServiceError if no broker can be reached, KafkaError if a request fails.
         """
         client = admin(Settings(kafka=self.kafka))
         try:
@@ -195,7 +195,7 @@ class Cluster:
         return newest
 
     def leader(self, topic: str) -> Broker:
-        """Return the leader of the topic's first partition. Raises ServiceError, KafkaError."""
+        """Return the leader of the topic's first partition. Raises the errors of `controller`."""
         client = admin(Settings(kafka=self.kafka))
         try:
             [described] = client.describe_topics([topic])

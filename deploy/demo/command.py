@@ -21,7 +21,7 @@ def run_demo(args: argparse.Namespace) -> int:
 
 
 def run_replay(args: argparse.Namespace) -> int:
-    """Publish the records of the given recordings in the order of their times; return 0. Raises InputError."""
+    """Publish the records of recordings in the order of their times; return 0. Raises the errors of `replay`."""
     replay(load(args.config), args.paths, args.speed, args.stream, args.keep_time)
     return 0
 

@@ -217,7 +217,10 @@ def shortcomings(expect: Sequence[str], courses: Sequence[Course], pages: Sequen
 
 
 def _check_environment(options: Options) -> None:
-    """Check the requirements before anything is started. Raises DependencyError."""
+    """Check the requirements before anything is started.
+
+    Raises DependencyError if Java, its compiler or a jar is missing, or, with `expect`, Prometheus or Alertmanager.
+    """
     path = java()
     version(path)
     if not has_compiler(path):
@@ -250,7 +253,10 @@ def _signals_interrupt() -> Iterator[None]:
 
 @contextmanager
 def _run_folder(options: Options) -> Iterator[Path]:
-    """Yield the folder of this run, locked until the run ends. In the default place, only KEPT_RUNS runs are kept."""
+    """Yield the folder of this run, locked until the run ends. In the default place, only KEPT_RUNS runs are kept.
+
+    Raises InputError if the given folder is not empty.
+    """
     if options.folder is not None:
         folder = options.folder.resolve()
         if folder.exists() and any(folder.iterdir()):

@@ -123,7 +123,7 @@ class Running:
         return self._onset.wait(seconds)
 
     def begins(self, what: str) -> None:
-        """Record the present time as the onset of a failure that the program itself cannot report."""
+        """Record the present time as the onset of a failure that the program itself cannot report. `what`: in words."""
         self._understand(f"ONSET {int(time.time() * 1000)} {what}")
 
     def note(self, what: str) -> None:

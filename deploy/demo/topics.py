@@ -34,7 +34,10 @@ def create_topics(
 
 
 def create_ours(settings: Settings, partitions: int = 1) -> None:
-    """Create the topics that the monitor reads and writes. Raises KafkaError, ServiceError."""
+    """Create the topics that the monitor reads and writes, each with this number of partitions.
+
+    Raises the errors of `create_topics`.
+    """
     ours = (*inputs(settings.topics, retention_ms=6 * _HOUR_MS), *outputs(settings.topics))
     _create(settings.kafka, [replace(topic, partitions=partitions) for topic in ours])
 
