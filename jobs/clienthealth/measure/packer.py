@@ -32,8 +32,8 @@ from clienthealth.model.readings import LogEvent, Source, ThreadDump
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.read.logs.bursts import is_new, of_each_process
 
-#: NEIGHBOURS: minimum number of records in a block of `topic_clock`. SKEW_MS: a record's time is credible if it differs
-#: by at most SKEW_MS (ms) from the time of the record's block.
+#: NEIGHBOURS: minimum number of records in a block of `topic_clock`. SKEW_MS (ms): a record's time is credible if it is
+#: at most SKEW_MS after the time of its block, and at most SKEW_MS and the block's duration before that time.
 NEIGHBOURS, SKEW_MS = 64, 60_000
 
 

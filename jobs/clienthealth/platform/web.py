@@ -44,8 +44,8 @@ SECURITY_HEADERS = {
     "Cache-Control": "no-store",
 }
 #: MAX_CONNECTIONS: maximum number of open connections, including idle connections. MAX_ANSWERS: maximum number of
-#: requests that are answered at once; probes do not count and are always answered. MAX_ANSWERS is smaller, so at the
-#: maximum of connections at least one connection is idle and can be closed for a new one.
+#: requests that are answered at once; probes do not count and are always answered. MAX_ANSWERS is smaller, so that
+#: at the maximum of connections one is usually idle and can be closed for a new one.
 MAX_CONNECTIONS = 128
 MAX_ANSWERS = 32
 RETRY_AFTER_SECONDS = 5
