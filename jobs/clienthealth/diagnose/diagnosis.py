@@ -354,7 +354,7 @@ def _worst(verdicts: Sequence[Verdict], undated: frozenset[str]) -> Verdict:
 def settled(
     bucket: Bucket, by_key: Mapping[str, tuple[Client, list[Verdict]]], inputs: Sequence[Input]
 ) -> dict[str, tuple[Client, list[Verdict]]]:
-    """Return the verdicts after all adjustments. `inputs`: the files that the verdicts are based on."""
+    """Return `by_key` with the verdicts after all adjustments. `inputs`: the files that the verdicts are based on."""
     known = contexts(bucket, [client for client, _ in by_key.values()], inputs)
     return {
         key: (client, adjust("shown", adjust("moment", verdicts, known[client]), known[client]))

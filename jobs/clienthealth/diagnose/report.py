@@ -39,7 +39,7 @@ def colour_of(stream: TextIO) -> bool:
 
 
 class Style(NamedTuple):
-    """The form of a report.
+    """The form of a report. `width`: in columns.
 
     `verbose`: True for the whole report. In a short report a verdict takes at most a screen, and equal parts are shown
     once.
@@ -130,7 +130,7 @@ class _Report:
         return every if self.verbose else some
 
     def _facts(self, finding: Finding) -> Sequence[ShownFact]:
-        """Return all facts in verbose mode, else only the first and the newest ones."""
+        """Return all facts in verbose mode, else the first one and the newest ones, at most FACTS."""
         facts = finding.facts
         return self._chosen(facts, facts if len(facts) <= FACTS else [facts[0], *facts[1 - FACTS :]])
 

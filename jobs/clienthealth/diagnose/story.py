@@ -67,7 +67,10 @@ class ShownFact:
 
 @dataclass(frozen=True)
 class Finding:
-    """A `suspected` or `confirmed` verdict, in words. `detail`: (name, value) of each shown key of `Verdict.detail`."""
+    """A `suspected` or `confirmed` verdict, in words. `since`: its onset. `facts`: at most MOST_FACTS.
+
+    `detail`: (name, value) of each shown key of `Verdict.detail`. `remedy`: what to do.
+    """
 
     verdict: Verdict
     explained: Explanation

@@ -178,7 +178,7 @@ def shown_services(review: Review) -> list[ServiceSlo]:
 
 
 def list_teams(review: Review) -> list[Team]:
-    """Return a row for each team; nothing if no service has an owner."""
+    """Return a row for each team, that of the worst service first; nothing if no service has an owner."""
     owned = grouped(review.services, lambda slo: slo.owner.team if slo.owner else "")
     if not any(owned):
         return []

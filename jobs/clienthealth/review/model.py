@@ -143,7 +143,7 @@ class Alert:
 
 @dataclass(frozen=True)
 class ClientRow:
-    """A client in a ranking. `what`: the measurement that ranks the client; `topic`: the measurement's topic, or ''.
+    """A client in a ranking. `what`, `value`: the measurement that ranks the client; `topic`: its topic, or ''.
 
     `seconds`: the lag in seconds, if the client is ranked by lag.
     """
@@ -159,7 +159,7 @@ class ClientRow:
 
 @dataclass(frozen=True)
 class TopicRow:
-    """A topic in a ranking. `what`: the measurement that ranks the topic; `clients`: number of its clients."""
+    """A topic in a ranking. `what`, `value`: the measurement that ranks the topic; `clients`: number of its clients."""
 
     topic: str
     what: str
@@ -179,7 +179,7 @@ class FleetRow:
 
 @dataclass(frozen=True)
 class Upgrade:
-    """The versions of a library that a service used in the previous period, and in this period."""
+    """The versions of a library that a service used in the previous period (`before`), and in this period (`now`)."""
 
     service: str
     library: str
@@ -189,7 +189,10 @@ class Upgrade:
 
 @dataclass(frozen=True)
 class KnownBugs:
-    """Clients of a service, of one kind, with a version that has bugs that cause failure modes or look like them."""
+    """Clients of a service, of one kind, with a version that has bugs that cause failure modes or look like them.
+
+    `clients`: their number. `bugs`: names of the bugs. `upgrade_to`: the next release without a known bug, '' if none.
+    """
 
     service: str
     library: str
@@ -201,7 +204,10 @@ class KnownBugs:
 
 @dataclass(frozen=True)
 class Fleet:
-    """New and ended clients. The lists are cut; the counts are complete."""
+    """New and vanished client ids, with their complete numbers; library upgrades; and versions with known bugs.
+
+    The first three lists have at most `ranking.LISTED` entries.
+    """
 
     new: tuple[FleetRow, ...] = ()
     new_count: int = 0
@@ -271,7 +277,7 @@ class AlsoSeen:
 
 @dataclass(frozen=True)
 class InputQuality:
-    """The input from a source topic. `late` is None if not counted."""
+    """The numbers of all, rejected and late records from a source topic. `late`: None if not counted."""
 
     source_topic: str
     records: int
@@ -329,7 +335,7 @@ class Quality:
 
 @dataclass(frozen=True)
 class Distribution:
-    """How often each class of a measurement occurred, in this period and in the previous one."""
+    """How often each class of a measurement occurred, in this period (`now`) and in the previous one (`before`)."""
 
     classes: tuple[str, ...]
     now: tuple[int, ...]
@@ -342,6 +348,9 @@ class Review:
 
     `needless_pages_target`: the noise budget, which is the number of pages per period that may need no action. `pages`:
     None if this environment only opens tickets. `night_hours`: hours at which the night begins and ends, UTC.
+    `periods`: those of the trend, oldest first. `withdrawn`, `cleared_count`: numbers of incidents. `never_fired`:
+    (mode, severity). `top_clients`, `top_topics`: by criterion. `slot_minutes`: length of a slot of the burn-down.
+    `not_computed`: (part of the review, why it is missing).
     """
 
     period: Period

@@ -28,7 +28,7 @@ _MARKDOWN = re.compile(r"([\\`*_\[\]<>|#])")
 
 
 def write(review: Review, folder: Path) -> list[Path]:
-    """Write review.html, review.md, review.json and review-details.html.
+    """Write review.html, review.md, review.json and review-details.html; return their paths.
 
     The same review always gives the same bytes.
     """

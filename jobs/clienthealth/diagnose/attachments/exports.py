@@ -35,7 +35,7 @@ csv.field_size_limit(1 << 30)
 
 
 class Row(NamedTuple):
-    """A row of a search result, or a sample in Prometheus's text format. `ts_ms`: None if unknown."""
+    """A row of a search result, or (`is_sample`) a sample in Prometheus's text format. `ts_ms`: None if unknown."""
 
     ts_ms: int | None
     text: str

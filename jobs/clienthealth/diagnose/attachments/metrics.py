@@ -233,7 +233,7 @@ def rounds(document: object) -> list[Any]:
 
 
 class Document(NamedTuple):
-    """A JSON object or array in a text. `lines`: the numbers of the lines that it covers."""
+    """A JSON object or array in a text. `begin`: its position (characters); `lines`: the numbers of its lines."""
 
     text: str
     value: Any

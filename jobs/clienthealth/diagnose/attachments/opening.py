@@ -188,7 +188,10 @@ class Stream:
 
 @dataclass(frozen=True)
 class _Parent:
-    """The place of a file: its process, and the prefix of its name. `given`: True if the user named the file itself."""
+    """The place of a file: its process, and the prefix of its name (`shown`).
+
+    `depth`: number of folders and archives around it. `given`: True if the user named the file itself.
+    """
 
     service: str
     instance: str

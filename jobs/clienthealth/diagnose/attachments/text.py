@@ -27,7 +27,7 @@ from clienthealth.read.logs import lines
 from clienthealth.read.logs.times import Times
 
 BLOCK = 1 << 18
-#: Maximum length of a line (bytes). A longer line is cut; lines of logs are far shorter.
+#: Length (bytes) from which a line without an end is split into several; lines of logs are far shorter.
 MAX_LINE = 1 << 23
 
 #: Colours, cursor movements and titles of terminals.

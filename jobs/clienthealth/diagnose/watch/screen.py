@@ -42,7 +42,7 @@ class Screen:
         self._began = time.monotonic()
 
     def changed(self, changes: Sequence[Transition]) -> None:
-        """Show new and closed findings with their evidence."""
+        """Write a line for each finding that is over, and for each new one with its newest FACTS facts."""
         self.clear()
         self.write(line for change in changes for line in _lines_on(change))
 
@@ -55,7 +55,7 @@ class Screen:
         self._stream.flush()
 
     def draw(self, session: Session, processes: Sequence[Watched]) -> None:
-        """Show the clients' present state."""
+        """Redraw the table: a line per client, then lines on ended and silent processes, and on threads that stand."""
         records = session.newest.values()
         lines = [ROW.format("client", "kind", f"now ({time.monotonic() - self._began:.0f} s watched)")]
         lines += [ROW.format(_name(one.client), one.client.kind or "", _word(one.verdicts)) for one in records]
@@ -71,7 +71,10 @@ class Screen:
         self.table(lines, colours)
 
     def table(self, lines: Sequence[str], colours: Sequence[str] = ()) -> None:
-        """Replace the table by these lines, cut to the terminal; without a terminal do nothing. `colours`: per line."""
+        """Replace the table by these lines, cut to the terminal; without a terminal do nothing.
+
+        `colours`: the ANSI colour code of each line, '' for none.
+        """
         if not self._live:
             return
         self.clear()
