@@ -28,7 +28,7 @@ PAUSES = (1, 1, 2, 4)
 
 @dataclass(frozen=True)
 class Reason:
-    """A reason to take a dump. `text`: the reason in words, for the log record of the dump."""
+    """A reason to take a dump, strong or weak (see the module). `text`: in words, for the log record of the dump."""
 
     text: str
     strong: bool = True

@@ -14,7 +14,8 @@ _FILE = Path(__file__).with_suffix(".toml")
 class Limits(Stated, of=Section(_FILE.name, table(_FILE))):
     """The thresholds in limits.toml, which gives the reason for each.
 
-    The names show the units: `_ratio` is a share from 0 to 1, `_clients` and `_services` are counts.
+    The names show the units: `_ratio` is a share from 0 to 1, `_clients` and `_services` are counts, `_seconds` and
+    `_minutes` are durations.
     """
 
     buffer_used_ratio: float = DEFAULT

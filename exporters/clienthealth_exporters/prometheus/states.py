@@ -93,7 +93,7 @@ class State:
 
     @property
     def status(self) -> str:
-        """The status word: confirmed, suspected, lagging (groups), unknown, partial, ok or gone."""
+        """The status word: confirmed, suspected, lagging (groups), unknown, partial, ok or gone (without a failure)."""
         if self.departed and self.urgency <= _URGENCY["unknown"]:
             return "gone"
         return _STATUSES.get(self.urgency, "lagging")

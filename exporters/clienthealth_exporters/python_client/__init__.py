@@ -150,9 +150,10 @@ def _module_of(client: Any) -> Any:
 
 @dataclass(eq=False)
 class Reporter:
-    """Publishes snapshots of the clients of one process, from a thread of its own.
+    """Publishes snapshots of the clients of one process, from a thread of its own. Fields are those of `report`.
 
-    `at_end`: called when the thread ends, because no client is left.
+    `sender`: sends the records; None until there is a client. `at_end`: called when the thread ends, because no client
+    is left.
     """
 
     process: ClientProcess
