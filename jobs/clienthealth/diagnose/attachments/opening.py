@@ -33,8 +33,8 @@ CUT = "the last line has no line end"
 class Input:
     """One file, part of an archive, or standard input.
 
-    name       the name that the user knows: `support.zip/logs/app.log`, `-`
-    what       the kind of content, for people: `log`, `thread dump (jcmd)`, `metrics`, `no evidence`
+    name       the name that the user knows: `support.zip/logs/app.log`; `stdin` for standard input
+    what       the kind of content, for people: `log`, `thread dump (jcmd)`, `metrics.jsonl`, `a Java archive`
     read       number of lines in the input (for metrics: records)
     used       number of lines that can support a verdict
     start_ms   time of the first used item, epoch ms; None without times

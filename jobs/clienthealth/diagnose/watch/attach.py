@@ -50,10 +50,10 @@ class Agent(NamedTuple):
 
 
 def runtime_of(pid: int) -> Literal["java", "python"]:
-    """Return the runtime of a process.
+    """Return the runtime of a process. Without /proc/self/ns (not Linux), every process counts as Java.
 
-    Raises InputError if there is no such process, if it runs in a container or belongs to another user, or if it is
-    neither a Java nor a Python process.
+    Raises InputError if there is no such process, if it runs in a container, if it belongs to another user (but root
+    may read every Python process), or if it is neither a Java nor a Python process.
     """
     process, own = _PROC / str(pid), _PROC / "self"
     try:
