@@ -58,7 +58,7 @@ class Page:
 def rendered(page: Page, settings: Settings) -> dict[str, Any]:
     """Return the dashboard as JSON values, with the labels and addresses of the settings.
 
-    Raises CatalogueError if two panels have the same id.
+    Raises CatalogueError if two panels have the same id, SettingsError as `keeping`.
     """
     board = (
         build.Dashboard(page.title)

@@ -193,6 +193,7 @@ def rows(
     coloured  for a label: the colour of each of its values
     linked    for a label: where a click on its value leads; `links` is for all other columns
     largest   heading of the column by which the rows are sorted, the largest value first
+    nothing   text for an empty table
     """
     panel = (
         table.Panel()
@@ -260,7 +261,10 @@ def timeline(
     width: int = 24,
     links: Linked = (),
 ) -> Panel:
-    """Return a state timeline: one band per series, twenty bands per page. `mappings`: words and colours of states."""
+    """Return a state timeline: one band per series, twenty bands per page. `mappings`: words and colours of states.
+
+    `nothing`: text for an empty result.
+    """
     return (
         statetimeline.Panel()
         .id(id_)

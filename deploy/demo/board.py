@@ -59,8 +59,10 @@ class Board:
 
 
 def account(courses: Sequence[Course]) -> list[str]:
-    """Return the lines of the closing table: for each client the onset, and the seconds from the onset to suspicion,
-    confirmation and page.
+    """Return the lines of the closing table.
+
+    They show for each failing client the onset, and the seconds from the onset to suspicion, confirmation and page; for
+    each control, of which modes it was accused.
     """
     lines = [f"{'client':<20} {'began (UTC)':<12} {'suspected':>10} {'confirmed':>10} {'paged':>10}"]
     for course in courses:

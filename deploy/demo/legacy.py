@@ -40,7 +40,8 @@ class LegacyBroker:
     def start(self) -> Self:
         """Start ZooKeeper and the broker, and wait until both answer.
 
-        Raises ServiceError with the end of the log, or DependencyError.
+        Raises ServiceError with the end of the log if a program ends or does not answer in START_SECONDS,
+        DependencyError if Java or a jar is missing.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         zookeeper = self._write(

@@ -64,7 +64,10 @@ class Recording:
     dumps: int = 0
 
     def read(self, lines: Any) -> None:
-        """Read the metrics of the process, and append one line of JSON for each of its Kafka clients to `lines`."""
+        """Read the metrics of the process, and append one line of JSON for each of its Kafka clients to `lines`.
+
+        If the agent does not answer, only the timeline notes it.
+        """
         begin = time.perf_counter()
         try:
             mbeans = self.agent.read(dict.fromkeys(WHOLE, ()))
@@ -78,7 +81,7 @@ class Recording:
             lines.write((json.dumps(line, separators=(",", ":"), sort_keys=True) + "\n").encode())
 
     def dump(self, label: str) -> None:
-        """Take a thread dump and write it into a file of its own, named by `label` and the time."""
+        """Take a thread dump and write it, or the agent's error, into a file named by `label` and the time."""
         at = datetime.now(UTC)
         self.dumps += 1
         try:

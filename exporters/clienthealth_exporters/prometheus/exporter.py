@@ -43,7 +43,11 @@ STUCK_SECONDS = 120.0
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Serve until SIGTERM or Ctrl-C; return 0. Raises ServiceError if the port is taken."""
+    """Serve until SIGTERM or Ctrl-C; return 0.
+
+    Raises ServiceError if the port is taken, SettingsError if labels are invalid or a file of owners or the webhook's
+    secret cannot be read.
+    """
     overrides = {name: value for name in ("host", "port") if (value := getattr(args, name)) is not None}
     settings = replace(settings, prometheus=replace(settings.prometheus, **overrides))
     stop = stop_event()
