@@ -152,7 +152,7 @@ class Stack:
         return self._cluster
 
     def states(self) -> list[dict[str, Any]]:
-        """Return the newest state of every client from the exporter."""
+        """Return the newest record of every client from the exporter (/clients.json)."""
         with urllib.request.urlopen(f"{self.status_page}/clients.json", timeout=10) as response:
             states: list[dict[str, Any]] = json.load(response)
         return states

@@ -326,7 +326,7 @@ def _span(first_ms: int, last_ms: int | None) -> str:
 
 
 def nothing_judged(inputs: Sequence[Input]) -> tuple[str, str]:
-    """Return why no client was found, and the next command."""
+    """Return (why no client could be judged, the command that takes thread dumps)."""
     unread = [attached.name for attached in inputs if attached.unread.keys() - {CUT}]
     used = sum(attached.used for attached in inputs)
     why = f"{used:,} lines of Kafka clients, which do not suffice to judge any failure mode" if used else NOTHING

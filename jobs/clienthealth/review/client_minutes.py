@@ -222,6 +222,6 @@ def gaps(period: Period, minutes: Iterable[int]) -> list[Period]:
 
 
 def gap_minutes(unwatched: Iterable[Period], start: datetime, end: datetime) -> int:
-    """Return the number of unwatched minutes in [start, end)."""
+    """Return the number of unwatched minutes in [start, end). `unwatched`: the result of `gaps`."""
     zero = timedelta()
     return sum((max(min(g.end, end) - max(g.start, start), zero) for g in unwatched), zero) // MINUTE

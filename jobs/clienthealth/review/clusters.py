@@ -95,7 +95,7 @@ def write_all(clusters: Clusters, folder: Path) -> dict[str, list[Path]]:
 
 
 def shown(clusters: Clusters) -> dict[str, Any]:
-    """Return the values for the templates of several clusters."""
+    """Return the values for the templates of several clusters, by their names in the templates."""
     figures = []
     for environment, reviews in clusters.environments.items():
         overall, place = _together(reviews), f" of {environment}" if environment else ""

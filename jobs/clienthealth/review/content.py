@@ -192,7 +192,7 @@ def list_teams(review: Review) -> list[Team]:
 
 
 def teams_of(review: Review) -> dict[str, str]:
-    """Return the owning team of each service."""
+    """Return the owning team by service, without the services that have no owner."""
     return {slo.service: slo.owner.team for slo in review.services if slo.owner}
 
 

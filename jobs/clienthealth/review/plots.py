@@ -97,7 +97,7 @@ def _bar(kind: str, start: float, end: float, y: int, tip: str) -> Markup:
 
 
 def name_of(theme: Theme) -> str:
-    """Return the name of a theme."""
+    """Return title, cause and topic of a theme, joined by commas; empty parts are left out."""
     return ", ".join(part for part in (theme.title, theme.cause, theme.topic) if part)
 
 
@@ -154,7 +154,7 @@ def by_day(review: Review) -> bool:
 
 
 def heat_names(review: Review) -> list[str]:
-    """Return the headings of the heat strip."""
+    """Return the headings of the columns of the heat strip."""
     return [name for _, name in _steps(review.period, CELLS)]
 
 

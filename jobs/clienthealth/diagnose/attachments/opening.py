@@ -149,7 +149,7 @@ def named(writer: str) -> tuple[str, str]:
 
 
 def stem(name: str) -> str:
-    """Return a file's name without its extensions."""
+    """Return a file's name without the endings of a packed file and without its last other extension."""
     bare = re.sub(r"\.(gz|bz2|xz|zst|zip|tgz)$", "", name, flags=re.IGNORECASE)
     return bare.removesuffix(".tar").rsplit(".", 1)[0] or name
 

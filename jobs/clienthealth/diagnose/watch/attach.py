@@ -242,7 +242,7 @@ def _await(agent: Agent, pid: int, output: str) -> None:
 
 
 def free_port() -> int:
-    """Return a free port of this machine."""
+    """Return a free TCP port on loopback."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
