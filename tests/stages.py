@@ -130,6 +130,7 @@ STAGES: Mapping[str, Stage] = {
         _budgets(0, 45, 190),
         needs=("promtool", "prometheus"),
         nice=GIVES_WAY,
+        workers=2,
     ),
     "cluster": _layer(
         "cluster",
