@@ -125,7 +125,7 @@ class Stack:
                 files.write(f"{running.log_source}\n")
 
     def new_broker(self) -> Broker:
-        """Return a new broker for one client, which may be frozen and killed.
+        """Return a new broker for one client, so that the demo can freeze or kill this broker alone.
 
         The broker's plugin writes pushed metrics to the monitor's broker.
         """

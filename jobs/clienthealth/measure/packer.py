@@ -119,7 +119,7 @@ class Packer:
         self.clock: tuple[int, int] | None = None
 
     def slot(self, client: Client) -> Slot:
-        """Return the client's slot, which is an argument of `reading`; creates it at the client's first sample."""
+        """Return the client's `Slot`, which `reading` needs. The first call for a client creates the slot."""
         slot = self._slots.get(client)
         if slot is None:
             slot = self._slots[client] = Slot(client, bucket_of(client, self._buckets), *_packing(client.kind))

@@ -43,7 +43,10 @@ def measurement(value: Any) -> float | None:
 
 
 def number(value: Any) -> float | None:
-    """Return a measured value like `measurement`; also accept a number that is written as text."""
+    """Return the result of `measurement` for a number, or for a number that is written as text.
+
+    None for any other text, also for a number with `_` or with digits outside ASCII.
+    """
     if type(value) is str:
         if "_" in value or not value.isascii():
             return None

@@ -32,9 +32,10 @@ class Silence(NamedTuple):
 
     @property
     def settled_ms(self) -> float:
-        """A start that is logged up to this time (epoch ms) is this client's own start.
+        """Time (epoch ms) up to which a logged start is this client's own; a later start belongs to a successor.
 
-        The client may send its first sample while it is still starting.
+        The time is at least START_MS after the first sample, because a client may send its first sample while it is
+        still starting.
         """
         return max(self.last_ms, self.first_ms + START_MS)
 

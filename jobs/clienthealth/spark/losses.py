@@ -73,7 +73,7 @@ class Losses:
         """Count losses, unless they were counted less than `after` seconds ago.
 
         Also set the metric of missing topics and, until a first batch has ended, the metric of unread records. If the
-        brokers do not answer, nothing is counted until the next call.
+        brokers do not answer, nothing is counted until a call at least `after` seconds later.
         """
         with self._lock:
             if time.monotonic() - self._looked < after:

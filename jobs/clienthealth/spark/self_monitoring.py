@@ -36,7 +36,7 @@ PREFIX = "kafka_client_health"
 QUERY = "monitor"
 #: The names of the limits on the monitor's work and memory: values of the label `limit` of the metric `left_out`.
 LIMITS = ("clients", "clients-per-service", "new-clients", "events-per-process", "events", "readings-per-second")
-#: The reason in the reject of a process with valid records, if the step fails for this process (monitor/faults.py).
+#: The label `reason` of the metric of rejected records, if the step fails for a process (monitor/faults.py).
 FAILED = "step-failed"
 LATENCY_BUCKETS = (5, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600)
 PROBES = frozenset({"/healthz", "/readyz"})

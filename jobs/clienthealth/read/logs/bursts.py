@@ -50,9 +50,10 @@ E = TypeVar("E", bound=Entry)
 
 
 def sample_key(event: LogEvent) -> tuple[str, ...]:
-    """Return a key that is equal for all events of a process that count as one event.
+    """Return a key that is equal for all events of a process that are merged into one event.
 
-    The key does not change with a restart of the monitor.
+    These events have the same log pattern, client, thread and address, and times in the same slot of SAMPLING_MS. Lines
+    of dumps also need the same text and slot of their file. The key does not change with a restart of the monitor.
     """
     detail = "given up" if event.captures.get("left") == "0" else event.captures.get("address", "")
     subject = (event.signature, event.client_id or "", event.thread or "", detail)
