@@ -102,6 +102,7 @@ def test_a_poller_gets_what_has_changed_and_nothing_twice(exporter: Exporter) ->
         ("clients?limit=501", 400, f"limit: a whole number from 1 to {MAX_PAGE}"),
         ("clients?limit=0", 400, f"limit: a whole number from 1 to {MAX_PAGE}"),
         ("clients?limit=x", 400, f"limit: a whole number from 1 to {MAX_PAGE}"),
+        ("clients?limit=" + "0" * 17 + "9", 400, f"limit: a whole number from 1 to {MAX_PAGE}"),
         ("clients?limit=" + "9" * 6000, 400, f"limit: a whole number from 1 to {MAX_PAGE}"),
         ("clients?unhealthy=yes", 400, "unhealthy: true or false"),
         ("clients?fields=secret", 400, "fields: unknown secret"),

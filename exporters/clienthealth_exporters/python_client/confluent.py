@@ -60,11 +60,9 @@ class Reported:
         """
         config = {"statistics.interval.ms": round(1000 * interval_seconds), **self.config}
         config["stats_cb"] = self._calling(self.keep_statistics, config.get("stats_cb"))
+        config["error_cb"] = self._calling(self.keep_error, config.get("error_cb"))
         if config.get("logger") is not None:
-            # No error callback is needed: the library also writes errors to the logger.
             config["logger"] = _Tee(config["logger"], self)
-        else:
-            config["error_cb"] = self._calling(self.keep_error, config.get("error_cb"))
         # Remove on_delivery: the library calls it only for records without a callback, and every record gets ours.
         config.pop("on_delivery", None)
         return config
@@ -90,8 +88,13 @@ class Reported:
         self.on_line()
 
     def keep_error(self, error: Any) -> None:
-        """Report a KafkaError as a log line."""
-        self.on_line(logging.ERROR, f"{error.name()}: {error.str()}")
+        """Report a KafkaError as a log line.
+
+        If the application has a logger, the library writes its errors to the logger too, except that all brokers are
+        down.
+        """
+        if self.config.get("logger") is None or error.name() == "_ALL_BROKERS_DOWN":
+            self.on_line(logging.ERROR, f"{error.name()}: {error.str()}")
 
     @staticmethod
     def _calling(ours: Callable[[Any], None], own: Callable[[Any], object] | None) -> Callable[[Any], object]:
