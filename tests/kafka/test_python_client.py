@@ -285,8 +285,8 @@ def test_confluent_kafka_by_its_class(lab: Lab, monkeypatch: pytest.MonkeyPatch)
     assert own["metrics"]["record-send-total"] == sent + 1 and own["metrics"]["record-error-total"] == 1
     assert own["metrics"]["queue-records"] == 0
     assert any(s["metrics"].get("ack-latency-max", 0) > 0 for s in lab.snapshots())
-    # In poll(), librdkafka hands a line on each failed connection to the logger. That all brokers are down is reported to
-    # the error callback only.
+    # In poll(), librdkafka hands a line on each failed connection to the logger. Only the error callback gets that
+    # all brokers are down.
     away = made({"bootstrap.servers": "127.0.0.1:1", "client.id": "away"}, logger=application)
     reader = KafkaConsumer(lab.logs, bootstrap_servers=lab.servers, auto_offset_reset="earliest")
     lines: list[bytes] = []
