@@ -383,6 +383,11 @@ LOCKED = (
     "#1  0x00000000006289db in rd_kafka_metadata_refresh_topics ()\n#2  0x00000000005bb1b6 in rd_kafka_broker_fail ()\n"
     "#3  0x00000000005c7260 in rd_kafka_broker_thread_main ()\n"
 )
+AWAITED = (
+    "java.util.concurrent.TimeoutException: Timeout after waiting for {} ms.\n"
+    "\tat org.apache.kafka.clients.producer.internals.FutureRecordMetadata.get(FutureRecordMetadata.java:78)\n"
+)
+FEW = "org.apache.kafka.common.errors.NotEnoughReplicasException: The size of the current ISR Set(1) is insufficient\n"
 #: What a stack or a framework states by itself, with the mode.
 STATED = (
     (f"goroutine 215 [chan send, 215 minutes]:\n{UNREAD}", CALLBACK),
@@ -418,6 +423,13 @@ STATED = (
     (f"Thread 99 (Thread 0x7ff303fff700 (LWP 21783)):\n{LOCKED}", "delivery-stalled"),
     ("#2  0x00007f0c2a41f6bb in rd_kafka_consumer_close (rk=0x3521360) at rdkafka.c:3301\n", LOOP),
     ('> W! [agent] ["outputs.kafka"] did not complete within its flush interval\n', "delivery-stalled"),
+    ("[error] <0.16.1> terminated with reason: {reached_max_retries,no_leader_connection}\n", "delivery-stalled"),
+    (f"ERROR [main] shop.Sender - failed\n{AWAITED.format(40000)}", "delivery-stalled"),
+    (
+        f"ERROR Error when sending message to topic a with key: null, value: 1 bytes with error: \n{FEW}",
+        "delivery-stalled",
+    ),
+    ("ERROR KafkaError (Message production error: PurgeQueue (Local: Purged in queue))\n", "delivery-stalled"),
 )
 #: The same places without a wait of minutes, and waits that are normal.
 UNSTATED = (
@@ -430,6 +442,10 @@ UNSTATED = (
     f"goroutine 5 [select, 40 minutes]:\n{SARAMA}.(*client).backgroundMetadataUpdater(0xc000d5af20)\n",
     LOCKED.replace("pthread_rwlock_wrlock", "poll"),
     'W! [agent] ["outputs.influxdb"] did not complete within its flush interval\n',
+    f"ERROR [main] shop.Sender - failed\n{AWAITED.format(39000)}",
+    f"WARN [main] shop.Sender - {FEW}",
+    "    when MaxRetries >= 0 -> exit({reached_max_retries, Reason});\n",
+    "ERROR Local: Purged in queue\n",
 )
 
 

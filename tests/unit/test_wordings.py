@@ -24,7 +24,7 @@ from tests.support import unworded
 SPEAKERS = {"java", "scala", "librdkafka", "kafka-python", "aiokafka", "jvm", "linux", "kubernetes", "systemd"}
 SPEAKERS |= {"python", "spring-kafka", "confluent-kafka", "sarama", "franz-go", "kafka-go", "kafkajs", "go"}
 SPEAKERS |= {"ruby-kafka", "kafka-node", "pykafka", "flink", "logstash", "fluent-bit", "libbeat", "kcat"}
-SPEAKERS |= {"smallrye", "faust", "telegraf"}
+SPEAKERS |= {"smallrye", "faust", "telegraf", "brod"}
 #: Libraries with their own log messages. Others log messages of these: confluent-kafka and rdkafka-ruby librdkafka's;
 #: Spring Kafka, Connect, Flink and Logstash the Java client's.
 LIBRARIES = ("java", "librdkafka", "kafka-python", "aiokafka", "sarama", "franz-go", "kafka-go", "kafkajs")

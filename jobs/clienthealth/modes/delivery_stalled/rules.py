@@ -277,10 +277,10 @@ def _tried_for(refused: Sequence[LogEvent]) -> float:
     """Return the time (s) for which a batch has waited at least, by `waitMs` or the number of attempts in log lines.
 
     `refused`: log events of failed attempts.
-    Two attempts are at least 0.1 s apart (retry.backoff.ms). The time is infinite if no attempt is left.
+    Two attempts are at least 0.1 s apart (retry.backoff.ms). The time is infinite if no attempt is left (`final`).
     """
     tried = max((captured(event, "waitMs") / 1000 for event in refused if "request" in event.captures), default=0.0)
-    for left in (int(event.captures["left"]) for event in refused if "left" in event.captures):
+    for left in (int(e.captures.get("left") or 0) for e in refused if e.captures.keys() & {"left", "final"}):
         if left == 0:
             return np.inf
         tried = max(tried, 0.1 * (ENDLESS - left) if left > ENDLESS // 2 else 0.0)
