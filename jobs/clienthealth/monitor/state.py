@@ -346,10 +346,7 @@ def _bytes(table: Table) -> bytes:
 
 
 def load(data: bytes | bytearray, buckets: int) -> BucketState:
-    """Return the state from bytes of any released version.
-
-    Raises StateError if the bytes are no state, are of a newer version, or were written with another number of buckets.
-    """
+    """Return the saved state. Raises StateError for other bytes, a newer version, or another number of buckets."""
     if data[:3] != _MAGIC:
         raise StateError("the checkpoint holds no state of this monitor; name another folder in [monitor] checkpoint")
     if not 1 <= data[3] <= VERSION:

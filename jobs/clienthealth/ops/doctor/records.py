@@ -196,10 +196,7 @@ def records_readable(settings: Settings, topic: str, stream: Stream, records: Se
 
 
 def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -> Iterator[Finding]:
-    """Check the clocks of clients by the samples in the newest records of a topic.
-
-    No sample may be in the future. A client's samples may not all be much older than their records.
-    """
+    """Check clients' clocks: no sample may be in the future, nor may all samples of a client be much too old."""
     now = time.time()
     anytime = replace(settings, monitor=replace(settings.monitor, future_seconds=LARGEST))
     # Seconds by client. `ahead`: the maximum by which a sample is ahead of our clock. `behind`: the minimum by which a
