@@ -159,8 +159,8 @@ def events_and_dumps(line: LogLine, source: Source, catalogue: Catalogue) -> tup
 def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
     """True if a client of the program that wrote the log logged this line.
 
-    Such a line has a library's logger or thread, or begins with a library's words or exception. False: it copies another
-    program's line, or quotes it in a sentence. None: source code. `before`, `after`: the line's text around a match.
+    Such a line has a library's logger or thread, or begins with a library's words or exception. False: it is a copy of
+    another program's line, or quotes a line. None: source code. `before`, `after`: the line's text around a match.
     """
     logger = line.logger or ""
     bare = _is_bare(line)
