@@ -120,14 +120,14 @@ STAGES: Mapping[str, Stage] = {
     "unit": _layer(
         "unit",
         "one part at a time, with values calculated by hand",
-        _budgets(150, 150, 300),
+        _budgets(150, 150, 520),
         workers=2,
         nice=GIVES_WAY,
     ),
     "rules": _layer(
         "rules",
         "alerts and their routing, by promtool and amtool",
-        _budgets(0, 45, 190),
+        _budgets(0, 45, 900),
         needs=("promtool", "prometheus"),
         nice=GIVES_WAY,
         workers=2,
@@ -142,12 +142,12 @@ STAGES: Mapping[str, Stage] = {
     "e2e": _layer(
         "e2e",
         "the demo, Prometheus, Grafana, Alertmanager and a browser",
-        _budgets(0, 120, 300),
+        _budgets(0, 120, 850),
         ("cluster",),
         workers=2,
     ),
     "spark": _layer("spark", "the query, its state, the history and the review", _budgets(0, 100, 250), ("cluster",)),
-    "kafka": _layer("kafka", "programs against a real broker", _budgets(0, 70, 400), ("spark",), workers=3),
+    "kafka": _layer("kafka", "programs against a real broker", _budgets(0, 70, 1150), ("spark",), workers=3),
 }
 
 
