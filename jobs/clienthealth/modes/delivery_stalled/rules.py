@@ -79,7 +79,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     # Deliveries earlier in the window count even if records fail at the window's end.
     delivers = reason in (None, FAILING) and not facts and _delivers(w, thresholds)
     if not stands_still:
-        facts += [*_logged(window, bool(facts), delivers, thresholds), *stated(window, UNDELIVERED) * (not delivers)]
+        facts += _logged(window, bool(facts), delivers, thresholds)
     if not facts:
         return conclude(ID, facts, otherwise=reason)
     by_log, by_metric = _batches(events(window, EXPIRED)), _given_up(window, w, thresholds)
@@ -252,7 +252,8 @@ def _load(w: Windows) -> str:
 def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limits: Thresholds) -> list[Fact]:
     """Return facts from the log.
 
-    Records that expire at times far apart prove a stall. Other failures explain a stall or raise suspicion.
+    Records that expire at times far apart prove a stall. Other failures, and waits that a line states,
+    explain a stall or raise suspicion.
     `stalls_by_metrics`, `delivers`: True if metrics show a stall, or that records are delivered.
     """
     expired = events(window, EXPIRED)
@@ -270,7 +271,7 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
     if failed and failed[-1].ts_ms >= window.start_ms and (facts or stalls_by_metrics or (lasting and not delivers)):
         text = f"{count_of(sum(e.repeats for e in failed), 'line')} in {elapsed(span)} like {quoted(failed[-1].text)}"
         facts.append(Fact.of("log", failed[-1], text, since=failed[0]))
-    return facts
+    return facts if delivers else [*facts, *stated(window, UNDELIVERED)]
 
 
 def _tried_for(refused: Sequence[LogEvent]) -> float:
