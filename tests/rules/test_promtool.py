@@ -30,7 +30,7 @@ def test_rules_pass_promtool() -> None:
 
 @pytest.fixture(scope="module")
 def alerts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Copy the rules without their own intervals: evaluating three times as often would show nothing more."""
+    """Copy the rules, without intervals of their own, and their tests."""
     folder = tmp_path_factory.mktemp("alerts")
     for path in (*RULE_FILES, *TEST_FILES):
         there, text = folder / path.relative_to(ROOT / "alerts"), path.read_text("utf-8")

@@ -80,8 +80,8 @@ def place(key: bytes, settings: PrometheusSettings) -> int:
 def named_apart(settings: PrometheusSettings) -> Callable[[Client], bool]:
     """Return a function that returns True for each client that has series even while it is healthy.
 
-    With `client_series` = "unhealthy", only clients whose `service/client_id` matches a glob in `named_clients` have
-    such series.
+    With `client_series` = "unhealthy", only clients have such series if a glob in `named_clients` matches their
+    `service/client_id`.
     """
     if settings.client_series == "all":
         return lambda client: True

@@ -71,7 +71,7 @@ def examine(
 
 
 def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Sequence[Attached]) -> Iterator[Recorded]:
-    """Yield the records of an attachment (`identified`) whose items have a time of day but no date, with a day.
+    """Yield records of an attachment (`identified`) with a day, if their items have a time of day but no date.
 
     The day is that in the file's name, else that of the process's data in `dated`; without both, the records stay
     undated. Records with a time from the file's name that is far from `dated` (NEAR_MS) are moved as by `apart`.

@@ -23,7 +23,7 @@ CHUNKS, RECORDS, KBYTES = "queued.max.message.chunks", "queued.min.messages", "q
 
 @dataclass(frozen=True)
 class Queues:
-    """The queues in each window's last sample, one element per topic whose queue is known.
+    """The queues in each window's last sample, one element per topic with a known queue.
 
     Elements are in the order of the windows, and within a window in the order of the sample's topics.
 

@@ -264,7 +264,7 @@ _NO_CONFIG: Mapping[str, str] = {}
 
 
 def _config(row: Any) -> Mapping[str, str]:
-    """Return the options whose values are text; without options, an empty mapping that all such records share.
+    """Return the options with text as value; without options, an empty mapping that all such records share.
 
     Raises TypeError if `row` is not a JSON object.
     """

@@ -105,8 +105,8 @@ class ThreadDump:
     """A thread dump of one moment (`ts_ms`: epoch ms), as the failure modes read it.
 
     `threads`: those that belong to a Kafka client, those that an earlier dump shows in poll(), and `DestroyJavaVM`.
-    `others`: the other threads that run code outside the JVM; kept only if the process has clients whose poll() may be
-    missing from frames. `complete`: True if the dump is known to be complete. `deadlocked`: names of the threads that
+    `others`: the other threads that run code outside the JVM; kept only if poll() may be missing from the frames of the
+    process's clients. `complete`: True if the dump is known to be complete. `deadlocked`: names of the threads that
     the JVM reports as deadlocked.
     """
 

@@ -74,7 +74,7 @@ class Context:
     incidents     verdicts of the client's open incidents, by mode
     all_silent    True if no client at all reports
     attached      what a post-mortem knows; only for `diagnose` and `watch`
-    verdicts      all verdicts of this moment; `adjust` sets this field
+    verdicts      all verdicts of this moment; `adjust` sets this field in stage "moment" only
     """
 
     mode: FailureMode[Any] | None = None

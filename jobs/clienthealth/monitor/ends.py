@@ -166,7 +166,7 @@ def is_by_process(bucket: Bucket, entry: LogEntry, client: Client, departed_ms: 
 
 
 def clients_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
-    """Return the clients (positions in the state) whose reports show that the process of a silent client still runs.
+    """Return the clients (positions in the state) with reports that show that a silent client's process still runs.
 
     `client`: the client that no longer reports. If its library reports only inside poll(), these are all other clients
     of the same instance. Otherwise these are the clients of the same service and host that reported before the data of

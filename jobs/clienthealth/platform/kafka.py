@@ -35,7 +35,7 @@ _Value = TypeVar("_Value")
 #: request. After such an error the caller needs a new client: a client of kafka-python looks up coordinators only once.
 _OF_ALL = (NotCoordinatorError, CoordinatorNotAvailableError, CoordinatorLoadInProgressError, RequestTimedOutError)
 _UNKNOWN_TOPIC = 3
-#: The topic in which brokers keep committed offsets. Brokers do not list groups whose partition of this topic has no
+#: The topic in which brokers keep committed offsets. Brokers do not list groups if their partition of this topic has no
 #: leader.
 OFFSETS_TOPIC = "__consumer_offsets"
 

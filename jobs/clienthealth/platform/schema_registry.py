@@ -1,4 +1,4 @@
-"""Get schemas from a schema registry, and decode records with the schema whose number the record's frame contains.
+"""Get schemas from a schema registry, and decode records with the schema that the record's frame numbers.
 
 The client uses Confluent's REST API (`GET /schemas/ids/{id}`), which Apicurio and Redpanda also offer. Schemas never
 change, so each process requests a schema only once. If the registry does not answer, a request is repeated for at most

@@ -93,7 +93,7 @@ class Decoded(msgspec.Struct):
 
 
 class _Parsed(msgspec.Struct):
-    """A record whose format is known. `content`: its snapshots or lines, not yet completed from headers and key."""
+    """A record in a known format. `content`: its snapshots or lines, not yet completed from headers and key."""
 
     result: Decoded
     record: Record = Record(text="")

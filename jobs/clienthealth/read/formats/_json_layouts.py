@@ -161,7 +161,7 @@ def as_text(value: Any) -> str | None:
 
 
 def line_of(document: Mapping[str, Any], layout: Layout) -> LogLine:
-    """Return the log line in a JSON object whose fields are where `layout` says."""
+    """Return the log line in a JSON object with its fields in the places that `layout` names."""
     value_of = {name: _first(document, readings) for name, readings in layout.readings.items()}.get
     pod, time = value_of("pod"), value_of("time")
     host = value_of("host") if pod is None else pod

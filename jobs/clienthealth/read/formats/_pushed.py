@@ -102,7 +102,7 @@ def _of_client_id(client_id: str) -> str:
 
 
 def _named(table: Sequence[str], texts: Sequence[str]) -> str:
-    """Return the name in the table's first entry (`glob=name`) whose glob matches one of the texts; '' if none does."""
+    """Return the name in the table's first entry (`glob=name`) with a glob that matches a text; '' if none does."""
     for entry in table:
         glob, _, name = entry.rpartition("=")
         if any(text and fnmatchcase(text, glob) for text in texts):

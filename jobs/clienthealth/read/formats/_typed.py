@@ -157,7 +157,7 @@ def fast(
         except TypeError:
             values = _filled(values)
         topics = record.topics or []
-        # Leave a record whose values are all unknown to `decode_metrics`.
+        # Leave a record without any known value to `decode_metrics`.
         if (
             values[0] is UNKNOWN
             and not topics

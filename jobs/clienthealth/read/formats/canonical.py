@@ -1,7 +1,7 @@
 """Our own format: one JSON object per client and moment, with the Java client's metric names.
 
 Nearly all traffic has this format, so a faster reader (`_typed.py`) reads records without errors. This file reads all
-other records in this format. A metric whose value is not a number ≥ 0 (NaN, infinite, negative, a text, null, an
+other records in this format. A metric with a value that is not a number ≥ 0 (NaN, infinite, negative, a text, null, an
 object) is unknown; the record's other metrics still count.
 """
 
@@ -24,7 +24,7 @@ METRIC_NAMES: tuple[str, ...] = tuple(dict.fromkeys(name for names in CLIENT_MET
 def options(config: Any) -> dict[str, str]:
     """Return the options in CONFIG_OPTIONS that `config` (a JSON object) has, as texts.
 
-    Options whose value is null, a list or an object are left out.
+    Options with null, a list or an object as value are left out.
     """
     options = mapping(config)
     return {name: value_text for name in CONFIG_OPTIONS if (value_text := text(options.get(name))) is not None}

@@ -152,7 +152,7 @@ def _other_bytes(parts: Parts, ids: Ids) -> Parts:
 
 
 def _take_numbers(parts: Parts, meaning: _Meaning, into: Points) -> bool:
-    """Add the numbers of a scope whose meaning is known to `into`.
+    """Add the numbers of a scope that have a known meaning to `into`.
 
     Returns False, and adds nothing, if bytes that should be times are something else.
     """

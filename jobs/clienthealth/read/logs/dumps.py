@@ -109,7 +109,7 @@ def _place(line: LogEvent) -> tuple[int, int, str, tuple[str, int, int]]:
 WAIT_FRAME = "KafkaProducer.waitOnMetadata"
 #: Parts of frames that show the kind of a client. Kinds are tried in the order of this table.
 _FRAMES: Mapping[Kind, list[str]] = TABLES["client_frames"]
-#: Parts of frames of frameworks whose threads poll a consumer and call the application's handler between two polls.
+#: Parts of frames of frameworks with threads that poll a consumer and call the application's handler between two polls.
 _CONTAINERS: list[str] = TABLES["containers"]["frames"]
 #: One row per framework that names its threads and their consumers (Kafka Streams, Kafka Connect). The row has the
 #: pattern of a thread's name; the pattern of the consumers' names from which the polling thread can be inferred; the

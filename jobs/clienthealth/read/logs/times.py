@@ -40,7 +40,7 @@ _DAY = r"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6},? )?"
 _SIX = r"(?P<hms>\d{6})(?:[.,](?P<f2>\d{1,9}))?"
 
 #: Maps the name of a form of time to its regular expression. The groups are the parts of the time; `a`, `b` and `c` are
-#: the numbers of a date whose order is unknown.
+#: the numbers of a date in unknown order.
 _FORMS: Mapping[str, str] = {
     "iso": rf"(?P<y>\d{{4}})[-/.](?P<m>\d\d)[-/.](?P<d>\d\d)[T _-]{_CLOCK}{_ZONE}",
     "compact": rf"(?P<y>20\d\d)(?P<m>\d\d)(?P<d>\d\d)[T _-]?(?:{_CLOCK}|{_SIX}){_ZONE}",
