@@ -97,7 +97,7 @@ def faults(entry: Entry) -> Iterator[str]:
 
 
 def _faults(wording: Wording, meaning: Meaning) -> Iterator[str]:
-    pattern = re.compile(wording.pattern, re.ASCII)
+    pattern = re.compile(wording.expression, re.ASCII)
     if pattern.groups != len(pattern.groupindex) or pattern.flags & re.IGNORECASE:
         yield "a group of its pattern has no name, or case is ignored: use (?:…) or (?P<name>…), [Aa]"
     if not wording.source or wording.source.keys() - SPEAKERS or not all(wording.source.values()):
@@ -222,7 +222,7 @@ def test_every_library_has_a_wording_for_what_modes_rest_on_or_a_reason_why_not(
 def test_numbers_of_lines_have_few_digits() -> None:
     """A longer number is not a count of a client, and would be too large for calculations."""
     for wording in catalogue().wordings:
-        digits = re.findall(r"\(\?P<\w+>-?(?:\\d|\[\\d\.\])([+*]|\{\d+,\d+\})", wording.pattern)
+        digits = re.findall(r"\(\?P<\w+>-?(?:\\d|\[\\d\.\])([+*]|\{\d+,\d+\})", wording.expression)
         few = all(repeats not in "+*" and int(repeats[1:-1].split(",")[1]) <= 19 for repeats in digits)
         assert few, wording.id
 
@@ -230,7 +230,7 @@ def test_numbers_of_lines_have_few_digits() -> None:
 def test_hostile_text_costs_no_more_than_its_length() -> None:
     for wording in catalogue().wordings:
         parts = [wording.literal, "[", "(", "a", "0", " ", "\n\t", "with correlation id 1 : {", "127.0.0.1:9092"]
-        pattern = re.compile(wording.pattern, re.ASCII)
+        pattern = re.compile(wording.expression, re.ASCII)
         started = time.process_time()
         for part in parts:
             pattern.search((wording.literal + " " + part * 20_000)[:25_000])

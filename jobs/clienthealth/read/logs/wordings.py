@@ -32,6 +32,40 @@ class Example(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     captures: Mapping[str, str] = {}
 
 
+#: Kinds of wait that Go names in more than one way, as a part of a regular expression.
+_WAITS: Mapping[str, str] = {"lock": r"semacquire|sync\.\w{2,20}\.\w{2,20}"}
+
+
+class Goroutine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A goroutine that has waited for a minute or longer at one place: Go writes the minutes into a dump.
+
+    waits   kinds of wait, as Go names them in the goroutine's first line; "lock" stands for all waits for a lock
+    frame   regular expression for the function in whose call the goroutine waits
+    caller  regular expression for a function that called it; '' for any
+    within  maximum number of lines between the goroutine's first line and `frame`
+    """
+
+    waits: tuple[str, ...]
+    frame: str
+    caller: str = ""
+    within: int = 9
+
+    @property
+    def pattern(self) -> str:
+        """Regular expression for the goroutine's lines, with the groups `minutes` and `frame`."""
+        waits, line = "|".join(_WAITS.get(wait, wait) for wait in self.waits), r"\n(?!\s*goroutine )[^\n]"
+        return (
+            rf"goroutine \d{{1,12}} (?:gp=[^\n\[]{{1,100}} )?\[(?:{waits})(?: \([\w ]{{1,40}}\))?, "
+            rf"(?P<minutes>\d{{1,7}}) minutes(?:, [\w ]{{1,40}})?\]:(?:{line}{{0,1000}}){{0,{self.within}}}?"
+            rf"{line}{{0,300}}?(?P<frame>{self.frame})\("
+            + (
+                rf"(?:[^\n]{{0,1000}}\n(?!\s*goroutine )){{1,20}}?[^\n]{{0,300}}?(?:{self.caller})"
+                if self.caller
+                else ""
+            )
+        )
+
+
 class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True):
     """A log pattern.
 
@@ -39,7 +73,8 @@ class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True)
     source    maps a library to the versions that log the line, and the place in the library's source
     literal   a text that every match contains: a cheap test before the pattern (case matters)
     pattern   regular expression for a part of the message, or of the exception below the message; named groups become
-              `LogEvent.captures`
+              `LogEvent.captures`; '' if the text is a goroutine's
+    goroutine    the waiting goroutine that the log pattern recognises; None if there is a `pattern`
     logger    beginning of the name of the logger that must have logged the line; None for any logger. Not tested if
               the record's logger contains no dot
     also      for a mode's pattern: the id of the known issue in `also_seen.toml` that also counts the line, '' if none
@@ -49,10 +84,16 @@ class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True)
     id: str
     source: Mapping[str, str]
     literal: str
-    pattern: str
+    pattern: str = ""
+    goroutine: Goroutine | None = None
     logger: str | None = None
     also: str = ""
     examples: tuple[Example, ...] = ()
+
+    @property
+    def expression(self) -> str:
+        """The regular expression that recognises the text."""
+        return self.goroutine.pattern if self.goroutine else self.pattern
 
 
 class Meaning(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True, dict=True):
@@ -131,7 +172,7 @@ class Catalogue:
                 self.by_id[wording.id] = meaning
                 logger = None if wording.logger is None else _abbreviated(wording.logger)
                 try:
-                    pattern = re.compile(wording.pattern, re.ASCII)
+                    pattern = re.compile(wording.expression, re.ASCII)
                 except re.error as error:
                     raise CatalogueError(f"the log pattern {wording.id} cannot be compiled: {error}") from None
                 compiled.setdefault(wording.literal, []).append((wording, pattern, logger))
