@@ -1,4 +1,4 @@
-"""The settings in force, from a TOML file and the environment, and their display without secrets.
+"""Load the settings in force from a TOML file and the environment, and format them without secrets.
 
 The file is `--config` or $KAFKA_HEALTH_CONFIG. The environment (`KAFKA_HEALTH_<SECTION>_<KEY>`) overrides the file. An
 unknown key is an error in the file and in the environment. No error repeats a value, because it may be a secret.
@@ -24,8 +24,8 @@ from clienthealth.settings.fields import complaint, keys
 
 _T = TypeVar("_T")
 PREFIX = "KAFKA_HEALTH_"
-#: Environment variables that begin with KAFKA_HEALTH_ and are no settings: the configuration file, the folder and
-#: source of the jars (jars.py), and the identity of an application that reports (python_client).
+#: Variables that begin with KAFKA_HEALTH_ but are not settings. CONFIG names the configuration file. `platform/jars.py`
+#: reads CACHE and MAVEN_URL, and an application that reports its metrics (python_client) reads SERVICE and INSTANCE.
 NOT_SETTINGS = frozenset(f"{PREFIX}{name}" for name in ("CONFIG", "CACHE", "MAVEN_URL", "SERVICE", "INSTANCE"))
 
 
@@ -67,7 +67,7 @@ def load(path: str | None = None, environ: Mapping[str, str] = os.environ) -> Se
 
 
 def placed(settings: Settings, folder: str = "") -> Settings:
-    """Return the settings with absolute locations. Relative locations are in `folder`, by default the current folder.
+    """Return the settings with absolute locations. Relative locations are in `folder` ('': in the current folder).
 
     Empty locations stay empty.
     """
@@ -128,8 +128,8 @@ def _parse(section: str, name: str, text: str, variable: str) -> Any:
 def _fitted(section: type, values: Mapping[str, Any], name: str, where: Callable[[str, str], str]) -> dict[str, Any]:
     """Convert the values of the section `name` to the types of its keys.
 
-    `where`: maps a section and a key to the source of the value. Raises SettingsError for an unknown key, else for the
-    first wrong value.
+    `where(section, key)` names the source of a value for error messages. Raises SettingsError for an unknown key,
+    else for the first wrong value.
     """
     fields = keys(section)
     for key in values:

@@ -1,4 +1,4 @@
-"""The labels that all series and rules of an installation have, and the addresses to which its pages and alerts link.
+"""Compute the labels that all series and rules of an installation have, and the URLs to which its alerts link.
 
 With several exporters (shards), this module also decides which exporter serves a client: a hash of the client's key
 gives the number of the shard.
@@ -47,8 +47,7 @@ def fixed_labels(settings: Settings) -> Mapping[str, str]:
 def runbooks(settings: LinkSettings, status_page: str | None = None) -> str:
     """Return the base URL of the runbooks without a trailing slash, by default below the status page.
 
-    `status_page`: the status page's address for the reader of the link, if that differs from the configured address
-    ('.' on the page itself).
+    `status_page`: the URL of the status page if it differs from the configured one; '.' for links on the page itself.
     """
     page = settings.status_page if status_page is None else status_page
     return settings.runbooks.rstrip("/") or f"{page.rstrip('/')}{RUNBOOKS}"
@@ -80,8 +79,8 @@ def place(key: bytes, settings: PrometheusSettings) -> int:
 def named_apart(settings: PrometheusSettings) -> Callable[[Client], bool]:
     """Return a function that returns True for each client that has series even while it is healthy.
 
-    With `client_series` = "unhealthy", only clients have such series if a glob in `named_clients` matches their
-    `service/client_id`.
+    These are all clients with `client_series` = "all". With "unhealthy" they are the clients whose
+    `service/client_id` matches a glob in `named_clients`.
     """
     if settings.client_series == "all":
         return lambda client: True
@@ -102,8 +101,8 @@ def own_page(settings: Settings, shard: str = "1") -> str:
 def kept_labels(settings: Settings) -> tuple[str, ...]:
     """Return the names of the labels by which rules and panels distinguish installations.
 
-    These are `keep_labels`, then the names of `fixed_labels`. A series may lack some of them. Raises SettingsError if
-    there are no such labels, or as `fixed_labels` does.
+    These are `keep_labels`, then the names of `fixed_labels`. Raises SettingsError if there are no such names, or if
+    `fixed_labels` rejects one.
     """
     labels = tuple(dict.fromkeys((*settings.prometheus.keep_labels, *fixed_labels(settings))))
     if not labels:
@@ -116,6 +115,6 @@ def listed(labels: Sequence[str]) -> str:
     return ", ".join(labels)
 
 
-#: The default labels, as the templates of rules, routes and panels contain them. When rules, routes and panels are
-#: made, the labels in force replace the default labels.
+#: The default labels. The templates of rules, routes and panels contain these labels; in the output, the labels in
+#: force replace them.
 KEPT = kept_labels(Settings())

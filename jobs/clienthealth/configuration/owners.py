@@ -1,8 +1,8 @@
-"""The owner of a service (team, tier, pager, objective), from the files in `[owners] files`.
+"""Find the owner of a service (team, tier, pager, objective) in the files that `[owners] files` lists.
 
 The files may be our own TOML (`[[owner]]`), Backstage's `catalog-info.yaml`, or CODEOWNERS. The files are searched in
-order, and the first matching row counts. Within a CODEOWNERS file, the last matching line counts, as that format
-defines.
+order, and the first entry that matches the service names its owner. Within a CODEOWNERS file, the last matching line
+does, as that format defines.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=100, pattern=r"^[^\
 class Owner:
     """The people to call for a service. `tier`: importance of the service. `pager`: receiver of the team's pages.
 
-    `tier` and `pager` are '' if unknown. `slo_target`: minimum share of healthy client-minutes; None: [review]
-    slo_target.
+    `tier` and `pager` are '' if unknown. `slo_target`: minimum share of healthy client-minutes; None: the setting
+    `[review] slo_target` applies.
     """
 
     team: str
@@ -70,7 +70,7 @@ class _OwnerTable(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Owners:
-    """The rows of all files, in order. The first row that matches a service or group counts."""
+    """The rows of all files, in order. The first row that matches a service or group determines its owner."""
 
     def __init__(self, rows: Sequence[Row] = ()) -> None:
         self.rows = rows

@@ -64,7 +64,7 @@ def _begun(head: bytes, how: str) -> str | None:
 
 
 def document(members: list[str]) -> str | None:
-    """Return the type of document that a zip is, by the names of its members; None if it is an archive of files."""
+    """Return what a zip is, by the names of its members, if it is itself a document (an Office file, a jar)."""
     if "META-INF/MANIFEST.MF" in members:
         return "a Java archive"
     return next((what for start, what in _FILES["inside"].items() if any(m.startswith(start) for m in members)), None)
@@ -160,9 +160,9 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 def extract(raw: Readable, packing: Packing, folder: Path, limit: int) -> Iterator[tuple[str, str, bool]]:
     """Unpack a zip, a tar or a mail into an empty folder. `limit`: maximum number of unpacked bytes of all members.
 
-    Yields (name, reason, True if the member may be evidence) for each member that is left out. If a zip is itself a
-    document (`document`), the only name is ''. Raises UnreadableError if the archive is damaged, has more than
-    MAX_MEMBERS members or exceeds `limit`; files that were unpacked before stay.
+    Yields (name, reason, True if the member may be evidence) for each member that is left out. A zip that is itself a
+    document (an Office file, a jar) is left out as a whole, with the name ''. Raises UnreadableError if the archive is
+    damaged, has more than MAX_MEMBERS members or exceeds `limit`; files that were unpacked before stay.
     """
     try:
         yield from {"zip": _zip, "eml": _mail}.get(packing, _tar)(raw, folder, limit)
@@ -211,7 +211,7 @@ def _tar(raw: Readable, folder: Path, limit: int) -> Iterator[tuple[str, str, bo
 def _mail(raw: Readable, folder: Path, limit: int) -> Iterator[tuple[str, str, bool]]:
     left, message = limit, message_from_bytes(b"".join(iter(partial(raw.read, CHUNK), b"")))
     parts = [part for part in message.walk() if not part.is_multipart()]
-    # A mail program writes the text twice, as text and as HTML.
+    # A mail program writes the text twice, as text and as HTML. So skip the HTML if there is a text.
     plain = any(part.get_content_type() == "text/plain" for part in parts)
     for number, part in enumerate(parts):
         if (name := part.get_filename()) or not plain or part.get_content_type() != "text/html":
@@ -222,7 +222,7 @@ def _mail(raw: Readable, folder: Path, limit: int) -> Iterator[tuple[str, str, b
 def _member(
     name: str, content: IO[bytes], folder: Path, left: int, written: float | None
 ) -> Generator[tuple[str, str, bool], None, int]:
-    """Write a member of an archive to the folder, or yield as `extract` does if the member is left out.
+    """Write a member of an archive to the folder. If the member is left out, yield one tuple as `extract` does.
 
     Returns the number of bytes written. Raises UnreadableError if the member has more than `left` bytes. `written`:
     time of the member's last modification (epoch s), None if unknown.

@@ -1,9 +1,9 @@
-"""Split a log into entries, and yield only entries that contain a text which Kafka's clients log.
+"""Split a log into entries, and yield only entries that contain a Kafka text: a text that only Kafka's clients log.
 
-Blocks without such a text are only counted. The lines around each such text are parsed: the prefix is removed, and a
-line either begins an entry or belongs to the entry above (stack traces, the values of a configuration). Several writers
-may share a log and differ by their prefix; then the lines of each writer are collected separately. A thread dump within
-the log is one entry.
+In a block without Kafka texts, only the lines are counted. The lines around each Kafka text are parsed: the prefix is
+removed, and a line either begins an entry or continues the entry above (stack traces, the values of a configuration).
+Several writers may share a log and differ by their prefix; then the lines of each writer are collected separately. A
+thread dump within the log is one entry.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ BACK, AHEAD = 1 << 14, 1 << 16
 MAX_PART = 1 << 22
 #: MAX_ENTRY_LINES: maximum number of unindented lines in an entry. MAX_DUMP: maximum bytes of a thread dump.
 MAX_ENTRY_LINES, MAX_DUMP = 500, 1 << 26
-#: Time zones differ by quarters of an hour, at most by 14 hours (56 quarters). The clocks of a shipper and an
-#: application differ by less than ZONE_EXACT_MS.
+#: The difference between a shipper's UTC time and an application's local time shows the application's zone if it is at
+#: most ZONE_EXACT_MS from a multiple of QUARTER_MS, up to MOST_QUARTERS quarters of an hour (14 hours).
 QUARTER_MS, MOST_QUARTERS, ZONE_EXACT_MS = 900_000, 56, 60_000
-#: Maximum number of different lines of bursts in memory.
+#: Maximum number of different lines in memory, by which repeated lines of a burst are recognised.
 _REMEMBERED = 20_000
 
 _STAMP_ONLY = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\s*")
@@ -80,7 +80,7 @@ class Entry:
     stamp    the entry's own time and its place in `value`; None if missing, or if the entry may contain a dump
     key      the writer of the entry, '' if all lines have the same writer
     dump     True if the entry may contain a thread dump
-    repeats  number of repeated entries for which this one stands
+    repeats  number of equal entries for which this one is yielded
     numbers  the numbers of all lines of the entry
     """
 
@@ -114,8 +114,8 @@ class Splitter:
     telling  number of parsed lines with a Kafka text
     glued    number of parsed lines with a Kafka text that have a level, but were added to the entry above
 
-    An entry of one line that repeats another entry (same writer and text, same tenth of a second) is left out. For all
-    left-out repetitions of an entry one further entry is yielded, with their number in `repeats`.
+    An entry of one line that repeats another entry (same writer and text, same tenth of a second) is not yielded
+    itself. Instead, one further entry is yielded for all these repetitions, with their number in `repeats`.
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -129,7 +129,8 @@ class Splitter:
         self._parts: dict[bytes, tuple[bytes, bytes]] = {}
         self._time_of: dict[bytes, int] = {}
         self._zones: dict[bytes, int] = {}
-        #: Entries that stand for repetitions. Key: the whole line; or writer, text and tenth of a second.
+        #: Entries that were yielded; `repeats`: how often each was repeated since `_repeated` last yielded it.
+        #: Key: the whole line; or writer, text and tenth of a second.
         self._left_out: dict[bytes | tuple[bytes, bytes, int], Entry] = {}
         self._stamped = False
         self._tail = b""
@@ -149,7 +150,7 @@ class Splitter:
         for begin, end in _spans(block, hits, self._hot):
             if begin <= done:
                 if done == 0 and not self._hot:
-                    # An entry that continues in this block may begin in a line of the previous block.
+                    # The first entry may begin in the previous block, so parse the end of that block, too.
                     yield from self._apart(self._tail, 0, len(self._tail), (), self.lines - self._tail.count(b"\n"))
                 begin = done
             else:
@@ -166,7 +167,7 @@ class Splitter:
         self._tail = block[block.find(b"\n", begin) + 1 if begin else 0 :] if not self._hot else b""
 
     def close(self) -> Iterator[Entry]:
-        """Yield the entries that are still open: at the end of the file, and before a part that is not parsed."""
+        """Yield the entries that are still open. To be called at the file's end and before a part that is skipped."""
         for key, (part, time) in list(self._parts.items()):
             yield from self._line(part, key, time, self.lines, True)
         self._parts.clear()
@@ -175,14 +176,14 @@ class Splitter:
         yield from self._repeated()
 
     def _repeated(self) -> Iterator[Entry]:
-        """Yield, for each entry that was repeated since the last call, one entry with `repeats`: how often."""
+        """Yield one entry for each entry repeated since the last call; `repeats`: the number of repetitions."""
         for left_out in self._left_out.values():
             if left_out.repeats:
                 yield replace(left_out)
                 left_out.repeats = 0
 
     def _look_at_end(self, block: bytes) -> None:
-        """Note the time of the last dated one of the block's last five lines, for undated lines in the next blocks."""
+        """Note the time of the last dated line among the block's last five, for undated lines in the next blocks."""
         for line in reversed(block.removesuffix(b"\n").rsplit(b"\n", 5)[-5:]):
             if self._dated(line) is not None:
                 break
@@ -206,7 +207,7 @@ class Splitter:
             hit, next_hit = next_hit, bisect_left(hits, at, next_hit)
             relevant = next_hit > hit
             if relevant and self._is_left_out(line):
-                # An equal line, with the same time, was read before. Most lines of a burst end here.
+                # An equal line, with the same time, was read before; it need not be parsed again.
                 number += 1
                 continue
             stripped, key, time, part = self.prefixes.parted(line)
@@ -232,7 +233,7 @@ class Splitter:
         return True
 
     def _remember(self, key: bytes | tuple[bytes, bytes, int], entry: Entry) -> Iterator[Entry]:
-        """Remember this entry, so that equal entries are left out from now on. Yields repetitions if memory is full."""
+        """Remember the entry, to leave out equal ones. If memory is full, yield all repetitions and forget them."""
         if len(self._left_out) >= _REMEMBERED:
             yield from self._repeated()
             self._left_out.clear()
@@ -283,8 +284,8 @@ class Splitter:
     def _time(self, stamp: Stamp | None, shipped: bytes, key: bytes) -> int | None:
         """Return a line's own time in UTC, else its shipper's time, else the time of the line before it (epoch ms).
 
-        `key`: the line's writer. Only lines of the same writer count as before it; if none of them has a time, the
-        newest time of all writers counts. None without any time.
+        `key`: the line's writer. "The line before" is the last dated line of this writer. If the writer has none yet,
+        returns the newest time of all writers; None without any time.
         """
         own = stamp.ts_ms if stamp is not None else None
         if shipped:
@@ -293,7 +294,7 @@ class Splitter:
             if own is None:
                 own = sent_ms
             elif sent_ms is not None and shipped[:1].isdigit():
-                # A local time differs from UTC by its zone. The shipper's time names its zone.
+                # The shipper's time names its zone, so the difference to the line's local time shows the line's zone.
                 quarters = round((sent_ms - own) / QUARTER_MS)
                 exact = abs(sent_ms - own - quarters * QUARTER_MS) <= ZONE_EXACT_MS and abs(quarters) <= MOST_QUARTERS
                 # A difference that fits no time zone is a delay of the shipper. Then the zone is taken as UTC.

@@ -65,7 +65,7 @@ def exported(content: bytes, lines: Sequence[bytes], is_record: Callable[[bytes]
 def of_table(text: str) -> list[Row] | None:
     """Return the rows of a table that is separated by commas, tabs or semicolons.
 
-    None if the head names no column of times, or neither a column of messages nor columns of metrics.
+    None if the first line names no column of times, or neither a column of messages nor columns of metrics.
     """
     text = re.sub("\r\n?", "\n", text.lstrip("\ufeff"))
     head = text.partition("\n")[0]
@@ -128,7 +128,8 @@ def _lines(rows: Sequence[Row]) -> bytes:
         return b""
     timed = [row.ts_ms for row in rows if row.ts_ms is not None]
     if len(timed) == len(rows):
-        # If the newest row comes first, rows with equal times are also reversed.
+        # If the newest row comes first, rows with equal times are in reverse order, too. `sorted` keeps their order, so
+        # reverse all rows before.
         in_turn = rows if timed[0] <= timed[-1] else reversed(rows)
         rows = sorted(in_turn, key=lambda row: row.ts_ms or 0)
     return "".join(map(_line, rows)).encode("utf-8", "replace")

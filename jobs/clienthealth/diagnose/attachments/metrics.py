@@ -63,8 +63,8 @@ _BEFORE_TIME = re.compile(
 _ANYWHERE = re.compile(r"(?:\[\s*)?\{\s*\"")
 _AT_LINE = re.compile(rf"^[ \t\ufeff]*(?={_ANYWHERE.pattern})", re.MULTILINE)
 _PARTED = re.compile(r"[\s,]*")
-#: Parsing a text may cost at most _ATTEMPTS times its length, counted in characters. Locating an error at a position
-#: costs that position divided by _COUNTED, because the parser counts the lines before the error.
+#: JSON is searched in a text until the parser has read _ATTEMPTS times as many characters as the text has. A failed
+#: attempt adds the error's position divided by _COUNTED, because the parser counts the lines before the error.
 _ATTEMPTS, _COUNTED = 4, 50
 _NOT_NUMBER = re.compile(r"(?<=[\s:(\[,])-?(?:inf|nan)\b")
 
@@ -103,9 +103,9 @@ def _is_csv(line: str) -> bool:
 
 
 def readings(lines: Iterable[str], jvm: ClientProcess, file_ms: int) -> Iterator[Reading]:
-    """Yield the samples in the lines of a text. `jvm`: the process of clients in MBeans.
+    """Yield the samples in the lines of a text. `jvm`: the process to which clients in MBeans belong.
 
-    `file_ms`: the time in the snapshots of a sample without a time; `Reading.ts_ms` of such a sample is None.
+    `file_ms`: for a sample without a time, its snapshots get this time, and its `Reading.ts_ms` is None.
     """
     table: _Table | None = None
     pile = _Pile(jvm, file_ms)

@@ -40,10 +40,10 @@ class Input:
     start_ms   time of the first used item, epoch ms; None without times
     end_ms     time of the last used item
     dated      False if the items have a time of day but no date
-    named      kind of the time in the input's name, if the items get their time from the name; else ''
+    named      what the items get from the input's name: 'day' (date and time), 'clock' (time of day) or '' (nothing)
     local      True if the items' times name no zone, so that these times are read as UTC
     zone_ms    duration (ms) to add to the items' times to get UTC; None if unknown
-    emptied    number of last records in which a process answers but names no client, unlike in earlier records
+    emptied    number of consecutive records at the input's end that name no client any more, though earlier ones did
     timed      False if times are made up: the order is known, but durations are not
     left_out   number of left-out lines by reason, without lines that are not about Kafka
     unread     number of unreadable lines of evidence by reason

@@ -19,8 +19,8 @@ from clienthealth.model.tables import table
 from clienthealth.modes import catalogue
 from clienthealth.read.formats._json_layouts import parsed
 
-#: The role of a line in a text. logged: a program wrote the line. quoted: the line is a quotation without time and
-#: program. explained: the line is part of an explanation, which explains at least as much as it reports.
+#: The role of a line in a text. logged: a program wrote the line into a log. quoted: a person cites the line without
+#: its time. explained: the line is part of a text that explains an error in general rather than reports a failure.
 Context = Literal["logged", "quoted", "explained"]
 
 #: Maximum size of a paste (bytes). Larger texts are returned unchanged.
@@ -47,14 +47,14 @@ _WEIGHTS = {"": 1, "-strongly": 3}
 #: explanation (one word is not enough). _BEFORE, _AFTER: number of lines before and after a line that are its context.
 _PAGE = 1 << 18
 _EXPLAINS, _BEFORE, _AFTER = 2, 30, 20
-#: _PROSE: minimum size (bytes) of the author's words; a label or a title alone shows nothing. _BESIDE: maximum distance
-#: (lines) between a quoted line and a program's output. _OUTPUT: the weight of such output.
+#: _PROSE: minimum size (bytes) of the author's words, because a label or a title alone does not make an explanation.
+#: _OUTPUT: weight that a program's output at most _BESIDE lines from a line adds to the words that report.
 _PROSE, _BESIDE, _OUTPUT = 80, 3, 2
 _STATEMENTS = 3
 _ESCAPES = {"n": "\n", "r": "", "t": "\t", '"': '"'}
 _FRAME = r"at [\w$.<>@/+-]{3,600}\("
-#: _ENTRIES: a line with at least this number of entries is a log that lost its line ends. _SHIPPED: number of first
-#: characters of the line that do not count, because a shipper's prefix with a time may be there.
+#: A line with at least _ENTRIES entries is a log that lost its line ends. The entries are searched behind the first
+#: _SHIPPED characters, because a log shipper may have put a time there.
 _ENTRIES, _SHIPPED = 2, 45
 #: Minimum length of a line that may be an unfinished sentence.
 _LONG = 40
@@ -84,11 +84,10 @@ def restored(content: bytes) -> bytes:
 def context(content: bytes) -> Callable[[int], Context]:
     """Return a function that gives the context of one of a text's lines. `content`: a text as `restored` returns it.
 
-    In a text for people (with Markdown, or of a language without blanks), a row of a table is an explanation. So is a
-    line if the explaining words near the line weigh at least as much as the reporting words and the output of programs
-    beside it. Words of quotations and code do not count, except commands that the reader is to run. Any other line is
-    a quotation if no time is near the line; else a program logged it. In a text larger than _PAGE, all lines count as
-    logged.
+    Only a text for people (with Markdown, or in a language without blanks) has lines that are `explained`: rows of a
+    table, and lines near which the explaining words weigh at least as much as the reporting words and the output of
+    programs together. Words of quotations and code weigh nothing, except commands that the reader is to run. Any other
+    line is `quoted` if no line near it has a time, else `logged`. In a text larger than _PAGE all lines are `logged`.
     """
     text = content.decode("utf-8", "replace") if len(content) <= _PAGE else ""
     for_people = _RE["for_people"].search(text) is not None
@@ -167,7 +166,7 @@ def _unlinked(text: str) -> str:
 
 
 def _unescaped(text: str) -> str:
-    r"""Split lines that contain a whole stack with line ends written as `\n`. Other readers handle JSON objects."""
+    r"""Split lines that contain a whole stack with line ends written as `\n`. Lines of JSON stay as they are."""
     if "\\n" not in text:
         return text
     lines = text.split("\n")

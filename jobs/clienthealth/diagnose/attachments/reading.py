@@ -37,7 +37,8 @@ from clienthealth.settings import Settings
 #: JSON lines, a Prometheus exposition, JmxTool's CSV, or a log with dumps and metrics between its lines.
 WHOLE = 1 << 24
 _SAMPLE = 1 << 16
-#: Names of a client, or of a class of its library; LOG-END-OFFSET is a heading of `kafka-consumer-groups`.
+#: Texts of which a file about Kafka clients contains at least one. LOG-END-OFFSET is a heading in the output of
+#: `kafka-consumer-groups`.
 _MARKS = b"clientId= client_id= #producer- #consumer- org.apache.kafka kafka-producer-network LOG-END-OFFSET".split()
 #: The beginning of JSON that is not a line of a log: an object, or a list of objects.
 _OBJECT = re.compile(rb"\s*(?:\[\s*)?\{\s*\"")
@@ -162,7 +163,7 @@ class Reader:
         if by_line and any(map(self._has_metrics, filled[:20])):
             yield from self._record_lines("JSON lines", lines)
             return
-        # The first line of an excerpt may be incomplete.
+        # The first line of an excerpt may be incomplete, so any of the first ten lines may show the line protocol.
         point = next((line for line in lines[:10] if _POINT.match(line)), None)
         if point is not None and self._decoded(point).format == "influx":
             yield from self._record_lines("line protocol", lines)
@@ -257,7 +258,7 @@ class Reader:
     def _filled(self, what: str, lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
         """Count the lines, each of which is a record. Yield (number, line) for those that are not blank."""
         self._what(what)
-        self._cut = False  # A cut record is no valid JSON, so the decoder reports the record.
+        self._cut = False  # The decoder already reports a cut record, because its JSON is invalid.
         for number, line in enumerate(lines):
             self.input.read = number + 1
             if line.strip():
@@ -266,7 +267,7 @@ class Reader:
     def _document(self, number: int, value: bytes) -> Recorded:
         """Return a record of JSON. JSON without a time gets the time of its file."""
         timeless = any(error.startswith("missing-timestamp") for error in self._decoded(value).errors)
-        # A failed answer of Jolokia (404) has no time and needs none.
+        # Only a record with content needs a time. A failed answer of Jolokia (404) has neither.
         dated = self._decoded(value, self.now_ms) if timeless else None
         timeless = dated is not None and bool(dated.snapshots or dated.lines)
         return self._record("any", number, value, None if timeless else 0)
@@ -329,7 +330,7 @@ class Reader:
         last_ms: int | None = None
         for dump in dumps:
             first = min(dump.taken, default=0)
-            # A dump without a time is not older than the dump before it, but may be much newer.
+            # A dump without a time gets the time of the dated line or dump before it, though it may be much newer.
             last_ms = ts_ms = dump.ts_ms or time_before(first) or last_ms or self._time_in_name()
             self.input.span(ts_ms)
             if dump.complete is False:
@@ -398,7 +399,7 @@ class Reader:
         if splitter.first_ms is not None and (self._logs or not self._found):
             self.input.span(splitter.first_ms, splitter.last_ms)
             if layout.times.zoned:
-                # A file with times in UTC may still come from a machine in another time zone.
+                # These times need no shift, but the same machine's other files may have local times.
                 self.input.zone_ms = -layout.times.ahead_ms or None
             elif splitter.zone_ms is not None:
                 self.input.zone_ms = splitter.zone_ms
@@ -454,8 +455,8 @@ class Reader:
     ) -> Recorded:
         """Return a record. `value`: its bytes or parsed content. `writer`: the writer that its prefix names, or ''.
 
-        `ts_ms`: 0 if `value` contains the time, None if unknown. `repeats`: number of equal records for which this
-        record stands.
+        `ts_ms`: 0 if `value` contains the time, None if unknown. `repeats`: number of equal records,
+        this one included.
         """
         service, instance = self._stream.process
         if writer:
@@ -482,7 +483,7 @@ def _numbered(dump: Dump, numbers: Sequence[int]) -> Dump:
 
 
 def _is_reading(line: bytes) -> bool:
-    """True if the line belongs to the metrics of a recording."""
+    """True if the line is a sample of a recording: JSON whose metrics have names like `MBean/attribute`."""
     document = mapping(parsed(line) if b'"metrics"' in line and b'"client_id"' in line else None)
     values = document.get("metrics")
     if not isinstance(document.get("ts"), int) or not isinstance(values, dict):
@@ -493,7 +494,7 @@ def _is_reading(line: bytes) -> bool:
 def _is_by_line(lines: Sequence[bytes]) -> bool:
     """True if at least 3/4 of these lines begin like JSON and at least half are valid JSON; others may be cut."""
     begun = [line for line in lines if line.lstrip()[:1] in (b"{", b"[")]
-    # A first character is quick to check, and few lines of a log begin with a brace or a bracket.
+    # Check the first characters before parsing: this is quick, and few lines of a log begin with a brace or a bracket.
     if not begun or len(lines) < (len(lines) - len(begun)) * 4:
         return False
     return sum(isinstance(parsed(line), dict | list) for line in begun) * 2 >= len(lines)

@@ -255,7 +255,7 @@ _PREFIXES = {
     for name, pattern in table(Path(__file__).with_name("prefixes.toml")).items()
 }
 _TIMED_REST = re.compile(rb"[\[(<]?(?:\d{4}[-/.]\d\d|\d\d[-/:. ]|\d{10}|\{)")
-#: A line that begins with a time or a level. The application or the log's shipper may have written this time or level.
+#: A line that begins with a time or a level, whether the application or a shipper wrote it.
 _TIMED_OR_LEVELLED = re.compile(_TIMED_REST.pattern + rb"|[A-Z]{4,16}[ :]|[A-Z][a-z]{2}\.? [ \d]\d")
 #: Further lines of a stack trace or a list of options. An application writes no time before such lines.
 _GOES_ON = re.compile(rb"\t|\}|[ ]+(?:at |\.\.\. \d|[\w.]+ = )|Caused by: |Suppressed: ")
@@ -263,7 +263,7 @@ _BEGINS_OR_GOES_ON = re.compile(_TIMED_OR_LEVELLED.pattern + b"|" + _GOES_ON.pat
 
 
 class Stripped(NamedTuple):
-    """A line without its prefix. `key`: the writers that the prefix names; `time`: the time in the prefix.
+    """A line without its prefix. `key`: the writer of the line, as the prefix names it; `time`: the prefix's time.
 
     `part`: True if the line continues on the next line.
     """
@@ -363,7 +363,7 @@ def _is_counting(matches: Sequence[re.Match[bytes]]) -> bool:
 #: By name of a prefix that an application may also write itself: a function that takes the prefix's matches, one per
 #: line, and returns True if they show that a tool wrote the prefix.
 _DOUBTFUL: Mapping[str, Callable[[Sequence[re.Match[bytes]]], bool]] = {
-    # The application writes a time before each entry, a tool before each line.
+    # An application writes a time only before each entry, a tool before each line, also of a stack trace.
     "timestamps": lambda found: _count(_GOES_ON, found) > 0 or 2 * _count(_TIMED_REST, found) > len(found),
     "syslog": _is_syslog,
     "compose": _is_compose,
