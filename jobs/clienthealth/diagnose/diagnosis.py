@@ -1,4 +1,4 @@
-"""Post-mortem: run recordings through the same decoding, windows and judges as the stream, in this process.
+"""Post-mortem: decode, pack and judge recorded data in this process, with the same code as the stream.
 
 The newest record gives the current time. Every client seems to disappear where the data ends, so missing data alone
 makes a verdict at most `suspected`.
@@ -148,10 +148,10 @@ def diagnose(records: Iterable[Recorded], settings: Settings, inputs: list[Input
 
 
 def _without_hosts(entries: Sequence[LogEntry], measured: Set[Place]) -> None:
-    """If the log names exactly one host for an instance, move the entries with this host to the instance's process.
+    """Attribute a log with host names to the process of a file whose metrics, dumps or entries name no host.
 
-    The process then has the instance in place of a host, so that metrics, dumps and log of the instance belong to one
-    process. `measured`: the processes (service, instance) with metrics that name no other process.
+    Such a process has its instance in the place of a host. It gets the entries of the host if the entries of its
+    instance name exactly one other host. `measured`: the processes with metrics that name no other process.
     """
     written = grouped({(entry.instance, entry.process) for entry in entries}, lambda pair: pair[0])
     nameless = {process for instance, of in written.items() for _, process in of if process[1] == instance}
@@ -280,7 +280,7 @@ Place = tuple[str, str]
 
 
 def pack(decoded: Decoded, source: Source, packer: Packer, repeats: int = 1, before: _Before = NO_LINE) -> _Before:
-    """Add a record's content to a packer. `repeats`: number of equal records for which this record stands.
+    """Add a record's content to a packer. `repeats`: number of equal records, this one included.
 
     `before`: the client that the line before this record names. Returns the client that the record's last line names.
     """
@@ -354,7 +354,7 @@ def _worst(verdicts: Sequence[Verdict], undated: frozenset[str]) -> Verdict:
 def settled(
     bucket: Bucket, by_key: Mapping[str, tuple[Client, list[Verdict]]], inputs: Sequence[Input]
 ) -> dict[str, tuple[Client, list[Verdict]]]:
-    """Return `by_key` with the verdicts after all adjustments. `inputs`: the files that the verdicts are based on."""
+    """Adjust the verdicts in `by_key` in the stages "moment" and "shown". `inputs`: the files behind the verdicts."""
     known = contexts(bucket, [client for client, _ in by_key.values()], inputs)
     return {
         key: (client, adjust("shown", adjust("moment", verdicts, known[client]), known[client]))
@@ -367,8 +367,8 @@ def add_ends(
 ) -> None:
     """Add to `by_key` the verdicts of the modes that judge a client's end, and those of `silence`.
 
-    If a client reported again after a gap, only its last session is judged. `ended`: the instances of the processes
-    that have ended; None: every process counts as ended, because no later data exists.
+    If a client reported again after a gap, only the samples after the last gap are judged. `ended`: the instance ids
+    of the ended processes; None: treat every process as ended, because no later data exists.
     """
     state = bucket.state
     for number, ref in enumerate(state.all_clients):
@@ -390,8 +390,8 @@ def add_ends(
 
 
 def _outlived(bucket: Bucket, number: int) -> bool:
-    """True if other data goes on after the last sample of the client with this number in the bucket's state for longer
-    than the client's allowed gap.
+    """True if the bucket has data from long after the client's last sample: later by more than the client's allowed
+    gap. `number`: the client's index in `bucket.state.all_clients`.
     """
     return bool(bucket.newest_ms - bucket.state.clients.last[number] > bucket.quiet[number])
 
@@ -399,7 +399,7 @@ def _outlived(bucket: Bucket, number: int) -> bool:
 def silence(bucket: Bucket, number: int, window: ClientWindow) -> list[Verdict]:
     """Return verdicts on a client that stopped reporting while other data goes on; [] for every other client.
 
-    `number`: the client's number in the bucket's state. `window`: the client's last window.
+    `number`: the client's index in `bucket.state.all_clients`. `window`: the client's last window.
     """
     if not _outlived(bucket, number):
         return []

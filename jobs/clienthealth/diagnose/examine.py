@@ -71,10 +71,11 @@ def examine(
 
 
 def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Sequence[Attached]) -> Iterator[Recorded]:
-    """Yield records of an attachment (`identified`) with a day, if their items have a time of day but no date.
+    """Yield the records of an attachment (`identified`) whose times have no date, with a date added.
 
-    The day is that in the file's name, else that of the process's data in `dated`; without both, the records stay
-    undated. Records with a time from the file's name that is far from `dated` (NEAR_MS) are moved as by `apart`.
+    The date is that in the file's name, else that of the process's data in `dated`; without both, the records stay
+    undated. If a time from the file's name is far from `dated` (NEAR_MS), the records are moved by APART_MS, so that
+    no window contains both.
     """
     process, attached = identified
     spans = [other.span_ms for of_other, other in dated if of_other == process and other.span_ms is not None]

@@ -21,7 +21,8 @@ from clienthealth.monitor.ends import has_ended
 #: Kinds of inputs with metrics that a person copied. Such metrics end where the person stopped copying, which shows
 #: nothing about the client's end. (The metrics of a recorder go on until the client ends.)
 PASTED = ("metrics (", "log", "JSON document")
-#: Samples are complete if they end at most this many intervals plus this time (ms) before the process's data ends.
+#: A client's samples are complete if the last one is at most LATE_INTERVALS times the usual gap between samples plus
+#: LATE_MS before the end of the process's data.
 LATE_INTERVALS, LATE_MS = 1.5, 2_000
 #: Samples closer together than this (ms) are parts of one sample.
 APART_MS = 500
@@ -33,7 +34,8 @@ def contexts(bucket: Bucket, clients: Iterable[Client], inputs: Sequence[Input])
     logs, rows = bucket.logs, bucket.state.readings
     all_clients, names = bucket.state.all_clients, bucket.state.names
     numbers = {client.identity: number for number, client in enumerate(all_clients)}
-    # A file's time is exact enough for the onset of a failure, but not for the time between two dumps.
+    # Items whose times come from their file count only in `timeless`: a file's time is exact enough for the onset of a
+    # failure, but not for the time between two dumps.
     timeless = _topics(inputs, lambda attached: not attached.timed or attached.start_ms is None)
     untimed = _topics(inputs, lambda attached: not attached.timed)
     undated = undated_topics(inputs)
@@ -78,9 +80,9 @@ def _until(bucket: Bucket, process: tuple[str, str], inputs: Iterable[Input]) ->
 def _reach(bucket: Bucket, number: int, times: Sequence[int], until_ms: int) -> bool:
     """True if a client's samples (at `times`, epoch ms) go on until the client's end, or until its process's data ends.
 
-    `number`: the client's number in the bucket's state. `until_ms`: the time at which its process's data ends.
+    `number`: the client's index in `bucket.state.all_clients`. `until_ms`: the time at which its process's data ends.
     """
-    # A collector may write the parts of one sample some milliseconds apart.
+    # A collector may write the parts of one sample some milliseconds apart: such gaps are not between samples.
     gaps = np.diff(times)
     gaps = gaps[gaps > APART_MS]
     on_time = until_ms - times[-1] - LATE_MS <= LATE_INTERVALS * (float(np.median(gaps)) if len(gaps) else 0.0)

@@ -1,4 +1,4 @@
-"""The report for people: inputs, then each client with its verdict, the worst first; for a terminal, and as a page."""
+"""Write the report for people, as text and as an HTML page: inputs, then each client's verdict, the worst first."""
 
 from __future__ import annotations
 

@@ -44,11 +44,11 @@ def next_command(library: str, dumps: int) -> str:
 MOST_FACTS = 6
 #: Maximum number of titles of known issues in a headline.
 MOST_TITLES = 3
-#: Keys of `detail` that are not shown separately, because the sentence on the cause usually contains them.
+#: Keys of `Verdict.detail` that are not shown separately, because the sentence on the cause usually contains them.
 _IN_CAUSE = ("cause", "culprit", "victims", "topic", "bootstrap", "partition", "broker", "note")
 _NUMBER, _DURATION = re.compile(r"\d[\d.,]*"), re.compile(r" for (\d{1,9}(?:\.\d)?) s\b")
-#: _AT_FIRST: a number at the beginning of a fact's text ("at least 2 ", "1 "). _ONE_OR_MORE: such a beginning after
-#: each number was replaced by 0, with the counted noun ("0 sends "). Without the final s, singular equals plural.
+#: _AT_FIRST: a number at the beginning of a fact's text ("at least 2 ", "1 "). _ONE_OR_MORE: the beginning of a text
+#: in which 0 replaces each number ("0 sends "). Its group is the noun without s, so that "0 send " is the same text.
 _AT_FIRST, _ONE_OR_MORE = re.compile(r"(?:at least )?(\d[\d,]{0,12}) "), re.compile(r"^(?:at least )?0 ([a-z]+?)s? ")
 NOTHING = "nothing here is about a Kafka client"
 SILENT = "a Kafka client is named here, but nothing shows or rules out a failure mode"
@@ -96,8 +96,8 @@ class Story:
     """A client's part of the report: findings, healthy modes, modes that cannot be judged, and what to send next.
 
     status    the status of the worst finding; without findings `ok` only if every mode of the client's kind was judged
-    headline  the status in a word or two; without findings also the number of judged modes if not all were judged, or,
-              if none was judged, the titles of known issues
+    headline  the status in a word or two. If nothing was found but not all modes were judged: the number of judged
+              modes; if none was judged, the titles of the client's known issues
     adjusted  (mode, adjustments with their reasons) for each mode with a verdict that an adjustment changed
     version   `version_lines` of the client
     """
@@ -174,7 +174,8 @@ class _Teller:
         elif status == "unknown" and grave:
             titles = ", ".join(list(grave)[:MOST_TITLES])
             headline = titles[0].upper() + titles[1:]
-        # Without a dump, the code behind a finding is unknown, and a restart would remove the evidence.
+        # Without a dump, the code behind a finding is unknown, and a restart would remove the evidence. So ask for a
+        # dump even if the finding is confirmed.
         unseen = not self.dumps and any(modes()[v.mode].explanation(v, client.library).first for v in ill)
         software = " ".join(filter(None, (client.library, client.version)))
         where = client.instance if self.namesakes[self._name(client)] > 1 else client.service
@@ -223,7 +224,7 @@ class _Teller:
         )
 
     def _fact(self, fact: Evidence) -> ShownFact:
-        # The dump has a line number only for the beginning of a thread.
+        # A dump has a line number only per thread, so the place of the fact is the beginning of its first thread.
         lines = [thread.line for thread in threads_of(fact, self.dumps)]
         where, frames = _place(fact.source, *lines[:1]), frames_of(fact, self.dumps)
         return ShownFact(self._time(fact.source, fact.ts_ms), fact.kind.replace("-", " "), fact.text, where, frames)

@@ -129,7 +129,7 @@ def attached(pid: int, jar: Path, with_password: bool = False) -> Iterator[Agent
         port = free_port()
         options = ("--host", "127.0.0.1", "--port", str(port), "--discoveryEnabled", "false", "--config", str(config))
         with password.open(encoding="utf-8") as lock:
-            # The lock is held until this process ends, however it ends.
+            # The system releases the lock when this process ends, so a lock that is held shows that its watch runs.
             fcntl.flock(lock, fcntl.LOCK_EX)
             output = _launch(jar, *options, "start", str(pid))
             if _ATTACHED_BEFORE in output:
@@ -211,7 +211,7 @@ def output_of(command: Sequence[str], seconds: float) -> subprocess.CompletedPro
 def _launch(jar: Path, *arguments: str) -> str:
     """Run the agent's launcher, and return its output.
 
-    The exit code is ignored, because the launcher looks for the agent before the agent answers. Raises ServiceError
+    The exit code is ignored: it also shows an error if the loaded agent merely does not answer yet. Raises ServiceError
     after LAUNCH_SECONDS, DependencyError if Java lacks jdk.attach.
     """
     command = [java(), *_SMALL, "-jar", str(jar), *arguments]

@@ -55,7 +55,7 @@ class Screen:
         self._stream.flush()
 
     def draw(self, session: Session, processes: Sequence[Watched]) -> None:
-        """Redraw the table: a line per client, then lines on ended and silent processes, and on threads that stand."""
+        """Redraw the table: a line per client, then lines on ended and silent processes and on threads that hang."""
         records = session.newest.values()
         lines = [ROW.format("client", "kind", f"now ({time.monotonic() - self._began:.0f} s watched)")]
         lines += [ROW.format(_name(one.client), one.client.kind or "", _word(one.verdicts)) for one in records]

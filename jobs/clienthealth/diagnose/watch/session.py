@@ -1,4 +1,4 @@
-"""The data of watched clients: samples and dumps, which are decoded, packed and judged as in the stream."""
+"""Hold the data of watched clients (samples and dumps), and decode, pack and judge it as the stream does."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ _ODD = re.compile(r"[^\w.-]+")
 
 
 class Recorder:
-    """Writes a folder per service, with `metrics.jsonl` and a `jstack-*.txt` per dump.
+    """Writes one folder per service, with `metrics.jsonl` and a `jstack-*.txt` per dump, for `diagnose` to read.
 
-    The folder stands for one process, so the samples contain neither host nor process id. Secrets are removed. Raises
-    InputError if the folder cannot be written.
+    `diagnose` takes all files of a folder as one process, so the samples contain neither host nor process id. Secrets
+    are removed. Raises InputError if the folder cannot be written.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -81,7 +81,7 @@ _encode = msgspec.json.Encoder().encode
 class Stand(NamedTuple):
     """A thread's place in the newest dump of its process.
 
-    since_ms  time of the first of the consecutive dumps that show the thread at these frames, epoch ms
+    since_ms  time of the first of the consecutive dumps that show the thread in the same frames, epoch ms
     at_ms     time of the newest dump, epoch ms
     dumps     number of these consecutive dumps
     cpu_ms    CPU time (ms) that the thread used since the first of these dumps; None if there is only one, or if a dump
@@ -113,7 +113,7 @@ class Session:
     newest  the state of each client as the monitor would publish it, by key
     found   the worst verdict on each failure of a client, by key and mode, without withdrawn and moved verdicts
     dumps   the threads of the newest KEPT_DUMPS dumps, by the record of the dump
-    stands  the places of the application's threads, by the instance of their process, then by the thread's name
+    stands  the places of the application's threads, by the instance id of their process, then by the thread's name
     faults  the reasons why data or clients could not be judged: errors that were raised
     """
 
@@ -184,7 +184,7 @@ class Session:
         return published.changes
 
     def standing(self, instance: str) -> list[Stand]:
-        """Return the application's threads of a process (`instance`) in its newest dump.
+        """Return where the application's threads are in the newest dump of a process. `instance`: its instance id.
 
         Threads that called poll() come before all other threads. Within these two groups, the thread that has been at
         its place longest comes first.
@@ -193,7 +193,7 @@ class Session:
         return sorted(stands, key=lambda s: (not s.polled, s.since_ms, s.cpu_ms or 0.0, s.thread.name))
 
     def ended_processes(self, ended: Mapping[str, int]) -> Mapping[str, Mapping[str, Any]]:
-        """Return, per instance, its `threads` and when it `ended`, as JSON. `ended`: see `ended_instances`."""
+        """Return JSON per instance id: the `threads` of the process, and when it `ended` (from the argument)."""
         by_instance: dict[str, dict[str, Any]] = defaultdict(dict)
         for instance in self.stands:
             by_instance[instance]["threads"] = [stand.as_json() for stand in self.standing(instance)]
@@ -231,7 +231,7 @@ class Session:
     def clients(self, ended: frozenset[str] = frozenset()) -> list[tuple[Client, list[Verdict]]]:
         """Return all clients, each with its worst verdict per mode; the verdict is `ok` only with evidence of health.
 
-        `ended`: instances of processes that have ended. For the clients of these processes, verdicts on their end are
+        `ended`: instance ids of the ended processes. For the clients of these processes, verdicts on their end are
         added.
         """
         state = load(self._state, 1)

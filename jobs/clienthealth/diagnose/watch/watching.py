@@ -67,7 +67,7 @@ class Watched:
 
     @property
     def instance(self) -> str:
-        """The instance in the records of the process's clients; '' if the process was never read."""
+        """The instance id that the records of the process's clients have; '' if the process was never read."""
         return self.reader.process.instance if self.reader.process is not None else ""
 
     def read(self) -> None:
@@ -127,7 +127,7 @@ def watch(
         while not stop.is_set() and time.monotonic() < end and not all(process.ended_ms for process in processes):
             for at, process in enumerate(processes):
                 if at in under_way and under_way[at].done():
-                    # An error in our own code ends the watch.
+                    # `result` raises an error in our own code again, which ends the watch.
                     under_way.pop(at).result()
                 if at not in under_way and not process.ended_ms:
                     under_way[at] = pool.submit(process.read)
@@ -139,7 +139,7 @@ def watch(
 
 
 def ended_instances(processes: Sequence[Watched]) -> Mapping[str, int]:
-    """Return when processes ended (epoch ms), by the instance in their clients' records."""
+    """Return, by the instance id of each ended process, when the process ended (epoch ms)."""
     return {process.instance: process.ended_ms for process in processes if process.ended_ms and process.instance}
 
 
