@@ -1,1 +1,1 @@
-"""Samples of clients in windows of event time (packed as bytes, or as numpy arrays), and the indicators of windows."""
+"""Hold the samples of clients in windows of event time, as bytes or as numpy arrays, and compute what is measured."""

@@ -135,9 +135,9 @@ def per_second(w: Windows, total: str) -> Floats:
 
 
 def _totals(w: Windows) -> Column:
-    """Return a `Column` of mappings: by published field, the last known value of each counter in a window.
+    """Return a `Column` with one mapping per window: name of a published counter → its last known value.
 
-    The counters are unknown for clients that report deltas: sums of deltas do not begin at the client's start.
+    The counters of clients that report deltas are unknown, because sums of deltas do not begin at the client's start.
     """
     totals = {name[:-6].replace("-", "_"): w.last(name) for name in COUNTERS[w.kind or ""]}
     from_start = [client.whole for client in w.about()]

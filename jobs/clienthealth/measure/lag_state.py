@@ -33,9 +33,9 @@ FINE = STATE_ORDER[: STATE_ORDER.index("UNKNOWN")]
 #: Number of newest commits that the rules use (Burrow's `intervals`).
 COMMITS = 10
 
-#: The lag counts as climbing if it does not rise in at most this share of all pairs of commits. A single outlier among
-#: ten commits is in a fifth of the pairs. Ten commits with random lags pass this test once in 120 times (Kendall's
-#: S ≥ 27).
+#: The lag counts as climbing although it falls or stays equal in up to this share of all pairs of commits. A fifth,
+#: because a single outlier among ten commits is in a fifth of the pairs. Ten commits with random lags count as
+#: climbing once in 120 times (Kendall's S ≥ 27).
 FALLING_SHARE = 0.2
 
 

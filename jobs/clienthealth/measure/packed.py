@@ -1,4 +1,4 @@
-"""The packed form of decoded data, in which tasks send data to the streaming step, and the step stores it.
+"""Pack decoded data into the tables in which tasks send it to the streaming step, and in which the step stores it.
 
 One table has the samples. A second table has the values per topic, partition and thread; each row in the second table
 has the row number of a sample in the first table. Each text is stored once in a list, and rows have the text's position
@@ -88,8 +88,8 @@ class LogEntry(msgspec.Struct, array_like=True, gc=False):
     """A log event or a thread dump of a process; exactly one of `event` and `dump` is set.
 
     `host`: the host of the process, or the instance of the process if the host is unknown. `instance`: None if the
-    record names no instance. `repeats`: number of equal events of a burst for which this entry stands
-    (`logs/bursts.py`).
+    record names no instance. `repeats`: number of similar events of a burst that were merged into this entry
+    (`read/logs/bursts.py`).
     """
 
     service: str
@@ -157,9 +157,9 @@ class Chunk(msgspec.Struct, array_like=True):
 
     `configs`: options of clients (name → value). `rows`, `parts`: the tables `readings` and `topic_parts` as bytes.
     `last_seen`: when each of `all_clients` last reported, by the watermark (epoch ms). `names`: the topics and threads
-    of `rows` and `parts`. `clocks`: for each task (watermark at the end of the task's input, number of clients from
-    which this watermark was computed). `left_out`: number of events that the task dropped because of `[monitor]
-    max_events_per_process`.
+    of `rows` and `parts`. `clocks`: a pair per task: the watermark at the end of the task's input, and the number of
+    clients from which this watermark was computed. `left_out`: number of events that the task dropped because of
+    `[monitor] max_events_per_process`.
     """
 
     all_clients: list[Client] = []

@@ -54,8 +54,8 @@ def topic_clock(times: Ints, clients: Ints) -> tuple[Ints, Ints]:
     begun, votes, voted = times[order][oldest], times[order][newest], block[order][newest]
     counts = np.bincount(voted)
     first = np.cumsum(counts) - counts
-    # With an even number of votes, the lower of the two middle votes counts. The lower vote can delay a departure, but
-    # the higher vote could report a false departure.
+    # With an even number of votes, take the lower of the two middle ones. At worst, a client's departure is then
+    # reported late; the higher vote could report a departure that never happened.
     medians = np.maximum.accumulate(votes[np.lexsort((votes, voted))][first + (counts - 1) // 2])
     spans = medians - begun[np.lexsort((begun, voted))][first + (counts + 1) // 3]
     return medians[block], np.maximum(spans, 0)[block]
@@ -78,10 +78,10 @@ def _packing(kind: str) -> tuple[Callable[..., bytes], bytes]:
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """Positions of a client in the open chunk, so that `Packer.reading` does not look up the client for each sample.
+    """A client's positions in the open chunk, kept so that `Packer.reading` need not look them up for each sample.
 
     pack, pad  the result of `_packing`
-    round      the positions are valid while this equals the packer's number of completed calls of `chunks`
+    round      the packer's `_round` (number of calls of `chunks`) to which the positions belong; later they are invalid
     at         position of the client in the chunk's `all_clients`
     config_at  position of the client's newest options (`config`) in the chunk's `configs`; -1 if there are none
     topic_at   position of the topic of the client's last record (`topic`) in the chunk's `names`
@@ -109,7 +109,7 @@ class Packer:
     """
 
     def __init__(self, buckets: int, max_events: int = 1_000_000) -> None:
-        """`max_events`: maximum number of log entries per process and chunk, see `bursts.of_each_process`."""
+        """`max_events`: maximum number of log entries per process and chunk; one per log pattern is kept anyway."""
         self._buckets, self._max_events = buckets, max_events
         self._open: defaultdict[int, _Open] = defaultdict(_Open)
         self._round = 0
@@ -198,7 +198,7 @@ class Packer:
     ) -> None:
         """Add a log event or a dump of a process. Of entries with equal keys (`LogEntry.sample`) only one is kept.
 
-        `process`: (service, host, instance) as in `LogEntry`. `repeats`: number of records for which this one stands.
+        `process`: (service, host, instance) as in `LogEntry`. `repeats`: number of equal records, this one included.
         """
         repeats *= event.repeats if event is not None else 1
         entry = LogEntry(*process, event, dump, repeats)

@@ -239,7 +239,7 @@ def decode(value: bytes, written_ms: int = -1) -> HealthRecord:
             raise TypeError("indicators or window_end")
         worst = row.get("worst")
         if worst == "ok" and any(verdict.status == "unknown" for verdict in verdicts):
-            # Up to release 0.2, `worst` ignored modes that were not judged.
+            # Up to release 0.2 `worst` ignored modes that were not judged, so correct such a record.
             worst = "unknown"
         at_latest = min(int(window_end), written_ms) if written_ms > 0 else int(window_end)
         return HealthRecord(
@@ -292,8 +292,8 @@ def strict(value: bytes) -> bytes:
 def aged(value: bytes, reason: str) -> bytes:
     """Return the record of a client that sends no newer data, without what may no longer hold.
 
-    Verdicts that were `ok` become `unknown` with this reason, and so does such a `worst`. The indicators are removed.
-    Failures stay, because only evidence ends them. `stale` becomes true.
+    Verdicts that were `ok` become `unknown` with this reason. A `worst` of `ok` becomes `unknown`, too. The indicators
+    are removed. Failures stay, because only evidence ends them. `stale` becomes true.
     """
     row = document(value)
     verdicts = [

@@ -17,7 +17,7 @@ from clienthealth.model.metrics import SPELLINGS
 JAVA: Mapping[str, Sequence[str]] = SPELLINGS["java"]
 #: Maps our name of a metric to the names that older Java clients use, with the same meaning and unit.
 FORMERLY: Mapping[str, Sequence[str]] = SPELLINGS["formerly"]
-#: Our names of all metrics of the network layer, which producers and consumers share. Not all of them are read.
+#: Our names of all metrics of the network layer, by which a producer and a consumer cannot be told apart.
 SHARED: frozenset[str] = frozenset(SPELLINGS["shared"])
 #: Maps MBeans of the Scala consumer, `type/name/attribute`, to our names.
 SCALA: Mapping[str, str] = SPELLINGS["scala"]
@@ -32,8 +32,7 @@ LIBRDKAFKA_PARTITION: Mapping[str, str] = SPELLINGS["librdkafka_partition"]
 def kip714(group: str, name: str) -> str:
     """Spell a metric as in KIP-714 pushes (OTLP): `org.apache.kafka.producer.record.send.total`.
 
-    `group`, `name`: MBean group and attribute (producer-metrics, record-send-total), as for the other rules of this
-    module.
+    `group`, `name`: MBean group and attribute, such as producer-metrics and record-send-total.
     """
     return f"org.apache.kafka.{group.removesuffix('-metrics')}.{name}".replace("-", ".")
 
@@ -105,7 +104,7 @@ _NEXT = re.compile(r", ([a-zA-Z][\w-]*)=")
 
 
 def separated(labels: Mapping[str, str]) -> dict[str, str]:
-    """Return the labels, with each MBean property that a label's value contains as a label of its own.
+    """Split labels whose value also contains further properties of the MBean: each property becomes its own label.
 
     A greedy group in a pattern of the JMX exporter, `client-id=(.+)><>`, also captures the properties after the client
     id: `orders, node-id=node-1`. This function cuts the value to `orders` and adds the label `node_id`, unless a label

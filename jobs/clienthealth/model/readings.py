@@ -53,13 +53,13 @@ class LogEvent:
     """A log line that matches a log pattern. `signature`: the pattern's id; `captures`: the pattern's named groups.
 
     `ts_ms`: time of the line (epoch ms). `client_id`: None if the line names no client. `text`: the line in which the
-    match begins (of the message, or of the exception below it), cut to 500 characters. `repeats`: the number of equal
-    lines for which this event stands; in a burst, one event per tenth of a second is kept. `kind`: the kind of client,
+    match begins (of the message, or of the exception below it), cut to 500 characters. `repeats`: the number of similar
+    lines merged into this event; in a burst, one event per tenth of a second is kept. `kind`: the kind of client,
     if a field of the record names the kind.
 
-    `own`: False if an application's text precedes the library's text, or if a text quotes the line, so that the line
-    may be about a client of another program. `copied`: True if an application's text precedes the client's name. A
-    client that logs its own name puts no such text before the name.
+    `own`: True if the line is certainly about a client of its own program. False if a text quotes the line, or if an
+    application's text precedes the library's. `copied`: True if an application's text precedes the client's name: a
+    client that logs its own name puts no text before the name, so an application copied the line.
     """
 
     ts_ms: int
@@ -96,7 +96,7 @@ class Thread:
 
     @property
     def of_kafka(self) -> bool:
-        """True if the thread's name or a frame contains "kafka". True also for `DestroyJavaVM`: `main` has returned."""
+        """True if the thread's name or a frame contains "kafka", and for `DestroyJavaVM`, as `main` has then ended."""
         return self.name == "DestroyJavaVM" or any("kafka" in text.lower() for text in (self.name, *self.frames))
 
 

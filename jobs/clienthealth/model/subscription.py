@@ -69,7 +69,8 @@ class Subscription:
     def covers(self, other: Subscription) -> bool:
         """True if this subscription makes the clients that `other` selects push all metrics that `other` names.
 
-        In `metrics`, `*` and an empty prefix mean all metrics. Two different filters count as different clients.
+        In `metrics`, `*` and an empty prefix mean all metrics. If both have a filter and the filters are not the same
+        text, the result is False.
         """
         asked = not self.match or self.match == other.match
         metrics = (
@@ -90,7 +91,7 @@ class Subscription:
     def write(self, client: KafkaAdminClient) -> None:
         """Create or change the subscription.
 
-        Raises ServiceError if the brokers do not answer or refuse: without the permission, or before 3.7.
+        Raises ServiceError if the brokers do not answer, are older than 3.7, or deny the user the permission.
         """
         resource = ConfigResource(ConfigResourceType.CLIENT_METRICS, self.name, dict(self.config))
         try:

@@ -51,7 +51,7 @@ class Seen(msgspec.Struct, frozen=True, omit_defaults=True, rename={"first_ms": 
 
     Records of the topic `client-health` contain the JSON form of this type.
 
-    what        id of the issue (`logs/also_seen.py`)
+    what        id of the issue (`read/logs/also_seen.py`)
     lines       number of lines that show the issue, from `first_ms` to `last_ms` (epoch ms)
     text        the first of these lines; `source` is the input record of that line
     of_process  True if the lines name no client, so that the lines may come from several clients of the process
@@ -70,13 +70,13 @@ class Seen(msgspec.Struct, frozen=True, omit_defaults=True, rename={"first_ms": 
 class Count:
     """The number of effects of a fault (such as lost records) in each half minute.
 
-    Because of the half minutes, overlapping windows do not count an effect twice.
+    Windows overlap, but count the same half minutes, so no effect is added up twice.
 
     name        key in `Verdict.detail` for the sum; the sum is a lower bound
     kind        kind of the evidence; if two kinds count the same effect, the greater sum is used
     slots       maps the start of a half minute (epoch ms) to the number of effects in it
-    settled     number of effects before `settled_ms`
-    settled_ms  no window reaches back beyond this time any more (epoch ms)
+    settled     number of effects before `settled_ms`, summed up because these half minutes no longer change
+    settled_ms  the time (epoch ms) back to which windows may still reach
     """
 
     name: str
@@ -113,9 +113,9 @@ class Verdict:
     """The verdict of one failure mode on one client. `since_ms`: onset (epoch ms). `reason`: why it is `unknown`.
 
     `counts`: the counts behind the sums in `detail`. `adjusted`: names of the adjustments (`monitor/adjust.py`) that
-    changed the verdict after the mode's rules, in order. `ruled_out`: innocent explanations that data refutes, each
-    with the refutation. `not_ruled_out`: the other innocent explanations, each with the data that would decide about
-    the explanation. Both are derived from `proofs`: what each piece of evidence proves.
+    changed the verdict after the mode's rules, in order. `ruled_out`: innocent explanations of the evidence that data
+    refutes, each with the refutation. `not_ruled_out`: innocent explanations that may be true, each with the data that
+    would decide. Both are derived from `proofs`: what each piece of evidence proves.
     """
 
     mode: str

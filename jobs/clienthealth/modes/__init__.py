@@ -105,7 +105,7 @@ class FailureMode(Facts, Generic[T]):
     reads          the log events that this mode's judge uses, also events of other modes
     doubt          returns why a post-mortem cannot rule the mode out, '' if the mode is ruled out
     worth_a_dump   yields reasons why only a thread dump could explain what two samples show
-    explicable     returns True if another mode that the client also has may explain this verdict
+    explicable     returns True if this verdict may be a consequence of another failure mode of the same client
     """
 
     #: True if the mode can be judged only after a client's last sample.
@@ -136,8 +136,8 @@ class FailureMode(Facts, Generic[T]):
     def explanation(self, verdict: Verdict, library: str | None) -> Explanation:
         """Return what a verdict means for a client. `library`: the name of its library, None if unknown.
 
-        If the mode has a `caution`, its action cannot be undone (end the process). So the remedy of an unconfirmed
-        verdict is the `caution`. `first` (take a dump) is '' if the evidence already has a thread dump.
+        A mode with a `caution` has an action that cannot be undone, such as to end the process. So the remedy is the
+        `caution` until the verdict is confirmed. `first` (take a dump) is '' if the evidence contains a thread dump.
         """
         cause = self.cause(verdict) or Cause("")
         remedy = cause.advice_for(library or "", verdict.detail) or self.action
@@ -171,8 +171,8 @@ class LiveMode(FailureMode[T]):
     gate       the judge's conditions on metrics, over many windows
     recovered  returns True if the client's newest window shows that the fault is over. None: the fault is over as soon
                as a window has no evidence of the fault
-    silence    judges a client that sends no more samples, from its last window and later lines of its process; returns
-               None if these show nothing about the mode. None: missing samples are never evidence of the mode
+    silence    judges a client that sends no more samples, from its last window and later lines of its process, and
+               returns None if these show nothing about the mode. Without `silence`, missing samples are never evidence
     """
 
     absence: ClassVar[bool] = False

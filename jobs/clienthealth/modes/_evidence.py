@@ -53,7 +53,8 @@ class Circumstance:
     name: str = ""
 
 
-#: The circumstance of a fact from a line that may be about another client. Such a fact never adds a kind of evidence.
+#: The circumstance of a fact from a line that may be about another client. Such a fact can make a verdict suspected,
+#: but does not help to confirm it.
 ANOTHERS = Circumstance(None, "another client that the line may be about", "own-lines")
 NOTHING_NEEDED = Circumstance(True)
 #: Input with its own time, from which a fact can be made.
@@ -93,8 +94,9 @@ class Fact:
     ) -> Fact:
         """Return the fact that a line, dump or sample shows.
 
-        `shown`: that input. `since`: an input, or the time (epoch ms), at which the observed state began; by default
-        the time of `shown`. A line that may be about another client gets the circumstance ANOTHERS if `given` is None.
+        `shown`: that line, dump or sample. `since`: when the observed state began, as epoch ms or as the input that
+        shows it; by default the time of `shown`. If `given` is None, a line that may be about another client gets
+        the circumstance ANOTHERS.
         """
         begun = since if isinstance(since, int) else (since or shown).ts_ms
         if given is None and isinstance(shown, LogEvent) and not shown.own:
@@ -241,7 +243,7 @@ def values(window: ClientWindow, name: str) -> list[float]:
 def rose_around(window: ClientWindow, name: str, ts_ms: int, before_ms: int = 0) -> bool | None:
     """True if a counter rose from the last sample at or before `ts_ms − before_ms` to the first sample after `ts_ms`.
 
-    None if one of these samples is missing. Only samples with the counter count.
+    Samples without the counter are skipped. None if one of the two samples is missing.
     """
     earlier = [r for r in window.readings if r.ts_ms <= ts_ms - before_ms and r.get(name) is not None]
     later = [r for r in window.readings if r.ts_ms > ts_ms and r.get(name) is not None]
@@ -272,16 +274,16 @@ def events(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
 def stated(window: ClientWindow, meaning: Meaning) -> list[Fact]:
     """Return one indirect fact from the last line of the log event `meaning`; [] without a line.
 
-    The fact's text begins with the event's `says`.
+    The fact's text is the event's `says`, then the line, or only its frame if the log pattern captures `frame`.
 
-    A line of a stack trace may also state its `frame`, and for how many `minutes` the thread has been there.
+    The state began at the time of the line, or the captured `minutes` earlier.
     """
     said = [(e, f"{meaning.says}: {quoted(e.captures.get('frame', e.text))}") for e in events(window, meaning)[-1:]]
     return [Fact.of("log", e, text, since=round(e.ts_ms - 60_000 * captured(e, "minutes"))) for e, text in said]
 
 
 def failures(window: ClientWindow, meaning: Meaning) -> list[LogEvent]:
-    """Return the lines of `meaning`, the log event of a failed send, that are this client's.
+    """Return the log lines that report a failed send of this client. `meaning`: the log event of a failed send.
 
     A line without a client id is left out if this client's `record-error-total` did not rise at that time.
     """
@@ -301,8 +303,8 @@ def moments(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
 def occurrences(window: ClientWindow, meaning: Meaning) -> Happened:
     """Return (epoch ms, number) of the occurrences of the log event `meaning`.
 
-    The lines of one moment count as one occurrence (`moments`). But if all lines of the window have the same time, the
-    lines count as undated, and each counts with its repeats.
+    Lines closer together than SAME_MOMENT_MS are one occurrence. But if all lines of the window have the same time,
+    this time says nothing (the lines are undated), and each line and repeat is an occurrence.
     """
     undated = len({event.ts_ms for event in window.logs}) == 1
     return [(e.ts_ms, e.repeats if undated else 1) for e in (events if undated else moments)(window, meaning)]

@@ -113,9 +113,9 @@ def places(dumps: Iterable[ThreadDump]) -> Set[tuple[str, tuple[str, ...]]]:
 
 
 def where_they_were(window: ClientWindow) -> bool:
-    """True if each application thread outside the client, in the window's dumps, is where an earlier dump showed it.
+    """True if each application thread in the window's dumps has the same frames as in an earlier dump.
 
-    False if the dumps show no such thread.
+    Threads inside the client's own code are ignored. False if the window's dumps show no other thread.
     """
     before = places(window.earlier_dumps)
     since = [thread for dump in window.dumps for thread in dump.others if in_foreign_code(thread)]
