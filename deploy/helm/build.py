@@ -1,7 +1,7 @@
-"""Generate the chart's derived files: version, values schema, and alert routing in the Prometheus Operator's form.
+"""Generate the Helm chart's derived files: version, values schema, and alert routing for the Prometheus Operator.
 
-With the schema, Helm refuses wrong values before it installs anything. A value has the type of its default in
-values.yaml. The values under `config` are the product's settings, with the types and bounds of the settings.
+With the schema, Helm refuses wrong values before it installs anything. The schema gives each value the type of its
+default in values.yaml. The values under `config` are the product's settings, so they have the settings' bounds, too.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ def project() -> Mapping[str, Any]:
 
 
 def routing() -> Schema:
-    """Return alertmanager.yml's routes and inhibitions in the form of an AlertmanagerConfig, without owners' routes.
+    """Return alertmanager.yml's routes and inhibitions in the form of an AlertmanagerConfig.
 
-    The chart adds the routes of owners from its values.
+    Routes to the owners of services are missing, because the chart adds them from its values.
     """
     text = (FILES / "alertmanager.yml").read_text(encoding="utf-8")
     config = yaml.safe_load(routes_of(Owners(), text))
@@ -90,7 +90,7 @@ def schema(values: dict[str, Any]) -> Schema:
     """Return the JSON schema for the chart's values. `values`: the content of values.yaml."""
     document = _of_default("", values)
     document["properties"]["config"] = _closed(_settings())
-    # If this chart is part of another chart, Helm passes the value `global` to this chart.
+    # Allow `global`: Helm adds this value if the chart is part of another chart.
     document["properties"]["global"] = {"type": "object"}
     return {"$schema": "http://json-schema.org/draft-07/schema#", **document}
 
@@ -102,7 +102,8 @@ def _closed(properties: dict[str, Schema]) -> Schema:
 def _of_default(name: str, default: Any) -> Schema:
     """Return the schema for a value with this default. An empty map or list as the default allows any content.
 
-    An integer must be at least 1, because all integers in values.yaml are counts or ports. null removes the value.
+    An integer must be at least 1, because all integers in values.yaml are counts or ports. It may be null, with which
+    a user of Helm removes a default.
     """
     if isinstance(default, dict):
         if not default or name in _OF_KUBERNETES:
@@ -121,7 +122,7 @@ def _settings() -> dict[str, Schema]:
 
 
 def _section(section: type) -> Schema:
-    # JSON schema cannot bound a setting by another setting. The program checks such bounds when it reads the settings.
+    # JSON schema cannot bound one setting by another; the program itself checks such bounds when it reads the settings.
     return _closed(
         {name: {**msgspec.json.schema(key.checked), "description": key.reason} for name, key in keys(section).items()}
     )

@@ -40,7 +40,7 @@ class Alert(NamedTuple):
 
     hold     the alert's `for`, "at once" if it has none
     runbook  name of the runbook that the alert links to
-    labels   labels of the alert's subject, which the dashboard's link contains
+    labels   names of the labels in the alert's dashboard link, such as service and client_id
     limits   names of the thresholds (`Limits`) in the alert's expression, and in the recorded series that it reads
     """
 
@@ -66,7 +66,7 @@ class _Names:
 
 
 def catalogue() -> list[Alert]:
-    """Return all alerts, without the tickets that replace pages (`quiet`)."""
+    """Return all alerts, except those that open a ticket instead of a page (for series with `quiet="yes"`)."""
     # Render with the names of the thresholds instead of their values, to find which thresholds an expression uses.
     files = rendered(Settings(), lambda severity: severity, limits=_Names()).values()
     every = [rule for text in files for group in yaml.safe_load(text)["groups"] for rule in group["rules"]]
@@ -89,7 +89,7 @@ def catalogue() -> list[Alert]:
 def _limits(expr: str, recorded: Mapping[str, str]) -> frozenset[str]:
     """Return the names of the thresholds in an expression, and in the recorded series that it reads, recursively.
 
-    `recorded`: expressions by the name of the recorded series.
+    `recorded`: name of each recorded series → its expression.
     """
     read = [recorded[name] for name in recorded if name in expr]
     others = {name: text for name, text in recorded.items() if name not in expr}
@@ -98,7 +98,7 @@ def _limits(expr: str, recorded: Mapping[str, str]) -> frozenset[str]:
     return named.union(*of_recordings)
 
 
-#: The placeholder of each label in the commands of runbooks; other labels have their name in capitals.
+#: Label → its placeholder in the runbooks' commands. The placeholder of any other label is its name in capitals.
 PLACEHOLDERS = {
     "cluster": "C",
     "env": "E",

@@ -25,9 +25,9 @@ from clienthealth.spark.self_monitoring import SelfMetrics
 from deploy.reference import rooms
 
 PAGES = ("README.md", "jobs/README.md", "deploy/operate.md", "jobs/clienthealth/read/formats/README.md")
-#: The suffix that Prometheus' client library adds to a metric's name, by the metric's type.
+#: Type of a metric → the suffix that Prometheus' client library adds to the metric's name.
 _SUFFIXES = {"counter": "_total", "info": "_info"}
-#: By column heading: the rule by which a tool or library spells the names of metrics.
+#: Column heading → function that returns a metric's name as the tools in the heading spell it.
 RULES: Mapping[str, metric_names.Rule] = {
     "MBean attribute (Jolokia, Telegraf, jmxtrans, kafka-python)": metric_names.attribute,
     "KIP-714 (OTLP)": metric_names.kip714,
@@ -80,7 +80,7 @@ def _formats(stream: Stream) -> str:
 
 
 def _names() -> str:
-    """Return a Markdown table of metrics: our name, the unit, the subject, and the name in each tool or library."""
+    """Return a Markdown table of metrics: our name, the unit, what has the metric, and its name in each tool."""
     header = [
         "Our name",
         "Unit",
@@ -96,7 +96,7 @@ def _names() -> str:
     return _table(" | ".join(header), map(" | ".join, rows))
 
 
-#: MBean groups with attributes of a topic or a partition. The second group also has attributes of the client.
+#: MBean groups with attributes of a topic or a partition. The second group also has some that belong to the client.
 _OF_TOPICS = ("producer-topic-metrics", "consumer-fetch-manager-metrics")
 
 

@@ -1,6 +1,6 @@
-"""The code of this checkout as data: modules, imports, and *rooms*, the packages directly within PACKAGES.
+"""Read the code of this checkout: its modules, their imports, and its *rooms*.
 
-The rooms are in the order of data flow: a room imports only from rooms that come before it.
+A room is a package directly within one of PACKAGES. Rooms must not import each other in a cycle.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from clienthealth.platform import locations
 #: The packages that the wheel installs.
 PACKAGES = ("clienthealth", "clienthealth_exporters")
 ROOT = locations.checkout()
-#: Folders of source code. The folders `jobs` and `exporters` are not part of module names.
+#: Folders of source code. Module names begin after `jobs` and `exporters`, for instance with `clienthealth`.
 FOLDERS = ("jobs/clienthealth", "exporters/clienthealth_exporters", "dashboards", "deploy")
 
 
@@ -40,8 +40,8 @@ def tree(module: str) -> ast.Module:
 def imports(module: str, at_start: bool = False) -> Sequence[str]:
     """Return the dotted names that a module imports.
 
-    `from a import b, c` gives `a`, `a.b` and `a.c`; without `a` if all names after `import` are modules. `at_start`:
-    True for only those imports that run when the module itself is imported.
+    `from a import b, c` gives `a`, `a.b` and `a.c`; without `a` if both `a.b` and `a.c` are modules. `at_start`: True
+    leaves out imports that do not run when the module itself is imported.
     """
     named: list[str] = []
     package = module if modules()[module].name == "__init__.py" else module.rpartition(".")[0]
@@ -54,7 +54,7 @@ def imports(module: str, at_start: bool = False) -> Sequence[str]:
                 source = ".".join([*package.split(".")[: len(package.split(".")) - node.level + 1], source]).rstrip(".")
             inside = [f"{source}.{alias.name}" for alias in node.names]
             if not all(name in modules() for name in inside):
-                named.append(source)  # if every name is a module, the package itself does not count as imported
+                named.append(source)
             named += inside
     return named
 
@@ -101,7 +101,7 @@ def floors() -> list[list[str]]:
 
 
 def rows() -> Iterator[str]:
-    """Yield the rows of the table of rooms: name, content, and the rooms that it imports."""
+    """Yield a row of a Markdown table for each room: its name, its content, and the rooms that it imports."""
     order = [name for floor in floors() for name in floor]
     for name in order:
         package = "clienthealth" if "." not in name else "clienthealth_exporters"

@@ -1,8 +1,8 @@
 """`make audit`: list known vulnerabilities of the product's dependencies.
 
-Jars are compared with the committed list (known_cves.toml), which gives the reason for each accepted vulnerability and
-needs no network. For newer advisories on jars, OSV is queried; for those on Python packages, PyPI (by pip-audit). A
-service that cannot be reached is reported, but is no failure.
+Jars are compared with the committed list known_cves.toml, which gives the reason for each accepted vulnerability. Then
+OSV is queried for advisories on jars that the list lacks, and PyPI (by pip-audit) for advisories on Python packages. If
+one of these services cannot be reached, the audit reports it and does not fail.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ def _packages() -> bool:
 
 
 def has_vulnerability(code: int, out: str, err: str) -> bool:
-    """Print pip-audit's findings, from its exit code and output. Return True if a package has a known vulnerability, or
-    if pip-audit failed.
+    """Print the findings of a run of pip-audit, given its exit code and output.
 
-    Returns False if the advisory service could not be reached.
+    Return True if a package has a known vulnerability or pip-audit failed, but False if it could not reach the advisory
+    service.
     """
     if code == 0:
         print("Python packages: none has a known vulnerability")

@@ -19,7 +19,7 @@ from clienthealth.platform.jars import cache
 from clienthealth.platform.locations import checkout
 from deploy.helm.build import project
 
-#: Files and folders that a distribution is built from. Links in the packages lead to the runbooks and the alert files.
+#: Files and folders that a distribution is built from; `alerts`, because symlinks in the packages lead to its files.
 SOURCES = ("jobs", "exporters", "alerts", "pyproject.toml", "README.md", "LICENSE")
 BENCHMARK = "deploy/benchmark"
 #: A recording of a failed client, in which the installed `diagnose` must find the failure.
@@ -92,7 +92,7 @@ def megabytes(venv: Path) -> float:
 
 
 def reports(programs: Path) -> None:
-    """Check that the base install can import the reporter, and that `diagnose` without its extra fails with code 2.
+    """Check that the base install can import `python_client`, and that `diagnose` without its extra fails with code 2.
 
     `programs`: the folder of the installed programs. Raises ServiceError if a check fails.
     """

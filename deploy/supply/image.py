@@ -2,9 +2,9 @@
 
 python -m deploy.supply.image FOLDER      as root; FOLDER is made, takes 3 GB, and is removed at the end
 
-The root file system has Debian's Python instead of the pinned image. Packages, jars, user and environment are those of
-the Dockerfile. The monitor then runs there without privileges, with the root file system read-only, and must judge a
-recording that is replayed to a broker.
+Debian's Python takes the place of the Python image that the Dockerfile pins. Packages, jars, user and environment are
+those of the Dockerfile. The monitor then runs there without privileges, with the root file system read-only. A
+recording of a failed client is replayed to a broker, and the monitor must confirm the failure.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from deploy.demo.broker import Broker
 from deploy.demo.processes import Process
 from deploy.demo.topics import create_ours
 
-#: Debian packages in place of what the Python image contains.
+#: Debian packages that take the place of the Python image.
 PACKAGES = "python3,python3-pip,python3-venv,ca-certificates"
 #: Files of this machine for name resolution and trusted certificates, which the Dockerfile's steps need.
 OURS = (
@@ -42,8 +42,8 @@ OURS = (
 PASSED_ON = re.compile(r"(PIP|UV|SSL)_.*|.*_(proxy|PROXY)|KAFKA_HEALTH_MAVEN_URL")
 RECORDING = "tests/recordings/deadlock-3.9"
 VERDICT_SECONDS = 600.0
-#: Script for a mount namespace of its own: makes the root file system read-only except /tmp and the volume with the
-#: state, then runs the command as the image's user without privileges.
+#: Script to be run in a separate mount namespace: makes the root file system read-only except /tmp and the volume for
+#: checkpoint and history, then runs the command as the image's user without privileges.
 _CONFINED = """
 mount --bind {root} {root} && cd {root}
 mount -t tmpfs tmpfs tmp && chmod 1777 tmp
@@ -82,7 +82,7 @@ def main() -> int:
 def built(folder: Path) -> Stage:
     """Run all steps of the Dockerfile below `folder`, and return the last stage. Raises ServiceError if one fails."""
     base = folder / "base"
-    # Run in a separate mount namespace, so that a killed build leaves no mount below a folder that is removed.
+    # Use a separate mount namespace, so that a killed build leaves no mount in `folder`, which `main` removes.
     _run(["unshare", "--mount", "mmdebstrap", "--variant=minbase", f"--include={PACKAGES}", "bookworm", str(base)])
     (base / "usr/local/bin/python").symlink_to("/usr/bin/python3")
     stages: dict[str, Stage] = {}
@@ -122,7 +122,7 @@ def instructions(text: str) -> Iterator[tuple[str, str]]:
 
 
 def judged(image: Stage, folder: Path) -> float:
-    """Return the seconds from the monitor's start in the image until its health topic has a confirmed client.
+    """Return the seconds from the monitor's start in the image until it publishes a confirmed failure of a client.
 
     Raises ServiceError after VERDICT_SECONDS, or if the monitor ends.
     """

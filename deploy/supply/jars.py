@@ -14,7 +14,7 @@ from typing import Any
 from deploy.demo import jars
 
 CVES = Path(__file__).with_name("known_cves.toml")
-#: `Jar.used_by` of the jars that PySpark brings.
+#: Value of `Jar.used_by` for the jars that the package pyspark contains.
 PYSPARK = "pyspark"
 _ENTRY = re.compile(r"META-INF/maven/(?P<group>[^/]+)/(?P<name>[^/]+)/pom\.properties")
 _FILE = re.compile(r"(?P<name>.+?)-(?P<version>\d[\w.+-]*?)\.jar")
@@ -22,7 +22,7 @@ _FILE = re.compile(r"(?P<name>.+?)-(?P<version>\d[\w.+-]*?)\.jar")
 
 @dataclass(frozen=True)
 class Jar:
-    """A jar. `used_by`: a set of `deploy.demo.jars`, or PYSPARK; `group`: the Maven group id, '' if unknown."""
+    """A jar. `used_by`: name of its set in `deploy.demo.jars`, or PYSPARK; `group`: Maven group id, '' if unknown."""
 
     used_by: str
     group: str
@@ -37,7 +37,7 @@ class Jar:
 
 
 def installed(sets: Iterable[str] = jars.SETS) -> Iterator[Jar]:
-    """Yield all jars of these sets, which are downloaded if necessary, and those of the installed PySpark."""
+    """Yield all jars of these sets (downloads missing ones), and the jars of the installed PySpark."""
     for used_by in sets:
         for path in jars.classpath(used_by):
             yield from _jar(used_by, path.parents[2].name, path)
@@ -67,9 +67,9 @@ def vulnerabilities() -> list[Mapping[str, Any]]:
 
 
 def judged(present: Iterable[Jar], cves: Iterable[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
-    """Return (required changes, accepted vulnerabilities with their reasons), a sentence each.
+    """Compare jars with the entries of known_cves.toml; return (required changes, accepted vulnerabilities).
 
-    A reason in the list that no longer applies is a required change, too.
+    Both are sentences. An entry whose reason no longer applies to any jar requires a change, too.
     """
     mend, stays, present = [], [], list(present)
     for cve in cves:

@@ -83,7 +83,7 @@ def publication(out: Path) -> list[Path]:
 
 
 def pom() -> str:
-    """Return the POM as text. Its dependency, kafka-clients, has the scope `provided`: each broker has it."""
+    """Return the POM as text. The dependency kafka-clients has the scope `provided`, because each broker has it."""
     about, (of_group, of_name, of_version) = project(), jars.SETS[COMPILED_WITH].modules[0].split(":")
     known = {"name": NAME, "group": GROUP, "of_group": of_group, "of_name": of_name, "of_version": of_version}
     known |= {"version": about["version"], "licence": about["license"], "author": about["authors"][0]["name"]}
@@ -91,7 +91,7 @@ def pom() -> str:
 
 
 def jar() -> Path:
-    """Return the path of the jar in the cache, which is compiled if the sources have changed.
+    """Return the path of the plugin's jar in the cache; compile it first if the sources have changed.
 
     Raises DependencyError if a tool of the JDK or a jar is missing, ServiceError if a tool fails.
     """

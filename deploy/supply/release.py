@@ -1,12 +1,11 @@
-"""`make release VERSION=x.y.z`: make a release's commit, files in dist/ and tag, and print the commands that publish
-it.
+"""`make release VERSION=x.y.z`: commit, build and tag a release, and print the commands that publish it.
 
 python -m deploy.supply.release VERSION [FOLDER]      (dist/)
 
 No step of this module needs an account. The commit raises the version in pyproject.toml (`kafka-health generate` copies
-the version to the chart) and in uv.lock, and renames *Unreleased* in CHANGELOG.md to the version. The files have the
-time of that commit, so that every build gives the same bytes. A second run continues an interrupted release, and builds
-a tagged release again.
+the version to the chart) and in uv.lock, and renames the heading *Unreleased* in CHANGELOG.md to the version. Files in
+dist/ get the commit's time, so that every build gives the same bytes. A second run continues an interrupted release,
+and builds a tagged release again.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from deploy.supply import dist, helm, plugin, sbom, site
 
 VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)")
 SUMS, NOTES = "SHA256SUMS", "NOTES.md"
-#: The heading in CHANGELOG.md of changes that are not in a release yet.
+#: The heading in CHANGELOG.md above the changes since the last release.
 UNRELEASED = "Unreleased"
 _OURS = re.compile(r'(name = "kafka-client-health"\nversion = )"[^"]*"')
 
@@ -58,8 +57,8 @@ def main() -> int:
 def refuse(version: str) -> bool:
     """Return True if this commit has the version's tag already.
 
-    Raises SettingsError if files are not committed, if the version is not higher than the last one or another commit
-    has its tag, or if CHANGELOG.md describes no change.
+    Raises SettingsError if files are not committed, if pyproject.toml or CHANGELOG.md has a higher version, if another
+    commit has the version's tag, or if CHANGELOG.md describes no change.
     """
     changed = _git("status", "--porcelain")
     if changed:
@@ -89,7 +88,7 @@ def raise_to(version: str, day: str) -> None:
 
 
 def build(version: str, out: Path, epoch: int) -> list[Path]:
-    """Build all files of a release into `out`. Return their paths, the checksums last.
+    """Build all files of a release into `out`. Return their paths; the last one is the file of checksums.
 
     `epoch`: the time of the files in epoch seconds. Raises ServiceError if a tool fails, InputError for a broken link.
     """
@@ -111,7 +110,7 @@ def build(version: str, out: Path, epoch: int) -> list[Path]:
 
 
 def settled(archive: bytes, epoch: int) -> bytes:
-    """Return a .tar.gz with the same files, but sorted by name, with `epoch` as the time, and without owners."""
+    """Return a .tar.gz with its files sorted by name, without owners, and with `epoch` as the time of each file."""
     packed = io.BytesIO()
     with (
         tarfile.open(fileobj=io.BytesIO(archive)) as before,

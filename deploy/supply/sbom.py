@@ -1,4 +1,4 @@
-"""`make sbom`: write an installation's content as CycloneDX: Python packages of uv.lock, jars of monitor and PySpark.
+"""`make sbom`: write a CycloneDX file that lists the Python packages of uv.lock and the jars of monitor and PySpark.
 
 python -m deploy.supply.sbom [FILE]      (dist/sbom.cdx.json)
 """
@@ -27,7 +27,7 @@ def main() -> int:
 def write(out: Path) -> None:
     """Write the bill of materials into a file.
 
-    The same packages and jars give the same bytes. The time in the file is that of $SOURCE_DATE_EPOCH.
+    The same packages and jars give the same bytes. $SOURCE_DATE_EPOCH sets the creation time that the file states.
     """
     out.parent.mkdir(parents=True, exist_ok=True)
     bill = _python()
@@ -40,7 +40,7 @@ def write(out: Path) -> None:
 def requirements() -> str:
     """Return the Python packages of uv.lock for an installation with all extras, as requirements.txt with hashes."""
     command = [uv(), "export", "--frozen", "--no-emit-project", "--format", "requirements-txt", "--extra", "all"]
-    command.append("--no-default-groups")  # leave out the development tools of this repository
+    command.append("--no-default-groups")  # leave out development tools
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 

@@ -2,8 +2,8 @@
 
 python -m deploy.supply.site [FOLDER]      (dist/site)
 
-The site has README.md, the runbooks, and all pages and files to which these lead by links. Sphinx and MyST read
-Markdown and anchors as GitHub does, and check each link between pages.
+The site has README.md, the runbooks, and all pages and files that links in these lead to, directly or through other
+pages. Sphinx and MyST read Markdown and anchors as GitHub does, and check each link between pages.
 """
 
 from __future__ import annotations
@@ -56,14 +56,13 @@ def build(out: Path, root: Path | None = None) -> int:
         "version": version,
         "release": version,
         "extensions": ["myst_parser"],
-        # Features of MyST that GitHub's Markdown lacks are off, because our text may contain the characters of their
-        # syntax.
+        # Switch off syntax of MyST that GitHub's Markdown lacks: our text may contain the same characters by chance.
         "myst_disable_syntax": ["myst_role", "myst_target", "myst_line_comment", "myst_block_break"],
         "myst_heading_anchors": 6,
         "html_theme": "furo",
         "html_title": f"Kafka Client Health {version}",
         "html_copy_source": False,
-        # Code blocks with samples of Kafka's own formats would cause warnings of these two kinds.
+        # Allow samples of Kafka's own formats in code blocks: Sphinx cannot highlight them and would warn.
         "suppress_warnings": ["misc.highlighting_failure", "myst.header"],
     }
     with tempfile.TemporaryDirectory() as folder:
@@ -92,9 +91,9 @@ def build(out: Path, root: Path | None = None) -> int:
 
 
 def gather(root: Path, source: Path) -> list[str]:
-    """Copy README.md, the runbooks, and all pages and files to which these lead by links into the folder `source`.
+    """Copy README.md, the runbooks, and all pages and files that links in these lead to, into the folder `source`.
 
-    Return the paths of the pages from `root`, sorted.
+    Return the pages' paths relative to `root`, sorted.
     """
     todo, pages = [START, *(f"{RUNBOOKS}/{page.name}" for page in (root / RUNBOOKS).glob("*.md"))], set[str]()
     while todo:
@@ -133,7 +132,8 @@ def _section(page: str) -> str:
 def _as_in_site(root: Path, page: str, link: re.Match[str]) -> str:
     """Return a page's link as it is on the site.
 
-    A link to a runbook by its served name gets `.md`; a link to a folder leads to the repository on the web.
+    If a link lacks the suffix `.md`, as links between runbooks do, it gets the suffix. A link to a folder leads to the
+    repository on the web.
     """
     there = (root / page).parent / link[2]
     if there.is_dir():
