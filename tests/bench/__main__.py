@@ -1,11 +1,11 @@
-"""`make bench`: measure the complete monitor's cost against budgets and a peer. Two hours on two quiet cores.
+"""`make bench`: measure what the complete monitor costs, and compare it with targets and with a Kafka Streams program.
 
 python -m tests.bench [NAME…] [--quick] [--records N] [--clients N] [--every S] [--days N] [--of DIR]
                       [--before COMMIT]
 
-Without names it runs all measurements, then the older benchmarks (bench_*.py). Each measurement is a separate program
-with its own broker; results go to .cache/bench/NAME.json and to the page tests/bench/RESULTS.md. A quick run only tests
-the benchmark; its page is .cache/bench/quick/RESULTS.md.
+Without names it runs all measurements, then the older benchmarks (bench_*.py); this takes two hours on two quiet cores.
+Each measurement is a separate program with its own broker; results go to .cache/bench/NAME.json and to the page
+tests/bench/RESULTS.md. A quick run only tests the benchmark; its page is .cache/bench/quick/RESULTS.md.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tests.bench.measurements import Scope
 from tests.bench.results import ROOT, Kept, conditions, save
 from tests.support.ending import run
 
-#: In order of execution.
+#: Names of the measurements, in order of execution.
 NAMES = (
     "backlog_canonical",
     "backlog_formats",
@@ -58,7 +58,7 @@ STOP_SECONDS = 150.0
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run measurements; return the number of failed ones, at most 1."""
+    """Run the measurements that the arguments name, or all; return 1 if any of them fails, else 0."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join((*NAMES, *OTHERS))}")
@@ -117,7 +117,7 @@ def _program(name: str, options: Sequence[str]) -> int:
     try:
         return process.wait()
     except BaseException:
-        # It has its own session, so Ctrl-C reached only this process.
+        # The program has its own session, so Ctrl-C did not reach it.
         process.send_signal(signal.SIGINT)
         try:
             process.wait(STOP_SECONDS)

@@ -1,4 +1,4 @@
-"""Measure how fast the warm complete monitor processes a topic's backlog, and the cost per record."""
+"""Measure how fast the complete monitor processes a topic's backlog once it is warm, and the cost per record."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WARM_AFTER = 1 / 3
 
 @dataclass(frozen=True)
 class WorkedOff:
-    """One pass over a topic. `cost` and `rate` cover the warm part; `total_micros` everything, including the start."""
+    """Cost of one pass over a topic: `cost`, `rate` for the warm part, `total_micros` (per record) with the start."""
 
     rate: float
     warm_records: int
@@ -39,12 +39,12 @@ class WorkedOff:
         return self.cost.per_record(self.warm_records)
 
     def part(self, name: str) -> float:
-        """Return the CPU time of one part per record, in microseconds."""
+        """Return the CPU time per record of one part, such as `jvm` (see `usage.py`), in microseconds."""
         return self.cost.per_record(self.warm_records, name)
 
 
 def warm(progress: Sequence[tuple[float, int]], records: int) -> tuple[tuple[float, int], tuple[float, int]]:
-    """Return (time, records) at the start and at the end of the warm part. Raises ServiceError if there is none."""
+    """Return (time, records) at the begin and at the end of the warm part. Raises ServiceError if nothing is warm."""
     begin = next((step for step in progress if step[1] >= records * WARM_AFTER), None)
     if begin is None or begin[1] >= progress[-1][1]:
         raise ServiceError("all was worked off in one batch: nothing of it is warm; measure more records")
@@ -53,7 +53,7 @@ def warm(progress: Sequence[tuple[float, int]], records: int) -> tuple[tuple[flo
 
 def work_off(lab: Lab, name: str, topic: str, filled: Filled, **settings: Any) -> WorkedOff:
     """Start a monitor on a full topic, and wait until it has processed everything."""
-    # No more input will come, so a small last batch need not wait for more.
+    # All records are on the topic already, so no batch needs to wait for more of them.
     with lab.monitor(name, trigger_seconds=0, **settings) as monitor:
         monitor.work_off(topic, filled.records, LIMIT_SECONDS)
         progress = monitor.checkpoints.worked_off(topic)
@@ -82,7 +82,7 @@ def work_off(lab: Lab, name: str, topic: str, filled: Filled, **settings: Any) -
 
 
 def _rejected(monitor: Any) -> int:
-    # The counter changes at the end of a batch, shortly after the commit.
+    # Wait, because the monitor updates this counter shortly after it commits a batch.
     time.sleep(1)
     rejected: int = monitor.rejected()
     return rejected

@@ -1,10 +1,10 @@
-"""Measure a fleet on the exporter: intake, pages and memory, for all clients and for unhealthy ones only.
+"""Measure what a fleet costs the Prometheus exporter, with series of all clients and of unhealthy ones only.
 
 python -m tests.bench.bench_fleet [--clients N] [--shards N]
 
-One client in a hundred fails. Each line is a run in a separate process: series and bytes of a scrape, CPU from the
-first record to the first page, CPU of a page and of a status page after a change, memory of the process. With --shards
-the same fleet is split over several exporters; the last line adds them up.
+One client in a hundred fails. Each printed line is about an exporter in a separate process: series and bytes of a
+scrape, CPU from the first record to the first scrape, CPU of a scrape and of a status page after a change, and memory.
+With --shards the same fleet is split over several exporters; the last line is the sum of their series.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Record = dict[str, Any]
 
 
 def fleet(clients: int, failing: float = FAILING, services: int = SERVICES, end_ms: int = NOW_MS) -> Iterator[Record]:
-    """Yield records of producers and consumers in turn, as the monitor writes them; all calls yield the same."""
+    """Yield records as the monitor writes them, of producers and consumers alternately. The random values are fixed."""
     random = Random(7)
     ids = {kind: [m.id for m in modes().values() if kind in m.kinds] for kind in ("producer", "consumer")}
     for number in range(clients):
@@ -119,13 +119,13 @@ def _consumer(random: Random, service: str) -> dict[str, object]:
 
 
 def measured(clients: int, profile: str, shard: str) -> None:
-    """Measure one exporter, and print its line."""
+    """Measure one exporter, and print its figures as a line."""
     chosen = PrometheusSettings(client_series=profile, shard=shard, max_series_per_metric=10 * clients)
     settings = Settings(prometheus=chosen)
     states = States(settings, clock=lambda: NOW_MS / 1000)
     exporter = Exporter(settings, states, lambda: None, clock=lambda: NOW_MS / 1000)
     taking_in = 0.0
-    # Records are made in slices, so that the measured memory is the exporter's.
+    # Make few records at a time: all records at once would add to the memory measured below.
     slice_: list[tuple[bytes, bytes, int]] = []
     for one in records(clients):
         slice_.append(one)

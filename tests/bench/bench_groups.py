@@ -2,8 +2,8 @@
 
 python -m tests.bench.bench_groups [groups] [partitions] (2,000 groups × 6 partitions)
 
-Runs on the embedded broker. Each group reads the partitions of one of 50 topics. Every group's commits are read every
-time, as if all groups were busy (idle groups are read less often). Also part of `make bench`.
+Runs on the embedded broker. Each group reads the partitions of one of 50 topics. Every round reads the committed
+offsets of all groups, as if all were busy (the exporter reads idle groups less often). Also part of `make bench`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def fill(servers: str, groups: int = GROUPS, partitions: int = PARTITIONS, topic
             producer.produce(topic, b"order", partition=number % partitions)
         producer.poll(0)
     producer.flush()
-    # The first commit makes the broker create its offsets topic, and fails until the topic exists.
+    # The first offset commit makes the broker create the topic __consumer_offsets, and fails until the topic exists.
     deadline = time.monotonic() + 30
     while True:
         try:
@@ -80,7 +80,7 @@ def commit(admin: AdminClient, groups: Sequence[int], topics: Sequence[str], par
 
 
 def median_cost(work: Callable[[], object], times: int = 5) -> tuple[float, float]:
-    """Return the median time and CPU time (seconds) of some runs after a warm-up run."""
+    """Run `work` once to warm up, then `times` times; return the median of the times and of the CPU times (s)."""
     work()
     costs = []
     for _ in range(times):

@@ -1,7 +1,7 @@
-"""Measure the time from a commit to its state in `client-health`: 2,000 groups × 6 partitions.
+"""Measure the time from an offset commit to the group's record on `client-health`: 2,000 groups × 6 partitions.
 
-Broker, exporter and monitor are real. The windows of all groups are full: a quarter of an hour of samples is on the
-topic when the monitor starts. Then groups commit at random moments, and the benchmark measures the time until the
+Broker, exporter and monitor are real. A quarter of an hour of samples is on the topic when the monitor starts, so that
+the windows of all groups are full. Then groups commit at random moments, and the benchmark measures the time until the
 committed offset is in the group's record. Also part of `make bench`, or `python -m tests.bench.bench_groups_to_state
 [readings]`.
 """
@@ -39,7 +39,7 @@ START_SECONDS = 600.0
 
 
 def history(settings: Settings, readings: int) -> None:
-    """Publish earlier samples as the exporter would: groups that read more slowly than records are produced."""
+    """Publish `readings` past samples, in the exporter's format, of groups that fall behind the producers."""
     producer = Producer({"bootstrap.servers": settings.kafka.bootstrap_servers, "linger.ms": 50})
     snapshots = clusters(settings)[0].snapshots()
     now_ms = round(time.time() * 1000)
@@ -60,7 +60,7 @@ def history(settings: Settings, readings: int) -> None:
 
 
 class States(threading.Thread):
-    """Reads `client-health`: the committed offset of partition 0 by group, and when it was received."""
+    """Reads `client-health`, and notes when each committed offset of a group's partition 0 arrives there."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(daemon=True)
@@ -82,12 +82,12 @@ class States(threading.Thread):
                 self._changed.notify_all()
 
     def since(self, ts_ms: int) -> int:
-        """Return the number of groups with a state at or after this time."""
+        """Return the number of groups that the monitor last saw at or after this time (epoch ms)."""
         with self._changed:
             return sum(1 for seen_ms in self._seen_ms.values() if seen_ms >= ts_ms)
 
     def seen(self, group: str, committed: int, seconds: float) -> float:
-        """Wait until a group's state has this offset; return the time (monotonic). Raises TimeoutError."""
+        """Wait until a group's record has this offset; return its arrival (monotonic time). Raises TimeoutError."""
 
         with self._changed:
             if not self._changed.wait_for(lambda: (group, committed) in self._learned, seconds):
@@ -117,7 +117,7 @@ def main(readings: int) -> None:
         sections: dict[str, dict[str, Any]] = {
             "kafka": {"bootstrap_servers": broker.bootstrap_servers},
             "monitor": {"checkpoint": f"{folder}/checkpoints", "history": f"{folder}/history", "metrics_port": port},
-            # These groups have no members; read them like groups in use.
+            # Read these groups in every round: without members they would count as idle.
             "groups": {"include": "group-.*", "idle_interval_seconds": 0},
         }
         config = write_settings(Path(folder), sections)
@@ -148,7 +148,7 @@ def main(readings: int) -> None:
 
 
 def commits(servers: str, states: States, port: int) -> tuple[list[float], list[dict[str, float]]]:
-    """Commit for one group after another, and wait until all commits have been seen."""
+    """Commit offsets for random groups; return each commit's delay (s), and batch durations as in `durations`."""
     admin = KafkaAdminClient(bootstrap_servers=servers)
     random_ = random.Random(1)
     began, batches = {}, []

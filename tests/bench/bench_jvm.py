@@ -1,9 +1,9 @@
-"""Measure one `kafka-health export jvm` process with 1,000 JVMs: is each read every interval, and at which cost?
+"""Measure one `kafka-health export jvm` process with 1,000 JVMs: does it read each JVM every interval, at what cost?
 
 python -m tests.bench.bench_jvm [JVMs] [seconds]
 
-The agents are those of `fake_agents`, some of them slow, silent or suspicious; three in a hundred are dead: nothing
-listens there. Also part of `make bench`.
+`fake_agents` plays the JVMs' Jolokia agents: some answer slowly or not at all, some show a stuck producer. Three in a
+hundred addresses have no listener. Also part of `make bench`.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ JVMS, SECONDS = 1000, 120
 INTERVAL_SECONDS, TIMEOUT_SECONDS = 10.0, 5.0
 DUMPS_PER_MINUTE = 60.0
 DEAD = range(7, 10)
-#: Allowed delay of a read: for the exporter's tick, and for a scheduler that shares two cores among all processes.
+#: A JVM may be read this much later than the interval, because all processes of the benchmark share two cores.
 LATE_SECONDS = 2.0
 
 
 def main(jvms: int, seconds: int) -> int:
-    """Print the figures; return 1 if a JVM that answers was read too late, or too many dumps were taken."""
+    """Print the figures; return 1 if reads were late or missing, or the number of thread dumps is wrong."""
     with tempfile.TemporaryDirectory() as folder, Broker(Path(folder) / "broker") as broker:
         create_ours(Settings(kafka=broker.kafka))
         port, closed = free_port(), free_port()

@@ -2,10 +2,10 @@
 
 python -m tests.bench.bench_pager [--storm MINUTES] [--after MINUTES] [--clients N]
 
-Rules, routes, intervals and waits are the delivered ones, in real time: half an hour of failure and an hour after it by
-default. One client fails three minutes before all others and heals in the middle. Prints each message, and the slowest
-evaluation of each rule group. Ends with 1 if there is more than one page for each of the two, a ticket, a message later
-than a quarter of an hour after the end, or an evaluation longer than a third of its interval.
+Rules, routes, intervals and waits are those of a release, in real time. By default, clients fail for half an hour, and
+the run ends an hour later. One client fails three minutes before all others and heals half-way. Prints each message,
+and the slowest evaluation of each rule group. Ends with 1 unless there are exactly two pages (first client, fleet),
+both resolved, no ticket, no message later than 15 minutes after the failures, and no slow rule group.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from tests.support.health_records import wire
 
 WARM_MINUTES = 3.0
 STEP_SECONDS = 10.0
-#: The end of a page is notified within the rules' five minutes, Alertmanager's own and a group's interval.
+#: Minutes in which resolved alerts must be sent: five each for `keep_firing_for`, resolve_timeout and group_interval.
 END_MINUTES = 15.0
 SHARE = 1 / 3
 ONE = 0.0001
@@ -51,14 +51,14 @@ GROUP = re.compile(
 
 
 class Phase(NamedTuple):
-    """From `minute` on this share of the fleet fails, without the first client if it is negative."""
+    """From `minute` on, the share `failing` of the fleet fails; if negative, except the client that failed first."""
 
     minute: float
     failing: float
 
 
 def phases(storm: float) -> list[Phase]:
-    """Return the course: one client, all within half a minute, all but the first, and none within half a minute."""
+    """Return the phases: one client fails; all fail within 30 s; half-way the first one heals; all heal within 30 s."""
     step = STEP_SECONDS / 60
     shares = (0.25, 0.5, 0.75, 1.0)
     begin, end = WARM_MINUTES, WARM_MINUTES + storm
@@ -68,7 +68,7 @@ def phases(storm: float) -> list[Phase]:
 
 
 class Page:
-    """The exporter's page, made once for each phase; the time of the newest record is that of the scrape."""
+    """The exporter's page, rendered once per phase; a scrape renews only the timestamp of the newest record."""
 
     def __init__(self, clients: int, shares: Sequence[float]) -> None:
         settings = dataclasses.replace(INSTALLATION, prometheus=_without_limit(clients))
@@ -85,7 +85,7 @@ class Page:
             print(f"{share:.2%}: {len(first)} first, {len(text) / 1e6:.1f} MB", flush=True)
 
     def show(self, share: float) -> None:
-        """Show this share of the fleet as failing, without the first client if it is negative."""
+        """Serve the page of the phase with this share (`Phase.failing`)."""
         self._shown = share
 
     def compressed(self) -> bytes:
@@ -100,7 +100,7 @@ def _without_limit(clients: int) -> PrometheusSettings:
 
 @contextmanager
 def prometheus(folder: Path, clients: str, monitor: str, alertmanager: str) -> Iterator[str]:
-    """Run Prometheus with our configuration and the rules in a folder; yields its address."""
+    """Run Prometheus with our configuration and the rules in `folder`; yields its address."""
     here = {
         "exporter:9309": clients,
         "monitor:9308": monitor,
@@ -115,7 +115,7 @@ def prometheus(folder: Path, clients: str, monitor: str, alertmanager: str) -> I
 
 
 def durations(address: str) -> dict[str, tuple[float, float]]:
-    """Return group → (duration of its last evaluation, its interval), both in seconds."""
+    """Return rule group → (duration of its last evaluation, its interval), both in seconds."""
     with urllib.request.urlopen(f"http://{address}/metrics", timeout=60) as answer:
         text = answer.read().decode()
     found: dict[str, dict[str, float]] = {}
@@ -125,7 +125,7 @@ def durations(address: str) -> dict[str, tuple[float, float]]:
 
 
 class Watch:
-    """Notes each message with its minute, and the slowest evaluation of each group."""
+    """Notes each message of Alertmanager with its minute, and the slowest evaluation of each rule group."""
 
     def __init__(self, world: World) -> None:
         self._world, self._begun = world, time.monotonic()
@@ -150,7 +150,7 @@ class Watch:
 
 
 def title(way: str, body: bytes) -> str:
-    """Return the first words of a message."""
+    """Return the subject or title of a message. `way`: the channel through which it was sent."""
     if way == "mail":
         return (re.search(rb"^Subject: (.*)$", body, re.MULTILINE) or re.search(rb".*", body))[0].decode()  # type: ignore[index]
     sent: dict[str, Any] = json.loads(body)
@@ -174,7 +174,7 @@ def judged(watch: Watch, end: float) -> list[str]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the course."""
+    """Run all phases; return 1 if the run violated an expectation."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.bench_pager")
     parser.add_argument("--storm", type=float, default=30.0, metavar="MINUTES")
     parser.add_argument("--after", type=float, default=60.0, metavar="MINUTES")

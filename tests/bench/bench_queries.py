@@ -2,11 +2,11 @@
 
 python -m tests.bench.bench_queries [--part N]
 
-A tenth of the clients fail. A real Prometheus with default limits scrapes an exporter per cluster, with all rules. Each
-query is sent as Grafana does, for as many moments as our panels request. These moments lie within the last seconds,
-because cost and limits depend on moments times series. Prints the ten most expensive queries and the slowest rule
-groups; ends with 1 if one fails or takes longer than its interval. Ten minutes on two quiet cores; `--part 10` runs a
-tenth.
+A tenth of the clients fail. A real Prometheus with default limits and all rules scrapes an exporter per cluster. Each
+query is sent as Grafana does, for as many points in time as our panels request. All points lie within the last seconds,
+because a query's cost depends on their number only. Prints the ten most expensive queries and the slowest rule groups;
+ends with 1 if a query or rule fails, or a rule group takes longer than its interval. Takes ten minutes on two quiet
+cores; `--part 10` uses a tenth of the fleet.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ FAILING = 0.1
 SHOWN = 10
 #: Default of Prometheus for --query.max-samples.
 MAX_SAMPLES = 50_000_000
-#: Evaluation interval of paging rules; a group that takes longer skips evaluations.
+#: Evaluation interval of paging rules; Prometheus skips evaluations of a rule group that takes longer.
 ALLOWED_SECONDS = int(PAGING.removesuffix("s"))
 
 
 class Asked(NamedTuple):
-    """A query, or a group of rules. `samples`: the largest number of samples in memory; `outcome`: ok, or the error."""
+    """Cost of a query or rule group. `samples`: largest number of samples in memory; `outcome`: ok, or the error."""
 
     seconds: float
     samples: int
@@ -55,13 +55,13 @@ class Asked(NamedTuple):
 
 
 def fleets(part: int) -> Iterator[dict[str, Any]]:
-    """Return the records of each cluster, or a part of them."""
+    """Return the records that each cluster has: clients and consumer groups, one `part`-th of the full number."""
     end = now_ms()
     return itertools.chain(fleet(CLIENTS // part, FAILING, end_ms=end), groups(GROUPS // part, end_ms=end))
 
 
 def main() -> int:
-    """Run everything."""
+    """Run all queries and rules; return 1 if any of them failed or was too slow."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.bench_queries")
     parser.add_argument("--part", type=int, default=1, metavar="N", help="of the fleet one Nth")
     asked, _ = parser.parse_known_args()
@@ -71,7 +71,7 @@ def main() -> int:
     ):
         took = []
         for query in asking(prometheus):
-            # One query at a time, so that an aborted run has printed its results.
+            # Print each query at once, so that an aborted run has printed its results.
             print(f"{query.seconds:.2f} s {query.where}: {query.outcome[:60]}", file=sys.stderr, flush=True)
             took.append(query)
         groups = evaluated(prometheus)
@@ -87,11 +87,11 @@ def main() -> int:
 
 
 def asking(prometheus: Prometheus, moments: int = MOMENTS) -> Iterator[Asked]:
-    """Run every dashboard query for this many moments."""
+    """Run every dashboard query for this many points in time."""
     for name, board in BOARDS.items():
         for title, target in queries(board):
             end = now_ms() / 1000
-            # Stands for a week in steps of a minute: a short range with as many steps.
+            # A week in steps of a minute is replaced by a short range with about as many steps.
             expr = target["expr"].replace("[$__range:1m]", "[50s:5ms]")
             expr = expr.replace("[$__range:$__interval]", f"[{20 * moments}ms:20ms]")
             query = {"query": chosen(board, expr, {}), "stats": "all"}
@@ -108,7 +108,7 @@ def asking(prometheus: Prometheus, moments: int = MOMENTS) -> Iterator[Asked]:
 
 
 def evaluated(prometheus: Prometheus) -> list[Asked]:
-    """Return the rule groups after an evaluation without concurrent queries: duration and first error."""
+    """Wait until all rule groups have been evaluated while no query runs; return their durations and first errors."""
     asked = now_ms() / 1000
 
     def afterwards() -> list[dict[str, Any]] | None:

@@ -1,4 +1,4 @@
-"""Measure the reporter's cost for an application: ratio of sends per second without and with it, alternating.
+"""Measure what the reporter for Python clients costs an application: its sends per second without and with it.
 
 Part of `make bench`; also `python -m tests.bench.bench_reporter`.
 """
@@ -26,7 +26,7 @@ def sends_per_second(servers: str, reported: bool, callback: Callable[[Any], Non
     producer = KafkaProducer(bootstrap_servers=servers, linger_ms=5)
     if reported:
         reporter = report(producer, service="bench")
-        while not reporter.delivered_total:  # the CPU time for connecting must not count as cost of a record
+        while not reporter.delivered_total:  # connect first, because the time for it is no cost of a record
             time.sleep(0.01)
     for _ in range(1000):
         producer.send("orders", PAYLOAD)

@@ -82,17 +82,17 @@ def main() -> None:
 
 
 class Plain(Collector):
-    """The series of all records in the form for prometheus-client."""
+    """Provides the series of all records to prometheus-client."""
 
     def __init__(self, records: list) -> None:  # type: ignore[type-arg]
         self._records = records
 
     def describe(self) -> list[GaugeMetricFamily]:
-        """Return nothing, so that registering does not collect."""
+        """Return nothing, so that prometheus-client does not collect when this object is registered."""
         return []
 
     def collect(self):  # type: ignore[no-untyped-def]
-        """Yield all families, made for each call."""
+        """Yield all metric families, made anew in each call."""
         for family in FAMILIES:
             metric = GaugeMetricFamily(family.name, family.help, labels=family.labels)
             for record in self._records:
@@ -109,7 +109,7 @@ class Plain(Collector):
 
 
 def timed(what: str, work: Callable[[], object], runs: int = RUNS) -> None:
-    """Print the median wall time, and this process's CPU time, of a run."""
+    """Do the work `runs` times; print the median wall time and the mean CPU time of a run."""
     walls, cpu = [], time.process_time()
     for _ in range(runs):
         start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Generate canonical snapshots: producers with 40 metrics and 1.5 kB, consumers, groups."""
+"""Make templates of snapshots in our own format: a producer (40 metrics, 1.5 kB), a consumer and a consumer group."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOVING: Mapping[str, str] = {
     "buffer-available-bytes": "<<<available>>>",
     "waiting-threads": "<<<waiting>>>",
 }
-#: Other producer metrics that judges read, with values of a healthy producer, and eight that are never read.
+#: Metrics that stay the same: some that verdicts depend on, with a healthy producer's values, and eight unused ones.
 STANDING: Mapping[str, float] = {
     "buffer-total-bytes": float(BUFFER_BYTES),
     "metadata-age": 12.0,
@@ -48,7 +48,7 @@ STANDING: Mapping[str, float] = {
     "reply-queue": 0.0,
     **{f"other-metric-{n}-avg": 1.25 for n in range(8)},
 }
-#: A producer's 40 metrics.
+#: All 40 metrics of a producer.
 PRODUCER: Mapping[str, Any] = {**MOVING, **STANDING}
 
 
@@ -80,7 +80,7 @@ def consumer() -> Template:
 
 
 def group() -> Template:
-    """Return the template for a group of three partitions that keeps up, as the exporter of groups reports it."""
+    """Return the template of a consumer group's snapshot, as `export groups` writes it; the group has no lag."""
     metrics = {
         "committed-offset": "<<<sent>>>",
         "commit-timestamp-ms": "<<<ts_ms>>>",

@@ -1,4 +1,4 @@
-"""Find out from checkpoints when each query of the monitor had processed which records.
+"""Read from Spark's checkpoints how many records each query of the monitor had processed at which time.
 
 Spark writes `offsets/<n>` when it has planned a batch: the time, and the batch's end offset in each topic. It writes
 `commits/<n>` when all results of the batch are written and the monitor has waited until the next batch is due. Reading
@@ -26,7 +26,7 @@ class Batch:
 
 
 class Checkpoints:
-    """The batches of all queries below one folder."""
+    """The committed batches of all queries that have their checkpoints below one folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -51,7 +51,7 @@ class Checkpoints:
         return by_query
 
     def worked_off(self, topic: str) -> Sequence[tuple[float, int]]:
-        """Return times, each with the number of the topic's records that all its queries had processed by then."""
+        """Return (time, number of the topic's records that every query reading it had processed by then), in order."""
         queries = self.batches(topic)
         done = dict.fromkeys(queries, 0)
         progress: list[tuple[float, int]] = []
@@ -63,7 +63,7 @@ class Checkpoints:
         return progress
 
     def count(self, topic: str) -> int:
-        """Return the number of the topic's records that all its queries have processed."""
+        """Return the number of the topic's records that every query reading it has processed."""
         return min((batches[-1].ends[topic] for batches in self.batches(topic).values()), default=0)
 
 

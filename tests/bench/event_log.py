@@ -1,4 +1,4 @@
-"""Read from Spark's event log where the time of a query's batches went."""
+"""Read from Spark's event log on what a query's batches spent their time."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ PROGRESS = "org.apache.spark.sql.streaming.StreamingQueryListener$QueryProgressE
 
 @dataclass(frozen=True)
 class BatchTime:
-    """A batch with records: its start (epoch s), its duration, and the time during which any stage ran.
+    """Times of a batch in seconds: `begin` (epoch), duration, and `busy`, in which at least one stage ran.
 
-    tasks    run time of all tasks in total (s); `shuffle`: the part for writing shuffled data and waiting for it
-    state    time of all tasks in total for committing state (s)
+    tasks    total run time of all tasks; `shuffle`: the part for writing shuffled data and waiting for it
+    state    total time of all tasks for committing state
     """
 
     records: int
@@ -35,7 +35,7 @@ class BatchTime:
 
 
 def batches(folder: Path) -> Sequence[BatchTime]:
-    """Return the batches of a program's only query, in order."""
+    """Return all batches that had records, in order. `folder`: event log of a program with one query."""
     events = list(_events(folder))
     stages = [_stage(e["Stage Info"]) for e in events if e["Event"] == "SparkListenerStageCompleted"]
     tasks = [e for e in events if e["Event"] == "SparkListenerTaskEnd" and e.get("Task Metrics")]

@@ -1,9 +1,9 @@
-"""Fake Jolokia agents of many JVMs in one process, with the MBeans of a recorded producer and consumer.
+"""Imitate the Jolokia agents of many JVMs in one process, with the MBeans of a recorded producer and consumer.
 
 python -m tests.bench.fake_agents PORT
 
-The JVM of number N is at /N. Of each hundred, five answer after three seconds, two accept the request and never answer,
-and ten have a producer with a stuck selector and records in its buffer, which justifies a thread dump.
+The agent of JVM number N answers at /N. Of each hundred agents, five answer after three seconds, and two accept the
+request and never answer. Ten show a producer with a stuck selector and a filling buffer, so the exporter takes a dump.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _NAME = re.compile(r"(?P<group>[\w-]+)/(?P<attribute>.+?)\{(?P<tags>[^}]*)\}")
 
 
 def mbeans(domain: str, recording: str) -> dict[str, dict[str, Any]]:
-    """Return the MBeans of a recorded client; values missing in a recording were NaN, written as text by the agent."""
+    """Return the MBeans of a recorded client. A null in the recording was NaN, which a Jolokia agent writes as text."""
     path = RECORDINGS / "evidence" / recording
     with gzip.open(path, "rt", encoding="utf-8") as lines:
-        # The last samples belong to a client that is being closed, and has fewer MBeans.
+        # Take the longest sample: the last ones have fewer MBeans, because the client was being closed.
         fullest = max(lines, key=len)
     by_name: dict[str, dict[str, Any]] = {}
     for name, value in json.loads(fullest)["metrics"].items():

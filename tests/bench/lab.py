@@ -38,7 +38,7 @@ Launch = Callable[[Settings, Path], tuple[Sequence[str], Mapping[str, str]]]
 
 
 def launch_of(commit: str) -> Launch:
-    """Return how to start the monitor of another commit, with the packages and jars that it requires."""
+    """Check out another commit and install what it requires; return how to start its monitor."""
     there = FOLDER / "commits" / commit
     if not there.exists():
         there.parent.mkdir(parents=True, exist_ok=True)
@@ -89,17 +89,17 @@ class Lab:
         prometheus: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> Iterator[Monitor]:
-        """Run a monitor with its own checkpoint, history and output topics. `settings`: of the section [monitor].
+        """Run a monitor with its own checkpoint, history and output topics.
 
-        `prometheus`: settings of that section. `launch`: function from settings and settings file to the start command
-        and its environment.
+        `settings`, `prometheus`: settings of the sections [monitor] and [prometheus]. `launch`: function from settings
+        and settings file to the start command and its environment.
         """
         monitor = Monitor(self, name, settings, prometheus or {}, launch)
         try:
             with Usage({"monitor": monitor.process.pid, "broker": self.broker.pid}) as monitor.usage:
                 yield monitor
         except BaseException:
-            # After Ctrl-C, do not wait for the end of a batch.
+            # Kill the monitor, because a regular stop would wait for the end of its batch.
             monitor.process.kill()
             FOLDER.mkdir(parents=True, exist_ok=True)
             shutil.copy(monitor.process.log, FOLDER / "failed-monitor.log")
@@ -155,7 +155,7 @@ class Monitor:
         self.process.wait_until(looked, seconds)
 
     def wait_for_queries(self) -> None:
-        """Wait until all queries run and have finished a batch or found nothing to do."""
+        """Wait until all queries run, but at least until ten seconds after the monitor's start."""
         self.wait_until(lambda: self._up() and time.time() - self.started > 10, START_SECONDS)
 
     def work_off(self, topic: str, records: int, seconds: float) -> None:
@@ -166,13 +166,13 @@ class Monitor:
 
         self.wait_until(done, seconds)
         time.sleep(2)
-        # A query that started later than the others may run its first batch now.
+        # Look again: a query that started late may have appeared in the checkpoints meanwhile.
         self.wait_until(done, seconds)
 
     def watch(self, seconds: float, every: float = 1.0) -> Sequence[float]:
-        """Run for a while; return the batch duration of the slowest query each second, by the monitor's metrics.
+        """Wait `seconds`. Meanwhile, read every `every` seconds the batch duration of the slowest query (metrics).
 
-        Raises ServiceError if the monitor ends.
+        Return these durations. Raises ServiceError if the monitor ends.
         """
         samples: list[float] = []
         until = time.time() + seconds
@@ -203,7 +203,7 @@ class Monitor:
         return by_name
 
     def rejected(self) -> int:
-        """Return the monitor's own count of rejected records."""
+        """Return the number of rejected records, according to the monitor's metrics."""
         return round(sum(self.metrics().get("records_rejected_total", {}).values()))
 
     def states(self) -> Mapping[bytes, bytes]:

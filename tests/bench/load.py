@@ -1,4 +1,4 @@
-"""Simulate clients that report live, in a thread: a fleet's load for little CPU."""
+"""Send the records of a live fleet from one thread, with little CPU time."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tests.bench.templates import INTERVAL_MS, Template, Values, values
 
 TICK_SECONDS, JOIN_SECONDS = 0.1, 30.0
 
-#: Function from two times (`time.time()`) to what must be sent between them: topic, key, value.
+#: Function from two times (`time.time()`) to the records to send between them: topic, key, value.
 Due = Callable[[float, float], Iterable[tuple[str, bytes, bytes]]]
 
 
 class Load:
-    """Sends due records until it is closed. `sent`: number of records so far. Use it as a context manager."""
+    """Context manager that sends the records of `due` while its block runs. `sent`: number of records so far."""
 
     def __init__(self, servers: str, due: Due) -> None:
         self.sent = 0
@@ -35,7 +35,7 @@ class Load:
         self._closed.set()
         self._thread.join(JOIN_SECONDS)
         self._producer.flush(10)
-        # Close the client; otherwise it would search for its broker as long as it exists.
+        # Deleting the producer closes it; it would search for the stopped broker as long as it exists.
         del self._producer
 
     def _run(self) -> None:
@@ -53,10 +53,10 @@ class Load:
 
 
 class Steady:
-    """Clients that report in turn, evenly: `rate` records a second from `clients` clients.
+    """Records of clients that report one after another: `rate` records a second from `clients` clients.
 
-    Each client reports once per `clients / rate` seconds, and its samples contain this interval. With `since_ms`,
-    samples start at that time and are 10 s apart. `said`: function that returns the values of a client's n-th sample.
+    Each client reports once per `clients / rate` seconds, with the current time. With `since_ms`, its timestamps start
+    there instead and are 10 s apart. `value_of`: function from client, sample number and time (ms) to its values.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Generate log lines: those of an application, without any relation to Kafka, and a burst of one log pattern."""
+"""Generate log lines: an application's lines that do not concern Kafka, and a burst of lines with one log pattern."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def noise(records: int) -> Iterator[tuple[bytes, bytes]]:
 
 
 def wrapped(records: int) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the same lines as shipped by Filebeat."""
+    """Yield the lines of `noise` as JSON documents, in the form in which Filebeat ships them."""
     document = json.loads((FORMATS / "filebeat_plain_multiline.json").read_text(encoding="utf-8"))
     document["log"] = {"offset": "<<<order>>>", "file": {"path": "/var/log/checkout/app.log"}}
     document["message"] = f"2026-11-20 18:40:31,204 {LINE}"
@@ -50,7 +50,7 @@ def one_process_lines(records: int, at: float) -> Iterator[tuple[bytes, bytes]]:
 
 
 def of_library(client: int, at: float) -> bytes:
-    """Return one line of a producer's Kafka library, as a shipper writes it that names host and service."""
+    """Return one line of a producer's Kafka library as a JSON document of a log shipper, with host and service."""
     text = "INFO  [kafka-producer-network-thread | order-producer] org.apache.kafka.clients.NetworkClient - "
     return json.dumps(
         {
@@ -63,12 +63,12 @@ def of_library(client: int, at: float) -> bytes:
 
 
 def ordinary(client: int, at: float) -> bytes:
-    """Return one plain line."""
+    """Return one line of an application, as `noise` yields them."""
     return _stamp(at) + filled_in(LINE) % _values(client, round(at))
 
 
 def _lines(body: bytes, records: int, chatty: int) -> Iterator[tuple[bytes, bytes]]:
-    """Yield lines of the last two minutes; each begins with its time, unless it is a JSON document."""
+    """Yield lines; of each ten, `chatty` are from the first client. Plain text gets times of the last two minutes."""
     begin = time.time() - SECONDS
     plain = not body.startswith(b"{")
     stamp = b""

@@ -1,4 +1,4 @@
-"""Define the measurements, one module each: `TITLE`, and `measure(scope) -> Result`."""
+"""The measurements of `make bench`. A module defines one by its `TITLE` and a function `measure(scope) -> Result`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ class Scope:
 
     `records`: size of a backlog. `clients` and `days`: size of a history. `clients` and `every`: size and interval (s)
     of the only live fleet to measure. `of`: folder of a monitor to examine.
-    `before`: a commit; its monitor is measured in turns with the present one. None: the measurement's own default.
+    `before`: a commit; its monitor is measured alternately with the present one. If an argument is None, the
+    measurement uses its own default.
     """
 
     quick: bool = False
@@ -28,7 +29,7 @@ class Scope:
         return self.records or (usual // 10 if self.quick else usual)
 
     def seconds(self, usual: float, quick: float) -> float:
-        """Return how long to observe."""
+        """Return the duration of an observation: `quick` in a quick run, else `usual`."""
         return quick if self.quick else usual
 
     def batch(self, records: int) -> int | None:

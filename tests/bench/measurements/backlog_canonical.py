@@ -1,4 +1,4 @@
-"""Measure in one run a backlog of canonical snapshots, the peer on the same topic, and reading alone."""
+"""Measure how fast a backlog of snapshots in our own format is processed by monitor and peer, and merely read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ AIM, MICROS = 1.3, 28.0
 
 
 def measure(scope: Scope) -> Result:
-    """Run the peer and the monitor in turn, each with an empty state."""
+    """Run the peer (Kafka Streams) and the monitor alternately on the same topic, each with an empty state."""
     records = scope.backlog(RECORDS)
     with Lab() as lab:
         lab.topics()
@@ -42,7 +42,7 @@ def measure(scope: Scope) -> Result:
 
 
 def _beside(result: Result, ours: Sequence[WorkedOff], before: Sequence[WorkedOff], commit: str) -> Result:
-    """Return the result together with that of another commit's monitor in the same turns."""
+    """Return the result with figures of the monitor of `commit` added, which ran alternately with ours."""
     ratio = statistics.median(b.micros / a.micros for a, b in zip(ours, before, strict=True))
     rate = statistics.median(run.rate for run in before)
     figure = Figure("CPU of a record, commit before as a multiple", ratio, "×", note=f"{commit}: {rate:,.0f}/s")

@@ -1,4 +1,4 @@
-"""Measure how fast the whole monitor processes a backlog of each other metrics format."""
+"""Measure how fast the complete monitor processes a backlog in each metrics format of another tool."""
 
 from __future__ import annotations
 

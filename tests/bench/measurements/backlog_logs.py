@@ -1,4 +1,4 @@
-"""Measure a backlog of log lines: lines without any relation to Kafka, and a burst of one log pattern."""
+"""Measure how fast a backlog of log lines is processed: lines that do not concern Kafka, and a burst of one pattern."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOISE, STORM, TARGET = 2_400_000, 600_000, 150_000
 
 
 def measure(scope: Scope) -> Result:
-    """Measure each kind on a separate broker."""
+    """Measure each kind of log lines on a separate broker."""
     kinds = (
         ("log lines with nothing of Kafka, lines/s", noise, NOISE, TARGET),
         ("the same in Filebeat's JSON, lines/s", wrapped, NOISE, None),

@@ -1,4 +1,4 @@
-"""Measure the CPU time of a cold start and of small batches that follow one another, in two minutes."""
+"""Measure the CPU time of a cold start, and of small batches without pauses between them. Takes two minutes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.bench.usage import MONITOR, Cost
 
 TITLE = "What a small batch and a start cost"
 TOPIC = "client-metrics"
-#: Records of a batch, one of each client; batches; the number of those after which the monitor is warm.
+#: RECORDS: of each batch, one per client. BATCHES: number of batches. WARM: number of first batches that do not count.
 RECORDS, BATCHES, WARM = 200, 60, 30
 LIMIT_SECONDS = 1200.0
 TARGETS = {"batch": 0.7, "memory": 900.0}
@@ -21,21 +21,21 @@ TARGETS = {"batch": 0.7, "memory": 900.0}
 
 @dataclass(frozen=True)
 class Run:
-    """Cost of a start, until its first batch was committed, and of one warm batch; memory (MB) at the end."""
+    """Cost of a start (until the first batch was committed) and of one warm batch; memory (MB) at the end."""
 
     start: Cost
     batch: Cost
     memory_mb: float
 
     def row(self, name: str) -> list[str]:
-        """Return a row of the table."""
+        """Return these costs as a row of the result's table, which begins with `name`."""
         batch = [f"{self.batch.cpu(*parts):.3f}" for parts in (MONITOR, *((part,) for part in MONITOR))]
         start = [f"{self.start.seconds:.1f}", f"{self.start.cpu(*MONITOR):.1f}"]
         return [name, *batch, f"{self.batch.seconds:.2f}", *start, f"{self.memory_mb:,.0f}"]
 
 
 def measure(scope: Scope) -> Result:
-    """Measure this commit, and in turns with it another one if `--before` names it."""
+    """Measure the monitor of this commit, and then that of the commit `scope.before`, if there is one."""
     before = launch_of(scope.before) if scope.before else None
     batches = 30 if scope.quick else BATCHES
     with Lab() as lab:

@@ -1,4 +1,4 @@
-"""Measure decoding alone, in one process without Spark: the cost of a record before judgement."""
+"""Measure in one process, without Spark, how many records can be decoded per second."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FORMATS: Mapping[str, Callable[[], Pattern]] = {
 
 
 def measure(scope: Scope) -> Result:
-    """Measure each format; canonical snapshots also by the fast path, and OTLP's two encodings in turns."""
+    """Measure each format; for snapshots in our own format also the fast path, for OTLP also protobuf against JSON."""
     rates = {f"{name}, carefully": decode_rate(name) for name in FORMATS}
     rates["canonical, fast"] = decode_rate("canonical", quickly=True)
     figures = [
@@ -45,7 +45,7 @@ def measure(scope: Scope) -> Result:
 
 
 def multiple() -> float:
-    """Return the ratio of OTLP decoding speeds, protobuf to JSON: from the fastest of many alternating passes."""
+    """Return how many times faster OTLP is decoded from protobuf than from JSON: fastest of many alternating passes."""
     from clienthealth.model.telemetry import RawRecord
     from clienthealth.read.decode import decode_metrics
 
@@ -65,7 +65,7 @@ def multiple() -> float:
 
 
 def decode_rate(name: str, quickly: bool = False) -> float:
-    """Return the records that one process decodes per second; `quickly`: by the fast path for valid records."""
+    """Return the number of records that one process decodes per second. `quickly`: use the fast path `decode.fast`."""
     from clienthealth.model.telemetry import RawRecord
     from clienthealth.read.decode import decode_metrics, fast, latest_ms
 

@@ -1,4 +1,4 @@
-"""Measure `kafka-health diagnose` from a cold start without Java: one thread dump, and each recorded folder."""
+"""Measure how long `kafka-health diagnose` takes, without Java: on one thread dump, and on each recorded folder."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ANSWERS = {0, 1, 3}
 
 
 def measure(scope: Scope) -> Result:
-    """Measure wall times of the whole command, with an empty PATH."""
+    """Measure wall times of the whole command. The PATH is empty, so that it cannot use Java."""
     runs = 3 if scope.quick else RUNS
     dump = _median(DUMP, runs)
     folders = {path.name: _median(path, runs) for path in sorted(FOLDERS.iterdir()) if path.is_dir()}

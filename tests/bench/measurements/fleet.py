@@ -27,16 +27,16 @@ from tests.bench.usage import MONITOR, Usage
 TITLE = "100,000 clients from end to end, live"
 TOPIC = "client-metrics"
 CLIENTS, INTERVAL_SECONDS, SECONDS = 100_000, 30, 900.0
-#: Longest permitted delays: of the monitor, two samples of each client; of Prometheus, two scrapes.
+#: Targets: unread input, at most two samples of each client (s); longest scrape and evaluation of all rules (s).
 BEHIND_SECONDS, SCRAPE_SECONDS, SCRAPE = 60.0, 60.0, "60s"
 LOOK_SECONDS = 15.0
-#: One client in this many hangs in a callback, starting with this number of its samples.
+#: One client in SICK hangs in a callback; SICK_FROM is the number (from 0) of its last healthy sample.
 SICK, SICK_FROM = 100, 6
 
 
 @dataclass
 class Seen:
-    """Observations during the run: seconds of unread input; durations of scrapes; clients that Prometheus has."""
+    """Observations: unread input (s), duration of scrapes and of all rules (s), clients (all, sick), firing alerts."""
 
     behind: list[float] = field(default_factory=list)
     scrapes: list[float] = field(default_factory=list)
@@ -142,7 +142,7 @@ def _evaluation(prometheus: str) -> float:
 
 
 def _asked(prometheus: str, query: str) -> Mapping[str, float]:
-    """Return the values of an instant query, by alertname if present. Empty while there is no answer."""
+    """Return the values of an instant query, by the label alertname if present; empty if Prometheus does not answer."""
     series = _get(f"{prometheus}/api/v1/query?{urllib.parse.urlencode({'query': query})}").get("result", ())
     return {one["metric"].get("alertname", str(at)): float(one["value"][1]) for at, one in enumerate(series)}
 

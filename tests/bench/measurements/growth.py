@@ -1,4 +1,4 @@
-"""Measure what grows with clients and failures: the driver's cost per batch, and the cost of each bucket."""
+"""Measure which costs grow with the number of clients and failures: those of the driver, and of each state bucket."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ NAMES = CLIENT_METRICS["producer"]
 
 @dataclass(frozen=True)
 class Grown:
-    """CPU of the step in a bucket and of the driver (ms per batch); data collected by the driver (bytes per batch).
+    """Costs of a batch: CPU time of the step in one bucket and of the driver (ms), bytes that the driver collects.
 
-    `usual`: a batch in which incidents continue; `worst`: the batch in which most of them open.
+    `usual`: in a batch in which open incidents continue; `worst`: in the batch in which most incidents open.
     """
 
     clients: int
@@ -54,7 +54,7 @@ class Grown:
 
 
 def measure(scope: Scope) -> Result:
-    """Measure one bucket of each fleet, smallest fleet first, because buckets are alike."""
+    """Measure one bucket of each fleet (all buckets are alike), the smallest fleet first."""
     fleets = FLEETS[:1] if scope.quick else FLEETS
     grown = [_grown(clients, share) for clients in fleets for share in UNHEALTHY]
     most = grown[-1]
@@ -93,7 +93,7 @@ def _row(grown: Grown) -> list[str]:
 def _grown(clients: int, share: float) -> Grown:
     mine = clients // BUCKETS
     sick = round(mine * share)
-    # One bucket of the many; all clients here belong to it.
+    # Only one bucket exists here, which gets a BUCKETS-th of the fleet.
     settings = Settings(monitor=dataclasses.replace(MonitorSettings(), buckets=1, max_clients=mine * 2))
     kept, metrics = _State(), SelfMetrics()
     state: Any = kept
@@ -127,14 +127,14 @@ def _grown(clients: int, share: float) -> Grown:
 
 
 def _driver(metrics: SelfMetrics, rows: Sequence[bytes]) -> float:
-    """Return the driver's CPU seconds for the summaries of all buckets."""
+    """Return the CPU seconds that the driver needs to process the summaries of all buckets."""
     began = time.process_time()
     metrics.stepped([summary_of(value) for _ in range(BUCKETS) for value in rows], time.time())
     return time.process_time() - began
 
 
 def _taken_over(incidents: int) -> float:
-    """Return a task's CPU milliseconds to read the open incidents of a bucket without state."""
+    """Return the CPU milliseconds in which a task reads its bucket's open incidents, as with a new checkpoint."""
     evidence = Evidence(
         "metric", 1_000, "select-total stayed at 10213 for 40 s while the buffer filled from 12 % to 96 %"
     )
@@ -151,7 +151,7 @@ def _taken_over(incidents: int) -> float:
 
 
 def _chunks(clients: int, sick: int) -> Iterator[bytes]:
-    """Yield what a task decodes for the bucket, batch by batch."""
+    """Yield, for each batch, the encoded chunk that a decoding task passes on to the bucket."""
     begin_ms = int(time.time() * 1000) - BATCHES * EVERY_MS
     packer = Packer(1)
     slots = [
@@ -195,7 +195,7 @@ def _values(batch: int, stuck: int) -> list[float]:
 
 
 class _State:
-    """The state of a key, with the interface of Spark's state."""
+    """Takes the place of Spark's `GroupState`: keeps the value in memory."""
 
     value: Any = None
 

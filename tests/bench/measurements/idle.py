@@ -1,4 +1,4 @@
-"""Measure the monitor's cost with little input: 20 clients, all outputs enabled."""
+"""Measure what the monitor costs when it has little input: 20 clients, with all outputs enabled."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CORES, MEGABYTES = 0.15, 900.0
 
 
 def few(since: float, until: float) -> Iterable[tuple[str, bytes, bytes]]:
-    """Yield a sample and a log line of each client every 10 s, each client at its own moment."""
+    """Yield a sample and a log line of each client every 10 s; the clients do not all report at the same time."""
     kinds = [canonical.producer()] * PRODUCERS + [canonical.consumer()] * CONSUMERS + [canonical.group()] * GROUPS
     for client, template in enumerate(kinds):
         phase = client * INTERVAL_SECONDS / len(kinds)
@@ -35,7 +35,7 @@ def few(since: float, until: float) -> Iterable[tuple[str, bytes, bytes]]:
 
 
 def measure(scope: Scope) -> Result:
-    """Measure ten minutes, the second half of which counts."""
+    """Run the monitor for ten minutes; only the second half counts."""
     seconds = scope.seconds(600, 120)
     with Lab() as lab:
         lab.topics()

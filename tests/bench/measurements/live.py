@@ -21,7 +21,7 @@ from tests.bench.usage import MONITOR, Cost, Usage
 
 TITLE = "A live fleet beside Kafka Streams"
 TOPIC, LOGS = "client-metrics", "client-logs"
-#: Number of clients, their report interval (s), and the limits of the monitor: cores, and memory (MB).
+#: Number of clients, their report interval (s), and targets for the monitor: cores and memory (MB), None without one.
 FLEETS = (
     (5_000, 10, None, None),
     (5_000, 30, None, None),
@@ -30,23 +30,24 @@ FLEETS = (
     (100_000, 10, 0.70, None),
     (100_000, 30, 0.40, 1500.0),
 )
-#: Targets: CPU per record as a multiple of Kafka Streams' (20,000 clients, 10 s); p95 of the delay (100,000 clients).
+#: Targets: CPU time per record as a multiple of that of Kafka Streams, for 20,000 clients with an interval of 10 s;
+#: 95th percentile of the time from onset to verdict (s), for 100,000 clients.
 RATIO, ONSET_SECONDS = 1.5, 40.0
-#: A monitor that reads a smaller share of what comes in falls behind: its cores meet no target.
+#: A monitor that processes a smaller share of its input falls behind; then its use of cores is compared with no target.
 KEEPS_UP = 0.9
-#: One in so many samples comes with a log line of the client's application, and with one of its Kafka library.
+#: One in SPOKEN samples is followed by a log line of the application, one in OF_LIBRARY by one of the Kafka library.
 SPOKEN, OF_LIBRARY = 10, 100
-#: Clients begin to fail after this time (s), when the JVM has compiled what runs often. They are watched for this time
-#: and one interval more.
+#: Clients fail after HEALTHY_SECONDS, when the monitor's JVM has compiled its frequent code. From then on, the fleet is
+#: observed for WATCHED_SECONDS and one report interval.
 HEALTHY_SECONDS, WATCHED_SECONDS, LOOK_SECONDS = 180, 120.0, 5.0
 
 
 @dataclass(frozen=True)
 class Live:
-    """Cost of a fleet from the first onset on.
+    """Measurements of one fleet, from the moment on in which its first client fails.
 
-    `due`: number of samples that came in. `memory_mb`: proportional set size. `onsets`: seconds from each onset to its
-    verdict, sorted.
+    `due`: number of samples sent. `memory_mb`: proportional set size. `onsets`: seconds from each client's failure to
+    the verdict, sorted.
     """
 
     monitor: Cost
@@ -65,7 +66,7 @@ class Live:
 
     @property
     def ratio(self) -> float:
-        """Return the CPU time per record as a multiple of the peer's."""
+        """Return the monitor's CPU time per record as a multiple of the peer's."""
         return self.micros / self.peer.per_record(self.peer_took, "peer")
 
     @property
@@ -76,11 +77,11 @@ class Live:
 
 
 class Fleet:
-    """All clients report at an even rate, with an occasional log line."""
+    """Yields the records of clients that report at an even rate, with an occasional log line."""
 
     def __init__(self, clients: int, every: int) -> None:
         self.began, self._sent, self._clients = time.time(), 0, clients
-        # The number of the last healthy sample.
+        # Number (from 0) of the last healthy sample of a client that will fail.
         self.last = HEALTHY_SECONDS // every
 
         def value_of(client: int, reading: int, ts_ms: int) -> Values:
@@ -101,7 +102,7 @@ class Fleet:
 
 
 def measure(scope: Scope) -> Result:
-    """Measure each fleet on a separate broker; the peer runs at the same time."""
+    """Measure each fleet on a separate broker; the peer reads the same topic at the same time."""
     fleets: Iterable[tuple[int, int, float | None, float | None]] = FLEETS
     if scope.quick or scope.clients:
         asked = scope.clients or 500, scope.every or 10

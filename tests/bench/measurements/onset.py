@@ -24,17 +24,17 @@ DEADLOCK, NOT_CLOSED = "producer-callback-deadlock", "producer-not-closed"
 TARGETS = {DEADLOCK: 40.0, NOT_CLOSED: 85.0}
 INTERVAL_SECONDS = 10.0
 FAILING, EXITING, HEALTHY = 50, 20, 50
-#: Time (s) in which a stuck producer's buffer fills; it depends on the application's rate.
+#: Shortest and longest time (s) in which a stuck producer's buffer fills, depending on the application's send rate.
 FILLS_IN = (25.0, 60.0)
-#: Bytes that are always in the buffer of a producer that will exit without close().
+#: Bytes that a producer always has in its buffer, and loses when it exits without close().
 UNSENT = BUFFER_BYTES // 20
-#: Longest wait for a verdict.
+#: Longest wait for verdicts after the last failure.
 PATIENCE_SECONDS = 150.0
 
 
 @dataclass
 class Fate:
-    """A producer's life: it reports every ten seconds at its own moments, until its failure if it has one."""
+    """A producer that reports every ten seconds. `mode`: how it fails at `onset`; None: it stays healthy."""
 
     client: int
     mode: str | None
@@ -43,11 +43,11 @@ class Fate:
     onset: float | None = None
 
     def values(self, at: float) -> dict[bytes, int] | None:
-        """Return the producer's values at a moment; None once it has exited."""
+        """Return the producer's values at the time `at`; None once it has exited."""
         failed = self.onset is not None and at >= self.onset
         if failed and self.mode == NOT_CLOSED:
             return None
-        # A stuck client's counters keep their values from the onset.
+        # The counters of a stuck client keep the values that they had at the onset.
         moved_until = self.onset if failed and self.onset is not None else at
         fields = values(self.client, 0, round(at * 1000))
         seconds = int((moved_until % 1_000_000) * 10)
@@ -68,7 +68,7 @@ class Fate:
 
 @dataclass
 class Fleet:
-    """All producers, as the source of due records."""
+    """All producers. A call yields their records, as `Load` requires."""
 
     fates: Sequence[Fate]
     template: Template = field(default_factory=canonical.producer)
@@ -83,7 +83,7 @@ class Fleet:
 
 
 def measure(scope: Scope) -> Result:
-    """Start healthy clients first, then failures at random moments."""
+    """Let all clients report healthily at first; then some of them fail at random moments."""
     random_ = random.Random(1)
     failing, exiting, healthy = (10, 5, 10) if scope.quick else (FAILING, EXITING, HEALTHY)
     modes = [DEADLOCK] * failing + [NOT_CLOSED] * exiting + [None] * healthy
@@ -120,8 +120,7 @@ class Verdicts:
         while time.time() < until:
             message = self._consumer.poll(0.1)
             value = message.value() if message is not None and not message.error() else None
-            # Parse only records with a suspicion or confirmation: most records of a large fleet are about healthy
-            # clients.
+            # Parse only records with a failure, because most records of a large fleet are about healthy clients.
             if value is None or (b'"suspected"' not in value and b'"confirmed"' not in value):
                 continue
             state = json.loads(value)
@@ -152,7 +151,7 @@ def _result(fates: Sequence[Fate], first: Mapping[tuple[int, str], float]) -> Re
             for fate in mine
             if fate.onset is not None and (fate.client, mode) in first
         )
-        # A failure that was never found counts as found too late.
+        # A failure that was never reported counts with an infinite time.
         seconds += [float("inf")] * (len(mine) - len(seconds))
         finite = [s for s in seconds if s != float("inf")]
         p95 = seconds[min(len(seconds) - 1, round(0.95 * len(seconds)))]

@@ -1,4 +1,4 @@
-"""Measure what clients that push their metrics (KIP-714) cost a broker with our plugin, and the topic."""
+"""Measure what pushed metrics (KIP-714) cost a broker with our plugin, and how many bytes they add to the topic."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from tests.bench.usage import TICKS, Usage
 
 TITLE = "Clients that push, at their broker"
 PROGRAM = Path(__file__).parents[1] / "pushing" / "ManyProducers.java"
-#: Number of producers that push every second: together they push as often as CLIENTS that push every 30 s.
+#: PRODUCERS push once a second. Together they push as often as CLIENTS do that push every CLIENTS_SECONDS.
 PRODUCERS, CLIENTS, CLIENTS_SECONDS = 333, 10_000, 30.0
-#: Each producer sends so rarely that sending costs the broker little.
+#: Interval of a producer's records, so long that they cost the broker little compared with the pushes.
 SEND_SECONDS = 10.0
 START_SECONDS = 180.0
-#: Thread names of the plugin in a broker, as truncated by Linux.
+#: Names of the plugin's threads in a broker, truncated as in Linux's /proc.
 PLUGIN_THREADS = ("clienthealth-br", "kafka-producer-")
 NO_CLIENT = "client_software_name=none"
 
 
 @dataclass(frozen=True)
 class Moment:
-    """Figures at a moment. `cpu`: seconds used by the plugin's threads; `pushes`, `stored_bytes`: on the topic."""
+    """Totals at the time `at`: CPU seconds of the plugin's threads; pushes and bytes on the topic."""
 
     at: float
     cpu: float
@@ -48,7 +48,7 @@ class Moment:
 
     @classmethod
     def of(cls, broker: Broker, topic: str) -> Self:
-        """Return the figures of this moment."""
+        """Return the present totals."""
         threads = Path(f"/proc/{broker.pid}/task").iterdir()
         cpu = sum(_cpu(thread) for thread in threads if (thread / "comm").read_text().strip() in PLUGIN_THREADS)
         files = (broker.folder / "data" / f"{topic}-0").glob("*.log")
@@ -57,7 +57,7 @@ class Moment:
 
 
 def measure(scope: Scope) -> Result:
-    """Measure the same load while the brokers ask for pushes, and while they do not."""
+    """Measure the same load while the broker asks its clients for pushes, and while it does not."""
     seconds, warming = scope.seconds(120, 20), scope.seconds(45, 10)
     jar_path = os.pathsep.join(map(str, jars.classpath("clients-4.1")))
     with tempfile.TemporaryDirectory() as folder, Broker(Path(folder) / "broker", telemetry_to="") as broker:
@@ -77,7 +77,7 @@ def measure(scope: Scope) -> Result:
                 time.sleep(warming)
                 busy = Moment.of(broker, topic), _after(seconds, broker, topic)
                 _subscribe(settings, {**of_java.config, "match": NO_CLIENT})
-                # A client learns only with its next push that the broker no longer asks for pushes.
+                # Wait, because each client pushes once more before it learns that the broker wants no more pushes.
                 time.sleep(warming)
                 idle = Moment.of(broker, topic), _after(seconds, broker, topic)
                 asked, unasked = (usage.cost(since.at, until.at) for since, until in (busy, idle))
@@ -146,7 +146,7 @@ def _end(broker: Broker, topic: str) -> int:
 
 
 def _mean_bytes(broker: Broker, topic: str, records: int = 1000) -> float:
-    """Return the mean size of stored pushes in bytes."""
+    """Return the mean size (bytes, uncompressed) of the newest `records` pushes on the topic."""
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "bench"})
     try:
         consumer.assign([TopicPartition(topic, 0, max(0, _end(broker, topic) - records))])

@@ -1,4 +1,4 @@
-"""Measure a large live fleet: whether the monitor keeps up, and whether more clients make a record more expensive."""
+"""Measure whether the monitor keeps up with a large live fleet, and whether a record costs more with more clients."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ TITLE = "100,000 clients, live"
 TOPIC = "client-metrics"
 FEW, MANY, INTERVAL_SECONDS = 5_000, 100_000, 10
 CORES, MEGABYTES, RATIO = 1.2, 4000.0, 1.3
-#: Longest permitted delay: the time of two samples of each client, plus the pause between batches.
+#: Target for unread input: at most two samples of each client, plus the pause between batches (10 s each).
 BEHIND_SECONDS = 30.0
 LOOK_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
 class Live:
-    """Cost of a fleet in the second half of its time. `behind`: seconds of unread input, at each look."""
+    """Cost of a fleet in the second half of its run. `behind`: unread input (s), read every LOOK_SECONDS."""
 
     clients: int
     seconds: float
@@ -41,7 +41,7 @@ class Live:
 
     @property
     def micros(self) -> float:
-        """Return the monitor's CPU per record without the broker's, in microseconds."""
+        """Return the monitor's CPU time per record, without the broker's, in microseconds."""
         return self.cost.per_record(self.worked_off, *MONITOR)
 
 
@@ -51,7 +51,8 @@ def measure(scope: Scope) -> Result:
     few = FEW // 10 if scope.quick else FEW
     rate = many / INTERVAL_SECONDS
     short, long = scope.seconds(240, 90), scope.seconds(600, 90)
-    # The clocks of the few clients run faster, so that these clients too report every 10 s of their own time.
+    # The few clients report more often to reach the same rate. Their clocks run faster, so that their timestamps are
+    # 10 s apart, too.
     since_ms = round((time.time() - (short + 120) * rate / few * INTERVAL_SECONDS) * 1000)
     small = _live(few, rate, short, since_ms)
     large = _live(many, rate, long, None)

@@ -1,4 +1,4 @@
-"""Measure the same input with one, two and four executors with equal shares of a core: the gain of each."""
+"""Measure how much faster two and four executors are than one on the same input; each gets the same share of a core."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from tests.support.spark_cluster import SparkCluster, submission
 TITLE = "One, two and four executors"
 TOPIC = "client-metrics"
 EXECUTORS = (1, 2, 4)
-#: Share of a core for each executor: four executors share one core; the other core runs driver, broker and all else.
+#: Share of a core that each executor gets: four executors fit on one core. Everything else runs on the other core.
 CORES = 0.22
 RECORDS, CLIENTS, BATCH = 1_500_000, 20_000, 300_000
-#: Enough that each of four executors gets an equal part of both.
+#: Numbers of topic partitions and state partitions: multiples of four, so that four executors get equal parts.
 PARTITIONS, STATES = 4, 8
 HEAP_MB = 640
 EFFICIENCY = 0.8
@@ -36,7 +36,7 @@ LIMIT_SECONDS = 900.0
 
 @dataclass(frozen=True)
 class Scaled:
-    """The second half of a run's batches, with this number of executors."""
+    """Times of the batches in the second half of a run with `executors` executors."""
 
     executors: int
     times: Sequence[BatchTime]
@@ -47,22 +47,22 @@ class Scaled:
         return sum(b.records for b in self.times) / sum(b.seconds for b in self.times)
 
     def share(self, name: str) -> float:
-        """Return the share of the tasks' time that this part took, in percent."""
+        """Return which percentage of the tasks' time a part took. `name`: `shuffle` or `state`."""
         return float(100 * sum(getattr(b, name) for b in self.times) / sum(b.tasks for b in self.times))
 
     @property
     def filled(self) -> float:
-        """Return the share of the executors' time that tasks took while stages ran, in percent; the rest is waiting."""
+        """Return during which percentage of the stages' time an executor ran a task; the rest of it, it waited."""
         return float(100 * sum(b.tasks for b in self.times) / sum(b.busy for b in self.times) / self.executors)
 
     @property
     def driver(self) -> float:
-        """Return the seconds of a batch in which no stage ran."""
+        """Return the mean number of seconds per batch in which no stage ran."""
         return sum(b.driver * b.seconds for b in self.times) / len(self.times)
 
 
 def measure(scope: Scope) -> Result:
-    """Run the numbers of executors one after another on the same topic, each with an empty state."""
+    """Process the same topic with each number of executors, one run after the other, each with an empty state."""
     records = scope.backlog(RECORDS)
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < 2:
@@ -110,7 +110,7 @@ def _scaled(lab: Lab, executors: int, cores: Sequence[int], package: Path, fille
     log = lab.folder / f"{name}-events"
     log.mkdir()
     with ExitStack() as stack:
-        # Only with the quick compiler: the other one costs each JVM minutes of its share.
+        # QUICK_START: use only the JVM's quick compiler (C1); C2 would take minutes of each executor's CPU share.
         cluster = stack.enter_context(SparkCluster(lab.folder / f"{name}-spark", HEAP_MB + 400, QUICK_START))
         groups = [stack.enter_context(share(CORES)) for _ in range(executors)]
         with pinned(cores):
@@ -131,7 +131,7 @@ def _scaled(lab: Lab, executors: int, cores: Sequence[int], package: Path, fille
             name, launch, shuffle_partitions=STATES, max_offsets_per_trigger=batch, heap_mb=HEAP_MB
         ) as monitor:
             monitor.work_off(TOPIC, filled.records, LIMIT_SECONDS)
-        # A control group can be removed only when it is empty.
+        # End the workers, because a control group (`share`) can be removed only without processes.
         for worker in list(cluster.workers):
             cluster.lose(worker)
     times = batches(log)

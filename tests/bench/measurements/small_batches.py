@@ -22,7 +22,7 @@ TARGETS = {200: 0.7, 5_000: 1.0}
 
 
 class Bursts:
-    """Sends bursts between two of the monitor's triggers; each client reports in every second burst."""
+    """Yields a burst of records in the pause between two batches; each client reports in every second burst."""
 
     def __init__(self, template: Template, size: int) -> None:
         self._template, self._size = template, size
@@ -30,7 +30,7 @@ class Bursts:
         self._number = 0
 
     def __call__(self, since: float, until: float) -> Iterable[tuple[str, bytes, bytes]]:
-        """Yield a burst, once after each trigger."""
+        """Yield a burst, but only once after each start of a batch."""
         slot = int((until - BURST_AFTER) / TRIGGER_SECONDS)
         if slot > self._last:
             self._last = slot
@@ -42,7 +42,7 @@ class Bursts:
 
 
 def measure(scope: Scope) -> Result:
-    """Measure each size on a separate broker."""
+    """Measure each burst size on a separate broker."""
     figures, rows = [], []
     for size, target in TARGETS.items():
         with Lab() as lab:
@@ -73,7 +73,7 @@ def measure(scope: Scope) -> Result:
 
 
 def _sized(batches: Sequence[Batch], size: int) -> Iterable[Batch]:
-    """Yield the batches with exactly one burst."""
+    """Yield the batches that have exactly `size` records, the size of a burst."""
     before = 0
     for batch in batches:
         if batch.ends[TOPIC] - before == size:

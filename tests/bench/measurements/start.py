@@ -1,4 +1,4 @@
-"""Measure a cold start: from `kafka-health monitor` to the first verdict on `client-health`, with a failing client."""
+"""Measure a cold start: the time from the start of the monitor until it reports a failing client on the topic."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TARGET_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Start:
-    """Seconds from the command until the first batch was planned and until the verdict was published; CPU time used."""
+    """Seconds from the command to the plan of the first batch and to the published verdict; CPU seconds until then."""
 
     planned: float
     verdict: float
@@ -33,7 +33,7 @@ class Start:
 
 
 def measure(scope: Scope) -> Result:
-    """Start monitors one after another, each without state."""
+    """Start several monitors one after another, each without checkpoint and history."""
     with Lab() as lab:
         lab.topics()
         filled = fill(lab.servers, TOPIC, _readings(time.time()), CLIENTS)

@@ -1,4 +1,4 @@
-"""Measure the step alone, in one process without Spark: what a live record costs between decoding and the sinks."""
+"""Measure in one process, without Spark, what a record costs in the step: after decoding, before it is written."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from tests.bench.measurements.fleet import SICK, SICK_FROM, values_of
 from tests.bench.results import Figure, Result, Table
 
 TITLE = "The step alone"
-#: The clients of one of 32 buckets of a fleet of 100,000, their intervals, and the interval of batches (s).
+#: Number of clients, as in each bucket of a fleet of 100,000; report intervals of two runs (s); interval of batches (s).
 CLIENTS, INTERVALS, BATCH_SECONDS = 3_125, (10, 30), 10
-#: Number of measured samples of each client, after so many in which windows fill and the sick clients fail.
+#: Each client sends WARM samples, until windows are full and the sick clients fail, and then MEASURED that count.
 MEASURED, WARM = 6, SICK_FROM + 6
-#: One in this many samples comes with a log line of its client's Kafka library: one of these in turn.
+#: One in SPOKEN samples is followed by a log line of its client's Kafka library, one of LINES.
 SPOKEN = 100
 LINES = (
     ("node-disconnected", "Node 2 disconnected."),
@@ -40,7 +40,7 @@ SETTINGS = Settings()
 
 
 def measure(scope: Scope) -> Result:
-    """Measure both intervals."""
+    """Measure a bucket of clients with each of INTERVALS."""
     figures, rows = [], []
     for every in INTERVALS:
         bucket = Bucket(every)
@@ -61,7 +61,7 @@ def measure(scope: Scope) -> Result:
 
 @dataclass
 class Bucket:
-    """A bucket of a live fleet. `seconds`: CPU time by part; `records`, `published`: number of them."""
+    """A bucket of a live fleet. `seconds`: CPU time by part. `records`, `published`: number of records in and out."""
 
     every: int
     kept: bytes = field(default_factory=lambda: compressed(save(BucketState(), SETTINGS.monitor.buckets)))
@@ -70,14 +70,14 @@ class Bucket:
     published: int = 0
 
     def run(self, warm: int, batches: int) -> None:
-        """Step batches, of which the first `warm` do not count."""
+        """Process `warm` batches that do not count, and then `batches` that count."""
         for number, packed in enumerate(self._packed(warm + batches)):
             if number == warm:
                 self.records, self.published, self.seconds = 0, 0, dict.fromkeys(PARTS, 0.0)
             self._step(packed, START_MS + 1000 * BATCH_SECONDS * (number + 1))
 
     def _step(self, packed: Sequence[bytes], now_ms: int) -> None:
-        # As in a worker, which collects garbage between its tasks (`spark/worker.py`).
+        # Collect garbage outside the measured time, as a worker does between its tasks (`spark/worker.py`).
         gc.collect()
         gc.disable()
         monitor = SETTINGS.monitor
@@ -106,7 +106,7 @@ class Bucket:
         self.seconds[part] += time.process_time() - began
 
     def _packed(self, batches: int) -> Iterator[Sequence[bytes]]:
-        """Yield the chunks of each batch as the decoding tasks, one a partition, pass them on."""
+        """Yield each batch's encoded chunks, one for each topic partition, as decoding tasks pass them on."""
         template, packers = canonical.producer(), [Packer(1) for _ in range(PARTITIONS)]
         for batch in range(batches):
             begin, end = (CLIENTS * BATCH_SECONDS * number // self.every for number in (batch, batch + 1))
