@@ -1,4 +1,4 @@
-"""Step a bucket as the stream does, with batches of snapshots and log events, and collect what is published."""
+"""Step one bucket of clients as the stream does, in batches of snapshots and log events; collect what is published."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from tests.support.recorded import Recorded
 __all__ = ["START", "Stepped", "logged", "pack", "snapshot"]
 
 START = 1_795_208_640_000  # a full minute
-#: Tests of the step expect the measurements of each sample.
+#: Publishes a record after every batch, because tests of the step compare what each sample shows.
 SETTINGS = Settings(monitor=MonitorSettings(publish_seconds=0))
 LONGER = 6
-#: Settings that show a client's problem for four minutes instead of an hour after it goes stale without log lines.
+#: Settings that show the failure of a client without new data and log lines for four minutes instead of an hour.
 SHOWN_SHORTLY = replace(SETTINGS, absence=replace(SETTINGS.absence, shown_seconds=240))
 
 
@@ -45,7 +45,7 @@ def snapshot(
     delta: bool = False,
     host: str = "h",
 ) -> Snapshot:
-    """Return a sample that many seconds after START."""
+    """Return a sample that was taken `second` seconds after START."""
     return Snapshot(
         START + int(1000 * second),
         Identity(service, host, instance, client_id, kind, "java", "3.9.1"),
@@ -67,7 +67,7 @@ def logged(
     dump: ThreadDump | None = None,
     **captures: str,
 ) -> LogEntry:
-    """Return a log entry of a process that many seconds after START."""
+    """Return a process's log line, written `second` seconds after START, or its thread dump `dump`."""
     ts_ms = START + int(1000 * second)
     source = Source("client-logs", 0, int(1000 * second))
     if dump is not None:
@@ -77,7 +77,7 @@ def logged(
 
 
 class Kept:
-    """The state of a key, with the interface of Spark's state."""
+    """A fake of Spark's GroupState: it holds the state of one key in memory."""
 
     def __init__(self) -> None:
         self.value: tuple[Any, ...] | None = None
@@ -100,7 +100,7 @@ def by_batch(
 ) -> dict[float, list[Snapshot | LogEntry]]:
     """Sort inputs by time and group them by the second in which their batch ends.
 
-    `beside`: a client that reports only to advance the time. Where it alone reports, batches are six times as long.
+    `beside`: id of a client that reports only to advance the time. Batches with its data only are six times as long.
     """
     numbered: dict[int, list[Snapshot | LogEntry]] = {}
     for one in sorted(inputs, key=lambda one: one.ts_ms or 0):
@@ -120,8 +120,8 @@ def by_batch(
 class Stepped:
     """One bucket, stepped by the function that the stream calls; between batches it keeps only the saved state.
 
-    `saved`: False if the state stays in memory. `apart`: a failure to step or save a process may remove that process.
-    `opened`: incidents that the history shows as open.
+    `saved`: False if the state stays in memory. `apart`: True if the bucket may remove a process that it cannot step or
+    save; otherwise such a failure ends the test. `opened`: incidents that the history shows as open.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class Stepped:
         self._offset = 0
 
     def chunk(self, inputs: Iterable[Snapshot | LogEntry]) -> Chunk:
-        """Return the chunk of one decoding task."""
+        """Return the inputs as the packed chunk that one decoding task would pass to this bucket."""
         packer = Packer(1)
         for item in inputs:
             if isinstance(item, LogEntry):
@@ -158,7 +158,7 @@ class Stepped:
     ) -> Published:
         """Step one batch; this machine's clock is `second` seconds after START.
 
-        `others`: the second up to which another task has read; its clients belong to other buckets.
+        `others`: second up to which another decoding task has read clients of other buckets.
         """
         chunks, now_ms = [self.chunk(inputs)], START + int(1000 * second)
         if others is not None:
@@ -178,7 +178,7 @@ class Stepped:
     def batches(
         self, inputs: Iterable[Snapshot | LogEntry], seconds: float, beside: str | None = None
     ) -> list[Published]:
-        """Step all inputs in order of time, in batches of that many seconds; see `by_batch`."""
+        """Step all inputs in order of time, in batches of `seconds` seconds; `beside`: see `by_batch`."""
         return [self.batch(items, end) for end, items in by_batch(inputs, seconds, beside).items()]
 
     @property

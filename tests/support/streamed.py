@@ -1,4 +1,4 @@
-"""Run the monitor without Spark and brokers: raw records → real decoder, steps and save rule → what readers see."""
+"""Run the monitor without Spark and brokers, from raw records to what readers of its topic and of the exporter see."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from clienthealth_exporters.prometheus.exporter import Exporter
 from clienthealth_exporters.prometheus.states import States
 from tests.support.raw_records import Raw
 
-#: A time before Kafka existed, and the last time that every date type can represent.
+#: Published times must lie between these: a time before Kafka existed, and the last that every date type can hold.
 EARLIEST_MS, LATEST_MS = 1_262_304_000_000, 253_402_300_799_999
 
 PUBLISHED = (HEALTH, MINUTE, CHANGE)
 
 
 class State:
-    """The state of a key, with the interface of Spark's state."""
+    """A fake of Spark's GroupState: it holds the state of one key in memory."""
 
     def __init__(self) -> None:
         self.value: tuple[Any, ...] | None = None
@@ -85,7 +85,7 @@ class Streamed:
         self.rows: list[list[Row]] = []
 
     def batch(self, second: float, metrics: Iterable[Raw] = (), logs: Iterable[Raw] = ()) -> list[Row]:
-        """Process records at a time (epoch seconds); every published row must pass `check`."""
+        """Process one batch at the time `second` (epoch seconds); every published row must pass `check`."""
         self._now, of_step, rows = second, [compressed(encode(Chunk()))], list[Row]()
         with patch("time.time", lambda: second):
             for topic, records in (("client-metrics", metrics), ("client-logs", logs)):
@@ -144,7 +144,7 @@ def _of(value: bytes, service: str) -> bool:
 
 
 def check(row: Row) -> None:
-    """Assert that every reader can parse the row: strict JSON, and numbers and times that a history can hold."""
+    """Assert that every reader can parse the row: its JSON is strict, and a history can hold its numbers and times."""
     kind, key, value, headers = row
     assert key is None or key.decode()
     assert headers is None or json.loads(headers)

@@ -1,4 +1,4 @@
-"""Join a topic with kafka-python."""
+"""Subscribe a kafka-python consumer to a topic that may be new."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from tests.support.waiting import eventually
 
 
 def subscribe(consumer: KafkaConsumer, topic: str) -> None:
-    """Subscribe a consumer so that it will be assigned the topic.
+    """Subscribe a consumer once its metadata contains the topic.
 
-    A group's leader assigns partitions from the metadata that it has. A topic that is missing there stays unassigned
-    until the metadata expires after five minutes.
+    A group's leader assigns partitions only of topics in its metadata: another topic would stay unassigned until the
+    metadata expires after five minutes.
     """
     eventually(lambda: bool(consumer.partitions_for_topic(topic)), f"metadata of {topic}")
     consumer.subscribe([topic])

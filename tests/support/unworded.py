@@ -1,9 +1,9 @@
-"""List what client libraries log at WARN and above without a matching log pattern (`tests/golden/unworded.txt`).
+"""List the messages at WARN and above of client libraries that no log pattern matches (`tests/golden/unworded.txt`).
 
 python -m tests.support.unworded LIBRARY REPOSITORY REVISION…   walks the sources of these revisions in a clone of the
-library (a git directory), prints each literal without log pattern and decision, and fails if there is one
+library (a git directory), prints each message with neither log pattern nor decision, and fails if there is one
 
-A line of the list is a library, a decision with its reason, and the literal, with `…` for what the program fills in.
+A line of the list has a library, a decision with its reason, and the message, with `…` for each value filled in.
 Decisions are `noise`, `rare`, `bug` and `said` (repeated by a line that has a log pattern).
 """
 
@@ -41,24 +41,25 @@ SOURCES = {
     "kafka-go": (".", ".go", r"(?:\blog|\bl|logger)\.Printf\("),
     "kafkajs": ("src", ".js", r"\blogger\.(?:warn|error)\("),
 }
-#: Scala sources that run in clients; OTHERS are tests, examples and commands.
+#: ONLY: paths of sources to read, by library (Scala: those that run in clients). OTHERS: paths of sources to skip, as
+#: tests, examples and commands do not run in clients.
 ONLY = {"scala": re.compile(r"/(?:consumer|producer|client)/")}
 OTHERS = re.compile(
     r"_test\.|/(?:tests?|examples?|mocks?|tools|admin|cli|benchmarks|vendor)/|rdunittest|rdkafka_mock|mockbroker|spec\.js"
 )
 _STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"|\'((?:[^\'\\\n]|\\.)*)\'|`((?:[^`\\]|\\.)*)`')
 _FILLED = re.compile(r"\$\{[^{}]*\}|\{[^{}\s]{0,80}\}|%[-+ #0]*\d*(?:\.[\d*]+)?(?:ll|l|z|h)?[sdiuxcrvpfqwtT]|%$|\\[nt]")
-#: Values that a placeholder may hold.
+#: Values to fill in for `…`: a log pattern may require the form of a number, an id, a topic or an error.
 FILLS = (
     *("1", "orders-0", "k:9092", "bootstrap.servers", "[orders]", "'orders'", "{orders=UNKNOWN_TOPIC_OR_PARTITION}"),
     *("UNKNOWN_MEMBER_ID", "RequestTimedOutError", "WorkerSinkTask{id=a-0}"),
 )
-#: Text that the logger puts before a literal.
+#: Texts that a library's logger may put before the message.
 PREFIXES = {"kafkajs": ("", "[Connection] ", "[BrokerPool] ", "[Runner] ", "[Consumer] ", "[Producer] ")}
 
 
 class Entry(NamedTuple):
-    """A line of the list."""
+    """A line of `unworded.txt`."""
 
     library: str
     decision: str
@@ -67,7 +68,7 @@ class Entry(NamedTuple):
 
 
 def entries() -> list[Entry]:
-    """Return the lines of the list."""
+    """Return the lines of `unworded.txt`."""
     rows = [line.split("\t") for line in LIST.read_text(encoding="utf-8").splitlines() if line and line[0] != "#"]
     parted = ((library, *decided.partition(": "), literal) for library, decided, literal in rows)
     return [Entry(library, decision, reason, literal) for library, decision, _, reason, literal in parted]
@@ -75,13 +76,13 @@ def entries() -> list[Entry]:
 
 @cache
 def _by_fill() -> frozenset[Wording]:
-    """Return the log patterns that match a filler alone; such a match is no evidence about the literal."""
+    """Return the log patterns that match one of FILLS alone: their match says nothing about the message around it."""
     passed_on = (before + fill for fill in FILLS for before in ("", "error: "))
     return frozenset(wording for text in passed_on for wording, _ in catalogue().matches(text, None))
 
 
 def is_worded(library: str, literal: str) -> bool:
-    """True if a log pattern matches a line that a program makes from the literal."""
+    """True if a log pattern matches a message of the library, with values filled in for `…`."""
     filled = [literal.replace("…", fill) for fill in FILLS]
     filled += [literal.replace("…", first, 1).replace("…", fill) for first in FILLS[:2] for fill in FILLS]
     lines = [prefix + line for line in filled for prefix in PREFIXES.get(library, ("",))]
@@ -89,7 +90,7 @@ def is_worded(library: str, literal: str) -> bool:
 
 
 def literals(library: str, repository: str, revision: str) -> Iterator[str]:
-    """Yield what the library logs at WARN and above in a revision, with `…` for what it fills in."""
+    """Yield the messages that the library logs at WARN and above in a revision, with `…` for each value filled in."""
     folder, suffix, call = SOURCES[library]
     archive = subprocess.run(
         ["git", f"--git-dir={repository}", "archive", revision, folder], check=True, capture_output=True
@@ -107,7 +108,7 @@ def literals(library: str, repository: str, revision: str) -> Iterator[str]:
 
 
 def _literal(call: str, library: str) -> str:
-    """Join the string literals of a call, up to its closing parenthesis."""
+    """Return a log call's message: its string literals, joined up to the closing parenthesis."""
     depth, at, parts = 0, call.index("("), []
     while at < len(call):
         string = _STRING.match(call, at)
@@ -130,7 +131,7 @@ def _literal(call: str, library: str) -> str:
 
 
 def main(library: str, repository: str, revisions: list[str]) -> int:
-    """Print literals without a decision; return 1 if there are any."""
+    """Print messages with neither log pattern nor decision; return 1 if there are any."""
     decided = {entry.literal for entry in entries() if entry.library == library}
     found = dict.fromkeys(literal for revision in revisions for literal in literals(library, repository, revision))
     missing = [literal for literal in found if literal not in decided and not is_worded(library, literal)]

@@ -10,17 +10,17 @@ from typing import TypeVar
 T = TypeVar("T")
 
 PAUSE_SECONDS = 0.05
-#: Only a failing test waits this long; a busy machine is no failure.
+#: Long enough for a busy machine; only a failing test waits this long.
 WAIT_SECONDS = 300.0
 
 
 def patient(seconds: float) -> float:
-    """Return a time limit scaled from an idle machine to the current load per core."""
+    """Return the time limit for the current load, given the limit for an idle machine."""
     return seconds * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
 def eventually(done: Callable[[], T | None], what: str = "it", seconds: float = WAIT_SECONDS) -> T:
-    """Return the result of `done` once it is true. Raises TimeoutError, which names `what`."""
+    """Return the first true result of `done`. Raises TimeoutError with the text `what` if there is none in time."""
     deadline = time.monotonic() + seconds
     while True:
         if result := done():

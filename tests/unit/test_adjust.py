@@ -1,4 +1,4 @@
-"""Test the list of adjustments: order, effect of each, and that a verdict names those that changed it."""
+"""Test the adjustments of verdicts: their order, the effect of each, and that a verdict names those that changed it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def alibis(status: Status, *proofs: Proof, readings: tuple[Reading, ...] = ()) -
 
 
 def answers(*totals: int) -> tuple[Reading, ...]:
-    """Return samples every 10 s: the number of requests grows steadily, the total numbers of answers are given."""
+    """Return samples every 10 s with these totals of responses; the total of requests grows steadily."""
     return tuple(
         Reading(
             10_000 * at,
@@ -122,7 +122,7 @@ def test_a_line_waits_for_the_next_sample_but_not_for_ever() -> None:
 
 
 def test_lines_that_go_on_do_not_put_the_verdict_off_again_and_again() -> None:
-    """A fact has the time of its newest line: a line each second would never be older than the newest sample."""
+    """A fact has the time of its newest line. With a line each second, no sample would be newer than the fact."""
     mode = modes()[STALLED]
     lines = [LogEvent(1000 * at, "records-expired", "expired") for at in range(10, 30)]
     found = Verdict(STALLED, "suspected", 10_000, evidence=(line(29_000),))
@@ -146,7 +146,7 @@ def test_a_failure_explains_its_symptoms_and_takes_the_evidence_of_the_end_that_
     assert [fact.text for fact in deadlock.evidence] == ["a line at 100000", "4 MiB were left"]
     assert end.reason == f"{DEADLOCK} explains the evidence of this failure"
     assert end.adjusted == ("recorded-end", "explained")
-    # A deadlock that ended 90 s before the recording does not explain its end.
+    # A deadlock whose evidence ended 90 s before the recording does not explain the end of the recording.
     _, end = adjust("moment", [held, lost], attached(last_ms=190_001))
     assert (end.status, end.adjusted) == ("suspected", ("recorded-end",))
 

@@ -27,14 +27,14 @@ def test_each_entry_has_true_versions_modes_that_exist_and_an_address() -> None:
     assert about_modes >= 40
 
 
-# Taken by hand from the projects' release notes.
+# The expected bugs were taken by hand from the projects' release notes.
 @pytest.mark.parametrize(
     ("library", "version", "kind", "some", "none", "upgrade_to"),
     [
         ("java", "3.3.1", "producer", ["KAFKA-14303", "KAFKA-19012", "end-of-support"], ["KIP-896"], "4.1.2"),
         ("java", "3.3.2", "producer", ["KAFKA-19012"], ["KAFKA-14303"], "4.1.2"),
         ("java", "3.3.1", "consumer", ["KAFKA-8206"], ["KAFKA-14303"], "4.1.2"),
-        # Fixed in 3.9.2 as well as in 4.0.2 and 4.1.2; the push of metrics is not fixed in 3.9.2.
+        # KAFKA-19012 is fixed in 3.9.2, 4.0.2 and 4.1.2; KAFKA-19747 (push of metrics) is not fixed in 3.9.2.
         ("java", "3.9.1", "producer", ["KAFKA-19012", "KAFKA-19747"], ["KAFKA-17731"], "4.1.2"),
         ("java", "3.9.2", "producer", ["KAFKA-19747"], ["KAFKA-19012"], "4.1.2"),
         ("java", "4.0.2", "producer", ["KAFKA-10790"], ["KAFKA-19747", "KAFKA-19012"], "4.1.2"),

@@ -86,7 +86,7 @@ def test_generated_files_contain_no_time_or_place() -> None:
 
 
 def test_a_runbook_names_the_limits_of_its_alerts_and_of_what_these_read() -> None:
-    """The limits were compared by hand with limits.py: the share of a fleet, and the size of a mass failure."""
+    """The expected limits were chosen by hand from limits.py: they include the limits of series that an alert reads."""
     limits = {alert.name: alert.limits for alert in catalogue()}
     storm = {"storm_minutes", "storm_services", "storm_clients", "fleet_one_service_ratio"}
     assert limits["KafkaClientFleetUnhealthy"] == {"fleet_confirmed_ratio", "fleet_confirmed_clients", *storm}

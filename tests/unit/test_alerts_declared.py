@@ -1,4 +1,4 @@
-"""Test rules that depend on what an installation declares about itself; promtool evaluates the result."""
+"""Test rules for what the settings expect (clusters, shards, topics of logs); promtool evaluates the rules."""
 
 from __future__ import annotations
 

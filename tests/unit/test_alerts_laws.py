@@ -44,7 +44,7 @@ def test_names_are_an_api(rule: Rule) -> None:
 
 @each_alert
 def test_annotations_are_complete(rule: Rule) -> None:
-    # What a title puts behind the owner, and the number of clients beside those that fail.
+    # `effect` is the text after the owner in a notification's title, `clients` the number of all clients in it.
     titles = {"effect", "clients"}
     assert set(rule.annotations) - titles == ANNOTATIONS
     assert "status" not in rule.labels or rule.annotations.keys() > titles
@@ -59,7 +59,7 @@ def test_expressions_compare_known_metrics(rule: Rule) -> None:
     assert compares(rule.condition) or rule.expr == "vector(1)"
 
 
-#: While paging is off, a ticket with a wider condition covers these alerts.
+#: Alerts without a ticket of their own while paging is off: a ticket with a wider condition covers them.
 COVERED = {"KafkaClientErrorBudgetBurn", "KafkaClientLagRetentionAtRisk"}
 
 
@@ -75,7 +75,7 @@ def test_every_page_becomes_a_ticket_while_paging_is_off() -> None:
 
 @each_alert
 def test_alerts_on_clients_run_no_query(rule: Rule) -> None:
-    """A query in a description would run once for each of ten thousand alerts, at every evaluation."""
+    """In an alert per client, a description with a query would run it ten thousand times at every evaluation."""
     text = " ".join(rule.annotations.values())
     assert "| query" not in text or "$labels.client_id" not in text
 
@@ -89,7 +89,7 @@ def test_no_two_rules_have_the_same_name_and_labels() -> None:
 @each_alert
 def test_labels_in_templates_survive_the_expression(rule: Rule) -> None:
     text = " ".join(rule.annotations.values())
-    # A part that begins with a label is shown only if the label exists.
+    # `with $labels.x` prints its part of a template only if the label exists, so the label may be missing.
     used = set(re.findall(r"\$labels\.(\w+)", text)) - set(re.findall(r"with \$labels\.(\w+)", text))
     assert used <= surviving(rule.expr, known_labels()) | rule.labels.keys()
 
@@ -122,7 +122,7 @@ def test_dashboard_link(rule: Rule) -> None:
 
 
 def test_what_to_do_about_the_exporter_is_not_only_on_the_exporter() -> None:
-    """By default the exporter serves the runbooks, so the link in this alert fails while the exporter is down."""
+    """By default the exporter serves the runbooks, so the link in the alert about it fails while it is down."""
     (down,) = [rule for rule in ALERTS if rule.name == "KafkaClientHealthExporterDown"]
     for step in (
         "systemctl restart",
@@ -191,7 +191,7 @@ DANGEROUS = re.compile(
 
 @each_runbook
 def test_a_runbook_begins_with_what_to_do(path: Path) -> None:
-    """The first screen says: keep evidence, decide, restart or not, resend or not."""
+    """The first section says what to keep, how to decide, whether to restart, and whether to send records again."""
     title, first = path.read_text("utf-8").split("\n\n", 1)
     assert title.startswith("# ") and first.startswith("## Do this now\n")
     now = re.split(r"^#{2,3} |^<!--", first, flags=re.MULTILINE)[1]
@@ -228,7 +228,7 @@ def test_queries_of_runbooks_read_known_metrics(path: Path) -> None:
 
 @each_runbook
 def test_queries_of_runbooks_are_about_one_cluster_and_environment(path: Path) -> None:
-    """Without this selection, healthy clients of another cluster could make this failure look resolved."""
+    """A query without this selection could show healthy clients of another cluster, as if the failure were over."""
     blocks = re.findall(r"^ *```promql\n(.*?)^ *```$", path.read_text("utf-8"), re.DOTALL | re.MULTILINE)
     for line in "".join(blocks).splitlines():
         selectors = [n for n in nodes(promql.parse(line.partition(" # ")[0])) if isinstance(n, promql.VectorSelector)]

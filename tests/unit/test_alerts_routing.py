@@ -1,4 +1,4 @@
-"""Test which alerts inhibit which, from Alertmanager's file; tests/rules asks amtool."""
+"""Test which alerts inhibit which, as configured in alertmanager.yml; tests/rules tests this with amtool."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_committed_file_holds_no_secret() -> None:
 
 
 def _inhibits(rule: Mapping[str, list[str]], source: Mapping[str, str], target: Mapping[str, str]) -> bool:
-    """Apply Alertmanager's rule: both sides match, `equal` labels agree; alerts matching both sides stay active."""
+    """True if `source` mutes `target`: each matches its side, `equal` labels agree, and neither matches both sides."""
 
     def side(matchers: str, labels: Mapping[str, str]) -> bool:
         return all(_matches(matcher, labels) for matcher in rule[matchers])

@@ -1,4 +1,4 @@
-"""Test known issues without a failure mode: counted from the client's log lines, reported, and never a verdict."""
+"""Test known issues that are no failure mode: they are counted in a client's log and reported, but give no verdict."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ SPRING = """\
 
 
 def test_diagnose_names_version_and_options_where_nothing_can_be_judged(tmp_path: Path) -> None:
-    """Neither a hint nor a version is the report's headline or a finding."""
+    """Known issues and versions appear in the report, but neither as its headline nor as a finding."""
     (tmp_path / "app.log").write_text(SPRING)
     found = examine([tmp_path], Settings())
     text = " ".join(report(found, style=Style(120, False, False)).split())

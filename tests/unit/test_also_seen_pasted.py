@@ -130,7 +130,7 @@ PASTES = [
     (f"WARN {P} Error while fetching metadata with correlation id 68252 :\n{{orders=UNKNOWN_TOPIC_OR_PARTITION}}", 2,
      "unknown topic", "orders"),
 ]  # fmt: skip
-#: Once or twice, these lines come from restarts and new topics.
+#: Lines that restarts and new topics cause, each as often as it is normal.
 EVERYDAY = [
     (f"WARN {C} Connection to node 2 (kafka-2/10.0.0.2:9092) could not be established. Node may not be available.", 1),
     (f"INFO {C} Node 2 disconnected.", 3),
@@ -140,7 +140,7 @@ EVERYDAY = [
 
 
 def pasted(line: str, times: int) -> str:
-    """Repeat the line a second apart, with a timestamp if it has none."""
+    """Return the line repeated at intervals of one second, with timestamps."""
     lines = [f"2026-11-20 10:{second // 60:02d}:{second % 60:02d},000 {line}\n" for second in range(times)]
     if line[0] == "%":
         lines = [line.replace("1763632800", str(1_763_632_800 + second)) + "\n" for second in range(times)]
@@ -165,7 +165,7 @@ def test_a_pasted_issue_is_reported_with_its_count_and_advice(
 
 @pytest.mark.parametrize(("line", "times"), EVERYDAY)
 def test_everyday_lines_are_not_reported(line: str, times: int, tmp_path: Path) -> None:
-    """Everyday lines in a log are not reported; pasted alone they are, except for lines that every client logs."""
+    """Among other lines of a log they are not reported; pasted alone, warnings are."""
     around = "2026-11-20 10:59:00,000 INFO [main] shop.Orders - an order has come\n" * 60
     (tmp_path / "pasted.log").write_text(pasted(line, times) + around)
     assert not examine([tmp_path], Settings()).also_seen

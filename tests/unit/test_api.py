@@ -1,4 +1,4 @@
-"""Test the API for programs: the page's examples, the OpenAPI document, polling, and refused requests."""
+"""Test the API for programs: the examples on its page, the OpenAPI document, polling, and refused requests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from deploy.reference.rooms import ROOT
 from tests.support.health_records import NOW_MS, deadlock, group, healthy, record, wire
 
 PAGE = (ROOT / "exporters/api.md").read_text(encoding="utf-8")
-#: An address on the page, and the answer below it.
+#: Pairs of an example request on the page and the answer printed below it.
 EXAMPLES = re.findall(r"^`GET (/api/v1/[^`]+)`.*?^```json\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 KEY = "orders-api%7Cweb-7%3A31337%7Corder-producer"
 

@@ -1,4 +1,4 @@
-"""Test the open benchmark: it loads all recordings, its copies hide the truth, and it scores as its page says."""
+"""Test the open benchmark: it has all recordings, its copies omit the expected verdicts, and it scores as described."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kafka_client_failures.__main__ import main
 
 PAGE = (ROOT / "deploy/benchmark/README.md").read_text("utf-8")
 DEADLOCK, STALLED, NOT_CLOSED = "producer-callback-deadlock", "consumer-stalled", "producer-not-closed"
-#: Truths of the recordings in a small benchmark, made for this test.
+#: Content of each recording's truth.json in a small benchmark, made for this test.
 TRUTHS: Mapping[str, Mapping[str, Any]] = {
     "a": {"expected_mode": DEADLOCK},
     "b": {"expected_mode": STALLED, "also": ["delivery-stalled"]},

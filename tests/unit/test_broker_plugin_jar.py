@@ -43,7 +43,7 @@ def test_a_broker_with_it_keeps_its_own_reporter(tmp_path: Path) -> None:
     assert with_plugin._properties["clienthealth.producer.bootstrap.servers"] == with_plugin.bootstrap_servers
 
 
-#: Settings by case; one JVM runs all cases.
+#: The plugin's settings in each test case; one JVM runs all cases.
 _TARGET = "clienthealth.producer.bootstrap.servers"
 _CASES: dict[str, dict[str, str]] = {
     "right": {_TARGET: "127.0.0.1:1"},
@@ -79,7 +79,7 @@ _CASES: dict[str, dict[str, str]] = {
 
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    """Return, by case, the plugin's log and the program's output."""
+    """Run all cases; return, by case, the plugin's log lines and the program's output."""
     folder = tmp_path_factory.mktemp("plugin")
     logging = folder / "log4j.properties"
     appender = "log4j.appender.out"
@@ -154,7 +154,7 @@ def test_a_target_that_is_away_is_one_line(printed: dict[str, list[str]]) -> Non
     )
     losses = [line for line in printed["unresolved"] if line.startswith("WARN")]
     assert len(losses) == 1
-    # Two pushes of 100 bytes fit into a queue of 250.
+    # Of twelve pushes of 100 bytes, two fit into the queue of 250 bytes; the others are dropped.
     assert "failed 0, dropped 10" in printed["unresolved"]
 
 

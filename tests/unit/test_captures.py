@@ -15,7 +15,7 @@ from tests.support.fake_registry import Registry, serving
 from tests.support.raw_records import Raw
 
 CAPTURES = Path(__file__).resolve().parents[1] / "captures"
-#: Some days after the captures.
+#: Time of arrival: some days after the captures were made.
 NOW_MS = 1_796_000_000_000
 
 
@@ -38,7 +38,7 @@ def test_confluents_serializers(name: str) -> None:
         snapshot = only(metrics(f"confluent-kafka/{name}.bin", settings=registry.settings))
     assert (snapshot.client.client_id, snapshot.client.kind, snapshot.ts_ms) == ("p", "producer", 1795200030000)
     assert snapshot.metrics == {"waiting-threads": 2.0}
-    # JSON can be decoded without its schema.
+    # JSON can be decoded without its schema, so the registry is not asked for it.
     assert bool(registry.asked) == (name != "json")
 
 
@@ -55,7 +55,7 @@ def test_confluents_serializers(name: str) -> None:
 )
 def test_telegraf(name: str, fmt: str) -> None:
     content = (CAPTURES / "telegraf" / name).read_bytes()
-    # A record of Telegraf's Kafka output is a metric: a line, or a page.
+    # Telegraf writes a Kafka record per metric: one line of the .json file; the .prom file is a single record.
     values: dict[str, float] = {}
     topics: dict[str, float] = {}
     for record in [content] if fmt == "prometheus_text" else content.splitlines():
@@ -69,7 +69,7 @@ def test_telegraf(name: str, fmt: str) -> None:
             for topic in snapshot.topics:
                 assert topic.topic == "orders_v2"
                 topics |= topic.metrics
-    # The producer had sent 106 records by then.
+    # When this was captured, the producer had sent 106 records.
     expected = {"buffer-total-bytes": 33554432.0, "waiting-threads": 0.0}
     assert 0 < values["buffer-available-bytes"] <= 33554432.0
     assert values.items() >= {**expected, "record-send-total": 106.0}.items()

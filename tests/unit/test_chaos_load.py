@@ -19,7 +19,7 @@ NOW_MS = BEGIN_MS + 86_400_000
 
 
 def stepped(parts: Sequence[load.Slice], cuts: int, settings: Settings) -> tuple[dict[Any, Any], dict[Any, Any]]:
-    """Return the minutes, and the statuses that incidents reached by client and mode."""
+    """Cut the input into `cuts` batches; return rows by minute and client, and each incident's highest status."""
     tables = calculated(parts, cuts, settings, NOW_MS)
     by_minute = {tuple(row[name] for name in ("minute", *CLIENT)): row for row in tables.minutes.rows}
     assert len(by_minute) == len(tables.minutes.rows)
@@ -35,13 +35,13 @@ def stepped(parts: Sequence[load.Slice], cuts: int, settings: Settings) -> tuple
 
 @pytest.fixture(scope="module")
 def parts() -> list[load.Slice]:
-    """Return enough slices that each recording of a failure occurs, plus one more slice."""
+    """Return enough parts of a campaign's input to contain each recorded failure, plus one part more."""
     return load.slices(1, range(len(load.FAILING) + 1), BEGIN_MS)
 
 
 @pytest.fixture(scope="module")
 def settings() -> Iterator[Settings]:
-    """Return settings with the schema registry that the fleet needs."""
+    """Yield settings with the schema registry that holds the schemas of the fleet's records."""
     registry = fake_registry.Registry()
     with fake_registry.serving(registry, fake_registry.always):
         yield registry.settings

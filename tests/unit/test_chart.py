@@ -73,7 +73,7 @@ FULL: Mapping[str, Any] = {
     "networkPolicy": {"kafkaPorts": [9093], "egress": [{"ports": [{"protocol": "TCP", "port": 8778}]}]},
 }
 DEFAULT: Mapping[str, Any] = {}
-#: What the manifests of 0.2.0, which had no chart, installed: health.toml, Secret, claim.
+#: Values of the chart for an installation made with the manifests of 0.2.0, when there was no chart.
 FILES_OF_02: Mapping[str, Any] = {
     "config": {
         "kafka": {"bootstrap_servers": "kafka-bootstrap:9092"},
@@ -159,7 +159,7 @@ def one(resources: list[Resource], kind: str, name: str) -> Resource:
 
 
 def pods(resources: list[Resource]) -> Iterator[tuple[str, Resource]]:
-    """Yield the templates of all pods, by name of their owner."""
+    """Yield each pod template with the name of the resource that contains it."""
     for resource in resources:
         spec = resource.get("spec", {})
         template = spec.get("jobTemplate", {}).get("spec", spec).get("template")
@@ -168,7 +168,7 @@ def pods(resources: list[Resource]) -> Iterator[tuple[str, Resource]]:
 
 
 def settings(resources: list[Resource], folder: Path) -> Settings:
-    """Return the settings that the pods read."""
+    """Return the settings that the pods read from the chart's ConfigMap."""
     path = folder / "health.toml"
     path.write_text(one(resources, "ConfigMap", "kafka-client-health")["data"]["health.toml"], "utf-8")
     return load(str(path), environ={})
@@ -460,7 +460,7 @@ def test_what_the_chart_cannot_declare_is_reported() -> None:
 
 
 def test_routes_are_those_of_alertmanager_yml_with_the_receivers_of_the_values() -> None:
-    """`pager` and `tickets` receive alerts without an owner; other receivers get alerts with their name as owner."""
+    """`pager` and `tickets` receive alerts without an owner; another receiver gets those of the owner with its name."""
     receivers: list[dict[str, Any]] = [
         {"name": "pager"},
         {"name": "tickets"},

@@ -14,11 +14,11 @@ from tests.support.rows import long_after
 from tests.support.stepped import SHOWN_SHORTLY, START, Stepped, snapshot
 
 BEGIN = 60
-#: The step remembers nothing for longer than an hour, mostly fifteen minutes, so a day would show nothing more.
+#: The step remembers nothing for longer than an hour, so a failure of a day would test no more than one of two hours.
 LONG = 7_200
-#: An end appears at the latest after three reporting intervals and a watermark.
+#: Maximum delay of an incident's end: three reporting intervals, and the time until the watermark has passed.
 CLOSED_SECONDS = 120
-#: Modes that each kind of evidence can show alone.
+#: Modes that log lines show alone, and modes that metrics show alone.
 BY_LOG = ("send-blocked-on-metadata", "consumer-shutdown-loop", "delivery-stalled")
 BY_METRICS = (
     "producer-callback-deadlock",
@@ -40,7 +40,7 @@ def changes(monitor: Stepped, mode: str) -> list[Transition]:
 
 
 def check(monitor: Stepped, failure: Failure, end: float, sure: bool = True) -> None:
-    """Assert that there is one incident, from onset to end. `sure`: confirmed at some time; else only suspected."""
+    """Assert that the failure is one incident from onset to end. `sure`: confirmed at some time; else suspected."""
     transitions = changes(monitor, failure.mode)
     kinds = [change.change for change in transitions]
     assert kinds in (["opened", "closed"], ["opened", "escalated", "closed"]), kinds
@@ -59,9 +59,9 @@ def ids(failure: Failure) -> str:
 
 @pytest.mark.parametrize("failure", long_after(2, FAILURES), ids=ids)
 def test_two_hours_of_a_failure_are_one_incident(failure: Failure) -> None:
-    """One sample a minute, dumps at first, and logs thinned at their source.
+    """The client sends one sample a minute, thread dumps for the first twenty minutes, and some of its log lines.
 
-    After forty minutes the logs stop, and for ten minutes nothing arrives from any client.
+    If metrics show the mode, the log ends after forty minutes. From minute 50 to 60, nothing arrives from any client.
     """
     end = BEGIN + LONG
     out, back = 3000, 3600
@@ -79,7 +79,7 @@ def test_two_hours_of_a_failure_are_one_incident(failure: Failure) -> None:
 
 
 def in_batches(monitor: Stepped, inputs: Iterable[Snapshot | LogEntry]) -> None:
-    """Run batches of ten seconds near the onset and the end, of a minute after the end, and of five minutes between."""
+    """Run batches of 10 s near the onset and the end, of five minutes between these, and of a minute after the end."""
     by_batch: dict[float, list[Snapshot | LogEntry]] = {}
     for one in sorted(inputs, key=lambda one: one.ts_ms or 0):
         second = ((one.ts_ms or 0) - START) / 1000
@@ -94,7 +94,7 @@ def in_batches(monitor: Stepped, inputs: Iterable[Snapshot | LogEntry]) -> None:
 def test_metrics_alone_keep_an_incident_open(failure: Failure) -> None:
     monitor, end = Stepped(SHOWN_SHORTLY), BEGIN + 900
     monitor.batches([*failure.snapshots(BEGIN, 900), *others(end + 300)], 10)
-    # Metrics show that sends fail, but not that callers waited for metadata.
+    # Metrics show that sends fail, but not that callers wait for metadata, so that mode stays suspected.
     check(monitor, failure, end, sure=failure.mode != "send-blocked-on-metadata")
 
 
@@ -110,7 +110,7 @@ def test_logs_alone_keep_an_incident_open_and_it_is_their_clients(failure: Failu
 
 
 def test_records_left_behind_are_one_incident_shown_for_an_hour() -> None:
-    """A loss is an event: its incident ends after the time for which it is shown, and is published until then."""
+    """A loss is an event: its incident ends after the hour for which it is shown; till then its client is published."""
     monitor = Stepped()
     monitor.batches(
         [*NOT_CLOSED.snapshots(BEGIN, 600), *NOT_CLOSED.log_entries(BEGIN, 600), *others(7200, every=30)], 30

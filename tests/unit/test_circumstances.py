@@ -1,4 +1,4 @@
-"""Test whether brokers answered a client: the signs of an answer, and how far back a window looks."""
+"""Test how a window shows whether brokers answered its client, and how far back it looks for that."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_signs_that_brokers_answer(seen: ClientWindow, holds: bool | None) -> No
 
 
 def test_an_unread_answer_is_not_missing() -> None:
-    """A client that leaves its group sends a request, and stops selecting."""
+    """A client that leaves its group sends a request and then stops selecting, so it never reads the answer."""
     counts = {"select-total": still(70), "request-total": lambda s: 50 + (s > 20), "response-total": still(50)}
     assert coordinator_answers(window("consumer", every(5, counts)), at(55)).holds is None
 
@@ -79,7 +79,7 @@ def test_what_was_before_the_samples_is_refuted_unless_dumps_show_no_call_of_a_c
 
 @pytest.mark.parametrize(("second", "status"), [(55, "unknown"), (20, "confirmed")])
 def test_what_was_logged_just_before_a_window_explains_what_it_begins_with(second: float, status: str) -> None:
-    """Windows begin every 30 s from START; the client leaves its group in the second second of a window."""
+    """Windows begin every 30 s from START; the client leaves its group at second 61, just after a window has begun."""
     bucket = Stepped()
     readings = (snapshot(s, {"last-poll-seconds-ago": 1.0}, "c", "consumer", every=5) for s in (20, 50, 59, 62, 70, 80))
     lines = (logged(second, "connection-failed", "c"), logged(61, "poll-timeout-expired", "c"))

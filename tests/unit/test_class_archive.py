@@ -1,4 +1,4 @@
-"""Test when Spark's JVM starts from an archive of its classes, and when it makes one."""
+"""Test when Spark's JVM starts from a class-data archive, and when it writes such an archive."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OFF = Settings(monitor=dataclasses.replace(MonitorSettings(), class_archive=Fals
 
 @pytest.fixture
 def jar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the only jar of the class path, in a cache without an archive."""
+    """Make a class path with one jar, and a cache without an archive; return the jar."""
     jar = tmp_path / "a.jar"
     jar.touch()
     monkeypatch.setenv("KAFKA_HEALTH_CACHE", str(tmp_path))
@@ -64,7 +64,7 @@ def test_an_archive_of_other_jars_is_made_anew_and_the_older_ones_go(jar: Path) 
 
 
 def test_a_java_without_modules_beside_it_starts_too(jar: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On macOS without JAVA_HOME, Java is a launcher in /usr/bin."""
+    """On macOS without JAVA_HOME, Java is a launcher in /usr/bin, which has no `modules` file in a folder beside it."""
     launcher = jar.with_name("java")
     launcher.touch(0o755)
     monkeypatch.setattr(jars, "java", lambda: str(launcher))
@@ -73,7 +73,7 @@ def test_a_java_without_modules_beside_it_starts_too(jar: Path, monkeypatch: pyt
 
 
 def test_a_truncated_archive_is_not_used(jar: Path) -> None:
-    """The JVM would crash on it at each start."""
+    """With a truncated archive, the JVM would crash at each start."""
     archive = made(jar)
     archive.write_bytes(b"cla")
     assert (flags(), program._archivable(Settings())) == ([], True)
@@ -100,5 +100,5 @@ def test_an_image_gets_an_archive_without_a_broker(tmp_path: Path, monkeypatch: 
     started = [jars.java(), f"{USES}{archive}", "-Xlog:class+load", "-cp", of_spark]
     started += ["org.apache.spark.deploy.SparkSubmit", "--version"]
     done = subprocess.run(started, check=True, capture_output=True, text=True, timeout=300)
-    # Of some 320 classes of Spark, those of `--version` alone and lambdas are not in it.
+    # `--version` loads some 320 classes of Spark. The archive lacks lambdas and the classes that no query loads.
     assert sum(" org.apache.spark." in line and "file (top)" in line for line in done.stdout.splitlines()) > 50

@@ -1,4 +1,4 @@
-"""Test which topic an application stays with while topics are assigned and revoked."""
+"""Test which topic counts as the only one that an application handles, while topics are assigned and revoked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run the dashboards' table transformations in Grafana's own code (@grafana/data in node) on their queries' frames."""
+"""Run the dashboards' table transformations in Grafana's own code (@grafana/data in node), on frames of test data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.grafana_code import HERE, NODE, modules
 
 pytestmark = pytest.mark.long
 
-#: Labels of three rows of a query; the second query lacks the last row.
+#: Labels of the three rows that a query returns; a second query returns only the first two.
 LABELS = {
     "cluster": ["x", "x", ""],
     "instance": ["1", "2", "3"],

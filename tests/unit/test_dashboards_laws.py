@@ -1,4 +1,4 @@
-"""Laws over all dashboards: fixed names, the alerts' limits, and working links."""
+"""Laws over all dashboards: ids stay the same, thresholds are the alerts' limits, and links work."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_pictures_are_small_and_shown() -> None:
 
 
 def test_uids_and_ids_stay_as_they_are() -> None:
-    """Links, bookmarks and annotations contain these ids: change this file only to add or remove a panel."""
+    """Links, bookmarks and annotations contain these ids: change the golden file only to add or remove a panel."""
     lines = [
         f"{board['uid']} {panel['id']} {panel['title']}"
         for board in BOARDS.values()
@@ -77,7 +77,7 @@ def test_every_failure_mode_has_a_dashboard_that_describes_it() -> None:
 
 
 def threshold_steps(board: dict[str, Any]) -> Iterator[tuple[str, float]]:
-    """Yield title and value of every threshold, including those of columns."""
+    """Yield the panel's title and the value of every threshold, including thresholds of table columns."""
     for panel in panels(board):
         config = panel.get("fieldConfig", {})
         configs = [config.get("defaults", {}).get("thresholds", {"steps": []})]
@@ -89,7 +89,7 @@ def threshold_steps(board: dict[str, Any]) -> Iterator[tuple[str, float]]:
 
 @each_board
 def test_limits_are_those_of_the_alerts(name: str) -> None:
-    """For counts, the limit is one failing client; the error budget is spent at 1."""
+    """Thresholds may also be 1: one failing client, or an error budget that is spent."""
     compared = {
         n.val for rule in ALERTS for n in nodes(promql.parse(rule.condition)) if isinstance(n, promql.NumberLiteral)
     }
@@ -120,7 +120,7 @@ def test_descriptions_contain_what_is_bad_what_to_do_and_the_alert(name: str) ->
 
 
 def test_an_axis_of_durations_has_no_decimals() -> None:
-    """Without the setting, Grafana 11 writes NaN on an axis of a few seconds."""
+    """Without `decimals = 0`, Grafana 11 writes NaN on an axis of a few seconds."""
     charts = [panel for board in BOARDS.values() for panel in panels(board) if panel["type"] == "timeseries"]
     clocks = [defaults for panel in charts if (defaults := panel["fieldConfig"]["defaults"]).get("unit") == "dthms"]
     assert len(clocks) > 5 and all(defaults.get("decimals") == 0 for defaults in clocks)
@@ -134,7 +134,7 @@ def test_every_alert_is_named_by_a_panel_or_belongs_to_a_mode() -> None:
 
 
 def test_every_series_is_shown_somewhere() -> None:
-    """A series may also be replaced by a shown one: a counter by the rate that the monitor makes of it."""
+    """Instead of a counter, dashboards may show the rate that the monitor computes from it."""
     text = json.dumps([*BOARDS.values(), *recordings().values()])
     rate_of = {f.name: f.name.replace("_total", "_rate") for f in ALL_FAMILIES if f.indicator.startswith("totals.")}
     assert {f.name for f in ALL_FAMILIES if rate_of.get(f.name, f.name) not in text} == set()

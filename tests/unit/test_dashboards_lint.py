@@ -1,4 +1,4 @@
-"""The committed dashboards obey every rule, and every rule finds the fault that it is made for."""
+"""The committed dashboards obey every lint rule, and every rule finds the fault that it is made for."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_committed_files_are_current_and_no_other() -> None:
 
 
 def chart(board: dict[str, Any]) -> dict[str, Any]:
-    """Return a chart with one query and thresholds."""
+    """Return the board's chart "Buffer used", which has one query, and thresholds."""
     (panel,) = (p for p in board["panels"] if p["title"] == "Buffer used")
     return dict_of(panel)
 
@@ -62,7 +62,7 @@ SCOPE = f'{KEPT}, service=~"$service", host=~"$host", instance=~"$instance", cli
 COUNTER = "kafka_client_producer_buffer_exhausted_records_total"
 RATIO = "kafka_client_producer_buffer_used_ratio"
 
-#: Rule, and a change of the producers' dashboard that the rule must find.
+#: Fault → the rule that must find it, and the change that puts it into the producers' dashboard.
 MUTANTS: dict[str, tuple[str, Change]] = {
     "unknown top-level field": ("sdk-round-trip", lambda b: b.update(refreshEvery="1m")),
     "gridPos.h is a string": ("grid", lambda b: chart(b)["gridPos"].update(h="8")),
@@ -87,7 +87,6 @@ MUTANTS: dict[str, tuple[str, Change]] = {
     "beyond the grid": ("grid", lambda b: chart(b)["gridPos"].update(x=18)),
     "unknown panel type": ("panel-types", lambda b: chart(b).update(type="graph")),
     "no uid": ("uid", lambda b: b.pop("uid")),
-    # ---- further changes
     "uid too long": ("uid", lambda b: b.update(uid="kafka-client-health-" + "x" * 21)),
     "overlap": ("grid", lambda b: chart(b)["gridPos"].update(y=chart(b)["gridPos"]["y"] - 1)),
     "no id": ("unique-ids", lambda b: chart(b).pop("id")),

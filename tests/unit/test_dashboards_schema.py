@@ -17,10 +17,10 @@ Board = dict[str, Any]
 BOARDS: dict[str, Board] = {
     path.stem: json.loads(path.read_text("utf-8")) for path in sorted((ROOT / "dashboards/out").glob("*.json"))
 }
-#: Fields that a version's types lack although Grafana's own dashboards use them. `definition` is the short form of a
-#: variable's query; annotation fields belong to the Prometheus data source, to which the dashboard's types leave them.
+#: Fields that Grafana's own dashboards use although the types of all versions lack them: `definition` (a variable's
+#: query in short form), and those fields of annotations that only the Prometheus data source defines.
 _UNTYPED = {"templating": {"definition"}, "annotations": {"expr", "step", "tagKeys", "textFormat", "titleFormat"}}
-#: Package of a version → fields its types lack. 10.4 cannot turn off custom values, and ignores the field.
+#: Types of a Grafana version → fields that they lack. 10.4 ignores `allowCustomValue`: it always allows custom values.
 VERSIONS = {
     "schema-10.4": {**_UNTYPED, "templating": {"definition", "allowCustomValue"}},
     "schema-11.6": _UNTYPED,
@@ -31,7 +31,7 @@ VERSIONS = {
 
 
 def faults(version: str, board: Board) -> Iterator[str]:
-    """Yield the violations of a version's types."""
+    """Yield what the types of a Grafana version find wrong in a board."""
     # Import here: the import takes two seconds to build a grammar, and only this test needs it.
     from jsonschema import Draft7Validator  # type: ignore[import-untyped]
 

@@ -1,4 +1,4 @@
-"""No record, however broken, raises or disappears: each is usable or rejected with a reason."""
+"""Decoding never raises: each record, however broken, gives usable data or a reject with a reason."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_the_fast_path_reads_what_the_careful_one_reads() -> None:
         if quick is not None:
             taken += 1
             careful = decode_metrics(raw, SETTINGS, ARRIVED_MS)
-            # The fast path does not notice text that is not UTF-8 in fields that are not read.
+            # The fast path skips fields that it does not need, so it accepts a record with invalid UTF-8 in them.
             assert [quick.snapshot()] == careful.snapshots or careful.errors == ["binary"]
     assert taken > RECORDS / 50
 

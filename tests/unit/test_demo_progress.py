@@ -1,4 +1,4 @@
-"""Test what the demo reports as wrong: accusations and alerts without a failure of its clients."""
+"""Test what the demo reports as wrong: verdicts and alerts that no failure of its clients explains."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DEADLOCK = "producer-callback-deadlock"
 
 @dataclass
 class Process:
-    """The properties of a running client that the judgement reads."""
+    """The attributes of a running client that `shortcomings` and `unexplained` read."""
 
     pid: int
     onset_ms: int | None = 0
@@ -120,7 +120,7 @@ def test_an_expected_page_is_waited_for_and_so_is_its_proof() -> None:
 
 
 def lasts(**changed: Any) -> Course:
-    """Return the course of a deadlock that has been shown since it was found."""
+    """Return what the demo saw of a client with a deadlock that has been shown since it was found."""
     now: dict[str, Status] = {DEADLOCK: "confirmed"}
     usual: dict[str, Any] = {"now": now, "first_shown_ms": 10_000, "last_shown_ms": 1_200_000, "firing": {DEADLOCK}}
     return replace(course("callback-deadlock", 7), **(usual | changed))

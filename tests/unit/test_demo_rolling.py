@@ -1,4 +1,4 @@
-"""A cluster's brokers are restarted in order, one at a time; other failures meanwhile are reported."""
+"""A cluster's brokers are restarted one after another; other failures that happen meanwhile are reported."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.waiting import eventually
 
 
 class Node:
-    """A broker that only records what is done to it; `meanwhile` is called during a restart."""
+    """A fake broker that only records calls; `meanwhile` is called during a restart."""
 
     jar_set = "broker"
 
@@ -42,7 +42,7 @@ class Node:
 
 
 class Rolled(Cluster):
-    """A cluster of such nodes, the last of which is the controller; replicas are out of sync for some checks."""
+    """A cluster of fake brokers; the last one is the controller. The first `looks` checks find replicas out of sync."""
 
     def __init__(self, folder: Path, looks: int = 0) -> None:
         super().__init__(folder)

@@ -1,6 +1,6 @@
-"""`diagnose` (read, decode, windows, gates, judges, ends) gives recordings the golden matrix's verdicts.
+"""`diagnose` gives recordings the verdicts of the golden matrix.
 
-One recording for each mode and the controls that resemble it most, all in one bucket.
+There is one recording for each mode, plus the controls that resemble it most; one bucket holds all their clients.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def test_recordings_are_judged_as_in_the_golden_matrix() -> None:
     for statuses in expected.values():
         if statuses.get("producer-not-closed") == "confirmed":  # the end of the data does not prove an exit
             statuses["producer-not-closed"] = "suspected"
-    # Its metrics end 39 s before its log, so they show no health at the end.
+    # The recording's metrics end 39 s before its log, so they show no health at the end.
     expected["shutdown-loop-c", "lf"]["cross-topic-blocking"] = "unknown"
     assert judged == expected
-    # 1_ctl_clean: jstack found no process five times, and its message contains no time.
+    # 1_ctl_clean holds five messages of a jstack that found no process; they have no time, so they are rejected.
     assert result.rejected == {"missing-timestamp": 5}

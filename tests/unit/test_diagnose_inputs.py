@@ -75,7 +75,7 @@ def test_latin_1_in_a_file_of_any_name(name: str, tmp_path: Path, log_verdicts: 
 
 @pytest.fixture(scope="module")
 def attached(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, dict[str, str]]]:
-    """Return a folder as people attach it, and its verdicts."""
+    """Return a folder as people attach it to a report, and the verdicts on it."""
     folder = unpacked(DEADLOCK, tmp_path_factory.mktemp("in"))
     (folder / "architecture.pdf").write_bytes(b"%PDF-1.7")
     (folder / "Main.class").write_bytes(b"\xca\xfe\xba\xbe\0\0")
@@ -172,7 +172,7 @@ def test_lines_that_stern_passes_on_keep_their_times(tmp_path: Path) -> None:
 
 
 def test_an_answer_without_anything_in_it_takes_the_time_from_no_other(tmp_path: Path) -> None:
-    """The file has one bulk answer of Jolokia from before the client existed, then three with the client."""
+    """Jolokia's first answer is from before the client existed and has no time; three answers with a time follow."""
     request = {"mbean": "kafka.producer:type=producer-metrics,client-id=p", "type": "read"}
     absent = [{"request": request, "status": 404, "error": "No MBean"}]
     there = [
@@ -271,14 +271,14 @@ STORED = b"ERROR [Producer clientId=p] TimeoutException: Topic orders not presen
 @pytest.mark.parametrize(
     "text",
     [
-        # Bytes of no encoding before the time, as a broken disk leaves them.
+        # Invalid UTF-8 in a key before the time, as a broken disk leaves it.
         b'{"@ti\xcc\xccmestamp": "2026-11-20T18:40:31.204Z", "message": "' + STORED.strip() + b'"\n',
-        # Line endings of three systems in one table.
+        # Line endings of three systems (CR, LF, CRLF) in one table.
         b"time\rstamp,message,timestamp\r\n2026-11-20T18:40:30Z," + STORED.strip() + b"\r,2026-11-20T18:40:30Z\n",
         b"timestamp,message\r\n2026-11-20T18:40:30Z," + STORED.strip() + b"\r2026-11-20T18:40:31Z,b\n",
         # A cell with a dump of thousands of threads.
         b'timestamp,message\n2026-11-20T18:40:30Z,"' + STORED.strip() + b"x" * 140_000 + b'"\n',
-        # The end of a file, from the middle of a line on.
+        # The last part of a file, beginning in the middle of a line.
         b"ffer_available_bytes=3 1795\nprometheus,client_id=p,host=h,url=http://p:9404/metrics "
         b"kafka_producer_producer_metrics_waiting_threads=1 1795200030000000000\n",
         b'Time,"kafka.producer:type=producer-metrics,client-id=p:waiting-threads"\n1795200030\r000,1.0\n',

@@ -25,13 +25,13 @@ Row = tuple[int, Mapping[tuple[str, str, str], float]]
 
 @cache
 def plain(recording: str) -> str:
-    """Return the verdict on the recorded metrics alone."""
+    """Return the verdict on the recording's metrics without its logs and dumps."""
     return worst(statuses(RECORDINGS / recording / "metrics.jsonl.gz")[0], CALLBACK)
 
 
 @cache
 def rows(recording: str) -> list[Row]:
-    """Return time and (group, name, tags) → value of each sample."""
+    """Return the recording's samples: time (epoch ms), and (group, name, tags) → value."""
     listed: list[Row] = []
     for line in gzip.decompress((RECORDINGS / recording / "metrics.jsonl.gz").read_bytes()).splitlines():
         document = json.loads(line)
@@ -67,7 +67,7 @@ def dated(readings: list[Row]) -> str:
 
 
 def jmxtool(readings: list[Row]) -> str:
-    """Return the CSV of JmxTool."""
+    """Return the CSV that JmxTool writes."""
     keys = list(readings[0][1])
     head = [f'"kafka.{g.split("-")[0]}:type={g},{tags}:{name}"' for g, name, tags in keys]
     lines = [",".join(['"time"', *head])]
@@ -76,7 +76,7 @@ def jmxtool(readings: list[Row]) -> str:
 
 
 def printed(readings: list[Row]) -> str:
-    """Return repeated output of `--print-metrics` of Kafka's tools."""
+    """Return the repeated output of Kafka's command-line tools with `--print-metrics`."""
     blocks = []
     for ts, values in readings:
         lines = [f"{g}:{name}:{{{tags}}}".ljust(90) + f" : {value:.3f}" for (g, name, tags), value in values.items()]
@@ -100,7 +100,7 @@ def jmxterm(readings: list[Row]) -> str:
 
 
 def kafka_python(readings: list[Row]) -> str:
-    """Return a log with the output of `print(producer.metrics())`."""
+    """Return a log with lines that contain the output of `producer.metrics()`."""
     lines = []
     for ts, values in readings:
         groups: dict[str, dict[str, float]] = {"kafka-metrics-count": {"count": 56.0}}
@@ -114,7 +114,7 @@ def kafka_python(readings: list[Row]) -> str:
 
 
 def jolokia(readings: list[Row], indent: int | None = None) -> str:
-    """Return Jolokia's answers to repeated bulk reads, an array each time."""
+    """Return Jolokia's answers to bulk reads, one JSON array for each sample."""
     answers = []
     for ts, values in readings:
         mbeans: dict[str, dict[str, float]] = {}
@@ -129,12 +129,12 @@ def jolokia(readings: list[Row], indent: int | None = None) -> str:
 
 
 def jolokia_printed(readings: list[Row]) -> str:
-    """Return Jolokia's answers, each over many lines, between the lines of a shell."""
+    """Return Jolokia's indented answers, between a shell's command and its next prompt."""
     return f"$ curl -s localhost:8778/jolokia/?ifModifiedSince=0\n{jolokia(readings, 2)}$\n"
 
 
 def _series(readings: list[Row]) -> dict[str, list[tuple[int, float]]]:
-    """Return series of a Prometheus server, with their points (epoch ms, value)."""
+    """Return series as in a Prometheus server: series → its points (epoch ms, value)."""
     by_name: dict[str, list[tuple[int, float]]] = {}
     for ts, values in readings:
         for line in _samples(values):
@@ -215,7 +215,7 @@ def test_readings_without_a_time_are_never_ok(tmp_path: Path) -> None:
 
 
 def scrapes(folder: Path, readings: Sequence[Row], name: str) -> Path:
-    """Write one file per scrape; `name`: format of file names, by time."""
+    """Write one file per scrape; `name`: strftime format of its name."""
     folder.mkdir()
     for ts, values in readings:
         file = folder / datetime.fromtimestamp(ts / 1000, UTC).strftime(name)
@@ -248,7 +248,7 @@ def test_the_day_in_a_name_is_not_that_of_a_log_of_many_days(tmp_path: Path) -> 
 
 
 def test_the_log_of_a_start_makes_no_end_of_the_last_scrape(tmp_path: Path) -> None:
-    """The producer's callers wait for its buffer; the metrics end while it is alive, and its log is silent."""
+    """The producer's callers wait for its buffer. Its metrics end while it is alive; its log covers only the start."""
     half: list[Row] = [
         (ts, {key: value * 64 if key[1].startswith("buffer-") else value for key, value in values.items()})
         for ts, values in rows("back-pressure-3.9")[:60:10]
@@ -260,7 +260,7 @@ def test_the_log_of_a_start_makes_no_end_of_the_last_scrape(tmp_path: Path) -> N
 
 
 def test_properties_behind_a_client_id_are_no_part_of_it(tmp_path: Path) -> None:
-    """This is what the exporter makes of `client-id=(.+)><>`."""
+    """The JMX exporter writes such client ids if its pattern is `client-id=(.+)><>`."""
     file = tmp_path / "metrics.prom"
     metrics = "kafka_producer_producer"
     file.write_text(
@@ -321,7 +321,7 @@ def test_samples_in_a_mail_are_read_beside_its_log_lines(tmp_path: Path) -> None
 
 
 def _answer(second: int, metrics: Mapping[str, Mapping[str, float]]) -> str:
-    """Return what Jolokia answers for a connector of Kafka 0.8, with or without MBeans."""
+    """Return Jolokia's answer about a connector with a client of Kafka 0.8; without metrics it is an error."""
     request = {"mbean": "kafka.consumer:*", "type": "read"}
     found = {"value": metrics, "status": 200} if metrics else {"error": "No MBean with pattern", "status": 404}
     return json.dumps([{"request": request, "timestamp": 1_795_204_800 + second, **found}])

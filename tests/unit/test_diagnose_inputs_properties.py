@@ -1,4 +1,4 @@
-"""Properties of reading: text around lines changes no verdict, and a truncated file never looks healthy."""
+"""Properties of reading files: prefixes of lines change no verdict, and a truncated file never looks healthy."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ def prefixes(draw: st.DrawFn) -> str:
 @RUNS
 @given(prefix=prefixes())
 def test_any_prefix_or_colour_changes_no_entry(prefix: str) -> None:
-    """The entries, and so the verdict, stay the same, with the same times."""
+    """The entries stay the same, and so does the verdict."""
     text = log("send-blocked-topic-4.1")
     wrapped = _entries("".join(f"{prefix}{line}\n" for line in text.splitlines()).encode())
     shift = {(own[1] or 0) - (seen[1] or 0) for own, seen in zip(_entries(text.encode()), wrapped, strict=True)}
-    assert len(shift) == 1  # all times shift equally if the shipper's clock is in another zone
+    assert len(shift) == 1  # a shipper's clock in another zone shifts all times equally
     assert [(entry[0], entry[2]) for entry in wrapped] == [(entry[0], entry[2]) for entry in _entries(text.encode())]
 
 
@@ -82,7 +82,7 @@ def _entries(data: bytes, size: int = 1 << 18) -> list[tuple[int, int | None, by
 @FEW
 @given(data=st.data())
 def test_a_cut_never_makes_health_of_a_failure(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """The cut is inside a line: after a complete line, it is impossible to see that more followed."""
+    """The cut is inside a line: after a complete line, nothing shows that more lines followed."""
     recording = data.draw(st.sampled_from(sorted(FAILURES)))
     folder = unpacked(recording, tmp_path_factory.mktemp("cut"))
     file = data.draw(st.sampled_from(sorted(f for f in folder.iterdir() if f.suffix in (".jsonl", ".log", ".txt"))))

@@ -24,7 +24,7 @@ DUMP = (RECORDINGS / "deadlock-3.9" / "jstack-during3-073659.txt").read_text()
 THREAD = next(block for block in DUMP.split("\n\n") if '"kafka-producer-network-thread' in block)
 HEALTHY = (RECORDINGS / "healthy-3.9" / "jstack-before1-083042.txt").read_text()
 IDLE = next(block for block in HEALTHY.split("\n\n") if '"kafka-producer-network-thread' in block)
-#: The log's beginning, with some failed sends.
+#: The beginning of the log, with some failed sends.
 LOG = log("send-blocked-topic-4.1", 250)
 
 
@@ -62,7 +62,7 @@ METADATA_TEXTS = (
     f'{{"error_code":50002,"message":"Kafka error: {TIMEOUT}"}}',
     f'We got:\n\n    {{"error_code":50002,"message":"Kafka error: {TIMEOUT}"}}\n    {{"error_code":50002}}\n',
 )
-#: One line without a time and without the program that logged it.
+#: One line of a log, without its time and without the name of the program that logged it.
 BARE = (
     f"We get this in production:\n{TIMEOUT}\nShould I worry?\n",
     TIMEOUT.replace(" present", "\n> present"),
@@ -76,7 +76,7 @@ BARE = (
 )
 
 
-#: Text that quotes such a line but was not logged: source code.
+#: Source code with the line as a literal: no program logged it.
 SOURCE = (
     *(f'    assertThat(log).contains("{TIMEOUT}");\n', f'    fail("{TIMEOUT}");\n', f"    // {TIMEOUT}\n"),
     *(f"    log.warning('{TIMEOUT}')\n", f'    fake = Fake(error=RuntimeError("{TIMEOUT}"))\n'),
@@ -136,7 +136,7 @@ def test_a_few_lines_of_a_storm_are_enough_and_one_a_second_is_none(tmp_path: Pa
     assert worst(judged(untimed, tmp_path), LOOP) == "unknown"
 
 
-#: Descriptions by a person: a sentence or a list that quotes the message, a title above a text, a list of a report.
+#: Descriptions by a person: a sentence or a list that quotes the message, or the message as title above a text.
 DESCRIPTIONS = (
     f"After the restart the orders were lost, and the log had `{TIMEOUT}` each minute.\n",
     f'- Logs show: "{TIMEOUT}"\n- Orders are not sent\n',
@@ -144,11 +144,11 @@ DESCRIPTIONS = (
     "At the end the client reported `1200 messages still in queue or transit`, so they are lost.\n",
     f"## Symptoms\n  * `{TIMEOUT} `\n  * No offset is committed.\n",
     f'- 不配置日志，可以看到报"{TIMEOUT}"错误\n',
-    # A quoted line of its own, a sentence that was wrapped before its quotation, a title of two words.
+    # A quotation on its own line, a sentence that was wrapped before the quotation, and a title.
     f'Orders were lost on our cluster with this report:\n\n "send failed: {TIMEOUT}"\n',
     f'The outbox was still looping (send,\n"{TIMEOUT}" → send, 1271 times observed).\n',
     f'# Got "{TIMEOUT}" when we write from Spark\n\nIt happened again today.\n',
-    # Masked names, and librdkafka's error as node-rdkafka and people write it.
+    # Messages with masked names, and librdkafka's error as node-rdkafka and people write it.
     f"We hit this again today: {TIMEOUT.replace('page.views', '<topic>')}\n",
     "We hit this again today:\nTimeoutException: Expiring xx record(s) for <topic>-3:120000 ms has passed since batch "
     "creation\n",
@@ -165,14 +165,14 @@ def test_what_a_person_writes_of_a_failure_suspects_and_proves_nothing(text: str
     assert "suspected" in found and "confirmed" not in found
 
 
-#: A text with a program's output beside the line, or with a past tense.
+#: Texts that report a failure, because a program's output stands beside the line or they are in the past tense.
 SHOWN = (
     f"# Bank transfers of the first quarter, in a language without words for the rule\n```\n$ ./send.sh page.views\n"
     f"{TIMEOUT}\n```\n",
     f"# Run\n```\n512 sent, 88.2 per second, 17.0 ms avg, 310 ms max, 4 failed\n{TIMEOUT}\n```\n{'word ' * 20}\n",
     f"# 일지\n\n파드 13개가 모두 떴는데 주문이 PENDING 에서 넘어가지 않았다. 다른 서비스는 모두 정상이고 지연도 없다."
     f"\n```\n{TIMEOUT}\n```\n",
-    # An English text that explains would have one of the words for it.
+    # An English text that explains contains a word that is known to explain; this one contains none.
     f"# Storm\n\nThe spout takes records very slowly, and there is a trace in the log of each of its four workers:"
     f"\n```\n{TIMEOUT}\n```\n",
     f'I got some errors such as " send failed: write error: {TIMEOUT.split(": ")[1]}" when I upgraded the client.\n',
@@ -180,7 +180,7 @@ SHOWN = (
     f"не был отправлен.\n```\n{TIMEOUT}\n```\n",
     f"# Auditoría\n\nEn la segunda ejecución se observó esto en el registro del servicio, y el pedido no llegó al "
     f"almacén.\n```\n{TIMEOUT}\n```\n",
-    # The author's words go on behind a quotation.
+    # The author's text goes on after the quoted line.
     f"# Défaut 2\n\nBroker arrêté, la réponse portait un autre code (« {TIMEOUT} »). Mes trois captures ne "
     f"visaient que les exceptions du futur.\n",
     f"# Rollout\n\nThe gateway of the second region restarted and answered nothing for half an hour to the shops.\n"
@@ -220,7 +220,7 @@ REFUSED_0_9 = (
     ("text", "status"),
     [
         (f"{REFUSED_0_9}\n\tat shop.Worker.run(Worker.java:5)\n", "suspected"),
-        # Without a stack it is a heading, or a line that somebody made up.
+        # A line without a stack may be a heading, or made up.
         (f"{REFUSED_0_9}\n", "unknown"),
     ],
 )
@@ -266,15 +266,15 @@ INNOCENT = (
     f"            on_delivery(\n                RuntimeError(\n                    '{TIMEOUT}'\n                ),\n",
     f"# Заметки\n\nКаждая тема имеет двенадцать разделов на трёх узлах, и если узла нет, клиент ждёт.\n"
     f"```\n{TIMEOUT}\n```\n",
-    # An excerpt that begins inside a block: its text explains, its last block holds a command.
+    # An excerpt that begins inside a code block: its text explains the error, and its last block holds a command.
     f"{TIMEOUT}\n```\nIf you see this error, your topic may be missing: check that it exists.\n"
     "```sh\nkafka-topics.sh\n```\n",
     f"const FAILURES = [\n  'java.io.IOException: closed',\n  '{TIMEOUT[:-1]}',\n];\n",
     f"I think this is harmless at the end of a run, and a later version drops it from its log:\n```\n{TIMEOUT}\n```\n",
-    # No known word explains, but none reports either: in a language without many known words that is no report.
+    # No known word explains, but none reports either. In a language with few known words, that is no report.
     f"# Notas\n\nDos brokers sirven cada tema, y todos los temas tienen doce particiones en tres racks del centro de "
     f"datos.\n\n```\n{TIMEOUT}\n```\n",
-    # A stack in a manual, and a comment in Python.
+    # A stack trace in a manual, and a comment in Python code.
     f"### 消费超时\n**原因：** 主题不存在。\n**解决方案：** 创建主题。\n```\n{TIMEOUT}\n"
     f"\tat org.apache.kafka.clients.producer.KafkaProducer.send(KafkaProducer.java:784)\n```\n",
     f"def run():\n    try:\n        send()\n    except KafkaError as error:\n        # {TIMEOUT}\n        pass\n",
@@ -297,7 +297,7 @@ def test_text_that_only_mentions_a_failure_accuses_no_client(text: str, tmp_path
 
 
 def test_frames_below_an_exception_are_no_frames_of_the_thread_above(tmp_path: Path) -> None:
-    """A healthy thread's dump is followed by a log with the trace of an exception from a callback."""
+    """After a healthy thread's dump comes a log with an exception whose trace contains a callback's frames."""
     trace = THREAD.partition("State: WAITING (parking)\n")[2]
     for head in ("2026-11-20 18:40:45,123 ERROR [x] y - failed", "java.lang.IllegalStateException: no"):
         verdicts = judged(f"{IDLE}\n{cut('prose about it', 80)}\n\n{head}\n{trace}", tmp_path)
@@ -320,7 +320,7 @@ REFUSED = (
     "ERROR [main] shop.Worker - commit failed: org.apache.kafka.clients.consumer.CommitFailedException: Offset commit "
     "cannot be completed since the consumer is not part of an active group for auto partition assignment"
 )
-#: Twenty refused commits, six minutes apart; then two incidents of two, six days apart.
+#: Minutes of refused commits: twenty, six minutes apart; then two incidents of two each, six days apart.
 MINUTES = tuple(range(0, 120, 6)), (0, 6, 8640, 8646)
 
 
@@ -339,7 +339,7 @@ def test_what_cannot_happen_twice_in_a_window_is_counted_over_the_whole_text(
     (verdict,) = [verdict for _, verdicts in found.clients for verdict in verdicts if verdict.unhealthy]
     assert (verdict.mode, verdict.status) == ("consumer-stalled", "suspected")
     assert (verdict.detail["commits_refused"], verdict.detail.get("incidents")) == (times, incidents)
-    # The handler hangs again and again only if commits were refused again and again.
+    # One refused commit shows one long poll; several show that the handler hangs again and again.
     assert verdict.detail["cause"] == ("rejoins" if times > 1 else "poll-interval-exceeded")
     assert not any(fact.text[0].isdigit() for fact in verdict.evidence)
 
@@ -388,7 +388,7 @@ AWAITED = (
     "\tat org.apache.kafka.clients.producer.internals.FutureRecordMetadata.get(FutureRecordMetadata.java:78)\n"
 )
 FEW = "org.apache.kafka.common.errors.NotEnoughReplicasException: The size of the current ISR Set(1) is insufficient\n"
-#: What a stack or a framework states by itself, with the mode.
+#: Texts that show a failure by themselves, as a stack or a framework's message does, and the mode that they show.
 STATED = (
     (f"goroutine 215 [chan send, 215 minutes]:\n{UNREAD}", CALLBACK),
     (
@@ -431,7 +431,7 @@ STATED = (
     ),
     ("ERROR KafkaError (Message production error: PurgeQueue (Local: Purged in queue))\n", "delivery-stalled"),
 )
-#: The same places without a wait of minutes, and waits that are normal.
+#: Stacks at the same places without a wait of minutes, and waits that are normal.
 UNSTATED = (
     f"goroutine 215 [chan send]:\n{UNREAD}",
     f"goroutine 77 [chan receive, 31 minutes]:\n{FEEDER}",

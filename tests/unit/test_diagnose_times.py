@@ -36,7 +36,7 @@ def verdict(diagnosis: Diagnosis, mode: str) -> Verdict:
 @pytest.mark.parametrize(
     ("line", "since"),
     [
-        # 300 s before the line: the application had not called poll() since then.
+        # `since` is 300 s before the line, because the application had not called poll() since then.
         (f"%4|1795208940.123{WORDS}", "2026-11-20 21:04:00"),
         (f"7|1795208940.123{WORDS}", "2026-11-20 21:04:00"),
         (f"[consumer] **%4|1795208940.123{WORDS}**", "2026-11-20 21:04:00"),
@@ -148,7 +148,7 @@ def test_a_dump_of_another_zone_is_taken_at_the_moment_that_its_file_was_written
         lines = (DUMPS / name).read_text().splitlines()
         lines[0] = f"{datetime.fromtimestamp(moment + ahead, UTC):%Y-%m-%d %H:%M:%S}"
         (tmp_path / name).write_text("\n".join(lines))
-        # A copied file has another modification time.
+        # LONG_AGO: the modification time of a file that was copied later.
         written = moment + 2 if stated else LONG_AGO
         os.utime(tmp_path / name, (written, written))
     diagnosis = examine([tmp_path], Settings())

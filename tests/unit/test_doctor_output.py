@@ -1,4 +1,4 @@
-"""Test the doctor's output, its timing, and its exit."""
+"""Test the doctor's output, when it is printed, and how Ctrl-C ends it."""
 
 from __future__ import annotations
 

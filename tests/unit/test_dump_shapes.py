@@ -133,7 +133,7 @@ def only(text: str) -> Dump:
 
 
 def kafka_threads(dump: Dump) -> list[DumpedThread]:
-    """Return the dump's threads that touch a Kafka client; others only matter between two dumps."""
+    """Return the dump's threads that touch a Kafka client; other threads matter only when two dumps are compared."""
     return [t for t in dump.threads if "kafka" in " ".join([t.name, *(f.method for f in t.frames)]).lower()]
 
 
@@ -300,7 +300,7 @@ def test_callers_without_the_producers_own_thread_are_judged() -> None:
     assert "network-thread" not in without
     judged = verdicts(without)
     assert judged["send-blocked-on-metadata"].status == "suspected"
-    # Callers wait inside send(), and the complete dump has no thread that could send.
+    # The dump is complete, callers wait inside send(), and no thread could send: the I/O thread has died.
     dead = judged["producer-callback-deadlock"]
     assert (dead.status, dead.detail) == ("suspected", {"cause": "io-thread-died"})
     part = verdicts(without[: without.index("JNI global")])
@@ -316,7 +316,7 @@ def test_a_dump_without_kafka_judges_nothing() -> None:
     "file", sorted(file for file in FOLDER.iterdir() if file.suffix != ".md"), ids=lambda f: f.name
 )
 def test_the_stream_skips_no_dump_of_a_real_process(file: Path) -> None:
-    """Java 25 numbers its main thread `#3`."""
+    """For example, Java 25 numbers its main thread `#3` instead of `#1`."""
     text = file.read_text("utf-8")
     for value in (text, json.dumps({"message": text})):
         assert any(literal in value for literal in literals(catalogue()))
@@ -398,7 +398,7 @@ def test_a_deadlock_is_read_of_a_dump_that_comes_line_by_line() -> None:
         for number, line in enumerate(lines)
         for event in events_and_dumps(line, Source("client-logs", 0, number), catalogue())[0]
     ]
-    # The judged lines also pass the filter for raw records.
+    # The filter for raw records keeps the lines that report the deadlock.
     assert all(any(literal in event.text for literal in literals(catalogue())) for event in events[-2:])
     (found,) = rejoin(events)
     assert set(found.deadlocked) == {"kafka-producer-network-thread | orders", "audit-writer"}

@@ -1,4 +1,4 @@
-"""Test thread dumps of every shape, made by hand and by real JVMs, complete and line by line."""
+"""Test thread dumps of every shape, made by hand and by real JVMs, read as a whole and line by line."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ Full thread dump OpenJDK 64-Bit Server VM (11.0.24+8 mixed mode, sharing):
 \tat com.example.Shop$$Lambda$131/0x00007f73dc098a20.run(Unknown Source)
 """
 
-#: As written by a JVM 25; 21 writes the same. The virtual thread runs on the thread above it.
+#: As JVMs 21 and 25 write it. The virtual thread runs on the thread above it.
 JVM_21 = """\
 2026-11-20 18:40:45
 Full thread dump OpenJDK 64-Bit Server VM (21.0.6+7-LTS mixed mode, sharing):
@@ -171,7 +171,7 @@ def test_dumps_of_all_jvms_by_hand() -> None:
 
 
 def threads(text: str) -> tuple[Thread, ...]:
-    """Return the threads of a text's only dump, in the form for judges."""
+    """Return the threads of a text's only dump, in the form in which judges get them."""
     (dump,) = dumps_of(LogLine(ts_ms=TAKEN, dumps=dumps_in(text)), None)
     return dump.threads
 
@@ -180,7 +180,7 @@ HEADER = re.compile(r'^"(?P<name>.*?)"(?P<rest>.*)$')
 
 
 def read_by_blocks(text: str) -> tuple[int, tuple[Thread, ...]]:
-    """Return the time of a `jstack` dump and its threads that touch a Kafka client, read by an independent parser."""
+    """Parse a `jstack` dump without our reader; return its time and its threads that touch a Kafka client."""
     blocks = []
     for block in text.split("\n\n"):
         lines = block.strip("\n").split("\n")

@@ -1,4 +1,4 @@
-"""Test how log records become events: what is kept, to which client it belongs, and what is captured."""
+"""Test how log records become events: what is kept, to which client an event belongs, and which values it captures."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ NETWORK_THREAD = "kafka-producer-network-thread | p"
 def test_a_line_is_of_a_client_of_the_program_that_logs_it(
     thread: str, logger: str, text: str, own: bool | None
 ) -> None:
-    """None means no event, because the line quotes another program's log."""
+    """`own`: None if the line gives no event, because it quotes another program's log."""
     logged = events([line(LOG.format("ERROR", thread, logger, text))])
     assert {event.own for event in logged} == ({own} - {None})
 
@@ -164,7 +164,7 @@ def test_words_before_a_line_with_its_own_client_show_a_copy(text: str, copied: 
 
 @pytest.mark.parametrize(("inside", "own"), [("2026-11-20 19:59:58,001", True), ("2026-11-14 10:11:12,345", False)])
 def test_a_line_within_a_line_is_anothers_if_it_is_of_another_day(inside: str, own: bool) -> None:
-    """Zones differ by at most 26 hours; a log that is forwarded later keeps its own times."""
+    """Times that differ by more than two time zones can (26 hours) show that an older line was forwarded."""
     text = f"2026-11-20 20:00:00,000 ERROR forwarded: {inside} ERROR [{NETWORK_THREAD}] {SENDER} - {EXPIRING}"
     assert {event.own for event in events([line(text)])} == {own}
 

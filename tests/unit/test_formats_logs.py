@@ -1,4 +1,4 @@
-"""Test log formats: each sample gives the expected result, and no input raises or disappears."""
+"""Test log formats: each sample gives the expected result, and any input gives lines or errors without raising."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def as_row(event: Any) -> dict[str, Any]:
 
 
 def rows(record: RawRecord) -> list[dict[str, Any]]:
-    """Return a record's lines and errors; for a record without identity also the content, as if it had one."""
+    """Return a record's lines and errors. A record without identity also gives the content it would have with one."""
     decoded = decode(record)
     named = {"format": decoded.format} if decoded.format else {}
     if decoded.errors == ["missing-identity"]:
@@ -80,7 +80,7 @@ def test_each_sample_gives_the_expected_result(name: str) -> None:
     assert [row for record in sample(name) for row in rows(record)] == GOLDEN[name]
 
 
-#: Formats of which other tests have records.
+#: Formats without a sample file, because other tests have records in them.
 WITHOUT_SAMPLE = {"canonical", "json_log", "librdkafka_log", "plain_text", "thread_dump"}
 
 

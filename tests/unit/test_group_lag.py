@@ -1,4 +1,4 @@
-"""Follow snapshots from the exporter of groups through decoding and step to a lag."""
+"""Follow snapshots of a consumer group from the exporter through decoding and step to the published lag."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_what_the_exporter_publishes_becomes_a_lag() -> None:
         "clamped": 0,
         "member": {"client_id": "web", "consumer_id": "web-1", "host": "/10.0.0.1"},
     }
-    # Committed 120 at the twelfth sample; the record at 120 was the first of the next ten seconds, less one record.
+    # The group committed 120 at second 120. The partition's end was 120 at second 119 (interpolated); it is second 480.
     assert (stopped["records"], stopped["state"], stopped["member"]) == (361, "STOP", None)
     assert stopped["seconds"] == 361.0
     assert stopped["commit_age_seconds"] == 360.0
@@ -128,7 +128,7 @@ def test_a_group_in_many_batches_ends_as_in_one_and_has_a_row_for_every_minute()
 
 
 def test_a_group_with_fine_lag_is_ok_in_its_record() -> None:
-    """The record said `unknown` before, while the status page said ok; sums of judged clients leave groups out."""
+    """The group's record says ok, as the status page does. `standing` says unknown, so that sums omit groups."""
     (fine,) = states(snapshot for snapshot in published() if (snapshot.ts_ms or 0) <= NOON_MS + 120_000).values()
     assert (fine["indicators"]["group"]["status"], fine["worst"]) == ("OK", "ok")
     (stopped,) = states(published()).values()
@@ -149,7 +149,7 @@ def test_only_declared_formats_contain_groups() -> None:
 def group(
     name: str, second: float, partitions: Iterable[tuple[str, int | None, int]], member: str | None = None
 ) -> Snapshot:
-    """Return a sample of a group: topic, committed and end offset, each for partition 0."""
+    """Return a sample of a group. `partitions`: topic, committed offset and end offset, each of partition 0."""
     owner = Member(member, f"{member}-1", "/10.0.0.1") if member else None
     topics = []
     for topic, committed, end in partitions:
@@ -177,7 +177,7 @@ def test_readings_come_in_any_order_and_the_newest_counts() -> None:
     state = state_of(group("a", 20, [("orders", 15, 25)]), group("a", 10, [("orders", 5, 15)]))
     (orders,) = state["indicators"]["lag"]
     assert (state["last_seen"], state["samples"], orders["records"]) == (NOON_MS + 20_000, 2, 10)
-    # Offset 15 was the end of the partition at second 10.
+    # Offset 15 was the end of the partition at second 10, ten seconds before the newest sample.
     assert (orders["seconds"], orders["quality"]) == (10.0, "interpolated")
 
 

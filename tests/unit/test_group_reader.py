@@ -1,4 +1,4 @@
-"""Read groups of a cluster with failing parts, with an admin client that fails as the test chooses."""
+"""Test reading a cluster's groups while parts of the cluster fail, with an admin client that fails as tests choose."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PAYMENTS = TopicPartition("payments", 0)
 
 
 class Cluster:
-    """Two brokers: groups `1-…` are on the first, `2-…` on the second. `errors`: request → error."""
+    """A fake cluster of two brokers: groups `1-…` are on the first, `2-…` on the second. `errors`: request → error."""
 
     def __init__(self, *groups: str, committed: int = 40) -> None:
         self.committed = {name: {ORDERS: committed} for name in groups}
@@ -107,7 +107,7 @@ class Cluster:
         return send(*request)
 
     def send(self, request: Any, broker: int) -> Any:
-        """Answer requests that describe groups or starts of share partitions, each by its type."""
+        """Answer requests that describe groups, or start offsets of share groups."""
         if request.name in self.errors:
             raise self.errors[request.name]
         if request.name == "DescribeShareGroupOffsetsRequest":
@@ -149,7 +149,7 @@ def share_topic(tp: TopicPartition, start: int) -> dict[str, Any]:
     return {"topic_name": tp.topic, "partitions": [partition]}
 
 
-#: Partitions 0 and 1 of `orders`, as encoded by members of the type `consumer`.
+#: An assignment of partitions 0 and 1 of `orders`, as the protocol type `consumer` encodes it.
 ASSIGNMENT = bytes.fromhex("0000 00000001 0006") + b"orders" + bytes.fromhex("00000002 00000000 00000001 ffffffff")
 
 
@@ -192,7 +192,7 @@ def test_one_group_that_fails_costs_no_other() -> None:
     assert len(reading.groups) == 19
     assert list(reading.failed_groups) == ["1-07"]
     assert "not yours" in reading.failed_groups["1-07"]
-    # Two requests, and four halvings of the one that failed: 10, 5, 2 or 3, 1 or 2.
+    # Two requests of ten groups; the one that fails is halved at most four times, each time into two requests.
     assert cluster.asked.count("committed") <= 2 + 2 * 4
 
 
@@ -294,7 +294,7 @@ def test_members_are_asked_for_now_and_then_and_when_the_state_changes() -> None
 
 
 def kinds(**owners: dict[str, Any]) -> Cluster:
-    """Return a cluster with one group of each type, named after it, with a member."""
+    """Return a cluster with one group of each type; each group is named after its type and has a member."""
     of = {"topic_partitions": [{"topic_name": "orders", "partitions": [0]}]}
     task = {"active_tasks": [{"subtopology_id": "0", "partitions": [0]}, {"subtopology_id": "1", "partitions": [0]}]}
     topology = [
@@ -427,7 +427,7 @@ def test_a_commit_has_a_time_once_it_was_seen_to_change() -> None:
     assert commit_time() == 1_010_000
     now = 1020.0
     cluster.errors["1-a"] = GroupAuthorizationFailedError()
-    assert commit_time() is None  # the commit time of group b
+    assert commit_time() is None  # the first group is now b, whose commits have not changed
     del cluster.errors["1-a"]
     assert commit_time() == 1_010_000
 

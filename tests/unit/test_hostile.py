@@ -1,7 +1,7 @@
 """Whatever a client reports over its whole life, all other clients are judged as if it did not exist.
 
-The test runs raw records through the real decoder, packing, steps and save rule, to what is published and what the
-exporter shows. `make fuzz` continues from here (target `lives`).
+The test runs raw records through the real decoder and step to what is published and what the exporter shows.
+`make fuzz` tests more such lives (target `lives`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def undisturbed() -> list[list[bytes]]:
 def test_nothing_that_a_client_reports_stops_or_moves_the_others(seed: int) -> None:
     monitor = lived(seed, LINES, push(principal="User:evil"))
     assert monitor.published("good") == undisturbed()
-    # The numbers must not even cause a failed step that isolating the client would repair.
+    # A failed step would be repeated without the client, but its numbers must not even cause that.
     assert "step-failed" not in monitor.reasons
     assert monitor.reasons & {"impossible-value", "missing-timestamp", "future-timestamp"}
 
@@ -71,7 +71,7 @@ def test_no_fault_begins_before_kafka_did() -> None:
 
 
 def test_a_process_that_names_no_instance_is_shown() -> None:
-    """Earlier, the exporter treated the records of such a process as unreadable."""
+    """The exporter must not treat the records of such a process as unreadable."""
     monitor = Streamed()
     for second in range(BEGIN, BEGIN + 60, 10):
         record = snapshot(ts=1000 * second, client={"service": "evil", "client_id": "e", "kind": "producer"})
@@ -79,13 +79,13 @@ def test_a_process_that_names_no_instance_is_shown() -> None:
     monitor.shown()
 
 
-#: Letters and digits without repetition: compressed, each takes three quarters of a byte.
+#: Random letters and digits: compression saves only a quarter, so a long name stays long.
 LETTERS = base64.b64encode(random.Random(1).randbytes(1_200_000), altchars=b"Ab").decode()
 TAKEN, TO_TOPICS = 1_048_588, (HEALTH, REJECT)
 
 
 def sizes(monitor: Streamed) -> list[int]:
-    """Return each record's minimum size on a topic, compressed."""
+    """Return the size of each published record, compressed; on a topic, no record is smaller."""
     parts = [(key, value, headers) for rows in monitor.rows for kind, key, value, headers in rows if kind in TO_TOPICS]
     return [
         len(zlib.compress((key or b"") + (value or b"") + (headers or "").encode())) for key, value, headers in parts
@@ -94,7 +94,7 @@ def sizes(monitor: Streamed) -> list[int]:
 
 @pytest.mark.parametrize("name", long_after(2, ["service", "instance", "host", "client_id", "group"]))
 def test_a_name_as_long_as_a_record_is_none(name: str) -> None:
-    """With the name in key and value, the published record was too large for a topic and was retried forever."""
+    """A published record has the name in its key and its value: with such a name it would be too large for a topic."""
     monitor = repeated(snapshot(client=EVIL | {name: LETTERS[:900_000]}))
     assert monitor.reasons == {"oversized"} and monitor.published("good") == undisturbed_by_repeats()
     assert max(sizes(monitor)) < TAKEN
@@ -135,6 +135,6 @@ def test_a_group_too_large_for_the_topic_is_reported_and_stays_known() -> None:
 
 @pytest.mark.parametrize("size", long_after(2, [1_047_000, 1_048_500, 3_000_000]))
 def test_a_record_that_cannot_be_read_fits_among_the_rejects(size: int) -> None:
-    """The reject, with its reason and position, is larger than the record in its source topic."""
+    """A reject has a reason and a position besides the record, and still must not exceed the topic's limit."""
     monitor = repeated(b"\xff" + random.Random(2).randbytes(size))
     assert monitor.reasons == {"binary"} and max(sizes(monitor)) < TAKEN

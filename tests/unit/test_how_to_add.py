@@ -1,4 +1,4 @@
-"""Follow the pages on adding a format and a failure mode: records in the format give a verdict of the mode."""
+"""Follow the pages on adding a format and a failure mode: records in that format give a verdict on that mode."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ START = 1_795_208_640
 
 
 def record(consumer: str, seconds: int, rebalances: int) -> str:
-    """Return a record of the example's application."""
+    """Return a record of the application in the pages' example."""
     document = {"app": "orders", "pod": "p-1", "consumer": consumer, "time": START + seconds, "rebalances": rebalances}
     return json.dumps(document)
 

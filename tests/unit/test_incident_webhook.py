@@ -129,7 +129,7 @@ def test_events_are_signed_over_their_id_time_and_body(tmp_path: Path, secret: b
     [
         ((503, 429, 204), 3, 1, 0),
         ((400,), 1, 0, 1),
-        # A redirect is not followed: it would lead to another server, with GET.
+        # A redirect is not followed, because it would send a GET to another server.
         ((302,), 1, 0, 1),
     ],
 )

@@ -52,7 +52,7 @@ def test_a_verdict_survives_its_wire_form() -> None:
 
 
 def test_a_cause_stays_known_if_the_newest_window_no_longer_shows_it() -> None:
-    """A wait for a topic ends a minute after the lines which show that the topic is missing."""
+    """The lines about the missing topic come a minute before the wait ends, so the newest window does not show them."""
     mode = "send-blocked-on-metadata"
     suspected = Verdict(mode, "suspected", 10_000, {"cause": "topic-missing", "topic": "orders"})
     failed = Verdict(mode, "confirmed", 0, {"cause": "unknown", "longest_block_seconds": 60.0})
@@ -70,7 +70,7 @@ def test_a_cause_stays_known_if_the_newest_window_no_longer_shows_it() -> None:
 
 
 def test_a_selector_that_stops_at_the_end_is_no_ok_though_it_moved_in_earlier_windows() -> None:
-    """As recorded of kafka-clients 3.3, scraped every 15 s: a callback waits for a latch from the third sample on."""
+    """As recorded from kafka-clients 3.3, scraped every 15 s: a callback waits for a latch from the third sample on."""
     client = Client("orders", "web-1", "web-1:7", "stock", "producer", library="java")
     readings = [
         Reading(
@@ -89,7 +89,7 @@ def test_a_selector_that_stops_at_the_end_is_no_ok_though_it_moved_in_earlier_wi
 def samples(
     gaps: Sequence[float], select: Callable[[float], float], used: Callable[[float], float], linger_ms: int = 0
 ) -> list[Snapshot]:
-    """Return samples of a producer this many seconds apart: its selects, and bytes in use of its buffer."""
+    """Return samples of a producer, `gaps` s apart: `select(second)` selects, `used(second)` bytes buffered."""
     taken = []
     for at in itertools.accumulate(gaps):
         counted = {"select-total": select(at), "record-send-total": select(at), "record-error-total": 0}
@@ -117,7 +117,7 @@ IRREGULAR = (3, 10, 10, 1, 19, 10, 0.5, 9.5, 25, 5, 10, 2, 2, 2, 30, 10, 10, 10,
     ],
 )
 def test_a_healthy_producer_is_never_suspected_because_its_selector_rests(healthy: list[Snapshot]) -> None:
-    """As it runs in the stream, in batches of 5 s; where samples are rare, a window may hold too few to be judged."""
+    """Batches of 5 s, as in the stream. If samples are rare, a window may hold too few: the verdict is then unknown."""
     monitor, seen = Stepped(), set[tuple[str, str | None]]()
     for second in range(5, 700, 5):
         arrived = [one for one in healthy if second - 5 <= ((one.ts_ms or 0) - START) / 1000 < second]
@@ -125,7 +125,7 @@ def test_a_healthy_producer_is_never_suspected_because_its_selector_rests(health
         verdicts = (verdict for record in records for verdict in record["verdicts"] if verdict["mode"] == MODE)
         seen |= {(verdict["status"], verdict.get("reason")) for verdict in verdicts}
     assert {status for status, _ in seen} == {"ok", "unknown"}
-    # The sample of "caught sending" is taken just before the select that sends its only record of half a minute.
+    # In the case "caught sending", a sample comes just before the select that sends the only record of half a minute.
     doubts = [str(reason) for _, reason in seen - {("ok", None), ("unknown", FEW), ("unknown", ALL_SILENT)}]
     assert all(doubt.endswith(" in the last 20 s, although work waits") for doubt in doubts)
 

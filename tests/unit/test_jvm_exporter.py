@@ -1,4 +1,4 @@
-"""Test the JVM exporter without a JVM: its targets, its schedule, and its use of the answers."""
+"""Test the JVM exporter with fake JVMs: which JVMs it asks, when, and what it makes of their answers."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
 
 
 def jvm(asked: Any) -> tuple[int, bytes]:
-    """Answer like a JVM with the clients of JAVA."""
+    """Answer like a JVM with the MBeans in JAVA."""
     if isinstance(asked["body"], dict):
         return 200, json.dumps({"status": 200, "value": 'Full thread dump\n\n"main" #1\n'}).encode()
     answers: list[dict[str, Any]] = []

@@ -239,7 +239,7 @@ def test_a_token_is_asked_for_until_shortly_before_it_ends(
         assert (options["sasl_mechanism"], provider.extensions()) == ("OAUTHBEARER", {"cluster": "lkc-1"})
         assert [provider.token(), provider.token()] == tokens
         server.shutdown()
-    # base64 of c:s"1
+    # base64 of the client id `c`, a colon and the secret `s"1`
     assert set(Endpoint.asked) == {("Basic YzpzIjE=", "grant_type=client_credentials&scope=kafka+read")}
     with pytest.raises(ServiceError, match="no token: "):
         python_options(TOKENS | {"sasl.jaas.config": login, "sasl.oauthbearer.token.endpoint.url": url})[
@@ -256,7 +256,7 @@ def test_a_token_in_a_file_is_read_each_time(tmp_path: Path) -> None:
 
 
 def test_what_is_signed_for_amazon_is_what_kafka_python_signs_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compares two implementations for the same credentials and time."""
+    """Our signature and kafka-python's are equal for the same credentials and time."""
     monkeypatch.setenv("AWS_REGION", "eu-west-1")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY")

@@ -1,7 +1,7 @@
 """Judge KIP-714 pushes at the default interval: a 4.x producer every five minutes, forwarded by a plugin.
 
-No plugin is available here (jobs/clienthealth/read/formats/README.md), so the pushes are made by hand in the format of
-Kafka's TelemetryMetricNamingConvention and SinglePointMetric: totals are deltas.
+The pushes are made by hand in the format of Kafka's TelemetryMetricNamingConvention and SinglePointMetric: totals
+are deltas.
 """
 
 from __future__ import annotations

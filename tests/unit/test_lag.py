@@ -81,14 +81,14 @@ def test_commits_every_minute_that_stop_are_found_in_three_minutes() -> None:
 
 
 def test_a_slow_topic_is_not_stop() -> None:
-    # A record every five minutes, committed before the next sample; one has just arrived.
+    # The topic gets a record every five minutes, committed before the next sample. The newest has just arrived.
     commits = [(float(t), t // 300, t // 300) for t in range(0, 900, 10)]
     lag = partition_lag(seen([*commits, (900, 2, 3)]), LIMITS)
     assert lag.records == 1
     assert lag.state in ("OK", "UNKNOWN")
 
 
-# States
+# The state of a partition
 
 
 def test_stop_lasts_when_the_last_commit_has_left_the_window() -> None:
@@ -145,7 +145,7 @@ def test_slow_but_steady_is_ok_and_allowed_lag_is_ok() -> None:
     assert partition_lag(climbing, LIMITS, allowed=550).state == "OK"
 
 
-# Figures
+# The figures of a partition
 
 
 def test_records_seconds_age_and_retention() -> None:
@@ -192,10 +192,10 @@ def test_one_end_offset_gives_no_time() -> None:
 
 def test_a_recreated_topic_restarts_its_history() -> None:
     before = [(10.0 * i, 1000 + 100 * i, 1100 + 100 * i) for i in range(10)]
-    # Not read yet: the old commit is past the new end.
+    # The group has not read the new topic: its old commit lies past the new end.
     stale = partition_lag(seen([*before, (100, 1900, 5)]), LIMITS)
     assert (stale.records, stale.seconds, stale.state, stale.clamped) == (0, None, "UNKNOWN", 1)
-    # Read from its beginning: no rewind, no lag from the old topic.
+    # The group reads the new topic from its beginning: this is no rewind, and the old topic leaves no lag.
     fresh = partition_lag(seen([*before, (100, 2, 5), (110, 4, 8), (120, 6, 11)]), LIMITS)
     assert (fresh.records, fresh.state, fresh.clamped) == (5, "OK", 0)
 
@@ -207,7 +207,7 @@ def test_what_cannot_be_read_is_absent() -> None:
         assert (lag.records, lag.seconds, lag.quality, lag.state) == (None, None, "unknown", "UNKNOWN")
 
 
-# Groups
+# The state and figures of a group
 
 
 def test_a_group_is_as_bad_as_its_worst_partition() -> None:
@@ -221,7 +221,7 @@ def test_a_group_is_as_bad_as_its_worst_partition() -> None:
         (1, 90, "STOP"),
         (2, 0, "IDLE"),
     ]
-    # Offset 30 of partition 1 was its end at second 30; it is second 120.
+    # Offset 30 of partition 1 was its end at second 30; it is second 120, so its lag is 90 s.
     assert lag["group"] == {
         "status": "STOP",
         "max_lag": 90,
@@ -268,7 +268,7 @@ def test_members_are_named() -> None:
 
 
 def test_the_stop_of_a_quiet_partition_goes_by_the_groups_gap() -> None:
-    # Partition 1 receives few records, so it is seldom committed; the group commits every 10 s.
+    # Partition 1 gets few records, so it is seldom committed; over both partitions, the group commits every 10 s.
     readings = [reading(10.0 * i, at(0, 10 * i, 10 * i + 1), at(1, i // 20, i // 20)) for i in range(80)]
     # A record arrives and stays unread for 60 s.
     readings += [reading(800.0 + 10 * i, at(0, 800 + i, 801 + i), at(1, 4, 5)) for i in range(7)]
@@ -283,14 +283,14 @@ def test_allowed_lag_by_pattern() -> None:
     assert allowed_lag(patterns, "web", "audit") == 0
     limits = dataclasses.replace(LIMITS, allowed_lag={"invoices/orders": 100})
     rows = [reading(10.0 * i, at(0, 10 * i, 20 * i)) for i in range(10)]
-    assert lag_of(GROUP, rows, LIMITS)["group"]["status"] == "OK"  # it began without lag
-    assert lag_of(GROUP, rows[1:], LIMITS)["group"]["status"] == "OK"  # only 1 message a second
+    assert lag_of(GROUP, rows, LIMITS)["group"]["status"] == "OK"  # the lag was 0 at the beginning
+    assert lag_of(GROUP, rows[1:], LIMITS)["group"]["status"] == "OK"  # the lag grows by only one record a second
     climbing = [reading(10.0 * i, at(0, 10 * i, 30 * i)) for i in range(1, 10)]
     assert lag_of(GROUP, climbing, LIMITS)["group"]["status"] == "WARN"
     assert lag_of(GROUP, climbing[:5], limits)["group"]["status"] == "OK"
 
 
-# Laws
+# Laws for any history
 
 offsets = st.none() | st.integers(0, 2**62)
 observations = st.lists(

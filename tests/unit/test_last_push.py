@@ -13,7 +13,7 @@ BUFFER = 33_554_432.0
 
 
 def verdict(monitor: Stepped) -> dict[str, Any]:
-    """Return the verdict on the end of the client that was pushed until second 60."""
+    """Return the verdict `producer-not-closed` on a client that pushed until second 60."""
     mode_verdicts = [v for v in monitor.records["shop|h:1|p"]["verdicts"] if v["mode"] == "producer-not-closed"]
     assert len(mode_verdicts) == 1
     return dict(mode_verdicts[0])
@@ -62,7 +62,7 @@ def test_the_reason_is_given() -> None:
 
 
 def test_a_close_that_is_proved_proves_no_delivery() -> None:
-    """librdkafka does not push its queue; destroying a handle without flush() loses the queue's content."""
+    """librdkafka pushes no number of queued records; destroying a handle without flush() loses them."""
     monitor = Stepped()
     pushes = [snapshot(s, {"terminating": float(s == 60)}, "p", instance="h:1") for s in range(0, 70, 10)]
     others = [snapshot(s, {"select-total": 1000.0 + s}, "o", instance="o:1", host="o") for s in range(0, 600, 10)]

@@ -1,4 +1,4 @@
-"""Test how little evidence is enough: recordings cut to the minimum for each mode are found, with less they are not."""
+"""Test how little evidence is enough: each recording is cut to the minimum that shows its mode; less shows nothing."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ EVERY_MS = 10_000
 
 
 class Cell(NamedTuple):
-    """A part of a recording: `dumps` during the failure, `lines` that contain `what`, or `readings` (samples).
+    """Items of one kind in a recording. `least`: number of items → verdict; empty if even all ten items show nothing.
 
-    Samples are 10 s apart; `what` is then the time from the onset to the first one (ms). `least`: number of items →
-    verdict; empty if even all ten items show nothing.
+    `kind` of the items: `dumps` during the failure, `lines` that contain `what`, or `readings` (samples 10 s apart,
+    beginning `what` ms after the onset).
     """
 
     mode: str
@@ -65,7 +65,7 @@ def _text(file: Path) -> list[str]:
 
 
 def _each(file: Path, since_ms: int, amount: int) -> list[str]:
-    """Return at most `amount` samples of each client of a recording, 10 s apart."""
+    """Return at most `amount` samples of each client of a recording, 10 s apart, from `since_ms` on."""
     chosen, last = list[str](), dict[str, tuple[int, int]]()
     for line in _text(file):
         row = json.loads(line)

@@ -1,4 +1,4 @@
-"""Test missing input: missing topics are reported once with advice, and when they return; lost records are counted."""
+"""Test missing input: a missing topic and its return are reported once, with advice; lost records are counted."""
 
 from __future__ import annotations
 

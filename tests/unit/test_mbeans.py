@@ -29,7 +29,7 @@ JAVA: MBeans = {
     },
     "kafka.producer:type=producer-topic-metrics,client-id=p-1,topic=orders.v2": {"record-send-total": 42.0},
     "kafka.producer:type=producer-node-metrics,client-id=p-1,node-id=node-1": {"request-latency-avg": 7.0},
-    # The connection to broker 2 as a coordinator, and one to an unknown broker.
+    # node-2147483645 is broker 2 as a coordinator (2147483647 - 2); node--1 is a broker whose id is not known yet.
     "kafka.producer:type=producer-node-metrics,client-id=p-1,node-id=node-2147483645": {"request-latency-avg": 9.0},
     "kafka.producer:type=producer-node-metrics,client-id=p-1,node-id=node--1": {"request-latency-avg": 40.0},
     "kafka.producer:type=app-info,client-id=p-1": {"version": "3.9.1", "start-time-ms": 1795208530625},
@@ -140,7 +140,7 @@ def test_names_in_quotes() -> None:
 
 
 def test_a_long_name_that_is_none_costs_little() -> None:
-    """A record of 4 MB would have occupied its reader for hours."""
+    """A slow parser would need hours for a name of 4 MB, the size of a record."""
     begin = time.process_time()
     for piece in ("a", " ", ",", "=", '"', "\\", 'a="', ", a"):
         assert parts("kafka.producer:" + piece * (1_000_000 // len(piece))).subject.kind is None

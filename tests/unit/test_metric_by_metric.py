@@ -66,7 +66,7 @@ def canonical(client_id: str, kind: str, reading: Reading) -> Iterator[dict[str,
 
 
 def samples(kind: str, reading: Reading) -> Iterator[tuple[str, str, float, TopicReading | None]]:
-    """Yield MBean group, attribute, value, and the topic unless the metric belongs to the client."""
+    """Yield each metric of a sample: MBean group, attribute, value, and its topic (None if it is not about a topic)."""
     for topic in (None, *reading.topics):
         for name, value in (topic or reading).metrics.items():
             groups = [g for g, names in metric_names.JAVA.items() if name in names and g.startswith(kind)]
@@ -89,7 +89,7 @@ def adapter(client_id: str, kind: str, reading: Reading) -> Iterator[dict[str, A
 def jmxtrans(client_id: str, kind: str, reading: Reading) -> Iterator[dict[str, Any]]:
     for group, name, value, topic in samples(kind, reading):
         if topic and topic.partition is None:
-            continue  # A keyspace does not show which of several names is the topic.
+            continue  # The keyspace of jmxtrans joins several names and does not show which of them is the topic.
         suffix = f".{topic.topic}.{topic.partition}" if topic else ""
         yield {
             "keyspace": f"servers.web-1_7.kafka_{kind}.{client_id}{suffix}.{group}.{name}",
@@ -101,7 +101,7 @@ def jmxtrans(client_id: str, kind: str, reading: Reading) -> Iterator[dict[str, 
 
 @pytest.fixture(scope="module")
 def clients() -> dict[tuple[str, str], Recorded]:
-    """Return (service, client id) → client: the samples of two clients in three formats, one service per format."""
+    """Decode samples of two clients in three formats, one service per format; return (service, client id) → client."""
     packer = Packer(1)
     values = [
         value
