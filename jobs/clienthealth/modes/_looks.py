@@ -1,4 +1,4 @@
-"""Inputs of decisions outside the stream: all data of a client in a post-mortem; two samples, to decide on a dump.
+"""Data for two decisions: whether a post-mortem rules a mode out, and whether a thread dump is worth taking.
 
 The stream judges a client again after half a minute. A post-mortem gets no further data, so a mode is ruled out only by
 evidence of health. One thread dump without a fault is not enough evidence; two dumps, ten seconds apart, are enough.
@@ -42,9 +42,10 @@ class Look:
     until_ms: int = 0
 
     def twice(self, dumps: Sequence[ThreadDump], what: str) -> str:
-        """Return why the dumps that show the healthy state `what` do not prove this state; '' if they prove it.
+        """Return why the dumps do not prove that the client is healthy; '' if they prove it.
 
-        The proof is two dumps that are at least APART_MS apart, the later of them fresh (FRESH_MS).
+        `what`: a clause that says what the dumps show, or why there is none. The proof is two dumps that are at least
+        APART_MS apart, the later of them fresh (FRESH_MS).
         """
         if not dumps:
             return what
@@ -99,7 +100,7 @@ def io_thread(window: ClientWindow) -> tuple[list[ThreadDump], str]:
 
 @dataclass(frozen=True, slots=True)
 class TwoReadings:
-    """Input for the decision on a thread dump: the newest sample, the one before (None at first), and the options."""
+    """The newest sample, the one before (None at first), and the client's options, to decide whether to take a dump."""
 
     before: Reading | None
     now: Reading

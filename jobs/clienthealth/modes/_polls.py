@@ -24,9 +24,10 @@ CLOSES = "terminating"
 #: From this version on, a Java client pushes again after its connection broke during a push. Older clients never push
 #: again (KAFKA-19747; measured with 3.9.2 and 4.1.2).
 PUSHES_ON_SINCE = (4, 1, 2)
-#: The application did not poll between two samples if both values stay within these limits. WAITING_SHARE: the share
-#: of time spent waiting in the selector; measured: 36 to 100 % with polls, at most 0.02 % without. MOST_SELECTS:
-#: selects per second; measured: 10 to 11 without polls, more if an application polls without waiting.
+#: Limits of two values. If both stay within their limits, the application did not poll between two samples.
+#: WAITING_SHARE: the share of time spent waiting in the selector; measured: 36 to 100 % with polls, at most 0.02 %
+#: without. MOST_SELECTS: selects per second; measured: 10 to 11 without polls, more if an application polls without
+#: waiting.
 WAITING_SHARE, MOST_SELECTS = 0.02, 20.0
 #: Maximum time (s) between two heartbeats of a client that knows its coordinator: the usual interval is 3 to 5 s.
 HEARTBEAT_SECONDS = 8.0
@@ -95,7 +96,7 @@ def longest_between(readings: Sequence[Reading]) -> float:
 def has_polled(window: ClientWindow, since_ms: int) -> bool:
     """True if samples show that the application polled this consumer after this time (epoch ms).
 
-    If True, a thread that has been outside poll() since then polls another consumer.
+    If True, a thread that has stayed outside poll() since then belongs to another consumer.
     """
     after = [reading for reading in window.readings if reading.ts_ms > since_ms]
     # `last-poll-seconds-ago` has whole seconds, so the poll may be up to 1 s earlier.
@@ -112,7 +113,7 @@ class Spell(NamedTuple):
 
     seconds  the time since the last poll
     longest  the longest earlier time between two polls
-    needed   twice the time for the records of the last poll at the earlier pace; records may take longer than before
+    needed   twice the expected time for the last poll's records at the earlier pace, because some records take longer
     """
 
     seconds: float
@@ -175,7 +176,7 @@ def lived(window: ClientWindow) -> Sign | None:
 
 
 def statistics_ended(window: ClientWindow) -> Fact | None:
-    """Return the fact that the process outlived the client's statistics; None if no sign of life shows that."""
+    """Return a fact: the process ran on after the client's last statistics; None if no sign of life shows that."""
     sign, ended_ms = lived(window), window.departed_ms
     if sign is None or ended_ms is None:
         return None

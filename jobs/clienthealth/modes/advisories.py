@@ -62,8 +62,8 @@ class Library(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A client library.
 
     parts     texts in lower case; a client uses the library if the name that it reports contains one of them
-    tracker   address of a bug without the bug's number at the end
-    platform  for Confluent's own version numbers: maps a major version to (major, minor) of its first Kafka release
+    tracker   start of the address of a bug's page; the bug's number completes the address
+    platform  for Confluent's own version numbers: (major, minor) of the Kafka release in version X.0, by the number X
     known     the known bugs of the library's versions
     """
 
@@ -92,7 +92,7 @@ def numbers(release: str) -> Number:
 
 @cache
 def libraries() -> Mapping[str, Library]:
-    """Return all libraries by name. Raises CatalogueError, with file and key, for a mistake in the file."""
+    """Return all libraries by name. Raises CatalogueError, with file and key, for a mistake in `advisories.toml`."""
     found = {}
     for name, entry in table(FILE).items():
         for known in entry.get("known", ()):
@@ -121,7 +121,7 @@ class Advised:
         return [known.bug for known, _ in self.known if known.causes or known.mimics]
 
     def as_json(self) -> dict[str, Any]:
-        """Return the object for JSON, with `known` (the bugs, each with `source`) and `upgrade_to`."""
+        """Return the fields for JSON: `known` (the bugs, each with `source`) and `upgrade_to`."""
         fields = ("bug", "says", "causes", "mimics", "fixed")
         known = [{name: getattr(one, name) for name in fields} | {"source": source} for one, source in self.known]
         return {"known": known, "upgrade_to": self.upgrade_to}
@@ -129,9 +129,10 @@ class Advised:
 
 @lru_cache(maxsize=1024)
 def advised(name: str | None, version: str | None, kind: str | None = None) -> Advised:
-    """Return the known bugs of a library's version for one kind of client (None: any), bugs that cause a mode first.
+    """Return the known bugs of a library's version for one kind of client (None: any).
 
-    `name`, `version`: as the client reports them. The result is empty if the library or the version is unknown.
+    Bugs that cause a failure mode come first. `name`, `version`: as the client reports them. The result is empty if the
+    library or the version is unknown.
     """
     named = (name or "").lower()
     library = next((one for one in libraries().values() if any(part in named for part in one.parts)), None)

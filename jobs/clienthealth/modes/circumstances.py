@@ -124,7 +124,7 @@ def _stays_outside(window: ClientWindow) -> bool:
 
 
 def unless_away(window: ClientWindow, lines: Sequence[LogEvent]) -> Circumstance | None:
-    """Return the circumstance of the last line if data shows an outage of brokers at each of these lines; else None."""
+    """Return the circumstance at the last line if data shows an outage of brokers at every line; else None."""
     answers = [coordinator_answers(window, line.ts_ms) for line in lines]
     return answers[-1] if all(answer.holds is False for answer in answers) else None
 
@@ -146,7 +146,7 @@ INSIDE = "the thread is inside the Kafka client, and no data shows that brokers 
 
 
 def _logged(window: ClientWindow) -> Iterator[_Sign]:
-    """Yield evidence of brokers or a coordinator that fail: the client's own log lines."""
+    """Yield the evidence in the client's own log lines that brokers or its coordinator fail."""
     for event in window.known_logs:
         if _unserved(event):
             yield _Sign(event.ts_ms, event.ts_ms, False, f"the brokers do not serve the client: {quoted(event.text)}")
@@ -173,7 +173,7 @@ def _measured(readings: tuple[Reading, ...]) -> Iterator[_Sign]:
                 text = f"the client sent requests, but no heartbeat for {elapsed(silent)}, so it knows no coordinator"
                 yield _Sign(since_ms, ts_ms, False, text)
         if answered or not selected:
-            # An answer may already wait in the socket; the thread reads it at its next select.
+            # Without a select the thread reads no answer, even if one waits in the socket. So such time is no outage.
             answered_ms, asks = ts_ms, False
             continue
         if asks and ts_ms - answered_ms >= ANSWER_MS:

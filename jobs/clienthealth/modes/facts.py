@@ -48,7 +48,7 @@ class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     sentence  why the failure happens; values of the verdict's detail replace the names in braces
     vague     replaces `sentence` if the detail lacks one of these names
-    id        `detail.cause`; '' if the mode has only one cause
+    id        the value of `detail.cause`; '' if the mode has only one cause
     title     replaces the mode's title if the mode's title is wrong for this cause
     summary   replaces the mode's summary if the mode's summary is wrong for this cause
     advice    replaces the mode's action; values of the detail replace the names in braces, and a name without a value
@@ -153,7 +153,8 @@ class Facts:
                    the evidence
     suspected      the alert while the failure is suspected, never critical; with a hold by default, because indirect
                    evidence often disappears within a minute or two
-    panels         first panels of the mode's dashboard: functions in dashboards/panels (evidence, measurements)
+    panels         functions in dashboards/panels (evidence, measurements) that draw the first panels of the mode's
+                   dashboard
     """
 
     title: str

@@ -129,7 +129,7 @@ def _since_completed(window: ClientWindow) -> ClientWindow:
 
 
 def _looping(window: ClientWindow, limits: Thresholds) -> list[Fact]:
-    """Return facts, from log lines and dumps, on the thread that has looped longest; [] if no thread looped enough."""
+    """Return facts, from log lines and dumps, on the thread that has looped longest; [] if none looped for long."""
     longest: tuple[float, list[Fact]] = (0.0, [])
     spinning = _spinning(window, limits)
     for name in sorted({e.thread or "" for e in events(window, LOOKUPS)} | spinning.keys()):
@@ -150,7 +150,7 @@ def _looping(window: ClientWindow, limits: Thresholds) -> list[Fact]:
 
 
 def _is_excerpt(window: ClientWindow, storm: list[LogEvent], stay: Held | None, limits: Thresholds) -> bool:
-    """True if the lines (`storm`) and dumps (`stay`) of a thread prove a loop in less than `suspect_seconds`.
+    """True if the lines (`storm`) and dumps (`stay`) of a thread prove a loop, although they cover only a short time.
 
     The proof: dumps of a look-up of the offset manager inside shutdown(); or at least `min_excerpt_repeats` lines, if
     all data spans less than `suspect_seconds`. Returns False if the window has metrics or log lines about an outage.
@@ -214,7 +214,8 @@ def _is_burst(lines: list[LogEvent], limits: Thresholds) -> bool:
 def _spinning(window: ClientWindow, limits: Thresholds) -> dict[str, Held]:
     """Return the threads that run inside a look-up, by name, each with its newest unbroken row of dumps.
 
-    A thread that used less than `spin_cpu_share` of a CPU between the dumps is left out, unless `_moves` is True.
+    A thread that used less than `spin_cpu_share` of a CPU between the dumps is left out, unless its frames change
+    (`_moves`).
     """
     looking = held(window.dumps, lambda _, thread: LOOKUP_FRAME if has_frame(thread, LOOKUP_FRAME) else None)
     runs = [tuple((dump, thread) for dump, thread in stay.seen if _in_lookup(thread)) for stay in looking]
@@ -304,7 +305,7 @@ def silent(w: Windows, limits: Thresholds) -> Bools:
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
-    """Return why metrics cannot decide, '' if they can. Metrics decide only if they show fetches or polls."""
+    """Return why metrics do not show whether the consumer has the failure; '' if they do, by fetches or polls."""
     if w.kind != "consumer":
         return first_reason(len(w), (BLIND, ~w.rose("fetch-requests-total")))
     ago = w.last("last-poll-seconds-ago")
@@ -358,7 +359,7 @@ class Closing(NamedTuple):
         return (self.last_ms - self.stay.since_ms) / 1000
 
     def fact(self, text: str, direct: bool = False, given: Circumstance | None = None) -> Fact:
-        """Return a fact from thread dumps, from the first dump inside close() until `last_ms`."""
+        """Return a fact, shown by dumps, that begins with the first dump inside close() and lasts until `last_ms`."""
         return Fact("thread-dump", self.stay.since_ms, self.last_ms, text, direct, self.stay.dump.source, given)
 
 
@@ -402,7 +403,7 @@ def doubt(look: Look) -> str:
 
 
 def worth_a_dump(readings: TwoReadings, thresholds: Thresholds) -> Iterator[str]:
-    """Yield a reason for a dump: the consumer has not polled for long, so it may be inside close()."""
+    """Yield a reason to take a thread dump: the consumer has not polled for long, so it may be inside close()."""
     away = readings.now.metrics.get("last-poll-seconds-ago", 0.0)
     if away >= thresholds.silent_poll_seconds:
         yield f"the last poll() was {away:.0f} s ago"

@@ -55,10 +55,10 @@ FILE = mode_file(__file__)
 ID = FILE.id
 POLL_EXPIRED, COMMIT_REFUSED, DIED, HELD = map(FILE.reads, ("poll-expired", "commit-refused", "thread-died", "held"))
 
-#: The end of a polling thread explains why polls stopped if it is at most this long (ms) before or after the last poll.
+#: If a polling thread ended at most this long (ms) before or after the last poll, its end explains why polls stopped.
 SAME_END_MS = 5000
-#: The end of the name of a consumer with which Kafka Streams restores a state. Streams polls this consumer only while
-#: it restores; at other times the consumer has no partitions and a constant lag.
+#: Suffix in the names of the consumers with which Kafka Streams restores state. Streams polls such a consumer only
+#: while it restores; at other times the consumer has no partitions and a constant lag.
 _RESTORES = "-restore-consumer"
 #: A client that does not report polls is inside poll() if it waited in its selector within this time (s).
 WAITED_SECONDS = 10.0
@@ -85,7 +85,8 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     w = window.table
     stuck, threads = _dumped(window, w, thresholds)
     facts = [*_measured(window, w, thresholds), *_logged(window, w, thresholds), *threads]
-    # A slow batch shows both in dumps and in metrics, so these are not independent: `_outside` counts only alone.
+    # A slow batch shows both in dumps and in metrics, so one of them does not support the other. Therefore metrics
+    # (`_outside`) count only if there is no other fact.
     if not facts and (facts := _outside(window, w, thresholds)):
         stuck = {"cause": "handler-hangs"}
     facts += [*_refused_commits(window, thresholds), *stated(window, HELD)]
@@ -115,7 +116,7 @@ def idle(w: Windows, limits: Thresholds) -> Bools:
     """True if the consumer need not poll: it has no partitions, or no lag and nothing ever consumed.
 
     A restore consumer of Kafka Streams (_RESTORES) never needs to poll. A client without partitions that stopped its
-    heartbeats (`left`) does: with the new protocol (KIP-848) it gives up its partitions when it polls too rarely.
+    heartbeats (`left`) must poll: with the new protocol (KIP-848) it lost its partitions because it polled too rarely.
     """
     consumed, lag = w.last("records-consumed-total"), w.max(lags(w))
     restores = np.array([client.group.endswith(_RESTORES) for client in w.about()], np.bool_)
@@ -125,7 +126,7 @@ def idle(w: Windows, limits: Thresholds) -> Bools:
 
 
 def takes(w: Windows) -> Bools:
-    """True if an application on librdkafka takes records, or if no records wait for the application."""
+    """True if the application of a librdkafka consumer takes records, or if no records wait for the application."""
     positions = w.once_for_rows("consumer: positions", lambda: Column(w.summed("position")))
     taken: Bools = w.reported(positions) & (w.rose(positions) | (w.last(lags(w)) == 0))
     return taken
@@ -203,9 +204,9 @@ BLIND_POLLS = "the consumer's metrics do not include the time of its polls (a Ja
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
-    """Return why metrics cannot decide, '' if they can.
+    """Return why metrics do not show whether the consumer has the failure; '' if they do.
 
-    Metrics decide only if they show when the application polled, or (librdkafka) that the application takes records.
+    Metrics show this only if they show when the application polled, or (librdkafka) that the application takes records.
     """
     return first_reason(len(w), (BLIND_POLLS, np.isnan(seconds_away(w)) & ~takes(w)))
 
@@ -213,7 +214,7 @@ def blind(w: Windows, thresholds: Thresholds) -> Texts:
 GATE = Gate(blind, suspects)
 
 
-# -- the same conditions, as sentences for people --------------------------------------------------------------------
+# -- the conditions above, as sentences for people -------------------------------------------------------------------
 
 
 def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
@@ -274,8 +275,8 @@ def _circles(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
 def _silence(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
     """Return facts on missing polls or fetches.
 
-    Returns [] if polls are unknown, brokers answer, and the client waited in its selector within WAITED_SECONDS: such a
-    client polls, with its partitions paused.
+    Returns [] if metrics do not show polls, but the client waited in its selector within WAITED_SECONDS and brokers
+    answer: such a client polls, with its partitions paused.
     """
     seconds = float(seconds_since(w)[0])
     if silent(w, limits)[0]:
@@ -361,10 +362,11 @@ def _dumped(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[Mappi
 def _standing(
     window: ClientWindow, stays: Iterable[Held], limits: Thresholds, where: str = "", last_poll_ms: int | None = None
 ) -> tuple[Mapping[str, str], list[Fact]]:
-    """Return (detail, facts) on threads that stay at one place for at least `waits_seconds` or `same_frames_seconds`.
+    """Return (detail, facts) on threads that stay at one place for too long.
 
-    The detail has `thread` and `frame` of the last fact. `where`: text before "at the same place". A fact begins at
-    `last_poll_ms`, if this time is before the thread's first dump at its place.
+    Too long is `waits_seconds` for a wait without a time limit, else `same_frames_seconds`. The detail has `thread` and
+    `frame` of the last fact. `where`: text before "at the same place". A fact begins at `last_poll_ms`, if this time is
+    before the thread's first dump at its place.
     """
     detail: dict[str, str] = {}
     facts: list[Fact] = []

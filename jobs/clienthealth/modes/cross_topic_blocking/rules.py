@@ -97,7 +97,7 @@ def without_records(w: Windows, limits: Thresholds) -> Runs:
 def in_one_queue(w: Windows) -> Bools:
     """True if all topics (two or more) of a librdkafka client share one queue.
 
-    Then records of each topic wait on the broker, and all topics report the same length of the queue, above 0.
+    The signs: records of each topic wait on the broker, and all topics report the same queue length, above 0.
     """
     of_topics = queues(w)
     least, most = np.full(len(w), np.inf), np.zeros(len(w))
@@ -114,7 +114,7 @@ def stays_away(w: Windows, limits: Thresholds) -> Bools:
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """True if any condition on metrics holds. The judge then examines each topic."""
+    """True if fetches, queues or polls suggest this failure. The judge then examines each topic."""
     if w.kind == "legacy-consumer":
         return flagged(w, without_fetches(w, thresholds).window)
     unfetched = flagged(w, without_records(w, thresholds).window)
@@ -126,9 +126,9 @@ BLIND_POLLS = "the consumer reports neither the time of its polls (Java clients 
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
-    """Return why metrics cannot decide, '' if they can.
+    """Return why metrics do not show whether the consumer has the failure; '' if they do.
 
-    Metrics cannot decide if neither queues per topic nor polls are reported.
+    Metrics do not show this if neither queues per topic nor polls are reported.
     """
     if w.kind == "legacy-consumer":
         return first_reason(len(w), (BLIND_QUEUES, ~w.has_topics))
@@ -139,7 +139,7 @@ GATE = Gate(blind, suspects)
 
 
 def _topics(reading: Reading, name: str) -> dict[str, float]:
-    """Return a metric by topic: the greatest value of the topic's partitions and threads."""
+    """Return a metric by topic: the greatest value among the topic's partitions and threads."""
     by_topic: dict[str, float] = {}
     for topic in reading.topics:
         value = topic.metrics.get(name)
@@ -153,16 +153,16 @@ def _topics(reading: Reading, name: str) -> dict[str, float]:
 
 def _legacy(window: ClientWindow, w: Windows, limits: Thresholds) -> Verdict:
     facts, detail = _blockade(window, w, limits) or ([], {})
-    # Without samples, assume several topics: dumps decide alone, if consumers wait for data while a fetcher is parked.
+    # Without samples, assume that the consumer reads several topics. Then dumps alone can show the failure.
     several = not window.readings or len({t.topic for r in window.readings for t in r.topics}) > 1
     facts = facts + _parked(window, several, bool(facts), limits)
     return conclude(ID, facts, detail, GATE.reason(w, limits))
 
 
 def _blockade(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
-    """Return (facts, detail) on the longest stretch without fetches in which a topic's queue is full, others are empty.
+    """Return (facts, detail) on the longest stretch without fetches with one topic's queue full and others empty.
 
-    The topics of some empty queues must have had records (`_is_victim`). None if there is no such stretch.
+    At least one topic with an empty queue must have had records (`_is_victim`). None if there is no such stretch.
     """
     configured = option(window, CHUNKS)
     limit = configured or QUEUE_DEFAULTS[CHUNKS]
@@ -206,7 +206,7 @@ def _parked(window: ClientWindow, several_topics: bool, measured: bool, limits: 
     """Return facts on fetchers that dumps find parked in `put` while consumers of their connector wait for data.
 
     `several_topics`: True if the consumer may read several topics. `measured`: True if metrics show the failure. If
-    neither is True, or if only `several_topics` is True and other fetchers are not parked, a dump shows nothing.
+    metrics do not, a dump counts only if `several_topics` is True and each connector in it has a parked fetcher.
     """
     facts: list[Fact] = []
     in_put = held(
@@ -328,7 +328,7 @@ def _in_turn(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
 
 
 def _away(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Return a fact on the time outside poll() of a Java application that got no record of some topic; else []."""
+    """Return a fact on a Java application that stayed outside poll() and got no record of some topic; else []."""
     topics = _with_records(window) if stays_away(w, limits)[0] else []
     first, last = (_topics(window.readings[at], "records-consumed-total") if topics else {} for at in (0, -1))
     stood = [topic for topic in topics if topic in last and last[topic] == first.get(topic)]
@@ -360,7 +360,8 @@ def _slow_poll(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[li
     culprit = slow_topic(window.readings, limits.slow_poll_seconds / 2, limits.culprit_share)
     grows = behind > 0 and (behind > before or not consumed)
     piles_up = grows and (behind >= consumed or culprit is not None)
-    # For an old client only selector metrics show polls, and miss a single poll between two long times outside poll().
+    # For a client that does not report polls, take the longest time outside poll() that selector metrics show. Such
+    # metrics miss a single poll between two long times outside poll().
     reported = window.readings[-1].get("last-poll-seconds-ago")
     hanging = away if reported is None and not w.reported("time-between-poll-max")[0] else reported or 0.0
     if len(topics) < 2 or not (piles_up or hanging >= limits.hanging_poll_seconds):
@@ -391,7 +392,7 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
 
 
 def worth_a_dump(readings: TwoReadings, thresholds: Thresholds) -> Iterator[str]:
-    """Yield a reason for a dump: one queue of the Scala consumer stays full while another one is empty."""
+    """Yield a reason to take a thread dump: one queue of the Scala consumer stays full while another one is empty."""
     if readings.before is None:
         return
     limit = option_of(readings.config.get(CHUNKS)) or QUEUE_DEFAULTS[CHUNKS]

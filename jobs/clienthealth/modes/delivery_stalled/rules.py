@@ -76,7 +76,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     reason = GATE.reason(w, thresholds)
     facts = _measured(window, w, thresholds)
     stands_still = reason == BLIND_FROZEN
-    # Deliveries earlier in the window count even if records fail at the window's end.
+    # A client that delivered records earlier in the window delivers, even if records fail at the window's end.
     delivers = reason in (None, FAILING) and not facts and _delivers(w, thresholds)
     if not stands_still:
         facts += _logged(window, bool(facts), delivers, thresholds)
@@ -106,9 +106,9 @@ def grown_since(w: Windows, name: str, since: Ints) -> Floats:
 
 
 def troubles(w: Windows, since: Ints) -> Mapping[str, Floats | Bools]:
-    """Return, for each sign of a fault since the rows in `since`, one value per window. The key describes the sign.
+    """Return the signs of a fault since the rows in `since`: maps a sign's description to one value per window.
 
-    A window has a sign if the sign's value is above 0. `{}` in the key stands for this value.
+    A window shows a sign if the value is above 0. `{}` in the description stands for the value.
     """
     return {
         **{f"{name} rose by {{:,.0f}}": grown_since(w, name, since) for name in TROUBLES},
@@ -130,7 +130,7 @@ def stalled(w: Windows, limits: Thresholds) -> Bools:
     suspected: Bools = (w.samples >= MIN_READINGS) & (seconds >= limits.min_stalled_seconds)
     some = np.flatnonzero(suspected)
     if len(some):
-        # A record that failed proves that its delivery.timeout.ms has passed.
+        # A failed record proves that its delivery.timeout.ms has passed. So a window with one needs no minimum wait.
         long = (seconds[some] >= patience(w, some, limits)) | failed_since(w.at(some), since[some])
         signs = [sign > 0 for sign in troubles(w.at(some), since[some]).values()]
         suspected[some] = long & np.logical_or.reduce(signs)
@@ -197,10 +197,10 @@ BLIND_FROZEN = "nothing is delivered, but the I/O thread is stuck: see producer-
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
-    """Return why metrics cannot decide, '' if they can.
+    """Return why metrics do not show whether the producer has the failure; '' if they do.
 
-    Metrics cannot decide if they do not count sent records or show waiting records, if the I/O thread is stuck, or if
-    records failed since the last delivery.
+    Metrics do not show this if they do not count sent records or show waiting records, if the I/O thread is stuck, or
+    if records failed since the last delivery.
     """
     load = w.reported("buffer-available-bytes") | w.reported("queue-records") | w.reported("waiting-threads")
     since = stalls(w).since
@@ -216,7 +216,7 @@ def blind(w: Windows, thresholds: Thresholds) -> Texts:
 GATE = Gate(blind, suspects)
 
 
-# -- the same conditions, as sentences for people --------------------------------------------------------------------
+# -- the conditions above, as sentences for people -------------------------------------------------------------------
 
 
 def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
@@ -252,9 +252,9 @@ def _load(w: Windows) -> str:
 def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limits: Thresholds) -> list[Fact]:
     """Return facts from the log.
 
-    Records that expire at times far apart prove a stall. Other failures, and waits that a line states,
-    explain a stall or raise suspicion.
-    `stalls_by_metrics`, `delivers`: True if metrics show a stall, or that records are delivered.
+    Records that expire at times far apart prove a stall. Lines on failed attempts or on waiting records only explain a
+    stall that other data shows, or raise suspicion.
+    `stalls_by_metrics`: True if metrics show a stall. `delivers`: True if metrics show deliveries.
     """
     expired = events(window, EXPIRED)
     apart = spanned(expired) >= limits.expiries_apart_seconds
@@ -266,7 +266,8 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
     # The records of the first line had already waited for `waitMs` when the line was logged.
     span = spanned(failed) + captured(failed[0], "waitMs") / 1000 if failed else 0.0
     lasting = max(span * (len(failed) >= limits.min_failed_lines), _tried_for(failed)) >= limits.suspect_stalled_seconds
-    # librdkafka times out a produce request only when its records expire. So its lines count without a minimum time.
+    # librdkafka times out a produce request only when the records in it expire. So lines on such requests need no
+    # minimum time.
     lasting |= sum(event.repeats for event in failed if "request" in event.captures) >= limits.min_failed_lines
     if failed and failed[-1].ts_ms >= window.start_ms and (facts or stalls_by_metrics or (lasting and not delivers)):
         text = f"{count_of(sum(e.repeats for e in failed), 'line')} in {elapsed(span)} like {quoted(failed[-1].text)}"
@@ -308,7 +309,7 @@ def _batches(expired: Sequence[LogEvent]) -> Happened:
 def _given_up(window: ClientWindow, w: Windows, limits: Thresholds) -> Happened:
     """Return (epoch ms, number) of each rise of the counter of failed records since the last delivery.
 
-    If brokers refuse every record (`refused`), all rises of the window count; without refusals and stall the result is
+    Without a stall, all rises of the window count if brokers refuse every record (`refused`). Otherwise the result is
     [].
     """
     since, seconds = stalls(w)
@@ -335,8 +336,8 @@ def _refused(window: ClientWindow) -> list[LogEvent]:
 def _unreachable(window: ClientWindow) -> list[LogEvent]:
     """Return log events of failed connections to brokers that metadata names.
 
-    Bootstrap addresses are left out: their node ids are negative. Without such events, lines on failed connections that
-    do not name the node are returned.
+    Bootstrap addresses are left out: their node ids are negative. If there are no such events, the result is the
+    lines on failed connections that name no node.
     """
     lines = events(window, CONNECTION_FAILED, CONNECTION_FAILED_OF_AIOKAFKA)
     failed = [e for e in lines if not e.captures.get("node", "-").startswith("-")]

@@ -1,4 +1,4 @@
-"""Judge a producer's I/O thread in thread dumps: whether it exists, and whether it returns from foreign code."""
+"""Judge a producer's I/O thread in dumps: whether it exists, and returns from foreign code (callbacks, loggers)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ THREAD_DIED = mode_file(__file__).reads("thread-died")
 SELECTS = "select-total"
 WAITS = ("ProduceRequestResult.await", "TransactionalRequestResult.await", ".waitOnMetadata", "BufferPool.allocate")
 #: Minimum time (s) between two dumps. Dumps closer together count as one dump: a person took them in quick succession,
-#: or two exporters during a takeover.
+#: or two exporters took one each while one replaced the other.
 APART_SECONDS = 5.0
 #: Factor of `still_cpu_share`: a thread that uses at most this many times that share only wakes up now and then. Short
 #: callbacks use more.
@@ -47,7 +47,7 @@ Caused = list[tuple[Fact, str]]
 
 
 def in_dumps(window: ClientWindow, limits: Thresholds, overdue_seconds: float) -> tuple[Caused, Caused]:
-    """Return two lists: facts that an I/O thread does not return from foreign code, and doubts whether it returns.
+    """Return (facts, doubts): an I/O thread in foreign code does not return, or nothing shows whether it returns.
 
     Any earlier dump with the thread at the same place counts, however old it is. A wait that has lasted for
     `overdue_seconds` does not end by itself.
@@ -72,7 +72,7 @@ def in_dumps(window: ClientWindow, limits: Thresholds, overdue_seconds: float) -
 
 
 def _stays_inside(window: ClientWindow, limits: Thresholds) -> Caused:
-    """Return a fact on an I/O thread that runs in the same callback in the newest dumps; [] if select-total is known.
+    """Return a fact on an I/O thread that the newest dumps show in one callback; [] if select-total is reported.
 
     At least MIN_READINGS dumps in a row must show the thread there, over at least `suspect_inside_seconds`.
     """
@@ -95,7 +95,7 @@ def _stays_inside(window: ClientWindow, limits: Thresholds) -> Caused:
 def _shown(window: ClientWindow, stay: Held, cause: str, limits: Thresholds, overdue_seconds: float) -> Fact | None:
     """Return what a dump proves about a thread in foreign code; None if no data shows whether the thread returns.
 
-    `stay`: the dumps up to that dump that show the thread at the same place. `cause`: the id of the thread's cause.
+    `stay`: the dumps up to that dump that show the thread at the same place. `cause`: the result of `_cause_of`.
     A lock, queue or loop without a time limit that holds the thread beyond `overdue_seconds` holds the thread for ever.
     If neither CPU times nor select-total show that the thread stayed there, the thread may have left and come back.
     """
@@ -113,7 +113,8 @@ def _shown(window: ClientWindow, stay: Held, cause: str, limits: Thresholds, ove
         return _seen(stay, f"{in_wait}, {why}", proves) if proves or _unmoved(window, dump) else None
     if has_frame(thread, "java.lang.Runtime.exit"):
         return _seen(stay, f"{_inside(thread)}, in System.exit(), which does not return", True)
-    # A sleeping thread may return between batches. A thread that used no CPU time has sent no batch.
+    # A sleeping thread may return between batches. So for a sleeping thread only CPU times count: a thread that used
+    # no CPU time has sent no batch.
     if meanwhile is not None and (meanwhile or not sleeps(thread)):
         sure = bool(meanwhile) or _is_unchanged(window, stay)
         direct = stay.seconds > overdue_seconds and thread.state not in ("TIMED_WAITING", "RUNNABLE") and sure
@@ -160,7 +161,7 @@ def _rises(window: ClientWindow, since_ms: int) -> bool:
 
 
 def _unmoved(window: ClientWindow, dump: ThreadDump) -> bool:
-    """True if MIN_READINGS samples with select-total followed the dump, or if no such sample can follow."""
+    """True if MIN_READINGS samples with select-total followed the dump, or if the client can report no such sample."""
     times = [ts_ms for ts_ms, _ in reported(window.readings, SELECTS)]
     last = window.ends_ms is not None and dump.ts_ms > window.ends_ms
     return not times or last or sum(ts_ms > dump.ts_ms for ts_ms in times) >= MIN_READINGS

@@ -172,7 +172,7 @@ def frozen(w: Windows, limits: Thresholds) -> Frozen:
 
 @per_rows
 def _while_counted(w: Windows) -> tuple[Column, Column, Column]:
-    """Return three columns: free bytes of the buffer, 1.0 where work waits, 1.0 where none waits; elsewhere NaN."""
+    """Return three columns: the buffer's free bytes, 1.0 in rows with waiting work, 1.0 in rows without; else NaN."""
     counted, works = ~np.isnan(w.col("select-total")), _work_waits(w)
     return (
         Column(np.where(counted, w.col("buffer-available-bytes"), np.nan)),
@@ -230,7 +230,7 @@ def inside(w: Windows) -> Floats:
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """True if metrics alone make the judge suspect or confirm this mode, or at least doubt its absence (`_at_end`)."""
+    """True if metrics alone make the judge suspect or confirm this mode, or leave its absence in doubt (`_at_end`)."""
     suspected = unserved(w, thresholds) | (inside(w) >= thresholds.suspect_inside_seconds)
     suspected |= flagged(w, frozen(w, thresholds).runs.window)
     if not w.reported("select-total").all():
@@ -255,7 +255,7 @@ BLIND_RATE = "records wait and select-rate falls: an average over the past does 
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
-    """Return why metrics cannot decide ('' if they can): no selects, no buffer, or only a select-rate that falls."""
+    """Return why metrics cannot decide, '' if they can: no selects, no buffer, or a falling rate of selects."""
     selector = w.reported("select-total") | w.reported("select-rate") | w.reported("reply-queue")
     load = w.reported(used_ratios(w)) | w.reported("waiting-threads")
     fades = ~w.reported("select-total") & (w.last("select-rate") < w.max("select-rate") / 2)
@@ -266,7 +266,7 @@ def blind(w: Windows, thresholds: Thresholds) -> Texts:
 GATE = Gate(blind, suspects)
 
 
-# -- the same conditions, as sentences for people --------------------------------------------------------------------
+# -- the conditions above, as sentences for people -------------------------------------------------------------------
 
 
 def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
@@ -325,7 +325,7 @@ def _standing(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
 
 
 def _rises_again(window: ClientWindow, last: int) -> bool:
-    """True if select-total rose after the run that ends at row `last`."""
+    """True if a later sample than row `last`, the last one of a stretch without change, has select-total."""
     return any(reading.get("select-total") is not None for reading in window.readings[last + 1 :])
 
 
@@ -476,7 +476,7 @@ def doubt(look: Look) -> str:
 
 
 def worth_a_dump(readings: TwoReadings, thresholds: Thresholds) -> Iterator[str]:
-    """Yield reasons for a dump: select-total stands still while work waits, threads wait, or the buffer fills."""
+    """Yield reasons to take a dump: select-total stands still while work waits, threads wait, or the buffer fills."""
     metrics, used = readings.now.metrics, readings.used_bytes
     threads = metrics.get("waiting-threads", 0.0)
     if (used > 0 or threads > 0) and readings.risen("select-total") == 0:

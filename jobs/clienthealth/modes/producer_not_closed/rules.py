@@ -129,7 +129,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 
 
 def explicable(verdict: Verdict) -> bool:
-    """True if another mode that kept records in the buffer may explain the loss.
+    """True if another mode may explain the loss, because that mode kept the records in the buffer.
 
     No other mode explains a missing close() that a log line proves.
     """
@@ -243,9 +243,9 @@ def _terminated(event: LogEvent) -> Verdict:
 
 
 def _io_works(window: ClientWindow, forced: LogEvent, pending: _Pending, limits: Thresholds) -> Circumstance | None:
-    """Return whether the I/O thread worked while a long close() waited; None if the loss is certain without that.
+    """Return whether the I/O thread worked while a long close() waited; None if the loss is certain in either case.
 
-    A callback that holds up this thread keeps the records of one batch pending, which brokers may have stored.
+    If a callback held up this thread, brokers may have stored the batch that still counts as pending.
     """
     short = any(0 <= forced.ts_ms - event.ts_ms < 1000 * limits.closing_seconds for event in events(window, CLOSING))
     return None if forced in ABORTED or short or pending.large(limits) else io_thread_works(window, forced.ts_ms)

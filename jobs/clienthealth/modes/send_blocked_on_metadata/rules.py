@@ -101,7 +101,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 
 
 def _sends(failures: list[LogEvent]) -> Happened:
-    """Return (epoch ms, number) of failed sends in the log. Lines of one failure count once, unless undated."""
+    """Return (epoch ms, number) of failed sends in the log. Several lines on one failure count once, unless undated."""
     undated = len({event.ts_ms for event in failures}) == 1
     happened: list[tuple[int, float]] = []
     last: dict[str, int] = {}
@@ -113,7 +113,7 @@ def _sends(failures: list[LogEvent]) -> Happened:
 
 
 def _sends_counted(window: ClientWindow, w: Windows) -> Happened:
-    """Return the rises of the counter of failed records, with their times; [] if other records may have failed."""
+    """Return (epoch ms, number) of each rise of `record-error-total`; [] if records in the buffer may have failed."""
     failed = increases(window, "record-error-total")
     if not failed or not w.reported("record-send-total")[0] or w.max(_used(w))[0] > 0:
         return []
@@ -148,7 +148,7 @@ def _waits(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Held]:
 
 
 def _is_marked(window: ClientWindow, w: Windows) -> bool:
-    """True if waiting callers can be this client's: it has no client id, reports sends, or logged such an error."""
+    """True if callers may wait for this client: it has no client id, reports sends, or logged why metadata fails."""
     own = events(window, METADATA_WAITED, TOPIC_ERRORS, AUTHENTICATION, TLS)
     marked = not window.client.client_id or any(event.client_id == window.client.client_id for event in own)
     return marked or bool(w.reported("record-send-total")[0])
@@ -280,7 +280,7 @@ def _refusals(window: ClientWindow) -> list[LogEvent]:
 
 
 def _attempts(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Return a fact on repeated failures to connect; [] if the client has sent before: delivery-stalled judges that."""
+    """Return a fact on repeated failures to connect; [] if the client has sent before (see delivery-stalled)."""
     bootstraps = [e for e in events(window, UNREACHABLE, CONNECTION_FAILED) if e.captures.get("node", "-")[:1] == "-"]
     for lines, what, least in (
         (events(window, AUTHENTICATION, TLS), "a broker did not let the client in", limits.topic_error_seconds),
@@ -382,9 +382,9 @@ BLIND_ASKS = "nothing was sent since the client began to renew its metadata repe
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
-    """Return why metrics cannot decide, '' if they can.
+    """Return why metrics do not show whether the producer has the failure; '' if they do.
 
-    Metrics cannot decide if a client sends nothing for an unknown reason.
+    Metrics do not show this if a client sends nothing for an unknown reason.
     """
     silent = ~sent_any(w)
     # Examine only the few clients that have not sent since the sample before the last one.
@@ -411,7 +411,7 @@ def _young(age: Floats) -> Column:
 GATE = Gate(blind, suspects)
 
 
-# -- the same conditions, as sentences for people --------------------------------------------------------------------
+# -- the conditions above, as sentences for people -------------------------------------------------------------------
 
 
 def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
@@ -481,7 +481,7 @@ def doubt(look: Look) -> str:
 
 
 def worth_a_dump(readings: TwoReadings, thresholds: Thresholds) -> Iterator[str]:
-    """Yield reasons for a dump: metadata never arrived, or records fail."""
+    """Yield reasons to take a thread dump: metadata never arrived, or records fail."""
     before, now = readings.before, readings.now
     if before and min(reading.metrics.get("metadata-age", 0.0) for reading in (before, now)) > NEVER_SECONDS:
         yield "the producer has never received metadata of the cluster"
