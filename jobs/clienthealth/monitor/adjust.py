@@ -176,7 +176,7 @@ _REPEATED_SECONDS = 15.0
 #: A sample within this time (ms) of a log line neither supports nor contradicts the line, because the line's time may
 #: be cut to whole seconds.
 CLOSE_MS = 1_000
-#: Maximum time (ms) for which a log line waits for the samples after it.
+#: Maximum time (ms) for which the verdict on a log line waits for later samples.
 LONGEST_MS = 30_000
 
 
@@ -315,7 +315,7 @@ def _lasts(verdict: Verdict, context: Context) -> bool:
 
 @_adjustment("moment", "If no client reports, the collectors or the topic have stopped, not each client.")
 def _all_silent(verdict: Verdict, context: Context) -> Verdict:
-    """Runs first in its stage: while no client reports, no client is known to have ended, so no end is explained."""
+    """Runs first in its stage: while no client reports, no end of a client is known, as later ones assume."""
     if not context.all_silent or any(fact.kind == "log" for fact in verdict.evidence):
         return verdict
     return Verdict(verdict.mode, "unknown", reason=ALL_SILENT)

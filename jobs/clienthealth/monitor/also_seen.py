@@ -1,4 +1,4 @@
-"""Count the log lines of known issues outside the failure modes, and publish the counts with the client.
+"""Count the log lines of known issues outside the failure modes, and publish the counts in the client's record.
 
 The history has these counts too. A `Run` counts the lines of one issue of one client, and keeps only a few numbers and
 the first line. So memory depends on the number of issues, not on the number of lines. A run is forgotten an hour after

@@ -40,7 +40,8 @@ from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED, options_logg
 COMPARED_MS = 7 * 86_400_000
 #: A dump belongs to the previous process if it is older than the client's first sample by more than this (ms).
 BEFORE_MS = 60_000
-#: Maximum time (ms) from an error of the client to the line in which the application logs that error.
+#: Samples within this time (ms) of a line are searched for the longest time between polls. A maximum in a sample covers
+#: the 30 to 60 s before the sample.
 LOGGED_MS = 30_000
 #: Samples within this time (ms) of a line are searched for maxima. The maximum in a sample covers the 30 to 60 s before
 #: the sample.
@@ -138,8 +139,9 @@ def logged_options(state: BucketState, client: Client, alone: bool) -> dict[str,
 
 @dataclass(frozen=True)
 class ProcessLog:
-    """The log entries of a process in order of time, and the clients of the process.
+    """The log of a process, and the clients of the process.
 
+    entries    the process's log entries in order of time; the result of `within` has only those of one window
     reporting  the clients of the process that report metrics
     former     the clients that stopped reporting and have an open incident
     lives      the lifetimes of the clients that report, and of the clients that recently stopped
@@ -173,8 +175,8 @@ class ProcessLog:
         """Return the events about a client, and the dumps of its process.
 
         An event is about the client if it names the client or no client. Entries of other processes on the same host
-        are left out. An event that also fits another client of the same name is treated as an event without a name; a
-        dump that does is left out.
+        are left out. An event that also fits another client of the same name is treated as an event without a name. A
+        dump that also fits another client is left out.
         """
         begun = min((life.first_ms for life in self.lives if life.client.identity == client.identity), default=0.0)
         earlier = self._about((entry for entry in self.earlier if entry.ts_ms > begun - BEFORE_MS), client).dumps
@@ -217,7 +219,7 @@ class ProcessLog:
     def unreporting_clients(self) -> list[Client]:
         """Return the clients that the log names and that report no metrics.
 
-        If the lines name no client id, and the process's only client of this kind is not known, the id is ''.
+        If the lines name no client id, the id is that of the process's only client of this kind; '' if there is none.
         """
         clients: dict[Client, None] = {}
         for instance, client_id, kind in self.named_clients():
@@ -281,7 +283,7 @@ class ProcessLog:
         return single or reports or event.signature in _of_processes()
 
     def _clients_of_topic(self, event: LogEvent, kind: str | None) -> Set[str]:
-        """Return the names of the clients of a kind that are named in lines about the event's topic."""
+        """Return the names of those clients of a kind that appear in lines about the event's topic."""
         return self.topics.get(event.captures.get("topic", ""), frozenset()) & self.named.get(kind, frozenset())
 
     def named_clients(self) -> Iterator[tuple[str | None, str | None, Kind]]:
@@ -322,7 +324,7 @@ def kind_of(message: str | None, thread: str | None) -> Kind | Literal[""]:
 
 
 def process_logs(state: BucketState, numbers: Mapping[ProcessKey, Sequence[int]]) -> dict[ProcessKey, ProcessLog]:
-    """Return the log of each process with log entries. `numbers`: the numbers of the reporting clients, by process."""
+    """Return the log of each process with log entries. `numbers`: the reporting clients (positions in the state)."""
     if not state.log_entries:
         return {}
     entries = grouped(state.log_entries, lambda entry: entry.process)

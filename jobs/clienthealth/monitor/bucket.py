@@ -1,4 +1,4 @@
-"""Arrange the samples of a bucket as windows, for the gates and judges of the failure modes (`window_verdicts.py`)."""
+"""Arrange a bucket's samples as windows, which the gates and judges of `window_verdicts.py` examine."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Bucket:
 
     @cached_property
     def _of_deltas(self) -> frozenset[int]:
-        """The numbers of the clients that report counters as changes since the previous sample (OTLP's deltas)."""
+        """The clients (positions in the state) with counters that are changes since the last sample (OTLP's deltas)."""
         readings = self.state.readings
         return frozenset(readings.client[readings.delta > 0].tolist())
 
@@ -169,7 +169,7 @@ class Bucket:
 
     @cached_property
     def runs(self) -> Mapping[ProcessKey, Sequence[Run]]:
-        """The runs of known issues of each process."""
+        """The counts of log lines on known issues (`Run`), by process."""
         return also_seen.by_process(self.state)
 
     def also_seen(self, client: Client, kinds: Mapping[str | None, int] | None = None) -> list[Seen]:

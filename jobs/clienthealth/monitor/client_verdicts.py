@@ -49,7 +49,7 @@ NONE: Mapping[str, Any] = {}
 class Content(NamedTuple):
     """The content of a record without measurements: verdicts as JSON, the worst status, known issues as JSON.
 
-    checksum  of the verdicts and the known issues; never 0
+    checksum  checksum of the verdicts and the known issues; never 0, which means: publish again
     """
 
     verdicts: msgspec.Raw
@@ -75,7 +75,7 @@ class Content(NamedTuple):
     ) -> Record:
         """Return the record to publish.
 
-        `window`: start and end (epoch ms). The other arguments are fields of `Written`.
+        `window`: start and end (epoch ms). The other arguments are fields of the record (`Written`).
         """
         written = Written(
             window_start=window[0],
@@ -166,7 +166,7 @@ class Gated:
     """Results of the gates for the windows of one kind of client.
 
     windows    the samples of the windows, as the gates examine them
-    gates      per mode: for each window whether a judge must examine it, and why the mode is unknown ('' if it is ok)
+    gates      two values per mode and window: True if a judge must examine it; why the mode is unknown, '' if it is ok
     clients    the fields of `Reporter`, as arrays with one element per client
     """
 
@@ -180,21 +180,22 @@ class Gated:
 def judge(bucket: Bucket, new: Sequence[LogEntry], horizon: Ints, now_ms: int) -> tuple[list[Record], list[Transition]]:
     """Return the records of clients with new data, and the changes of incidents.
 
-    `new`: the new log entries. `horizon`: per client, the time up to which its windows are closed (epoch ms). `now_ms`:
-    this machine's clock.
+    `new`: the new log entries. `horizon`: per client, the time (epoch ms) up to which its windows are closed to new
+    data. `now_ms`: this machine's clock.
     """
     return _Judgement(bucket, now_ms).judge(new, horizon)
 
 
 def overdue(bucket: Bucket, before_ms: int) -> list[LogEntry]:
-    """Return the log entries for which the wait for the client's next sample ended since the previous step.
+    """Return the log entries that stopped waiting for the client's next sample since the previous step.
 
     The adjustment `await-samples` defines the wait. A client that exits because of a failure logs the failure and
     reports no further sample, so windows with such entries are judged once more. `before_ms`: the watermark of the
     previous step.
     """
     clients, now_ms, entries = bucket.state.clients, bucket.state.time_ms, dict[int, LogEntry]()
-    # Lines before these times (by each client's own clock) were compared with samples, so these lines do not wait.
+    # Lines before `earliest` (by each client's own clock) were compared with a later sample, so these lines do not
+    # wait.
     earliest = clients.last - clients.every - CLOSE_MS
     wait_ms = LONGEST_MS + clients.last_seen - clients.last
     silent = (earliest < now_ms - wait_ms).tolist()
@@ -225,7 +226,7 @@ class _Judgement:
     def __init__(self, bucket: Bucket, now_ms: int, collected: OverTime | None = None) -> None:
         """`collected`: a list to which the verdicts are added; incidents then stay unchanged.
 
-        A caller passes this list only if all data is present.
+        A caller passes this list only if all data is present, so that no log line waits for a later sample.
         """
         self.collected = collected
         self.bucket, self.state, self.settings, self.now_ms = bucket, bucket.state, bucket.settings, now_ms
@@ -423,7 +424,8 @@ class _Judgement:
         for start in sorted(window_starts((entry.ts_ms for entry in new), slide, length)):
             inside = log.within(start, start + length)
             for client in inside.unreporting_clients():
-                # A line without a client's name belongs to no client if several clients do not report.
+                # If several clients do not report, a line without a client's name belongs to none of them, so `about`
+                # may be empty.
                 if any((about := inside.about(client))[:2]):
                     windows[client].append(self.bucket.window(client, None, Span(start, start + length), about))
         for client, of_client in windows.items():
@@ -469,7 +471,7 @@ def overlapped(judged: Sequence[OfWindow]) -> Iterator[tuple[int, list[Verdict]]
     `judged`: the windows of one client in order of time. Windows overlap, so the verdicts of a window are merged with
     those of the previous window, but of no earlier window.
     A batch of a backlog holds many windows, and a fault that was over early in the batch must not affect the newest
-    verdict. The first window has no verdicts of its own in the result, unless it is the only one.
+    verdict. Nothing is yielded for the first window, unless it is the only one.
     """
     for at in range(min(1, len(judged) - 1), len(judged)):
         last, by_mode = judged[at], defaultdict[str, list[Verdict]](list)

@@ -236,11 +236,11 @@ def departure(bucket: Bucket, number: int) -> ClientWindow:
 
 
 def keep(bucket: Bucket) -> Set[str]:
-    """Keep incidents of clients without metrics open as long as their process logs.
+    """Keep incidents of clients that stopped reporting open as long as their process logs.
 
-    Another reporting client of the process counts as a sign of life only if the missing data is itself the fault,
-    because a client can end while its process goes on. Returns the keys of ended clients, and of the clients with the
-    oldest data beyond the limit `max_clients`.
+    Samples of another client of the process count as a sign of life only if the missing data is itself the fault:
+    otherwise the client may have ended although its process goes on. Returns the keys of ended clients, and of the
+    clients with the oldest data beyond the limit `max_clients`.
     """
     state = bucket.state
     monitor, former = bucket.settings.monitor, dict(state.former.items())

@@ -103,7 +103,8 @@ def _of_its_end(
     def alone(ts_ms: float) -> bool:
         return not any(life.at(ts_ms) for life in rivals)
 
-    # If one of several clients with this name lost records, nothing shows which of the others closed properly.
+    # True if a line shows that one of several clients with this name lost records. Then a logged close that names no
+    # instance may be another client's.
     unclear = any(e.signature in lose and e.ts_ms >= last and not (named or alone(e.ts_ms)) for named, e in own_lines)
 
     def counts(named: bool, event: LogEvent) -> bool:

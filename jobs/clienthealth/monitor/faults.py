@@ -41,7 +41,7 @@ Run = Callable[[BucketState, list[Chunk]], T]
 class Fault:
     """A process that was left out of a step, because the data of the process raised an error.
 
-    client  the client with the newest data of the process; with an empty client id if the process has several clients
+    client  the process's client with the newest data; its client id is '' if the process has several clients
     reason  the error, for the reject
     source  the newest input record of the process; None if unknown
     """

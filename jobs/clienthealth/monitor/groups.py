@@ -1,4 +1,4 @@
-"""Compute lag, records and minutes of a bucket's consumer groups from their committed offsets."""
+"""Compute the lag of a bucket's consumer groups from committed offsets: records to publish, and rows of the history."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COLUMNS = 6
 
 
 def take(state: BucketState, chunks: Sequence[Chunk], settings: Settings) -> tuple[list[Record], list[Row]]:
-    """Add new samples of groups to the state. Return one record per group with new samples, and finished minutes."""
+    """Add samples of groups to the state. Return a record per group with new samples, and rows of finished minutes."""
     new = grouped((reading for chunk in chunks for reading in chunk.groups), lambda reading: reading.client.home)
     records: list[Record] = []
     minutes: list[Row] = []
@@ -113,7 +113,7 @@ def _histories(
     by_position: dict[int, list[Observation]] = {}
     for position, begin, end in zip(present, begins, ends, strict=True):
         times, *offsets = (data[begin:end, column] for column in (0, 2, 3, 4, 5))
-        # Convert whole columns, because most columns have no unknown values.
+        # Convert a whole column at once, which is fast. Only a column with unknown (negative) values needs a loop.
         columns = [
             [None if number < 0 else number for number in column.tolist()] if (column < 0).any() else column.tolist()
             for column in offsets

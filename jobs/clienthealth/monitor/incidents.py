@@ -207,7 +207,7 @@ class Incidents:
     def sign_of_life(self, key: str, ts_ms: int, offset_ms: int) -> None:
         """Note that a client without metrics, or its process, was alive at `ts_ms` (`OpenIncident.heard_ms`).
 
-        `key`: the client's key. `offset_ms`: watermark minus the clock of `ts_ms`.
+        `key`: the client's key. `offset_ms`: watermark minus the clock from which `ts_ms` comes.
         """
         for mode, incident in self.of_client(key).items():
             if ts_ms > incident.heard_ms:

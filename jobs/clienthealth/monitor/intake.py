@@ -4,9 +4,9 @@ Limits on clients, samples and events bound a bucket's memory and work for any i
 limits on all clients and events are shared evenly by the buckets. Beyond a limit, known clients stay and new clients
 are left out. Of samples and events the newest are kept, because they show the present. Everything left out is counted.
 
-A new client costs more than a sample of a known client: a new client needs a place in the state, a record, a minute,
-and a decision on its end. A flood of made-up client ids must not delay known clients. So a batch takes in only a
-limited number of clients that have reported once. All others enter at their second report, which made-up ids never
+A new client costs more than a sample of a known client: a new client needs a place in the state, a record, a row of the
+history, and a decision on its end. A flood of made-up client ids must not delay known clients. So a batch takes in only
+a limited number of clients that have reported once. All others enter at their second report, which made-up ids never
 send.
 
 Log lines of a process are judged only up to the time of its metrics. After a pause, the monitor continues both topics

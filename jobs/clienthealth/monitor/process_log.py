@@ -175,7 +175,7 @@ def _remember(state: BucketState, entry: LogEntry) -> None:
 def horizons(
     state: BucketState, processes: Iterable[ProcessKey], settings: MonitorSettings
 ) -> Mapping[ProcessKey, float]:
-    """Return, per process, the time up to which its windows are closed (epoch ms, by the times in its log).
+    """Return a time per process (epoch ms, by the times in its log). Windows that end by this time take no new entries.
 
     The time is -inf for a process that has no log entries and is not remembered as ended.
     """
@@ -199,7 +199,7 @@ def evict(state: BucketState, settings: MonitorSettings, length_ms: int, living:
     """
     kept: list[LogEntry] = []
     for process, entries in grouped(state.log_entries, lambda entry: entry.process).items():
-        # For a process without new entries, time passes with the watermark.
+        # Without new entries, the watermark serves as the process's clock.
         last = entries[-1].ts_ms
         silent = state.time_ms - last - 1000 * settings.watermark_seconds
         clock = state.time_ms if silent > 0 else min(last, state.time_ms or last)

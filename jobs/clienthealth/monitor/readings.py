@@ -48,7 +48,7 @@ _UNDELIVERED = [list(CLIENT_METRICS["producer"]).index(name) for name in UNDELIV
 
 @dataclass
 class Grid:
-    """The windows of each client (ms). The windows of a client start at multiples of `slide` and last for `length`."""
+    """The windows of each client. They start at multiples of `slide` (ms), and last for `length` (ms)."""
 
     slide: Ints
     length: Ints
@@ -173,7 +173,7 @@ def in_order(readings: Readings, parts: Parts, names: Sequence[str]) -> tuple[Re
 
 
 def renew_clients(state: BucketState) -> None:
-    """Update the table of clients from the new samples (`fresh`)."""
+    """Update the table of clients from the samples that this step added (`fresh`)."""
     new, clients = state.readings.at(state.readings.fresh > 0), state.clients
     np.minimum.at(clients.first, new.client, new.ts)
     np.maximum.at(clients.last, new.client, new.ts)
@@ -225,7 +225,7 @@ def grid_of(state: BucketState, settings: MonitorSettings) -> Grid:
 
 
 def horizons(state: BucketState, settings: MonitorSettings) -> Ints:
-    """Return, per client, the time up to which its windows are closed (epoch ms by the client's own clock)."""
+    """Return a time per client (epoch ms, its own clock). Windows that end by this time take no new samples."""
     last = state.clients.last
     clock = np.minimum(last, state.time_ms) if state.time_ms else last
     return np.where(last > 0, clock - 1000 * settings.watermark_seconds, NEVER_MS)

@@ -71,7 +71,7 @@ def refresh(
 
 
 def without_explained(incidents: Incidents, key: str, end_ms: int) -> list[Transition]:
-    """Close a client's incidents that another, at least as certain incident of the client explains. Return the changes.
+    """Close the incidents of a client that another, at least as certain incident explains. Return the changes.
 
     `end_ms`: the time (epoch ms) at which they close.
     """

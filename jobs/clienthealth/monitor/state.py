@@ -1,6 +1,6 @@
-"""The memory of a bucket of processes between two batches, and its versioned form as bytes.
+"""The state of a bucket of processes: what is remembered between two batches, and how it is saved as versioned bytes.
 
-The size of the memory is bounded. Samples, events and dumps are kept until no window with them can be judged any more.
+The size of the state is bounded. Samples, events and dumps are kept until no window with them can be judged any more.
 A departed client leaves only its open incidents.
 """
 
@@ -139,9 +139,9 @@ class Run(msgspec.Struct, array_like=True):
 
 
 class Memory(msgspec.Struct, Generic[K, V], array_like=True):
-    """A memory with a time (epoch ms) for each entry. A key is a tuple: service, host and more; a hash; or two times.
+    """Entries by key, each with a time (epoch ms). A key is a tuple of names, of one hash, or of two times.
 
-    All data that a bucket keeps longer than its windows is in such a memory. `forget` (`monitor/step.py`) has the
+    All data that a bucket keeps longer than its windows is in such memories. `forget` (`monitor/step.py`) has the
     limits.
     """
 
@@ -346,7 +346,7 @@ def _bytes(table: Table) -> bytes:
 
 
 def load(data: bytes | bytearray, buckets: int) -> BucketState:
-    """Return the saved state. Raises StateError for other bytes, a newer version, or another number of buckets."""
+    """Return the saved state. Raises StateError for foreign bytes, a newer version, or another number of buckets."""
     if data[:3] != _MAGIC:
         raise StateError("the checkpoint holds no state of this monitor; name another folder in [monitor] checkpoint")
     if not 1 <= data[3] <= VERSION:
@@ -386,7 +386,7 @@ def load(data: bytes | bytearray, buckets: int) -> BucketState:
 
 
 def _memories_of_form_1(saved: dict[str, Any]) -> dict[str, Any]:
-    """Convert the memories of a state of version 1, in which each memory had its own format. New memories are empty."""
+    """Convert the memories of a state of version 1, in which each had its own format. Newer memories are empty."""
     now_ms = saved["time_ms"]
     lines = zip(saved["farewells"], saved["instances"], strict=True)
     memories: dict[str, dict[tuple[Any, ...], tuple[int, Any]]] = {

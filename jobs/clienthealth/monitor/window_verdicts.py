@@ -123,8 +123,8 @@ def merged(verdicts: Sequence[Verdict]) -> Verdict:
 def detail_of(mode_id: str, details: Sequence[Mapping[str, Any]], counts: Iterable[Count]) -> dict[str, Any]:
     """Merge the details of one fault from several windows, given in order of time.
 
-    For a sum or a peak the maximum over all windows is kept; `counts` can raise it. For other keys the newest value is
-    kept, but a momentary value only from the newest window.
+    For the mode's `sums` and `peaks` the maximum over all windows is kept; `counts` can raise it. For other keys the
+    newest value is kept, but for the mode's `momentary` keys only a value of the newest window.
     """
     mode, newest = modes().get(mode_id), details[-1]
     detail = {name: value for of_window in details for name, value in of_window.items()}
@@ -165,7 +165,7 @@ def united(counts: Iterable[Count]) -> tuple[Count, ...]:
 
 
 def gone_on_with(verdict: Verdict, seen_ms: int) -> tuple[Count, ...]:
-    """Return the counts of an incident. A sum in `detail` without counts becomes a count that ends at `seen_ms`."""
+    """Return an incident's counts. A sum in `detail` without counts is added as a count that ends at `seen_ms`."""
     counted = {count.name for count in verdict.counts}
     mode = modes().get(verdict.mode)
     sums = (mode.sums if mode else frozenset()) & verdict.detail.keys() - counted
