@@ -141,19 +141,19 @@ def keep_archive(draft: Path, paths: str) -> None:
 
 
 def _made_with(paths: str) -> str:
-    """Return a hash (12 hex digits) of PySpark's version and of the paths and times of Java and the class path's files.
+    """Return a hash (12 hex digits) of everything that a class archive depends on, for the archive's file name.
 
-    The JVM refuses an archive that was made with other files.
+    The JVM refuses an archive that was made with another Java or with other files of the class path.
     """
     parts = [Path(java()).resolve().parent.parent / "lib" / "modules", *map(Path, paths.split(os.pathsep))]
-    # On macOS the launcher /usr/bin/java has no modules beside it.
+    # Skip missing files: on macOS the launcher /usr/bin/java has no modules beside it.
     stamps = [f"{part} {part.stat().st_mtime:.0f}" for part in parts if part.exists()]
     stamps.append(importlib.metadata.version("pyspark"))
     return hashlib.sha256(repr(stamps).encode()).hexdigest()[:12]
 
 
 def start_archiver() -> object:
-    """Start the program that makes the class archive as a separate process. Return the process (a Popen)."""
+    """Start, as a separate process, the program that makes the class archive. Return the process (a Popen)."""
     program, null = (sys.executable, "-m", "clienthealth.spark.program"), subprocess.DEVNULL
     return subprocess.Popen(program, stdin=null, stdout=null, stderr=null)
 
@@ -216,7 +216,7 @@ def version(path: str) -> int:
 
     Raises DependencyError if that Java does not run or is too old.
     """
-    # On macOS, `java` may be a program that only explains how to install Java.
+    # On macOS, `java` may be a program that only explains how to install Java. Such a program prints no version.
     done = _asked(path, "-version")
     number = re.search(r'version "(?:1\.)?(\d+)', done.stderr + done.stdout)
     if done.returncode != 0 or number is None:

@@ -111,7 +111,7 @@ def python_options(options: Mapping[str, str]) -> dict[str, Any]:
 def java_options(options: Mapping[str, str]) -> Mapping[str, str]:
     """Return the options for Spark's Java client, including the options that a login needs.
 
-    Raises SettingsError for options that neither the Java client nor kafka-python accepts.
+    Raises SettingsError for options that the Java client or kafka-python would refuse or misunderstand.
     """
     _, login, _ = _login(options)
     return {**(login.defaults if login else {}), **options}
@@ -141,10 +141,10 @@ class OptionError(SettingsError):
 def _login(options: Mapping[str, str]) -> tuple[str, Login | None, Mapping[str, str]]:
     """Return (SASL mechanism, login, options of the login module); ('', None, {}) without SASL.
 
-    Raises SettingsError for options that neither the Java client nor kafka-python accepts.
+    Raises SettingsError for options that the Java client or kafka-python would refuse or misunderstand.
     """
     protocol, mechanism = options.get("security.protocol", PROTOCOLS[0]).upper(), options.get("sasl.mechanism", "")
-    # kafka-python treats unknown protocols as PLAINTEXT.
+    # Refuse unknown protocols, because kafka-python would treat them as PLAINTEXT.
     if protocol not in PROTOCOLS:
         raise OptionError(f"security.protocol must be one of {', '.join(PROTOCOLS)}")
     for store in ("truststore", "keystore"):

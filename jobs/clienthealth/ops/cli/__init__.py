@@ -74,7 +74,7 @@ class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 action.configure(sub)
 
 
-#: Maps modules to their commands by name.
+#: Maps each module to its commands, by the commands' names.
 MODULES = converted(
     table(Path(__file__).with_name("commands.toml")), dict[str, dict[str, Command]], "ops/cli/commands.toml"
 )
@@ -109,7 +109,7 @@ def parser_for(name: str | None) -> argparse.ArgumentParser:
 
 
 def duration(text: str) -> float:
-    """Return the value (s) of an option. Raises ValueError or argparse's error unless it is positive and finite."""
+    """Parse an option as seconds. Raises ValueError or ArgumentTypeError unless it is positive and finite."""
     seconds = float(text)
     if not 0 < seconds < float("inf"):
         raise argparse.ArgumentTypeError("must be more than 0 and not infinite")
@@ -162,5 +162,5 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 
 
 def _defect(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Print a traceback without secrets, because an unexpected error is a defect of the product."""
+    """Print the traceback of an unexpected error, so that people can report the defect; secrets are hidden."""
     sys.stderr.write(redacted("".join(traceback.format_exception(kind, error, trace))))

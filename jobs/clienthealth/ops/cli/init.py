@@ -1,4 +1,4 @@
-"""`kafka-health init`: from the address of a cluster to settings, topics, and the commands to start."""
+"""`kafka-health init`: ask for a cluster's address, create settings and topics, print the commands to start."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def server(settings: Settings, ask: Ask) -> MCPServer[Any]:
             try:
                 return tool(*args, **kwargs)
             except ValueError as error:
-                # Only the text of this exception reaches the assistant.
+                # The assistant sees only the text of this exception, so the text must have the reason but no secrets.
                 raise exceptions.ToolError(redacted(str(error))) from None
 
         return call

@@ -1,4 +1,4 @@
-"""`kafka-health monitor`: the streaming job, and a supervisor that restarts the job when the job fails."""
+"""`kafka-health monitor`: run the streaming job, and restart the job when it fails."""
 
 from __future__ import annotations
 

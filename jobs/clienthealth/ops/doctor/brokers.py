@@ -90,7 +90,7 @@ def _topics(settings: Settings, client: KafkaAdminClient, brokers: int) -> Itera
 
 
 def _topic(settings: Settings, client: KafkaAdminClient, topic: Mapping[str, Any], brokers: int) -> Iterator[Finding]:
-    """Check the leaders, rights, replication and configuration of an existing topic. `brokers`: their number."""
+    """Check the leaders, rights, replication and configuration of an existing topic. `brokers`: number of brokers."""
     name, about = topic["name"], f"topic {topic['name']}"
     read = name in (*settings.topics.metrics, *settings.topics.logs)
     states = name == settings.topics.health
@@ -172,7 +172,8 @@ def groups_readable(client: KafkaAdminClient) -> Iterator[Finding]:
         grant = f"kafka-acls.sh --operation Read --group {READERS} --resource-pattern-type prefixed"
         yield Finding(about, "failed", f"{text} {grant}.")
     else:
-        # For a group that does not exist yet, brokers report only whether this user may describe it.
+        # If the group does not exist, brokers report no rights. Then the answer shows only that this user may describe
+        # it.
         yield Finding(about, "ok", f"This user may {'read in' if authorised else 'describe'} groups named {READERS}….")
     yield Finding(about, *_groups_seen(client))
 
@@ -229,7 +230,8 @@ def clients_asked(settings: Settings, client: KafkaAdminClient, nodes: Sequence[
             PUSHES, "failed", f"{text}. The broker's log names the wrong settings ('Client telemetry is not taken')."
         )
     if not (lacking or idle):
-        # Brokers from 4.2 on always accept pushes, and then ask the plugin.
+        # From 4.2 on a broker accepts every push before it asks the plugin. So accepted pushes do not show whether the
+        # plugin's settings are right.
         text = f"All {len(nodes)} broker(s) have our plugin."
         yield Finding(
             PUSHES, "ok", f"{text} From Kafka 4.2 on, only a broker's log shows wrong settings of the plugin."

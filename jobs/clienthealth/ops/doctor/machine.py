@@ -1,8 +1,7 @@
-"""Checks of this machine: Java, jars, compression codecs, and the places of state.
+"""Check this machine: Java, jars, compression codecs, and the folders of checkpoint, history and reviews.
 
 The monitor reads with Kafka's Java client, which has all codecs. The exporters read with kafka-python, which needs a
-library for each codec except gzip. Spark itself tests the folders of state and reviews, with the monitor's options and
-rights.
+library for each codec except gzip. Spark itself tests the folders, with the monitor's options and rights.
 """
 
 from __future__ import annotations

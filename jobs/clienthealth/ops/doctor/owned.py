@@ -1,4 +1,4 @@
-"""Checks of owners: services that report without an owner, and owners of services that do not report."""
+"""Check the owners of services: report services without an owner, and owners of services that do not report."""
 
 from __future__ import annotations
 
