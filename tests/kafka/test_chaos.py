@@ -1,4 +1,4 @@
-"""Run the short form of `make chaos`: after SIGKILL at the worst moment, results equal those without Spark."""
+"""Run one fault of `make chaos`: a monitor killed by SIGKILL still writes what a calculation without Spark yields."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from tests.chaos.world import Cluster
 
 pytestmark = [pytest.mark.long, pytest.mark.early]
 
-#: A kill between a batch's results and its commit: the batch is repeated, and nothing may appear twice.
+#: The monitor is killed after it wrote a batch's results and before Spark commits the batch. Spark then repeats the
+#: batch, and no result may appear twice.
 SHORT = ("monitor-lost-uncommitted",)
 
 

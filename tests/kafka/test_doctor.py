@@ -35,14 +35,14 @@ def settings_for(broker: Broker, prefix: str) -> Settings:
 
 
 def texts(findings: Iterator[Finding], about: str, state: str) -> list[str]:
-    """Return the sentences about one subject in one state."""
+    """Return the texts of the findings with this subject and state."""
     return [finding.text for finding in findings if (finding.about, finding.state) == (about, state)]
 
 
 def test_a_healthy_kafka_has_no_failure(broker: Broker) -> None:
     settings = settings_for(broker, "well")
     create_ours(settings)
-    # Checked as soon as the topics exist.
+    # The doctor must cope with topics that were created a moment ago, so nothing waits here.
     findings = list(kafka_works(settings))
     assert texts(iter(findings), "topic well-metrics", "warning") == [
         "The topic has no records yet; without client metrics no client can be judged."
@@ -129,14 +129,14 @@ def test_policies_and_retention_that_lose_data_are_failures(broker: Broker) -> N
 
 
 def reading(service: str, ahead_seconds: float) -> bytes:
-    """Return a sample with a timestamp that many seconds ahead of our clock."""
+    """Return a sample with a timestamp `ahead_seconds` ahead of our clock."""
     client = {"service": service, "host": "h", "instance": "h:1", "client_id": "c", "kind": "producer"}
     ts = int((time.time() + ahead_seconds) * 1000)
     return json.dumps({"ts": ts, "client": client, "metrics": {"select-total": 1.0}}).encode()
 
 
 def test_clocks_are_taken_from_samples_and_not_from_their_senders(broker: Broker) -> None:
-    """Kafka's timestamp of these records is right, as if a collector with a correct clock had sent them."""
+    """Kafka's record timestamps are right here, so only the samples' own timestamps can reveal the wrong clocks."""
     settings = settings_for(broker, "clock")
     create_ours(settings)
     writer = producer(settings)
@@ -147,14 +147,14 @@ def test_clocks_are_taken_from_samples_and_not_from_their_senders(broker: Broker
     findings = list(kafka_works(settings))
     (rejected,) = texts(iter(findings), "clock", "failed")
     early, late = texts(iter(findings), "clock", "warning")
-    # A busy machine may let some time pass before the doctor looks.
+    # Up to 100 s may pass on a busy machine between sending a sample and the doctor's check.
     assert 2900 < seconds_off(rejected, "gone") <= 3000 and "fast" not in rejected
     assert 140 < seconds_off(early, "fast") <= 240 and "good" not in early
     assert 240 <= seconds_off(late, "slow") < 340 and "good" not in late
 
 
 def seconds_off(text: str, service: str) -> int:
-    """Return by how many seconds the text reports the clock of the service's client to be off."""
+    """Return the clock error (s) that the text reports for the service's client."""
     reported = re.search(rf"{service}/h:1/c by (\d+) s", text)
     assert reported is not None, text
     return int(reported[1])

@@ -45,7 +45,7 @@ BROKERS_4: dict[str, dict[str, str]] = {
     },
     "broker": {},
 }
-#: Of the second topic one record is enough; a member that does not poll leaves its group after 20 s.
+#: One record in `deadly` is enough to make a member hang; a member that does not poll leaves its group after 20 s.
 HANGS = {"rate": "0", "topics": "orders,deadly", "slow_topic": "deadly", "handle_ms": "100000000"}
 HANGS |= {"c_max_poll_interval_ms": "20000", "s_max_poll_interval_ms": "20000"}
 
@@ -96,7 +96,8 @@ class Lab:
         )
         self.consumers.append(consumer)
         subscribe(consumer, self.topic)
-        # kafka-python 3 joins again where a join ends between two polls, so each poll waits longer than the one before.
+        # If a join ends between two polls, kafka-python 3 joins again. Each poll waits longer than the one before, so
+        # that a join finally ends within a poll.
         waits = itertools.count(50, 50)
 
         def assigned() -> bool:
@@ -222,7 +223,7 @@ def test_a_consumer_that_is_too_slow_is_warn(lab: Lab) -> None:
         lab.commit(consumer, 60 * step)
         record = lab.read("slow")
     assert record["group"]["status"] == "WARN"
-    # 800 produced, 480 committed. Offset 480 was produced at 4.8 samples, which is 3.2 samples of 10 s ago.
+    # 800 records are produced, 480 committed. At 100 records per sample, record 480 is 3.2 samples (of 10 s) old.
     assert record["lag"][0]["records"] == 320
     assert record["lag"][0]["seconds"] == pytest.approx(32.0)
 
@@ -307,7 +308,7 @@ def test_a_broker_that_restarts_is_read_again(tmp_path: Path) -> None:
 def test_groups_of_all_types_of_kafka_4_and_members_that_hang(
     jar_set: str, properties: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Kafka's own clients are the members, until one record makes them hang; Connect is requests of its workers."""
+    """The members are Kafka's own clients; one record makes them hang. For Connect, only its join requests are sent."""
     jars.SETS["test-broker-4.1"] = jars.JarSet(("org.apache.kafka:kafka_2.13:4.1.2", *jars.LOG4J_1))
     with Broker(tmp_path / "broker", properties, jar_set=jar_set) as broker:
         broker.create_topic("orders", partitions=2)
@@ -369,12 +370,12 @@ def test_groups_of_all_types_of_kafka_4_and_members_that_hang(
     assert hanging == {f"{kind}-app" for kind in OF_KAFKA_4 if kind != "streams"} | {
         "streams-app-StreamThread-1-consumer"
     }
-    # In a new checkout, messages about fetched jars come first.
+    # Only the last line is compared, because messages about downloaded jars precede it in a new checkout.
     assert complaint.splitlines()[-1] == "cluster default: [groups] include and exclude leave 1 groups out"
 
 
 def watch(pid: int) -> list[dict[str, Any]]:
-    """Return what `kafka-health watch` says of the clients of a process after a minute."""
+    """Run `kafka-health watch` on a process for a minute; return the rows of its JSON output."""
     command = [sys.executable, "-m", "clienthealth.ops.cli", "watch", str(pid), "--for", "60", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr
@@ -382,7 +383,7 @@ def watch(pid: int) -> list[dict[str, Any]]:
 
 
 def members(broker: Broker, **options: str) -> list[str]:
-    """Return the command of a program with a member in each kind of group; `_` in option names stands for a dot."""
+    """Return the command of a program with a member in each type of group; in option names, `_` stands for a dot."""
     named = {"p.client.id": "feed", "c.client.id": "{}-app", "c.group.id": "of-{}", "s.commit.interval.ms": "200"}
     named |= {"s.client.id": "streams-app", "s.application.id": "of-streams"}
     named |= {f"{kind}.bootstrap.servers": broker.bootstrap_servers for kind in "pcs"}
@@ -392,7 +393,7 @@ def members(broker: Broker, **options: str) -> list[str]:
 
 
 def join_as_connect(admin: KafkaAdminClient, group: str) -> None:
-    """Join as a worker of Kafka Connect does; the broker first assigns an id for the second request."""
+    """Join as a Kafka Connect worker does: the broker answers the first request with a member id for the second."""
     protocol = JoinGroupRequest.JoinGroupRequestProtocol(name="compatible", metadata=b"\0\0")
     fields = {"session_timeout_ms": 300_000, "rebalance_timeout_ms": 300_000, "protocols": [protocol]}
     (broker,) = (row["broker_id"] for row in admin.describe_cluster()["brokers"])

@@ -1,4 +1,4 @@
-"""Run `kafka-health init` on a real broker: preview, run, second run, and answers from a terminal."""
+"""Run `kafka-health init` on a real broker: preview, first run, second run, and answers typed at a terminal."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TOPICS = {"client-health", "client-rejects", "in-house-metrics", "in-house-logs"
 
 @pytest.fixture(scope="module")
 def fresh(broker: Broker) -> Broker:
-    """Return the broker after deleting these topics."""
+    """Delete the topics that `init` is about to create; return the broker."""
     client = admin(Settings(kafka=broker.kafka))
     try:
         client.delete_topics(sorted(TOPICS & {*client.list_topics()}))

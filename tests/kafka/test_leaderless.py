@@ -38,9 +38,9 @@ SLOWLY = {"KAFKA_HEALTH_PROMETHEUS_TTL_SECONDS": "86400"}
 
 
 class Half:
-    """Two brokers, the second of which is down, and an installation with one replica per topic.
+    """Two brokers, of which the second is down, and our topics with replication factor 1.
 
-    `exporter`: status page of `export prometheus`, which was started while both brokers were up.
+    `exporter`: address of the status page of an `export prometheus` that was started while both brokers were up.
     """
 
     def __init__(self, folder: Path, one: Broker, two: Broker) -> None:
@@ -96,7 +96,7 @@ def clients_of(page: str) -> int:
 
 
 def fill(settings: Settings, group_topic: str) -> None:
-    """Write a record to each input partition, a state for each client, and a group that lags on each partition."""
+    """Write samples, the states of CLIENTS clients, and a topic on which a group lags by one record per partition."""
     create_topics(settings.kafka, [group_topic], 4)
     now_ms = int(time.time() * 1000)
     client = {"service": "web", "host": "h", "instance": "h:1", "client_id": "c", "kind": "producer"}
@@ -134,7 +134,7 @@ def half(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Half]:
     running = Half(folder, one, two)
     with ExitStack() as stack:
         stack.enter_context(one)
-        # The group's coordinator is on the broker that stays up.
+        # Kafka creates its offsets topic while only this broker runs, so the group's coordinator stays up.
         create_topics(one.kafka, ["before"])
         commit(one.bootstrap_servers, "before", 1)
         stack.enter_context(two)
@@ -176,7 +176,7 @@ def test_the_exporter_goes_on_names_the_partitions_and_recovers(half: Half) -> N
     assert "kafka_client_health_exporter_up 0" in page
     assert gone.split(",")[0] in get(f"{half.exporter}/")[1]
 
-    # An exporter started now reads the partitions that have a leader, and must not report itself as complete.
+    # An exporter that starts now can read only the partitions with a leader, so it must not serve its data as complete.
     with program(half, "export", "prometheus", "--port", "0") as (process, log):
         eventually(lambda: "status page at" in log.read_text() or process.poll() is not None, "the second exporter")
         url = log.read_text().split("status page at ")[1].split("/,")[0]
@@ -200,7 +200,7 @@ def test_commands_read_what_has_a_leader_and_name_the_rest(half: Half, capsys: p
     out, err = capsys.readouterr()
     assert out.startswith("client-metrics: 1 record, 0 rejected\n")
     assert f"a part of client-metrics could not be read: {of_metrics}: no leader" in err
-    # The other partition is empty, but the topic must not be reported as empty.
+    # The readable partition of client-logs is empty. The command must name the other one and not call the topic empty.
     assert run("formats", *config, "--topic", "client-logs") == 2
     assert f"client-logs could not be read: {of_logs}: no leader" in capsys.readouterr().err
 
@@ -225,7 +225,8 @@ def test_new_topics_have_as_many_copies_as_there_are_brokers(half: Half, capsys:
     out = ["--out", str(half.folder / "other.toml")]
     assert run("init", *out, *ours, "--replication-factor", "3", "--yes") == 2
     assert "start the brokers that are down, or give a smaller --replication-factor" in capsys.readouterr().err
-    # The broker is only down for now; other topics still have no leader.
+    # The default replication factor counts the broker that is down. `init` returns 1, because other topics lack
+    # leaders.
     assert run("init", *out, *ours, "--yes") == 1
     client = admin(half.settings)
     (topic,) = client.describe_topics(["new-metrics"])

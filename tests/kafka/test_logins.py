@@ -1,7 +1,7 @@
 """Check ways to log in with real servers: Python and Spark use the same settings file.
 
-The test serves tokens (brokers fetch its keys) and runs its own KDC for tickets; keytool makes the certificates. SCRAM
-is in test_secure_cluster, Amazon's signatures are in the unit tests.
+The test issues OAuth tokens (brokers fetch its keys) and runs a Kerberos KDC; keytool makes the certificates. SCRAM is
+in test_secure_cluster, Amazon's signatures are in the unit tests.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def number(value: int) -> str:
 def broker_with(
     folder: Path, mechanism: str, jaas: str, more: Mapping[str, str], flags: str = "", protocol: str = "SASL_PLAINTEXT"
 ) -> Iterator[str]:
-    """Run a broker with our topics; yield the address that requires the mechanism. `flags`: options of its JVM."""
+    """Run a broker with our topics; yield its address for logins by `mechanism`. `flags`: the broker's JVM options."""
     port, inside, controller = free_port(), free_port(), free_port()
     here = f"listener.name.login.{mechanism.lower()}"
     properties = {
@@ -118,7 +118,7 @@ def broker_with(
 
 
 def groups_are_listed(answers: Answers, folder: Path, environment: Mapping[str, str]) -> Path:
-    """List groups with Python; return the settings file."""
+    """Write the settings file and list groups with it (`kafka-health export groups`); return the file."""
     file = folder / "health.toml"
     text = answers.text().replace("[monitor]", "[monitor]\ntrigger_seconds = 1\nmetrics_port = 0")
     file.write_text(text, "utf-8")
@@ -135,7 +135,7 @@ def groups_are_listed(answers: Answers, folder: Path, environment: Mapping[str, 
 
 
 def all_programs_work(answers: Answers, folder: Path, environment: Mapping[str, str]) -> None:
-    """Check that Python lists groups, writes and reads, and that Spark reads Python's record and rejects it."""
+    """Check that groups are listed, and that the monitor (Spark) rejects an invalid record written from Python."""
     file = groups_are_listed(answers, folder, environment)
     settings = load(str(file), {})
     with closing(producer(settings)) as writer:
@@ -230,12 +230,12 @@ def test_certificates_in_stores_of_each_kind(tmp_path: Path) -> None:
             groups_are_listed(answers, tmp_path, {})
         with pytest.raises(ServiceError):
             consumer(replace(answers, client_file="").settings(), bootstrap_timeout_ms=3000)
-        # And with JKS stores.
+        # `answers` are the last ones of the loop: the client's key is in a JKS store.
         all_programs_work(answers, tmp_path, {})
 
 
 def pair(folder: Path, name: str) -> None:
-    """Make a key with a certificate signed by the authority, in NAME.p12."""
+    """Make a key and a certificate signed by the test's authority; store both in NAME.p12."""
     store, request, signed = (str(folder / f"{name}.{ending}") for ending in ("p12", "csr", "pem"))
     mine = ("-keystore", store, *STORE)
     keytool(*PAIR, "-alias", name, "-dname", f"CN={name}", *mine)
@@ -278,7 +278,7 @@ def test_kerberos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def kdc(folder: Path) -> Iterator[dict[str, str]]:
-    """Run a KDC with key files for `kafka/localhost` and `health`; yield the environment that uses it."""
+    """Run a KDC, write key files for `kafka/localhost` and `health`; yield the environment variables that select it."""
     port = free_port()
     options = (
         "dns_lookup_kdc = false",

@@ -1,6 +1,7 @@
-"""Run one monitor on a real broker: it continues an earlier release's state and survives lost and fatal records.
+"""Run one monitor on a real broker: it continues an earlier release's state and survives lost input and a fatal record.
 
-Kafka deletes input that it has not read, and one record kills its JVM. SIGKILL during work: `test_chaos.py`.
+Kafka deletes records before the monitor has read them, and one record kills the monitor's JVM. `test_chaos.py` tests
+SIGKILL during work.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from tests.support.waiting import WAIT_SECONDS
 
 pytestmark = [pytest.mark.long, pytest.mark.early]
 
-#: Time for which the earlier release's producers have been healthy again.
+#: Seconds for which the earlier release's producers have been healthy again.
 RECOVERED_SECONDS = 180
 RECOVERED = len(left.HOSTS) * RECOVERED_SECONDS // left.STEP
 BAD = (b"", b"{", b'{"a": 1}', b"\x0a\x07\xff\x00\x80", b"[1, 2", b"42")
@@ -62,9 +63,9 @@ def continued(broker: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     for topic, count in zip(("metrics", "logs"), left.READ, strict=True):
         lab.publish(topic, *[b"{ this has been read"] * count)
     now = int(time.time() * 1000)
-    # Six samples in time, and two that are older than the watermark allows.
+    # The first six samples are in time, the other two are older than the watermark allows.
     lab.publish("metrics", *healthy(now - 30_000, 30), *healthy(now - 200_000, 10), *BAD)
-    # These samples arrive with a record time equal to their own time.
+    # Kafka's record time equals the time of each sample, as if each had been sent when it was taken.
     for second in range(0, RECOVERED_SECONDS, left.STEP):
         ts_ms = now + 1000 * (second - RECOVERED_SECONDS)
         for host in left.HOSTS:
@@ -81,7 +82,7 @@ def continued(broker: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         lab.wait(lambda: len(lab.records("rejects")) >= len(BAD))
         lab.wait(lambda: any(row["change"] == "closed" for row in history.verdicts.look()))
         lab.wait(lambda: sum(row["records"] for row in quality()) >= 8 + len(BAD) + RECOVERED)
-        # The metric increases after the batch, and the history is written within the batch.
+        # The history is written within the batch and the metric rises after it, so one does not imply the other.
         lab.wait(lambda: lab.metric("records_read_total") == 8 + len(BAD) + RECOVERED)
         minutes, verdicts = history.minutes.look(), history.verdicts.look()
         yield Continued(lab, now, lab.records("rejects"), [*minutes], [*verdicts], quality())
@@ -110,7 +111,7 @@ def test_an_incident_that_was_open_is_closed_and_not_opened_again(continued: Con
 
 
 def test_readings_in_the_state_make_minutes(continued: Continued) -> None:
-    """The earlier release had written only minutes with closed windows."""
+    """Minutes that the earlier release had not written yet are made from the samples in its state."""
     old = [row for row in continued.minutes if row["minute"] < continued.begin_ms - 600_000]
     assert Counter(row["host"] for row in old) == dict.fromkeys(left.HOSTS, left.SECONDS // 60)
     assert len({(row["host"], row["minute"]) for row in old}) == len(old)
@@ -135,7 +136,8 @@ def test_retention_a_new_topic_of_the_same_name_and_new_partitions_do_not_stop_i
         admin.delete_records({TopicPartition(topic, 0): end + 15})
     lab.wait(lambda: lab.metric("records_read_total") == read + 5)
     assert lab.metric("lost_records_total") == lost + 15
-    # No more input arrives, but time advances: after at most two intervals of ten seconds plus a minute.
+    # No more input arrives. Clients must still depart as time advances: within a minute and two intervals of ten
+    # seconds.
     silent_ms = int(1000 * time.time())
     admin.delete_topics([topic])
     lab.wait(lambda: lab.metric("input_topic_present") == 0)
@@ -184,7 +186,7 @@ def test_a_record_bomb_between_good_records_affects_no_other_record(continued: C
     (reject,) = (each for each in rejects if each.pop("reject_reason").startswith("fatal: "))
     assert len(rejects) == len(BAD) + 1
     assert reject == {"source_topic": left.METRICS, "source_partition": "0", "source_offset": str(bomb.offset)}
-    # Counts go to the history every 20 s, the reject immediately.
+    # Ordinary counts reach the history every 20 s, the count of the fatal record at once.
     counted = History(lab.folder / "history").quality.look()
     assert sum(row["rejected"] for row in counted if row["minute"] > continued.begin_ms - 600_000) == len(BAD) + 1
 

@@ -1,4 +1,4 @@
-"""Run each command of the front page's "Your own Kafka" in an empty folder, on a broker that is not the demo's."""
+"""Run each command of the README's section "Your own Kafka" in an empty folder, on a broker that is not the demo's."""
 
 from __future__ import annotations
 

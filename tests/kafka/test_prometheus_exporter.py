@@ -130,7 +130,7 @@ def test_a_rolling_restart_hides_no_client(topic: Settings, exporter: Served, tm
             return pages[-1][0] == 200
 
         eventually(ready, "the next one is ready")
-        # Until it has read everything it reports that it is not ready, so no scrape sees incomplete data.
+        # Until the exporter has read everything it answers 503, so that no scrape sees incomplete data.
         assert {status for status, _ in pages} <= {200, 503}
         exporter.process.send_signal(signal.SIGTERM)
         assert exporter.process.wait(WAIT_SECONDS) == 0

@@ -79,7 +79,7 @@ def test_three_lines_for_a_producer(lab: Lab) -> None:
         if number < 10:
             future.add_callback(slow)
     assert future.get(PATIENCE_SECONDS).topic == lab.topic
-    # A running callback counts with its time so far.
+    # The average includes the time so far of a callback that is still running.
     snapshot = lab.await_snapshot(lambda s: s["metrics"].get("callback-time-avg", 0.0) >= 20)
     assert snapshot["metrics"]["callback-time-avg"] < 2 * max(slept_ms)
     producer.close()
@@ -180,7 +180,7 @@ def test_a_process_that_ends_without_close_is_reported_to_its_end(lab: Lab, way:
         check=True,
     )
     assert done.stdout == "acknowledged\n"
-    # kafka-python flushes at exit; the last report is written after that.
+    # kafka-python flushes at exit, and the reporter writes its last report after that.
     last = lab.await_snapshot(lambda s: s["metrics"].get("record-ack-total") == 1)
     assert last["metrics"]["queue-records"] == 0
     assert {s["client"]["client_id"] for s in lab.snapshots()} == {"short", "reader"}
@@ -222,7 +222,7 @@ def test_two_clients_of_one_name_are_distinguished(lab: Lab) -> None:
 
 
 class Application:
-    """The application's own callbacks and logger; confluent-kafka requires only a method `log`."""
+    """The application's callbacks, and its logger: confluent-kafka calls only the logger's method `log`."""
 
     def __init__(self) -> None:
         self.stats = self.reports = self.default = 0
@@ -281,12 +281,12 @@ def test_confluent_kafka_by_its_class(lab: Lab, monkeypatch: pytest.MonkeyPatch)
     own = lab.snapshots()[-1]
     assert own["key"] == "orders-api|web-7:1|orders"
     assert (own["client"]["library"], own["client"]["kind"]) == ("librdkafka", "producer")
-    # The failed call is counted, as failed.
+    # The call of produce() that raised TypeError counts as a send and as an error.
     assert own["metrics"]["record-send-total"] == sent + 1 and own["metrics"]["record-error-total"] == 1
     assert own["metrics"]["queue-records"] == 0
     assert any(s["metrics"].get("ack-latency-max", 0) > 0 for s in lab.snapshots())
-    # In poll(), librdkafka hands a line on each failed connection to the logger. Only the error callback gets that
-    # all brokers are down.
+    # During poll(), librdkafka passes each failed connection to the logger. It passes `all brokers are down` to the
+    # error callback only.
     away = made({"bootstrap.servers": "127.0.0.1:1", "client.id": "away"}, logger=application)
     reader = KafkaConsumer(lab.logs, bootstrap_servers=lab.servers, auto_offset_reset="earliest")
     lines: list[bytes] = []
@@ -313,7 +313,7 @@ def test_a_hanging_callback_is_seen_without_polls(lab: Lab) -> None:
     try:
         lab.await_snapshot(lambda s: s["metrics"].get("callback-time-max", 0) > 1500)
         hanging = [s["metrics"] for s in lab.snapshots() if s["metrics"].get("callback-time-max", 0) > 500]
-        # The first report is being served; four wait behind it.
+        # The callback is still busy with the first delivery report; the other four wait.
         assert {m["queue-records"] for m in hanging} == {4}
         times = [m["callback-time-max"] for m in hanging]
         assert times == sorted(times) and len(times) > 2

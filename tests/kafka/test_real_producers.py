@@ -1,7 +1,7 @@
 """Decode what current producers of metrics and logs write; unlike hand-made samples, this cannot become outdated.
 
-librdkafka (through confluent-kafka), kafka-python, Jolokia, and the OpenTelemetry agent in a JVM with Kafka's Java
-client; logback and log4j2 write its logs. All clients are real, on a real broker.
+Metrics come from librdkafka (through confluent-kafka), kafka-python, Jolokia and the OpenTelemetry agent; logs come
+from that agent, logback and log4j2. All clients are real, on a real broker.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ JARS = {
         )
     ),
 }
-#: The agent as version 3 will be: this release has the changes of 3 behind a switch.
+#: Options that make the OpenTelemetry agent behave like version 3: this release contains its changes behind a switch.
 AGENT = {
     # Needed because the agent treats `java Program.java` as a tool of the JDK.
     "otel.javaagent.enabled": "true",
@@ -79,7 +79,7 @@ AGENT = {
     "p.client.id": "jvm-producer",
     "rate": "20",
 }
-#: The option that the page documents.
+#: The option with which the agent reports Kafka's metrics, as documented in deploy/clients.md.
 SWITCH = "-Dotel.instrumentation.kafka-clients-metrics.enabled=true"
 LAYOUTS = ("EcsLayout", "GelfLayout", "JsonLayout", "LogstashJsonEventLayoutV1")
 READS = (
@@ -120,7 +120,7 @@ def librdkafka(servers: str) -> dict[str, bytes]:
         return bool(partitions.get("0", {}).get("committed_offset") == SENT)
 
     eventually(committed, "statistics of what was committed")
-    # While it closes, the consumer may report that it has no partitions.
+    # The values are taken before close(), during which the consumer may report that it has no partitions.
     values = {f"librdkafka {kind}": json.dumps(newest[kind]).encode() for kind in ("producer", "consumer")}
     consumer.close()
     return values
@@ -201,7 +201,7 @@ def instrumented(folder: Path, servers: str) -> tuple[dict[str, bytes], dict[str
 
             return newest
 
-        # The first exports describe a client that has not sent yet.
+        # The first exports describe a client that has not sent yet, so wait for one with sent records.
         otlp = eventually(exported("resourceMetrics", has_sent), "metrics of the OpenTelemetry agent")
         logs = [
             eventually(
@@ -300,7 +300,7 @@ def test_librdkafka(snapshots: dict[str, Row]) -> None:
     assert consumer["metrics"]["assigned-partitions"] == 1
 
 
-#: What a replica runs with the page's definitions, until it is killed.
+#: Appended to the page's definitions: two producers, the second without brokers, run until the process is killed.
 REPLICA = f"""
 import logging
 orders = Producer({{"bootstrap.servers": brokers, "client.id": "orders"}})
@@ -385,7 +385,7 @@ def test_kafka_python(snapshots: dict[str, Row]) -> None:
     assert 100 <= producer["metrics"]["record-queue-time-max"] < 60_000
     assert producer["metrics"]["record-send-rate"] > 0
     assert consumer["client"]["kind"] == "consumer"
-    # The client may report 0 right after its first poll.
+    # The rate is not compared with a higher value, because it may be 0 right after the first poll.
     assert consumer["metrics"]["records-consumed-rate"] >= 0
     assert consumer["metrics"]["assigned-partitions"] == 1
 

@@ -130,7 +130,7 @@ def world(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @contextmanager
 def runbook_world(folder: Path, settings: Settings) -> Iterator[World]:
-    """Put Kafka's tools on the path, and create what the runbooks mention on a broker: topic, records and group."""
+    """Put Kafka's tools on the path, and create on the broker what the runbooks mention: topic, records and group."""
     jars.SETS |= {"test-tools": TOOLS}
     client = admin(settings)
     client.create_topics({"orders": {"num_partitions": 1, "replication_factor": 1, "configs": OWN_RETENTION}})
@@ -217,7 +217,7 @@ def works(world: World, command: str) -> None:
     assert not re.search(r"(?i)exception|unrecognized|usage:", done.stdout + done.stderr), (command, done.stdout)
 
 
-#: The commands that lead to a process are the same on every page, so they are run once.
+#: The commands that find and dump a process are the same on every page, so they run with one runbook only.
 COMMON_RUN_IN = "producer-callback-deadlock"
 COMMON = set(commands(RUNBOOKS[COMMON_RUN_IN])) & set(commands(RUNBOOKS["consumer-stalled"]))
 
@@ -252,7 +252,7 @@ def test_both_ways_to_a_dump(world: World, broker: Broker) -> None:
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
 def test_kubectl_knows_the_options(world: World) -> None:
-    """Without a cluster, kubectl gets as far as connecting to one."""
+    """kubectl rejects a wrong option before it connects, so a refused connection shows that the options are valid."""
     for command in sorted({c for text in RUNBOOKS.values() for c in commands(text) if c.startswith("kubectl")}):
         for part in re.split(r" (?:&&|;|\||>) ", command):
             if part.startswith("kubectl"):

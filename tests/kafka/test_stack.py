@@ -122,7 +122,8 @@ def test_a_cluster_is_upgraded_node_by_node_survives_its_controller_and_what_was
         eventually(lambda: _in_sync(settings, "letters") == [{1, 2, 3}] * 3, "all replicas are in sync")
         cluster.roll()
         cluster.roll()
-        # 33 is the version of 4.4; it would be 21 with a 3.9 broker in the cluster. Each node learns of it separately.
+        # 33 is the metadata version of 4.4; with a 3.9 broker in the cluster it would be 21. Nodes learn of it one by
+        # one.
         eventually(lambda: _metadata_version(settings) == (33, 33), "the newest metadata is in force")
         leads = cluster.controller()
         cluster.rolls = 5
@@ -135,7 +136,7 @@ def test_a_cluster_is_upgraded_node_by_node_survives_its_controller_and_what_was
 
 
 def _metadata_version(settings: Settings) -> tuple[int, int]:
-    """Return the metadata version in force, and the newest that a node supports."""
+    """Return the metadata version in force, and the newest that a node supports; (0, 0) if the node is down."""
     client = admin(settings)
     try:
         version = client.describe_features()["metadata.version"]
@@ -219,7 +220,7 @@ def mirrored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_fetch_that_was_cut_off_goes_on(mirrored: Path) -> None:
-    """If a jar is missing from the cache, as after an interruption, the set is incomplete; the next call fetches it."""
+    """A jar missing from the cache, as after an interruption, makes the set incomplete; the next call fetches it."""
     (copy,) = jars.classpath("jolokia")
     assert copy.read_bytes() == mirrored.read_bytes()
     copy.unlink()
@@ -251,7 +252,7 @@ def test_a_jar_that_is_not_pinned_is_refused(mirrored: Path, tmp_path: Path, mon
 
 
 def test_what_is_pinned_is_what_is_there() -> None:
-    """Covers all jars of the product and the demo, including those in an older cache; every pin is needed."""
+    """Compare the checksums of all jars of product and demo with the pins: each jar has a pin, and each pin a jar."""
     assert len(jars.PINNED) > 10
     there = {path.name: path for name in jars.PINNED for path in jars.classpath(name)}
     assert {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in there.items()} == jars.pins()
@@ -282,7 +283,7 @@ def test_a_process_that_does_not_listen_is_killed_with_its_children(tmp_path: Pa
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_nothing_outlives_the_one_that_started_it(tmp_path: Path, how: signal.Signals) -> None:
-    """This also holds if processes are frozen, or were started by threads that have ended."""
+    """Child processes must die with their parent, even if frozen or started by a thread that has ended."""
     program = f"""
 import sys, threading, time
 sys.path.insert(0, {str(ROOT)!r})

@@ -23,7 +23,7 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.long
 
 SECONDS = 25
-#: Two workers that send to a topic that does not exist.
+#: A Python producer: two threads send to a topic that does not exist.
 PYTHON = """\
 import sys, threading
 from kafka import KafkaProducer
@@ -33,7 +33,7 @@ for _ in range(2):
 print("up", flush=True)
 sys.stdin.read()
 """
-#: This client leaves its group after 15 s; at LEFT_SECONDS its last heartbeat is more than 15 s old.
+#: This consumer leaves its group after 15 s without a poll; LEFT_SECONDS later its last heartbeat is over 15 s old.
 HANGS_SOON = {"slow.after": "2", "c.max.poll.interval.ms": "15000", "c.group.id": "bills"}
 HANGS_SOON |= {"p.client.id": "bill-writer", "c.client.id": "bill-payer"}
 LEFT_SECONDS = 32.0
@@ -67,7 +67,7 @@ def test_the_stuck_one_is_found_and_the_healthy_ones_are_not_accused(broker: Bro
             failing.pause()
             eventually(lambda: stuck.onset_ms)
             failing.resume()
-            # One JVM has no agent yet; the other has one, which must stay there afterwards.
+            # Remove the agent from the healthy JVM; the stuck one has an agent, which must stay there after the watch.
             subprocess.run([java(), "-jar", str(jar), "stop", str(healthy.pid)], check=True, capture_output=True)
             group_options = ["--group", "billing", "--bootstrap", broker.bootstrap_servers]
             group = watching(*group_options)
@@ -91,7 +91,8 @@ def test_the_stuck_one_is_found_and_the_healthy_ones_are_not_accused(broker: Bro
     java_clients = {"order-publisher", "order-api", "order-billing", "bill-writer", "bill-payer"}
     assert clients.keys() == {*java_clients, "shop-events"}
     hangs = {verdict["mode"]: verdict for verdict in clients["bill-payer"]["verdicts"]}
-    # It left its group before the watch began and sends no requests since, so no sample shows that brokers answer.
+    # Only suspected: the client left its group before the watch and sends no requests, so no sample shows that brokers
+    # answer.
     assert hangs["consumer-stalled"]["status"] == "suspected", hangs
     (stands,) = (thread for thread in clients["bill-payer"]["threads"] if thread["name"] == "billing")
     assert stands["frames"][0].startswith("ProduceAndConsume.handleSlowly (") and stands["dumps"] > 1, stands
