@@ -1,4 +1,4 @@
-"""Draw the cases of a seed from the tables; the same seed gives the same cases."""
+"""Draw random cases from FAMILIES, MECHANISMS and LAYOUTS; the same seed gives the same cases."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _THREADS = (
     "orders|",
     "vert.x-eventloop-thread-",
 )
-#: Events that may hit the brokers before the mechanism begins.
+#: Events that may hit the brokers before the mechanism begins; "": none.
 _WEATHER = ("", "", "", "", "cut", "swallow")
 
 
@@ -30,7 +30,7 @@ _WEATHER = ("", "", "", "", "cut", "swallow")
 class Case:
     """One run of a client.
 
-    Times are in seconds: from the start to the onset, and from the onset to the end; `lasts`: from the onset to
+    `onset`: seconds from the start until the mechanism begins; `after`: from there to the end; `lasts`: from there to
     recovery. `weather`: an event that hits the brokers, the second at which it starts, and its duration.
     """
 
@@ -61,12 +61,12 @@ class Case:
 
     @property
     def troubled(self) -> Sequence[str]:
-        """Return the ids of clients with trouble: all clients if the trouble is a fault of the brokers."""
+        """Return the ids of the failing clients: all clients if the brokers have the fault."""
         inside = "trouble" in self.options
         return self._ids(int(self.options.get("trouble.clients", "1"))) if inside else self.client_ids
 
     def _ids(self, clients: int) -> Sequence[str]:
-        """Return the ids of that many clients, as the family names them."""
+        """Return the ids of `clients` clients, as the family names them."""
         names = self.family.ids.get(self.mechanism.role)
         if names is None:
             return (self.client_id, *(f"{self.client_id}-{number}" for number in range(1, clients)))
@@ -75,7 +75,7 @@ class Case:
 
 
 def drawn(seed: int, cases: int, only: Sequence[str] = (), families: Sequence[str] = ()) -> list[Case]:
-    """Draw cases in the order failure, failure, control; each mechanism is repeated as late as possible.
+    """Draw cases in the order failure, failure, control, each mechanism from a shuffled deck (see `_Deck`).
 
     `only`, `families`: parts of the names of mechanisms and families; default: all.
     """
@@ -91,7 +91,7 @@ def drawn(seed: int, cases: int, only: Sequence[str] = (), families: Sequence[st
 
 
 class _Deck:
-    """Mechanisms in random order, taken from each mode in turn."""
+    """Deal mechanisms in random order, one of each mode in turn."""
 
     def __init__(self, dice: random.Random, mechanisms: Sequence[Mechanism]) -> None:
         self.all, self._dice = mechanisms, dice
@@ -125,13 +125,13 @@ def _case(dice: random.Random, number: int, mechanism: Mechanism, families: Sequ
     if seen.metrics == "micrometer":
         options["micrometer"] = "true"
     if seen.metrics == "pushes":
-        # Pushes identify clients by their client id alone.
+        # Pushes identify a client by its client id alone, so each case needs ids of its own.
         options[f"{mechanism.role[0]}.client.id"] += f"-{number}"
     return Case(number, family, mechanism, options, seen, onset, after, lasts, weather)
 
 
 def _value(dice: random.Random, value: str) -> str:
-    """Draw an option's value: for `a..b` a number between a and b, for `a|b` one of both; else return it as it is."""
+    """Draw an option's value: for `a..b` a number from a to b, for `a|b` one of the two; else return it as it is."""
     low, between, high = value.partition("..")
     if between and low.isdigit():
         return str(dice.randint(int(low), int(high)))
@@ -164,7 +164,8 @@ def _options(dice: random.Random, family: Family, mechanism: Mechanism) -> dict[
         options |= {"c.max.poll.records": "500|50|5"} if dice.random() < 0.5 else {}
     options |= mechanism.options
     if role == "producer" and (mechanism.end or int(_digits(options["p.linger.ms"])) > 1000):
-        # An application that waits for each record has an empty buffer; and no record may expire during linger.ms.
+        # `sync` waits for each record, so the buffer would be empty at the end; delivery.timeout.ms could expire
+        # records during linger.ms.
         options["sync"] = "false"
         options.pop("p.delivery.timeout.ms", None)
     return {**options, **family.options}

@@ -102,15 +102,16 @@ def _java(name: str, weight: float = 1.0, **more: object) -> Family:
 
 
 _BASE = ("jolokia-bulk", "jolokia-pretty", "jolokia-single", "jolokia-each", "jmx-exporter")
-#: From 3.7 on clients push.
+#: Java clients push their metrics (KIP-714) from 3.7 on.
 _PUSHES = (*_BASE, "pushes")
 _ROUTES = (*_BASE, "micrometer", "otlp")
 _NO_THREAD = ("callback-exit", "callback-error", "callback-flush", "handler-error")
-#: Groups that a plain consumer cannot join.
+#: Mechanisms in which a plain consumer joins the group; groups of another protocol do not accept it.
 _OTHER_GROUP = ("rebalance", "rebalances")
-#: If the constructor raises without brokers, there is no client to judge.
+#: Mechanisms without usable brokers: the constructors of these libraries then raise, so there is no client to judge.
 _NEEDS_BROKERS = ("brokers-away", "brokers-silent", "login-wrong", "tls-wrong")
-#: Its produce() never waits; callbacks run in poll(), on the application's own thread.
+#: Mechanisms that librdkafka lacks: its produce() never waits, and callbacks run in poll(), on the application's
+#: thread.
 _RDKAFKA = (
     *_NO_THREAD,
     "callback-get",
@@ -120,7 +121,8 @@ _RDKAFKA = (
     "brokers-away",
     "brokers-silent",
 )
-#: One thread does everything, so a blocked handler also stops the metrics and log lines that would show it.
+#: Mechanisms that aiokafka lacks: one thread does all work, so blocked code also stops the log lines that would show
+#: it.
 _AIO = (
     *_NO_THREAD,
     "callback-get",
@@ -132,7 +134,8 @@ _AIO = (
 )
 
 
-#: The Scala consumer connects through ZooKeeper, which the lab's gateways do not forward to.
+#: The only mechanisms for the Scala consumer: it connects through ZooKeeper, to which the lab's gateways do not
+#: forward.
 _LEGACY = (
     "topic-hangs",
     "endless-lookup",
@@ -163,7 +166,7 @@ def _kafka_python(name: str, *requires: str) -> Family:
     )  # fmt: skip
 
 
-#: A framework polls, pauses and sends in its own way.
+#: Mechanisms that frameworks lack, because a framework polls, pauses and sends in its own way.
 _FRAMEWORK = ("paused", "handler-error", "callback-flush")
 _SPRING: Mapping[Role, Sequence[str]] = {"producer": ("{id}-1",), "consumer": ("{id}-{n}",)}
 _STREAMS: Mapping[Role, Sequence[str]] = {

@@ -1,4 +1,4 @@
-"""Compare the product's verdicts on the cases with their labels: one line per case, and a matrix of all."""
+"""Compare the product's verdicts with the expected ones (labels): one line per case, and a matrix of all cases."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ JUDGE_SECONDS = 600.0
 #: Exit codes of `diagnose` if nothing could be read, or no client could be judged.
 SAYS_NOTHING = (2, 3)
 BATCH_SECONDS = 5
-#: The stream continues after a case: while its program runs, until lines no longer wait for samples (30 s); if the
-#: program has ended by itself, until its clients have departed (65 s). After a single sample a running program would
-#: seem to depart in that time, so such a case just ends.
+#: Batches that `streamed` adds after a case's last record. If the program still runs: until log lines no longer wait
+#: for samples (30 s). If it has ended by itself: until its clients have departed (65 s). After a single sample, the
+#: clients of a running program would seem to depart in that time, so no batch is added.
 LATER_BATCHES, DEPARTED_BATCHES = 7, 20
-#: One in this many cases is also judged by the steps of the stream.
+#: One in this many cases is also judged as the streaming monitor would, batch by batch.
 STREAMED = 3
 GRADES = ("right", "suspected only", "unknown", "wrong suspected", "wrong confirmed", "false ok")
 _RANK = {"ok": 0, "unknown": 1, "suspected": 2, "confirmed": 3}
@@ -34,7 +34,7 @@ Verdicts = Sequence[tuple[str, str, str]]
 
 @dataclass(frozen=True)
 class Graded:
-    """A mode of a case that got a wrong verdict, or the mode that was meant to fail."""
+    """The grade of a mode in a case: of the mode that was meant to fail, or of another one with a wrong verdict."""
 
     case: str
     how: str
@@ -63,9 +63,9 @@ def _rows(document: Mapping[str, Any]) -> Iterable[tuple[str, str, str]]:
 
 
 def streamed(folder: Path) -> Verdicts:
-    """Return the worst published verdict of each client and mode, from the steps of the stream batch by batch.
+    """Return the worst verdict per client and mode that the monitor publishes if it reads the case in batches.
 
-    A client of another service reports in each batch, because a monitor takes the time from its clients.
+    A client of another service reports in each batch, because the monitor's clock follows the clients' samples.
     """
     # Imported here, because the import loads the whole monitor, which only this function needs.
     from clienthealth.model import canonical
@@ -103,7 +103,7 @@ def streamed(folder: Path) -> Verdicts:
 
 
 def graded(folder: Path, how: str, verdicts: Verdicts) -> list[Graded] | None:
-    """Return the modes with wrong verdicts, and the one that was meant to fail; None if the case is void."""
+    """Return the grades of the mode meant to fail and of modes with wrong verdicts; None if the case is void."""
     recorded = Recorded(folder)
     wanted = labels(recorded)
     if wanted is None or not any((folder / "seen").iterdir()):
@@ -139,14 +139,14 @@ def _grade(label: Label, status: str) -> str:
 
 
 def judge(folders: Sequence[Path], jobs: int, often: int = STREAMED) -> str:
-    """Judge recordings, one of `often` also through the stream; return the report."""
+    """Judge recordings, every `often`-th one also as the monitor would (`streamed`); return the report."""
     with ThreadPoolExecutor(jobs) as judging:
         verdicts = list(judging.map(diagnosed, folders))
     report: list[str] = []
     matrix: dict[str, dict[str, Counter[str]]] = {"diagnose": defaultdict(Counter), "stream": defaultdict(Counter)}
     for number, (folder, of_case) in enumerate(zip(folders, verdicts, strict=True)):
         ways = [("diagnose", of_case)]
-        # Every third case is a control, so the turn moves on by one each time.
+        # Every third case is a control; without this shift, the streamed case would always (or never) be a control.
         if (number + number // often) % often == 0:
             ways.append(("stream", streamed(folder)))
         for how, found in ways:

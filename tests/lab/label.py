@@ -1,6 +1,6 @@
 """Derive what an expert could conclude about a case, from the program's own counts and from what was recorded.
 
-This module uses no code of the product. A moment counts only if something was recorded after it.
+This module uses no code of the product. Counts later than the last recorded data are ignored.
 """
 
 from __future__ import annotations
@@ -27,12 +27,14 @@ from tests.lab.mechanisms import (
 )
 
 Asked = Literal["nothing", "suspected", "confirmed"]
-#: Time between two dumps that prove one long wait; metrics that stand still for this time prove it too.
+#: Two dumps APART_SECONDS apart prove one long wait; so do metrics that stand still for STILL_SECONDS.
 APART_SECONDS, STILL_SECONDS = 10.0, 30.0
-#: Metrics alone show that no thread is alive which may still wait for request.timeout.ms, at least its default.
+#: Metrics alone prove that the I/O thread hangs only after this time, or after request.timeout.ms if that is longer:
+#: the thread may wait for a response until then.
 DEAD_SECONDS = 60.0
-#: Code that works, sleeps, or waits with a limit may continue; so may code in a Python dump, which shows no states.
-#: Callbacks of our programs that return take less than this time, and so do requests by default.
+#: Code that works, sleeps, or waits with a limit may continue, and so may code in a Python dump, which shows no thread
+#: states: such dumps must be this far apart. Callbacks of our programs that return take less time, and so do requests
+#: by default.
 LONG_SECONDS = 40.0
 _BUSY = ("callback-retry", "callback-sleep", "callback-spin", "callback-latch", "callback-socket")
 _BUSY_HANDLERS = ("handler-retry", "handler-sleep", "handler-spin")
@@ -68,7 +70,7 @@ class Recorded:
 
     @cached_property
     def truth(self) -> Sequence[Mapping[str, Any]]:
-        """Return the program's counts while anything was recorded, for clients with trouble only."""
+        """Return the counts that the program printed until the last recorded data, of the failing clients only."""
         lines = map(json.loads, (self.folder / "truth.jsonl").read_text(encoding="utf-8").splitlines())
         return [one for one in lines if one["ts"] <= self.until_ms and one["id"] in self.case["troubled"]]
 
@@ -79,7 +81,7 @@ class Recorded:
 
     @cached_property
     def moments(self) -> Mapping[str, Sequence[int]]:
-        """Return the times of samples, dumps and log lines from the onset on, one a second: clients report together."""
+        """Return times of samples, dumps and log lines since the onset, one a second: clients report at once."""
         seconds = {
             name: {ts // 1000: ts for ts in of if ts >= self.onset_ms} for name, of in self.case["written"].items()
         }
@@ -89,7 +91,8 @@ class Recorded:
     def until_ms(self) -> int:
         """Return the last time for which anything was recorded.
 
-        A log counts to its end, if it has any line after the onset: without one, nothing shows that time went on.
+        The log counts up to its end if it has a line after the onset; without such a line, nothing shows that time went
+        on.
         """
         written = self.case["written"]
         log_ms = self.log_until_ms if any(ts >= self.onset_ms for ts in written["lines"]) else 0
@@ -108,7 +111,7 @@ class Recorded:
         return max(0.0, (self.log_until_ms - self.onset_ms) / 1000) if self.case["written"]["lines"] else 0.0
 
     def span(self, what: str) -> float:
-        """Return the seconds between the first and the last sample, or dump, after the onset."""
+        """Return the seconds between the first and the last of `moments[what]`."""
         of = self.moments[what]
         return (of[-1] - of[0]) / 1000 if len(of) > 1 else 0.0
 
@@ -119,7 +122,7 @@ class Recorded:
         return max(counted, default=0) - (max(before, default=0) if name != "callback_ms" else 0)
 
     def still_seconds(self, name: str) -> float:
-        """Return for how many seconds a count has stood still at the end; the longest of the clients with trouble."""
+        """Return for how many seconds a count stands still at the end: the longest such time of a failing client."""
         longest = 0.0
         for client in {one["id"] for one in self.truth}:
             lines = [one for one in self.truth if one["id"] == client]
@@ -140,7 +143,7 @@ class Recorded:
 
 
 def labels(recorded: Recorded) -> Mapping[str, Label] | None:
-    """Return the label of each mode that need not be `ok`; None if the trouble did not occur or is unknown now."""
+    """Return the label of each mode that need not be `ok`; None if the case did not fail or its mechanism is gone."""
     case = recorded.case
     mechanism = MECHANISMS.get(case["mechanism"])
     if mechanism is None:
@@ -153,7 +156,7 @@ def labels(recorded: Recorded) -> Mapping[str, Label] | None:
     if recorded.most("expired") and mechanism.world:
         ceilings[STALLED] = "confirmed"
     if mechanism.name == "handler-slow" and recorded.still_seconds("polls") >= LONG_SECONDS:
-        # One batch took far longer than all batches before.
+        # One batch took far longer than all batches before, so `suspected` is not wrong.
         ceilings[CONSUMER] = "suspected"
     judged = {mode: Label(at_most=most) for mode, most in ceilings.items()}
     if mechanism.mode is not None:
@@ -164,13 +167,13 @@ def labels(recorded: Recorded) -> Mapping[str, Label] | None:
 
 
 def _came(recorded: Recorded) -> bool:
-    """True if the failure occurred by the program's counts, recorded or not."""
+    """True if the failure occurred according to the program's counts, even if no recorded data shows it."""
     mode = recorded.case["mode"]
     whole = [json.loads(line) for line in (recorded.folder / "truth.jsonl").read_text(encoding="utf-8").splitlines()]
     if mode == NOT_CLOSED:
         return bool(_sent(whole) > recorded.case["stored"])
     if mode == LOOP:
-        # A close that takes 40 s counts as hanging.
+        # A close() that has not returned by the end of the case counts as hanging.
         return not recorded.case["ended_by_itself"] and whole[-1]["in"] in ("commit", "close", "closed")
     after = [one for one in whole if one["ts"] >= recorded.onset_ms]
     clients = [[one for one in after if one["id"] == client] for client in recorded.case["troubled"]]
@@ -178,7 +181,7 @@ def _came(recorded: Recorded) -> bool:
 
 
 def _stands(mode: str, lines: Sequence[Mapping[str, int]]) -> bool:
-    """True if a client fails by its counts since the onset."""
+    """True if the counts of a client since the onset show the failure."""
     first, middle, last = lines[0], lines[len(lines) // 2], lines[-1]
     if mode == DEADLOCK:
         return last["callback_ms"] > 10_000 or last["acked"] == middle["acked"]
@@ -189,24 +192,25 @@ def _stands(mode: str, lines: Sequence[Mapping[str, int]]) -> bool:
     if mode == CROSS_TOPIC:
         # A consumer that has never got a record blocks nothing.
         return last["handled"] > 0 and last["others"] - middle["others"] <= (last["ts"] - middle["ts"]) / 1000
-    # The same holds for a handler, which has then never run.
+    # Without any record the handler has never run, so it cannot hang.
     return last["handled"] > 0 and last["polls"] - first["polls"] <= 8
 
 
 def _sent(truth: Sequence[Mapping[str, int]]) -> int:
-    """Return the number of records that should be stored."""
+    """Return how many records the brokers should have stored: those that were sent without an error."""
     return sum(one["attempted"] - one["failed"] for one in {one["id"]: one for one in truth}.values())
 
 
 def _deadlock(recorded: Recorded) -> Label:
     still, name = recorded.still_seconds("acked"), recorded.case["mechanism"]
     dumps = 0 if name == "callback-error" else len(recorded.moments["dumps"])
-    # One dump shows an endless wait; for sleeping or working code, or clients other than Java, more dumps are needed.
+    # One dump is enough for an endless wait in Java. For code that sleeps or works, and for other clients, two are
+    # needed.
     full = recorded.log_seconds and recorded.most("exhausted", recorded.log_until_ms)
     one = (dumps and (full or (recorded.java and name not in _BUSY))) or recorded.span("dumps") >= APART_SECONDS
     # asyncio itself runs the callbacks of aiokafka: a dump then shows no frame of a Kafka client.
     one = one and (full or not recorded.case["family"].startswith("aiokafka"))
-    # An application that waits for each record then sends nothing more, so constant counts may mean that it is idle.
+    # An application that waits for each record sends nothing more, so its constant counts may mean that it is idle.
     goes_on = recorded.most("attempted") > MANY
     metrics = recorded.span("metrics") if recorded.version >= _SELECTS and goes_on else 0.0
     timeout = int(recorded.case["options"].get("p.request.timeout.ms", "30000")) / 1000
@@ -259,27 +263,27 @@ def _stalled(recorded: Recorded) -> Label:
 
 def _not_closed(recorded: Recorded) -> Label:
     if MECHANISMS[recorded.case["mechanism"]].again:
-        # A client that appears again may be the same one after a gap.
+        # The restarted client looks like the old one after a gap, so no verdict is required.
         return Label(at_most="confirmed")
     ended = recorded.case["timeline"].get("ended", 1 << 60)
     forced = recorded.case["mechanism"] == "closed-at-once" and recorded.log_until_ms >= ended
     if recorded.until_ms < recorded.onset_ms:
-        # Records in the buffer at the last sample may look lost.
+        # Nothing was recorded after the onset, and records in the buffer at the last sample may look lost.
         return Label(at_most="suspected")
     return Label("suspected" if forced else "nothing", "confirmed", recorded.until_ms >= ended - 1000)
 
 
 def _consumer(recorded: Recorded) -> Label:
     if FAMILIES[recorded.case["family"]].program == "Reactor":
-        # This consumer keeps polling and pauses partitions, like a consumer that pauses on purpose.
+        # Reactor's consumer keeps polling while its partitions are paused, like a consumer that pauses on purpose.
         return Label(at_most="confirmed")
     still, name = recorded.still_seconds("polls"), recorded.case["mechanism"]
     interval = int(recorded.case["options"].get("c.max.poll.interval.ms", "300000")) / 1000
     overdue = recorded.log_seconds > interval + 6 and recorded.version >= _OVERDUE
-    # A thread counts as polling if an earlier dump shows it inside poll().
+    # A thread is recognised as the consumer's if an earlier dump shows it inside poll().
     written = recorded.case["written"]
     polled = any(ts < recorded.onset_ms for ts in written.get("polling", written["dumps"]))
-    # kafka-python does not count fetches: with several consumers, dumps do not show which one a thread polls.
+    # With several consumers, dumps of kafka-python do not show which of them a thread polls.
     polled &= len(recorded.case["clients"]) == 1 or not recorded.case["family"].startswith("kafka-python")
     dumps = recorded.span("dumps") if polled and name not in ("handler-error", "handler-too-slow") else 0.0
     metrics = recorded.span("metrics") if recorded.version >= _LAST_POLL else 0.0

@@ -16,9 +16,9 @@ _BOOT3 = "%d{yyyy-MM-dd'T'HH:mm:ss.SSSXXX} %5p 4711 --- [orders] [%15.15t] %-40.
 
 @dataclass(frozen=True)
 class Layout:
-    """A log layout. `python`: the same layout for Python's logging; `java`: options of the JVM.
+    """A log layout. `python`: its equivalent for Python's logging; `java`: JVM options that it needs.
 
-    `pattern`: the backend's pattern; `classpath:…` names a template of log4j2, a class name an encoder of logback.
+    `pattern`: in the backend's syntax; `classpath:…` names a template of log4j2, a class name an encoder of logback.
     """
 
     backend: Backend

@@ -20,16 +20,16 @@ _SYMPTOMS: Mapping[str, Level] = {BLOCKED: "suspected", STALLED: "suspected", NO
 
 @dataclass(frozen=True)
 class Mechanism:
-    """A mechanism. `mode`: the mode that fails; None: a control.
+    """A cause of a failure (`mode`), or of something that only resembles one (`mode` is None: a control).
 
-    options   of the program; for `a..b` a value between is drawn, for `a|b` one of both
+    options   the program's options; `a..b` stands for a random value between, `a|b` for one of the two
     world     event of `world.EVENTS` that hits the brokers from the onset on
     early     the event happens before the program starts
-    lasts     seconds until recovery, drawn; None: no recovery
-    end       how the program ends at the onset, see Control.java; kill, term: by that signal
-    again     it is restarted some seconds after its end
+    lasts     range of the seconds until recovery; None: no recovery
+    end       how the program ends at the onset: kill or term by that signal, others as in Control.java
+    again     the program is restarted some seconds after its end
     beside    highest permitted verdicts of other modes (for controls: of any mode)
-    since     versions of the Java client to which it applies: from, and before
+    since     range of Java client versions to which it applies: from, and before
     """
 
     name: str
@@ -58,7 +58,7 @@ def _held(how: str, ms: str = "0", since: tuple[tuple[int, ...], tuple[int, ...]
     """Return a mechanism in which the I/O thread does not return from a callback."""
     options = {"trouble": how, "trouble.in": "callback", "trouble.ms": ms, "trouble.clients": "1|1|2"}
     if how == "exit":
-        # The program's shutdown hook closes the producer, which waits for the I/O thread.
+        # exit() waits for the program's shutdown hook, which closes the producer and so waits for the I/O thread.
         options |= {"hook": "true"}
     return Mechanism(f"callback-{how}", DEADLOCK, "producer", options, beside=_SYMPTOMS, since=since)
 
@@ -211,7 +211,7 @@ _CONTROLS = (
     _fine("deployed-again", "producer", end="close", again=True),
     _fine("consumer-deployed-again", "consumer", end="close", again=True),
     _fine("rebalances", "consumer", "rebalances", lasts=(20, 50)),
-    # send() continues, and each record fails at once.
+    # After the denial send() does not wait, and each record fails at once.
     _fine("topic-denied-later", "producer", "deny", beside=_SYMPTOMS),
     _fine("topic-read-denied", "consumer", "deny", lasts=(8, 30), only=("Plain", "confluent", "kafka_python")),
     _fine("short-outage", "producer", "cut", lasts=(3, 15), beside=_SHORT),
@@ -248,7 +248,7 @@ _CONTROLS = (
     _fine("long-linger", "producer", options={**_LARGE, "p.linger.ms": "5000..20000"}),
     _fine("acks-none", "producer", options={"p.acks": "0"}),
     _fine("quotes", "producer", options={"quotes": "1..999"}, weight=2),
-    # If a refused commit is quoted, its exception, on a line of its own, may look like this client's own.
+    # A quoted line about a refused commit is followed by its exception, which may look like this client's own.
     _fine("quotes-consumer", "consumer", options={"quotes": "1..999"}, beside={CONSUMER: "suspected"}, weight=2),
     _fine("closed", "producer", end="close"),
     _fine("closed-slowly", "producer", end="close", options={"end.ms": "5000..20000"}),

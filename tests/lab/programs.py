@@ -37,8 +37,8 @@ OTEL = (
 )
 #: Log messages of other programs about their Kafka clients, one per line.
 QUOTES = HERE / "quotes.txt"
-#: Programs that are not compiled with the libraries they run on: Plain, once for all versions; Scala consumers, because
-#: the common code needs a Java client.
+#: Libraries with which programs are compiled if not those of their family: Plain is compiled once for all versions;
+#: Legacy (Scala) also needs a Java client for the common code; Vertx also needs SLF4J.
 COMPILED_WITH = {
     "Plain": ("lab-java-2.2", "lab-micrometer"),
     "Legacy": ("lab-java-2.2", "legacy"),
@@ -67,7 +67,8 @@ class Program:
         with copy.open("a", encoding="utf-8") as output:
             for line in self.process.stdout:
                 word, _, rest = line.partition(" ")
-                # The agent and the program write to one pipe; an export that a line of the program cuts is lost.
+                # The agent and the program write to one pipe: an export is cut, and lost, if the program writes a line
+                # into it.
                 if word.startswith('{"resourceMetrics"') and line.endswith("]}\n"):
                     word, rest = "METRICS", line
                 if word == "TRUTH":
@@ -210,7 +211,7 @@ def _paths(name: str) -> list[Path]:
 
 @cache
 def compiled(family: Family) -> Path:
-    """Compile a family's program once and return the classes: Plain for all versions, others for their framework."""
+    """Compile a family's program once; return the folder of its classes. Plain is compiled once for all versions."""
     with _COMPILING:
         sources = HERE / "java"
         files = sorted(sources.glob("orders/*.java"))

@@ -23,11 +23,11 @@ from tests.lab.programs import Program, dump_command, start
 from tests.lab.seen import ROUTES, Eyes, now_ms, write
 from tests.lab.world import EVENTS, Scene, Way, World
 
-#: Maximum time (s) from the start of a client until it works.
+#: Maximum seconds from the start of a client until its first record is acknowledged or handled.
 WORKS_SECONDS = 60.0
-#: Time for late output after a program has ended, before its case is over.
+#: Seconds for which a case goes on after its program has ended, for late output.
 LINGER_SECONDS = 10.0
-#: A program that should end but does not within this time is killed.
+#: Seconds to wait for the end of a program that is restarted; then it is killed.
 AGAIN_SECONDS = 40.0
 FEED_SECONDS = 0.1
 
@@ -46,7 +46,7 @@ class Run:
         self._done = threading.Event()
         self._threads: list[threading.Thread] = []
         partitions = int(case.options["clients"]) * (1 + case.number % 2)
-        # Streams writes to the last topic.
+        # Kafka Streams programs write to the topic `…-out`.
         world.create([*self.topics, f"{topic}-out"], partitions, self.legacy)
         way.open()
         self.scene = Scene(world, way, self.topics, lambda number: self.program.signal(number), self.topics)
@@ -93,7 +93,7 @@ class Run:
         self._threads.append(thread)
 
     def _sleep(self, moment: float) -> None:
-        """Wait until a moment, or until shortly after the program's end."""
+        """Wait until a moment; after the program's end, wait at most LINGER_SECONDS."""
         while (left := moment - time.monotonic()) > 0:
             if self.program.ended.wait(min(left, 1.0)):
                 self.timeline.setdefault("ended", now_ms())
@@ -104,7 +104,7 @@ class Run:
         if self.case.mechanism.early:
             return
         deadline = time.monotonic() + WORKS_SECONDS
-        # Wait longer with linger.ms: such a record is acknowledged long after it was sent.
+        # With a long linger.ms a record is acknowledged long after it was sent, so an attempted one is enough.
         lingers = int(self.case.options.get("p.linger.ms", "0")) > 1000
         counted = ("attempted",) if lingers else ("acked", "handled")
         while time.monotonic() < deadline and not self.program.ended.is_set():
@@ -219,8 +219,7 @@ def record(cases: Sequence[Case], out: Path, jobs: int, say: Callable[[str], Non
                     Run(case, world, way, folder).play()
                 say(f"recorded {case.name}")
             except (OSError, RuntimeError, subprocess.SubprocessError, KafkaError):
-                # A failure of the machine leaves this case without a result; the other cases have one. --go-on records
-                # it again.
+                # If the machine fails, only this case stays without a result; --go-on records it again.
                 (folder / "case.json").unlink(missing_ok=True)
                 say(f"not recorded {case.name}: {traceback.format_exc()}")
             finally:

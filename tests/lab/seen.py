@@ -110,7 +110,7 @@ def _clock(ts_ms: int) -> str:
 
 
 def _answer(url: str, body: Any = None) -> str | None:
-    """Return the answer of an address; None if there is no answer."""
+    """Return the body of the response from `url`; None if there is no response."""
     data = None if body is None else json.dumps(body).encode()
     try:
         with urllib.request.urlopen(url, data, timeout=READ_SECONDS) as answer:
@@ -129,7 +129,7 @@ def _single(port: int, role: str) -> str | None:
 
 
 def _each(port: int, role: str) -> str | None:
-    """Return one response per MBean, like a script that requests each; the answer to its search if there is none."""
+    """Return one response per MBean, like a script that requests each; the response to its search if it finds none."""
     names = _answer(f"http://127.0.0.1:{port}/jolokia/search/{_SINGLE[role]}")
     requests = [{"type": "read", "mbean": name} for name in json.loads(names or "{}").get("value", ())]
     if not requests:
@@ -160,7 +160,7 @@ class Written:
     metrics: Sequence[int]
     dumps: Sequence[int]
     lines: Sequence[int]
-    #: The dumps that show a thread inside poll(), or in a framework's loop around poll().
+    #: Times of the dumps that show a thread inside poll(), or in a framework's loop around poll().
     polling: Sequence[int] = ()
 
 
@@ -205,7 +205,7 @@ def _lines(seen: Seen, eyes: Eyes, log: Path) -> Iterator[Line]:
 
 
 def _let_through(lines: Sequence[Line]) -> Iterator[Line]:
-    """Yield the lines that a rate-limited shipper lets through per block of BURST_SECONDS."""
+    """Yield the lines that a rate-limited shipper lets through: at most BURST_LINES per BURST_SECONDS."""
     passed: Counter[int] = Counter()
     for line in lines:
         block = line.ts_ms // (1000 * BURST_SECONDS)
@@ -249,7 +249,7 @@ def _write_metrics(seen: Seen, metrics: Sequence[tuple[int, str]], files: Path) 
 
 
 def _otlp(push: Mapping[str, Any]) -> str:
-    """Return a push as stored by a collector, with the client's headers as attributes of the resource."""
+    """Return a push as a collector stores it, with the push's headers as attributes of the resource."""
     data = MetricsData.FromString(base64.b64decode(push["value"]))
     for resource in data.resource_metrics:
         for name in ("client_id", "client_instance_id", "client_software_name", "client_software_version"):

@@ -38,14 +38,14 @@ from deploy.demo.topics import ask_for_pushes
 DELAY_SECONDS = 0.6
 #: A topic to which writing is denied.
 DENIED = "ledger-of-others"
-#: Quota of each client in bytes a second, lower than its traffic; and the push interval.
+#: QUOTA: bytes a second of each client, lower than its traffic. PUSH_SECONDS: interval of metrics pushes.
 QUOTA, PUSH_SECONDS = 3000, 10.0
 PUSHES = TopicSettings().metrics[0]
 
 
 @dataclass
 class Way:
-    """How a running case reaches the broker: first `front`, then `node`, which the broker advertises as its address."""
+    """A running case's gateways: `front` is its bootstrap address, `node` the address that the broker advertises."""
 
     front: Gateway
     node: Gateway
@@ -73,9 +73,9 @@ class Scene:
     joined: threading.Event = field(default_factory=threading.Event)
 
     def join(self, polls: int) -> None:
-        """Join the group as another member that reads and commits nothing; leave when `joined` is set.
+        """Join the group as another member that commits nothing; leave when `joined` is set.
 
-        `polls`: after this many polls it leaves and joins again.
+        `polls`: the number of polls after which the member leaves and joins again.
         """
         while not self.joined.is_set():
             consumer = KafkaConsumer(
@@ -94,7 +94,7 @@ class Scene:
 
 @dataclass(frozen=True)
 class Event:
-    """A fault of a case. `begin` is called at the onset, `end` at the end; `own`: the fault needs its own broker."""
+    """A fault that hits a case: `begin` starts it, `end` ends it. `own`: the fault needs a broker of its own."""
 
     begin: Callable[[Scene], None]
     end: Callable[[Scene], None]
@@ -102,7 +102,7 @@ class Event:
 
 
 class World:
-    """The broker. `ways`: number of cases that run at once."""
+    """The lab's broker and the gateways to it. `ways`: number of cases that run at once."""
 
     def __init__(self, folder: Path, ways: int) -> None:
         self._open = ExitStack()
@@ -151,7 +151,7 @@ class World:
         self._open.close()
 
     def feed(self, legacy: bool) -> KafkaProducer:
-        """Return a producer for one case: one that stops sending must not leave the next cases without records."""
+        """Return a producer for one case only: if it blocks, the other cases still get records."""
         if legacy:
             return self.legacy()[1]
         return KafkaProducer(bootstrap_servers=self.broker.bootstrap_servers, linger_ms=5, enable_idempotence=False)
@@ -183,7 +183,7 @@ class World:
         admin.close()
 
     def pushed(self, client_ids: Collection[str]) -> Iterator[tuple[int, str]]:
-        """Yield the clients' pushes: time, and headers and value (base64) as JSON."""
+        """Yield the clients' pushes: time (epoch ms), and JSON with the headers and the value (base64)."""
         consumer = KafkaConsumer(bootstrap_servers=self.broker.bootstrap_servers, consumer_timeout_ms=2000)
         consumer.assign([TopicPartition(PUSHES, 0)])
         consumer.seek_to_beginning()

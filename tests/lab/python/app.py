@@ -1,10 +1,10 @@
-"""Run producers or consumers of a Python library with any trouble, like `java/orders/Plain.java` for Java.
+"""Run producers or consumers of a Python library that fail as the options say, like `java/orders/Plain.java` for Java.
 
 python -m tests.lab.python.app LIBRARY NAME=VALUE…
 
 LIBRARY: confluent, kafka_python or aio. Options, command words on standard input and counts are those of `Plain.java`
-and `Control.java`. Further options: `layout` of the log app.log, and metrics.seconds. Standard output gets lines
-`TRUTH json` and `METRICS json`.
+and `Control.java`. Further options: `layout`, the format of the log app.log; metrics.seconds, the interval of METRICS.
+Standard output gets lines `TRUTH json` (the program's own counts) and `METRICS json` (the library's statistics).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ ALL: list[Truth] = []
 
 
 class Truth:
-    """The real actions of one client."""
+    """What one client really did: counts, durations, and the call that it is in."""
 
     def __init__(self, kind: str, number: int) -> None:
         self.kind, self.id = kind, GIVEN[f"{kind[0]}.client.id"] + (f"-{number}" if number else "")
@@ -84,7 +84,7 @@ class Truth:
             self.counts["expired"] += 1
 
     def wrong(self, where: str) -> bool:
-        """True if this client has trouble now in this part of the program."""
+        """True if this client must misbehave now in this part of the program."""
         return self.mine and where == WHERE and GO.is_set() and not OVER.is_set()
 
     def line(self) -> str:
@@ -161,7 +161,7 @@ def update() -> None:
 
 
 def happen(truth: Truth) -> None:
-    """Run the trouble that the options name."""
+    """Misbehave as the option `trouble` demands."""
     once: dict[str, Callable[[], object]] = {
         "backoff": lambda: back_off(MS),
         "held": lambda: threading.Event().wait(MS / 1000),
@@ -262,7 +262,7 @@ def background(*acts: Callable[[], None]) -> None:
 
 
 def finish(close: Callable[[str], None]) -> None:
-    """Wait for the end, and end as `end` demands."""
+    """Wait for the command word `end`, then end the process as the option `end` demands."""
     how = GIVEN.get("end", "close")
     END.wait()
     log.info("shutting down")

@@ -18,7 +18,7 @@ from aiokafka.errors import KafkaError as AioError
 from confluent_kafka import KafkaException
 from kafka.errors import KafkaError
 
-#: kafka-python 2 asserts that a partition exists.
+#: Errors of a refused record; kafka-python 2 raises AssertionError if the partition does not exist.
 _FAILED = (KafkaError, AioError, AssertionError, ValueError)
 #: Java client options that librdkafka also has.
 _RDKAFKA = (
@@ -35,7 +35,7 @@ def confluent(app: Any) -> None:
         truth = app.Truth(kind, number)
         given = {name: value for name, value in app.options(kind, truth).items() if name in _RDKAFKA}
         if kind == "consumer":
-            # This interval must not be longer than the time between two polls.
+            # librdkafka requires that session.timeout.ms is at most max.poll.interval.ms.
             given |= {"session.timeout.ms": "8000", "enable.auto.commit": str(app.GIVEN["commit"] == "auto").lower()}
         if "sasl.mechanism" in given:
             given |= {"sasl.username": "orders", "sasl.password": "wrong"}
@@ -207,7 +207,7 @@ async def aio(app: Any) -> None:
         given = {name.replace(".", "_"): _typed(value) for name, value in app.options(kind, truth).items()}
         if kind == "consumer":
             given["enable_auto_commit"] = app.GIVEN["commit"] == "auto"
-            # The handler and the client's own polls must fit into this interval.
+            # The handler blocks the event loop that sends heartbeats, so its time must fit into session_timeout_ms.
             given |= {"session_timeout_ms": 8000, "heartbeat_interval_ms": 2500}
         given = {name: value for name, value in given.items() if name in allowed}
         client = of(*app.GIVEN["topic"].split(","), **given) if kind == "consumer" else of(**given)
