@@ -11,7 +11,7 @@ from pathlib import Path
 
 from deploy.reference.rooms import ROOT
 
-#: Copy bytecode too, so that nothing is recompiled, except files that another process may be writing.
+#: Bytecode is copied too, so that nothing is recompiled; other processes may still be writing files named *.pyc.*.
 UNFINISHED = shutil.ignore_patterns("*.pyc.*")
 
 

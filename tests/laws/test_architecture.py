@@ -21,13 +21,13 @@ CALLS = {
     *("open", "urlopen", "read_text", "read_bytes", "write_text", "write_bytes", "mkdir", "unlink", "iterdir"),
     *("glob", "rglob", "readStream", "writeStream"),
 }
-#: Packages that exist for such access.
+#: Packages that exist to access what OUTSIDE and CALLS name.
 PLACES = (
     *("clienthealth.spark.topics", "clienthealth.spark.history"),
     *("clienthealth.ops.cli", "clienthealth.ops.doctor", "clienthealth.platform"),
 )
 APART = ("clienthealth_exporters", "dashboards", "deploy")
-#: Single modules in other packages that have such access → the reason.
+#: Single modules in other packages that may do so → the reason.
 EXCUSED = {
     "clienthealth.ops.initialise": "writes the file of settings, and asks the cluster",
     "clienthealth.model.subscription": "asks the brokers to ask their clients",
@@ -64,7 +64,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
 #: Packages that come with Spark, and the only modules that may import them, even within a function.
 SPARK = ("pyspark", "delta", "pandas", "pyarrow", "py4j")
 WITH_SPARK = ("clienthealth.spark", "clienthealth.review")
-#: Code about Kafka clients; it must not import anything of WITH_SPARK either.
+#: Packages that judge Kafka clients; they must not import anything of WITH_SPARK either.
 HOT_PATH = tuple(f"clienthealth.{room}" for room in ("read", "measure", "modes", "monitor", "diagnose"))
 EVERY = sorted(modules())
 

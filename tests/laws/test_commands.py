@@ -1,4 +1,4 @@
-"""Run the commands of our pages: the quick ones here, the others in the test named for them."""
+"""Run the commands of our pages: the quick ones here, the others in the tests that PROVEN names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gate never hides a fault from the judges, and never reports ok for a window that a judge cannot judge."""
+"""The gate spares the judges windows with healthy metrics; it never hides a fault, or says ok for unknown."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SHARES = (0.0, 0.02, 0.1, 0.3, 0.5, 1.0, 1.0, 2.0, 10.0)
 
 
 def metrics_only(window: ClientWindow) -> ClientWindow:
-    """Remove log lines and dumps from a window: windows with them skip the gate and go to the judge anyway."""
+    """Remove log lines and dumps, because windows with them skip the gate and go to the judge anyway."""
     return dataclasses.replace(window, logs=(), dumps=(), departed_ms=None)
 
 
@@ -62,7 +62,7 @@ def windows_by_kind(windows: Sequence[ClientWindow], mode: LiveMode[Any]) -> lis
 
 
 def assert_law(mode: LiveMode[Any], windows: Sequence[ClientWindow]) -> None:
-    """Assert that the judge gives windows stopped by the gate the same status: ok, or unknown with the same reason."""
+    """Assert that the judge agrees about windows stopped by the gate: ok, or unknown for the same reason."""
     for same_kind in windows_by_kind(windows, mode):
         suspected, reasons = gate(mode, stacked(same_kind))
         for window, suspect, reason in zip(same_kind, suspected.tolist(), reasons, strict=True):

@@ -1,4 +1,4 @@
-"""The golden matrix holds: no change alters a verdict unnoticed."""
+"""Compare all verdicts with the reviewed ones, so that no change alters a verdict unnoticed."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_alerts_dashboard_runbook_and_pages_are_made_of_it(copy: Copy) -> None:
 
 @pytest.fixture
 def judged(copy: Copy, monkeypatch: pytest.MonkeyPatch) -> Callable[[list[float]], str]:
-    """Return the example's judge as a function of counter samples taken every ten seconds."""
+    """Return a function that judges counter samples (one every ten seconds) with the page's example mode."""
     spec = spec_from_file_location("rebalance_storm", copy.folder / FOLDER / "rules.py")
     assert spec and spec.loader
     module = module_from_spec(spec)
@@ -92,7 +92,7 @@ def test_it_judges(judged: Callable[[list[float]], str]) -> None:
     assert judged([1, 9]) == "unknown"
 
 
-#: Laws that apply to every mode by itself, even without a recording of it.
+#: Tests (for `pytest -k`) that apply to each mode by itself, even without a recording of it.
 LAWS = (
     "the_id_is_the_folders_name or scenario_is_judged or it_fires or threshold or declaration or lines or line_that or "
     "application or explain_lists"
@@ -125,7 +125,7 @@ def test_the_example_keeps_the_rules_of_the_repository(copy: Copy) -> None:
 
 
 def test_a_wording_is_one_entry_and_a_wrong_one_is_named_with_its_file(copy: Copy) -> None:
-    """Adds the page's own example to the page's mode, then one with a library that does not exist."""
+    """Add the example of wordings.md to the new mode, then the same with a library that does not exist."""
     page = (ROOT / "jobs/clienthealth/modes/wordings.md").read_text("utf-8")
     (example,) = re.findall(r"^```toml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     file = copy.folder / FOLDER / "mode.toml"

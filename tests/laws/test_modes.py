@@ -182,7 +182,8 @@ def test_a_verdict_holds_no_word_of_another_librarys_world(mode: Mode, library: 
 def test_no_id_is_written_outside_its_mode() -> None:
     """Product code takes ids from the mode (`rules.ID`) or from the catalogue of modes.
 
-    Programs of the demo are made for one mode each, the benchmark is a package of its own, and pages show examples.
+    Exempt: the demo's programs, each made for one mode; the benchmark, a package of its own; pages, which show
+    examples.
     """
     ids = "|".join(modes())
     written = set()

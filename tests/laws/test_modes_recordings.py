@@ -240,7 +240,7 @@ def test_a_reading_every_ten_seconds_and_no_dump_confirm_within_a_minute(name: s
     [
         ("slow-handler-3.7", "b2", {"b1", "b3"}),  # idle1 lacks no records
         ("slow-handler-4.1", "payments", {"orders", "refunds"}),
-        ("slow-handler-librdkafka", "p3", {"p2", "p4"}),  # p2 no longer fetches any records
+        ("slow-handler-librdkafka", "p3", {"p2", "p4"}),  # p2 is a victim too: it no longer fetches any records
         ("librdkafka-one-queue", "orders", {"mail", "audit"}),
         ("cross-topic-0.9", "lw4", {"lw1", "lw2", "lw3", "lw5", "lw6"}),
     ],
@@ -257,10 +257,11 @@ def test_a_member_that_its_group_fenced_is_accused_of_nothing_and_its_fence_is_c
     (consumer,) = (client for client in clients(RECORDINGS / "kip848-fenced-4.4") if client.client.kind == "consumer")
     judge, limits = modes()[CONSUMER_STALLED].judge, modes()[CONSUMER_STALLED].thresholds
     statuses = [judge(window, limits).status for window in consumer.windows]
-    # Frozen from 22:30:36 to 22:31:36: the window from 22:30:30 on has one sample, the last one has two.
+    # The client is frozen from 22:30:36 to 22:31:36. The window from 22:30:30 on then has only one sample, the last
+    # window two; the mode needs more.
     assert statuses == ["ok", "ok", "unknown", "ok", "ok", "ok", "unknown"]
     (fence,) = (run for _, run in consumer.bucket.state.also_seen.items() if run.what == "kicked-out")
-    # "ConsumerGroupHeartbeatRequest failed because member … is unknown", and the commit that fails with it.
+    # Two log lines: "ConsumerGroupHeartbeatRequest failed because member … is unknown", and the failed commit.
     assert (fence.client_id, fence.lines, fence.last_ms) == ("stock-consumer", 2, 1795732296290)
 
 

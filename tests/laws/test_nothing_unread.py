@@ -16,7 +16,7 @@ from clienthealth.ops.cli.modes import explanation
 from clienthealth.read.logs.self_descriptions import SELF_DESCRIPTIONS
 from deploy.reference.rooms import modules, tree
 
-#: Modules that read what was collected: judgement, measurement, the step, and the lag of groups.
+#: Modules that use what was collected: they judge, measure, read log lines, keep the state, or diagnose.
 READERS = (
     *("clienthealth.modes", "clienthealth.measure", "clienthealth.measure", "clienthealth.monitor.step"),
     *("clienthealth.read.logs.events", "clienthealth.read.logs.fields", "clienthealth.diagnose"),
@@ -64,7 +64,7 @@ def test_every_option_is_read() -> None:
 
 
 def test_every_line_of_no_mode_captures_what_is_read() -> None:
-    """Log lines that belong to no failure mode capture the client's id, version or options."""
+    """Log lines of no failure mode are only read for the client's id, version or options, so they must capture one."""
     wordings = [wording for line in SELF_DESCRIPTIONS for wording in line.wordings]
     assert all(re.search(r"\(\?P<\w+>", wording.pattern) for wording in wordings)
 

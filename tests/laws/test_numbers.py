@@ -1,4 +1,4 @@
-"""The numbers of a verdict cover the whole incident and count each event once, here and in the stream.
+"""The numbers of a verdict cover the whole incident and count each event once, post mortem and in the stream.
 
 The truth is the application's own count, or what its files contain; a verdict never reports more.
 """
@@ -33,8 +33,9 @@ NUMBERS = (
     # The application counted cb_failed: 217.
     ("evidence/3_topic_missing", METADATA, "failed_sends", 210, 217),
     ("send-blocked-cluster-4.1", METADATA, "failed_sends", 32, 32),
-    # record-error-total of the last sample; the application counts 870, 840 and 695 some seconds later. Their callbacks
-    # log the expiry once per record of a batch: 915 lines for 15 records each.
+    # The truth is record-error-total of the last sample; some seconds later the application counts 870, 840 and 695.
+    # Its callbacks log the expiry of a batch once per record (915 lines, each about 15 records), so lines must not be
+    # summed.
     ("delivery-stalled-3.9", DELIVERY_STALLED, "records_expired", 795, 795),
     ("delivery-stalled-4.1", DELIVERY_STALLED, "records_expired", 795, 795),
     ("delivery-swallowed-3.9", DELIVERY_STALLED, "records_expired", 605, 605),

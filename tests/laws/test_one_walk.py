@@ -1,4 +1,4 @@
-"""The text of an attached file passes through few files of code until it is parsed: it is read only once."""
+"""An attached file is read only once, so its text passes through few code files until it is parsed."""
 
 from __future__ import annotations
 

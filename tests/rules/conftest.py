@@ -1,4 +1,4 @@
-"""Run this layer with the installed promtool and amtool; in `make test-all` also with those of `make promtool`."""
+"""Run the tests of this folder with the installed promtool and amtool; in `make test-all` also with built ones."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pytest
 
 from tests.support.alert_rules import ROOT
 
-#: Prometheus 3's long-term support release and the newest Alertmanager, built from their modules.
+#: The folder for `make promtool`: Prometheus 3's long-term support release and the newest Alertmanager.
 BUILT = ROOT / ".cache/go/bin"
 
 
 @pytest.fixture(scope="session", autouse=True, params=["installed", pytest.param("built", marks=pytest.mark.long)])
 def tools(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Put the programs on the PATH that the tests call."""
+    """Put the promtool and amtool under test on the PATH."""
     if request.param == "built" and not (BUILT / "promtool").exists():
         pytest.skip("make promtool builds them, if Go is installed")
     with pytest.MonkeyPatch.context() as environment:

@@ -99,7 +99,7 @@ def _post(address: str, body: object) -> None:
 
 
 def _silenced(alertmanager: str, labels: Mapping[str, str]) -> bool:
-    """Return whether Alertmanager knows the alert with exactly these labels, as silenced."""
+    """Return True if Alertmanager lists an alert with exactly these labels as silenced."""
     with urllib.request.urlopen(f"{alertmanager}/api/v2/alerts", timeout=30) as answer:
         known = [alert for alert in json.load(answer) if alert["labels"] == labels]
     return bool(known and known[0]["status"]["silencedBy"])
@@ -184,7 +184,7 @@ SENDING_NOTHING = {"effect": "producers sending nothing", "clients": "000012"}
 def test_titles_begin_with_owner_number_and_effect(
     alerts: int, status: str, annotations: dict[str, str], title: str, tmp_path: Path
 ) -> None:
-    """Takes the earliest start and the latest end; without the number of clients, or with too small a one, no "of"."""
+    """The title shows the earliest start and the latest end; "of N" is omitted if N is unknown or too small."""
     labels = {"alertname": "X", "service": "orders"}
     times = [("2026-11-20T21:09:00Z", "2026-11-20T21:18:00Z"), ("2026-11-20T21:04:00Z", "2026-11-20T21:11:00Z")]
     listed = [

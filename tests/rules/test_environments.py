@@ -22,7 +22,7 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed"),
 ]
 
-#: The labels of installations in one Prometheus, by the effect of the settings on their alerts.
+#: Labels of the installations that share a Prometheus, by the effect of the settings on their alerts.
 ENVIRONMENTS: Mapping[str, Sequence[Mapping[str, str]]] = {
     "pages and tickets": [{"cluster": "eu", "env": "prod"}, {"cluster": "eu", "env": "staging"}, {}],
     "tickets for low tiers": [{"cluster": "eu", "env": "prod"}],
@@ -30,7 +30,7 @@ ENVIRONMENTS: Mapping[str, Sequence[Mapping[str, str]]] = {
 LOW_TIERS = replace(Settings(), prometheus=replace(Settings().prometheus, ticket_only={"tier": "[3-9]"}))
 #: A label and its value, as series write them.
 LABEL = re.compile(r'\w+="(?:[^"\\]|\\.)*"')
-#: Evaluation intervals of cases that are evaluated less often here.
+#: Evaluation intervals that are raised to one minute here, to save time.
 EVALUATED = dict.fromkeys(("10s", "15s", "30s"), "1m")
 OWNED = 'team="t",tier="4",pager=""'
 
@@ -38,7 +38,7 @@ OWNED = 'team="t",tier="4",pager=""'
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
 @pytest.mark.parametrize("name", [path.name for path in TEST_FILES])
 def test_every_rule_is_evaluated_in_every_environment(name: str, environment: str, tmp_path: Path) -> None:
-    """Prometheus rejects a group with two identical alerts: each case runs in each environment of the settings.
+    """Run each case in each environment, because Prometheus rejects a rule group with two identical alerts.
 
     Every alert fires in some case (`tests/unit/test_alerts_laws.py`).
     """
@@ -47,7 +47,7 @@ def test_every_rule_is_evaluated_in_every_environment(name: str, environment: st
     for path in (tmp_path / "rules").glob("*.yml"):
         path.write_text(seldom(path.read_text("utf-8")), "utf-8")
     cases = read((ROOT / "alerts/tests" / name).read_text("utf-8"))
-    # Two identical alerts are found in whichever evaluation they are in, so one a minute is enough.
+    # Any evaluation reveals two identical alerts, so one a minute is enough.
     cases["evaluation_interval"] = EVALUATED.get(cases["evaluation_interval"], cases["evaluation_interval"])
     for case in cases["tests"]:
         times = [one["eval_time"] for kind in ("alert_rule_test", "promql_expr_test") for one in case.get(kind, [])]
@@ -66,7 +66,7 @@ def test_every_rule_is_evaluated_in_every_environment(name: str, environment: st
 def _in(
     environments: Sequence[Mapping[str, str]], series: Sequence[Mapping[str, str]], owned: bool
 ) -> Iterator[dict[str, str]]:
-    """Yield the series of a case in each of these installations; `owned`: with those of the owners of a low tier."""
+    """Yield a case's series for each installation; `owned`: also series that name owners in a low tier."""
     made = {}
     for installation, one in product(environments, series):
         metric, _, labels = one["series"].partition("{")

@@ -30,7 +30,7 @@ def test_rules_pass_promtool() -> None:
 
 @pytest.fixture(scope="module")
 def alerts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Copy the rules, without intervals of their own, and their tests."""
+    """Copy the rules, without their evaluation intervals, and the rules' tests; return the folder."""
     folder = tmp_path_factory.mktemp("alerts")
     for path in (*RULE_FILES, *TEST_FILES):
         there, text = folder / path.relative_to(ROOT / "alerts"), path.read_text("utf-8")
@@ -52,7 +52,7 @@ def test_rules_behave(name: str, alerts: Path) -> None:
     assert done.returncode == 0, (done.stdout + done.stderr)[:4000]
 
 
-#: What a runbook's placeholders stand for, as labels of the series of its cluster.
+#: Labels of series in the runbook's own cluster, with the values that its placeholders stand for.
 OURS = {**PLACEHOLDERS, "host": "HOST", "shard": "1/1"}
 #: Half an hour of each value: 0 (the failure is over), nearly 0, 1 (the state holds), and a large number.
 VALUES = "0x30 0.01x30 1x30 100x30"
@@ -60,7 +60,7 @@ VALUES = "0x30 0.01x30 1x30 100x30"
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "alerts/runbooks").glob("*.md")))
 def test_queries_of_a_runbook_see_their_own_cluster_alone(name: str, tmp_path: Path) -> None:
-    """With two clusters, each query returns something at some time, and nothing if only the other has series."""
+    """With series of two clusters each query finds something; with those of the other cluster alone, nothing."""
     page = (ROOT / f"alerts/runbooks/{name}.md").read_text("utf-8")
     blocks = re.findall(r"^ *```promql\n(.*?)^ *```$", page, re.DOTALL | re.MULTILINE)
     queries = [line.partition(" # ")[0].strip().replace(" offset 1w", "") for line in "".join(blocks).splitlines()]
@@ -95,7 +95,7 @@ def _asked(query: str, world: Mapping[str, str]) -> Iterator[str]:
             matchers = selector.matchers.matchers
             labels = {label: OURS.get(label, "x") for label in known_labels()[selector.name]}
             asked = {matcher.name: re.split(r"\||\.\*", matcher.value)[0] for matcher in matchers}
-            # Prometheus adds job and instance to scraped series.
+            # Prometheus adds `job` to scraped series, so it is set although our metrics do not have it.
             known = {label: value for label, value in asked.items() if label in labels or label == "job"}
             made = {**labels, **known, **world}
             listed = ",".join(f'{label}="{value}"' for label, value in made.items())
@@ -103,10 +103,7 @@ def _asked(query: str, world: Mapping[str, str]) -> Iterator[str]:
 
 
 def test_a_client_that_was_silent_for_an_hour_and_has_recovered_is_drawn(tmp_path: Path) -> None:
-    """Of 31 producers twenty are drawn; thirty send data each minute, one sent none in the second of three hours.
-
-    Now that one has the newest data.
-    """
+    """The panel draws 20 of 31 producers, among them one that was silent for an hour and now has the newest data."""
     board = boards()["producers"]
     (expr,) = [target["expr"] for title, target in queries(board) if title == "Time since its last data"]
     expr = re.sub(r"\$\w+", ".*", expr.replace("[$__range:$__interval]", "[3h:45s]"))

@@ -54,7 +54,7 @@ FULL = "Failed to allocate 16384 bytes within the configured max blocking time 6
 class Scenario:
     """A window, and the status that a mode must give it.
 
-    `role`: shows that the mode fires, that it ignores a similar situation, or that it reports unknown.
+    `role`: the window shows that the mode fires, that it ignores a similar situation, or that it reports unknown.
     """
 
     name: str
@@ -103,7 +103,7 @@ def window(
     earlier: Sequence[ThreadDump] = (),
     before: Sequence[Reading] = (),
 ) -> ClientWindow:
-    """Return a window of 60 s from T0. `before`: samples of the 30 s before it, with times as if they began at T0."""
+    """Return a window of 60 s from T0. `before`: earlier samples, made like those from T0 on but moved back by 30 s."""
     return ClientWindow(
         client(kind),
         T0,
@@ -136,7 +136,7 @@ def producer(
     until: float = 60,
     **more: Callable[[float], float | None],
 ) -> list[Reading]:
-    """Return a producer's samples: selects, bytes in use of its buffer, and further metrics (`_` for `-`)."""
+    """Return a producer's samples: selects, bytes in use of its buffer, and further metrics (with `_` for `-`)."""
     names: dict[str, Callable[[float], float | None]] = {
         "select-total": select,
         "buffer-total-bytes": lambda s: total,
@@ -246,12 +246,12 @@ ADDRESS = {"address": "kafka-1:9092"}
 
 
 def unknown_topic(count: int, step: float, error: str = "UNKNOWN_TOPIC_OR_PARTITION") -> list[LogEvent]:
-    """Return repeated answers of the broker that a topic is unknown."""
+    """Return repeated log lines about a topic that the broker does not know."""
     return [line(5 + step * n, "topic-error-in-metadata", topic="orders-new", error=error) for n in range(count)]
 
 
 def lookups(seconds: Sequence[float], addresses: Sequence[str] = ("kafka-1:9092",)) -> list[LogEvent]:
-    """Return failed lookups of the offset manager, with the brokers in turn."""
+    """Return log lines of failed lookups of the offset manager, with the brokers in turn."""
     text = "Failed to fetch consumer metadata from {}."
     turns = zip(seconds, itertools.cycle(addresses), strict=False)
     return [line(s, "offset-manager-lookup-failed", text.format(a), "worker", address=a) for s, a in turns]

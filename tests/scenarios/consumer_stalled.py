@@ -63,7 +63,7 @@ def until(second: float) -> Of:
     return lambda seconds: 100 + min(seconds, second)
 
 
-#: Heartbeats and answers until 30 s after the last poll at 10 s (the poll interval); the selector waits for them.
+#: After the last poll at 10 s, heartbeats, their responses and selects go on for 30 s (the poll interval).
 ANSWERED = {"request_total": until(40), "response_total": until(40), "select_total": until(40)}
 ANSWERED_35 = {name: until(35) for name in ANSWERED}
 COMMIT = (
@@ -81,10 +81,10 @@ TEN = rising(10)
 def outside(
     config: Mapping[str, str] | None = None, before: Of = TEN, got: float = 50, **more: Of | None
 ) -> ClientWindow:
-    """Return a window of an application with a last poll 12 s before it that returned `got` records.
+    """Return a window of a consumer that last polled 12 s before the window, and then got `got` records.
 
-    `before`: the consumed total until that poll, by second. Earlier polls were at most 0.9 s apart. Since then there is
-    no fetch, but heartbeats continue.
+    `before`: records consumed until that poll, as a function of the second. Earlier polls were at most 0.9 s apart.
+    Since that poll the consumer fetches nothing, but it still sends heartbeats.
     """
     metrics: dict[str, Of | None] = {
         "time_between_poll_max": lambda s: 900 if s < 40 else None,  # type: ignore[dict-item,return-value]

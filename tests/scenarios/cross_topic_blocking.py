@@ -49,7 +49,7 @@ def by_selector(waited: Callable[[float], float], selects: float, fetches: Calla
 
 
 def in_turn(rate: float, waiting: float = 300) -> ClientWindow:
-    """Return a window of librdkafka's one queue with two topics, each consumed at `rate` records a second."""
+    """Return a window of a librdkafka consumer with one queue for two topics, each read at `rate` records a second."""
     readings = prefetched({"a": (2 * waiting, waiting), "b": (2 * waiting, waiting)})
 
     def positioned(position: float) -> tuple[TopicReading, ...]:

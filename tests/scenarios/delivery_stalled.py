@@ -97,11 +97,11 @@ def averaging(latency: Of, open_requests: float, failed: Of) -> list[Reading]:
 
 
 def answered(until: float) -> Of:
-    """Return an average that changes with each answer up to a moment."""
+    """Return an average that changes with each response, until second `until`."""
     return lambda s: 8 + 1 / (3 + min(s, until))
 
 
-#: Each record is tried nine times, refused and given up; its last try looks delivered.
+#: 20 records a second are each retried nine times and given up; the last try of each looks like a delivery.
 REFUSED = sending(rising(200), still(MIB), record_retry_total=rising(180), record_error_total=since(0, 20))
 FAILING = {"connection_close_total": since(10, 1)}
 
@@ -111,7 +111,8 @@ SCENARIOS: tuple[Scenario, ...] = (
             f"a-line-of-a-batch-with-{left}-attempts-left",
             window(logs=[mine(line(30, "produce-refused", error="NOT_ENOUGH_REPLICAS", partition="a-0", left=left))]),
         )
-        # 1,173 tries take two minutes at least, 8 less than a second; with none left the batch is given up.
+        # `left`: of 2,147,483,647 retries. 1,173 tries take at least two minutes, 8 less than a second; at 0 the batch
+        # is given up.
         for left, make in (("2147482474", suspects), ("0", suspects), ("2147483639", unknown), ("2", unknown))
     ),
     suspects(

@@ -62,7 +62,7 @@ def timed(
     acknowledged: Callable[[float], float | None] = lambda s: 7,
     queued: Callable[[float], float | None] = lambda s: 10 + s,
 ) -> list[Reading]:
-    """Return samples of a producer with timed callbacks but without select counts."""
+    """Return samples of a producer that reports callback times but no select counts."""
     names = {"callback-time-max": callback_ms, "record-ack-total": acknowledged, "queue-records": queued}
     return every(10, names)
 
@@ -178,7 +178,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         "the-same-on-jvm-8-while-the-selector-stands",
         window(
             readings=producer(still(500), still(0.0), step=5),
-            # One sample is later than the second dump.
+            # The sample at 55 s is later than the second dump, so the selector stands still beyond that dump.
             dumps=[dump(5, network(CALLBACK, "BLOCKED", None)), dump(52, network(CALLBACK, "BLOCKED", None))],
         ),
     ),
@@ -262,9 +262,10 @@ SCENARIOS: tuple[Scenario, ...] = (
             )
         ),
     ),
-    # By the client's own clock a callback has run since second 5: 45 s at the last sample, above 30 s and a quarter.
+    # By the client's own clock a callback has run since second 5: for 45 s at the last sample, longer than
+    # request.timeout.ms (30 s) and a quarter.
     fires("own-clock-callback-runs-45-s", window(readings=timed(lambda s: max(0.0, 1000 * (s - 5))))),
-    # 35 s at the last sample: not longer than request.timeout.ms and a quarter.
+    # 35 s at the last sample: not longer than request.timeout.ms and a quarter (37.5 s).
     suspects("own-clock-callback-runs-35-s", window(readings=timed(lambda s: max(0.0, 1000 * (s - 15))))),
     fires(
         "own-clock-callback-of-librdkafka",
@@ -273,7 +274,8 @@ SCENARIOS: tuple[Scenario, ...] = (
             client=Client("shop", "h", "h:1", "p", "producer", "librdkafka", "2.16.0"),
         ),
     ),
-    # Each callback takes 40 s and returns; a sample shows the longest one that ended or runs.
+    # Each callback returns after 40 s. A sample shows only the longest one that has ended or runs, so none proves a
+    # hang.
     unknown("own-clock-callbacks-of-40-s-return", window(readings=timed(still(40_000)))),
     unknown(
         "own-clock-callback-runs-while-another-thread-serves-reports",

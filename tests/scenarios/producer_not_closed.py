@@ -23,7 +23,7 @@ from tests.scenarios._making import (
     window,
 )
 
-#: A close() that waits for 45 s in vain.
+#: A close() with a timeout of 45 s that ends by force.
 GAVE_UP = [
     mine(line(5, "producer-closing", timeout="45000")),
     mine(line(50, "producer-force-close", timeout="45000")),

@@ -36,7 +36,7 @@ OTHER = dataclasses.replace(OWN, name="kafka-producer-network-thread | audit")
 
 
 def cut_off(in_buffer: float) -> list[Reading]:
-    """Return samples of a producer without reachable brokers for ten minutes: 20 sends a second fail."""
+    """Return samples of a producer that reached no broker for ten minutes: 20 sends a second fail."""
     return producer(
         rising(),
         still(in_buffer),
