@@ -65,7 +65,7 @@ class Stage:
 
     @property
     def by_pytest(self) -> bool:
-        """True if the stage is a layer of tests."""
+        """True if the stage runs pytest."""
         return self.commands[0][1:3] == [*_PYTEST]
 
     def chosen(self, suite: str, claims: Path | None = None) -> Sequence[Sequence[str]]:
@@ -136,7 +136,8 @@ STAGES: Mapping[str, Stage] = {
         "cluster",
         "a Spark cluster of its own, jars without the internet",
         _budgets(all_=200),
-        # The servers' stages follow: their clients fail in real time, and the stages before would get no CPU.
+        # The stages with servers wait for this one: their clients fail in real time, and would leave no CPU to these
+        # stages.
         ("lint", "types", "laws", "unit", "rules"),
     ),
     "e2e": _layer(
@@ -241,7 +242,7 @@ def _sum(summaries: Sequence[str]) -> str:
 async def _outcomes(commands: Sequence[Sequence[str]], nice: int, log: Path) -> Sequence[Outcome]:
     """Run commands until one fails. A command that exceeds the time limit is killed with all that it started."""
     outcomes: list[Outcome] = []
-    # Hundreds of programs start, and without bytecode files each would recompile all its modules.
+    # Hundreds of programs start; without bytecode files, each would recompile all its modules.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     deadline = time.monotonic() + LIMIT_SECONDS
     with log.open("w", encoding="utf-8") as output:

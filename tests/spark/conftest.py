@@ -1,4 +1,4 @@
-"""Make the history of known weeks and its reviews once for all tests of this process."""
+"""Write the history of `known_weeks`, and review each of its periods, only once for all tests of this process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Reviewed = Callable[[Period], Review]
 def known_history(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Return the location of the history of `known_weeks`; tests must not change it."""
     root: Path = tmp_path_factory.mktemp("known") / "history"
-    # This query alone has enough rows to make compiling worthwhile.
+    # Only this query has enough rows to make compiled code worthwhile.
     with configured(spark, {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}):
         known_weeks.write(spark, str(root))
     return str(root)

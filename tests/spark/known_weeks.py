@@ -92,7 +92,7 @@ FAULTS = (
         {"cause": "exit-without-close", "lost_records": [12, 12], "lost_bytes": [4096, 4096]},
     ),
     Fault(AUDIT, NOT_CLOSED, at(14, "08:00"), at(14, "08:10"), None, ends="withdrawn"),
-    # What order-producer's process reported on Tuesday before its client was known.
+    # The incident of order-producer's process on Tuesday, before its client id was known.
     Fault(replace(ORDERS, client_id=""), DEADLOCK, at(10, "10:00"), at(10, "10:01"), at(10, "10:00"), ends="moved"),
     Fault(
         STREAM,

@@ -127,7 +127,7 @@ def test_no_code_is_compiled_for_another_batch_of_ticks(spark: SparkSession, tmp
     finally:
         query.stop()
     assert not query.exception()
-    # The first batch may have no tick yet.
+    # The first batch may have no tick yet, so code may still be compiled for the second.
     assert len({*after_batch[2:]}) == 1
 
 
@@ -170,7 +170,7 @@ def test_files_are_as_hadoop_writes_them_but_no_program_is_started_for_them(
     assert _children_faults(spark) == before
     assert {path.name for path in tmp_path.iterdir()} == {"note", ".note.crc", "of_hadoop", ".of_hadoop.crc"}
     assert (tmp_path / "note").stat().st_mode & 0o777 == (tmp_path / ".note.crc").stat().st_mode & 0o777 == 0o644
-    # Hadoop compares the checksums as it reads.
+    # Hadoop compares the checksums as it reads, so wrong ones would raise.
     for path in (note, of_hadoop):
         opened = hadoop.open(path)
         assert jvm.java.util.Scanner(opened, "UTF-8").useDelimiter("\\A").next() == "second, longer"
@@ -178,7 +178,7 @@ def test_files_are_as_hadoop_writes_them_but_no_program_is_started_for_them(
 
 
 def _children_faults(spark: SparkSession) -> int:
-    """Return the page faults of all programs that the JVM started and that have ended."""
+    """Return the page faults of the JVM's ended child processes, to which each started program adds."""
     gateway: Any = spark.sparkContext._gateway
     return int(Path(f"/proc/{gateway.proc.pid}/stat").read_text().rpartition(") ")[2].split()[8])
 

@@ -24,7 +24,7 @@ from tests.support.waiting import eventually
 
 @pytest.fixture
 def here(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Change to an empty folder; keep the session of all tests running."""
+    """Change to an empty folder; keep the doctor from stopping the Spark session that all tests share."""
     monkeypatch.setattr(SparkSession, "stop", lambda _: None)
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -47,7 +47,8 @@ def test_in_an_empty_folder_all_works_and_the_folder_stays_empty(here: Path) -> 
 
 def test_a_place_where_no_table_can_be_opened_is_reported(here: Path, pytestconfig: pytest.Config) -> None:
     """Delta rejects relative folders; the doctor must report it before the monitor fails."""
-    # The JVM's working directory is where the tests were started; it makes the folder before Delta rejects it.
+    # The path is relative to where the tests were started, which is the JVM's working directory. The JVM makes the
+    # folder before Delta rejects the path.
     relative = os.path.relpath(here / "state" / "history", pytestconfig.invocation_params.dir)
     settings = placed(Settings())
     finding = findings_of(replace(settings, monitor=replace(settings.monitor, history=relative)))["monitor.history"]
@@ -97,7 +98,7 @@ def jvms_in(folder: Path) -> list[str]:
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are found in /proc")
 @pytest.mark.parametrize("begun", [False, True])
 def test_ctrl_c_amid_the_start_of_spark_is_one_line_and_leaves_no_jvm(begun: bool, tmp_path: Path) -> None:
-    """Interrupts before the JVM has reported its port, and while the session is being made."""
+    """The interrupt comes before the JVM has reported its port, or while the session is being made."""
     log = tmp_path / "doctor.log"
     config = write_settings(tmp_path, {"kafka": {"bootstrap_servers": "127.0.0.1:1"}})
     command = [sys.executable, "-m", "clienthealth.ops.cli", "doctor", "--config", str(config)]

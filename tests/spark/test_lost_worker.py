@@ -1,4 +1,4 @@
-"""A Python worker of Spark dies during its work, as when the kernel kills it for lack of memory."""
+"""Kill a Python worker of Spark during its work, as the kernel does for lack of memory; the task is tried again."""
 
 from __future__ import annotations
 

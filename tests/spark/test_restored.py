@@ -1,6 +1,6 @@
-"""Restore backups from different times, so that checkpoint, history and topics do not fit; check counts and reports.
+"""Restore backups from different times, so that checkpoint, history and topics do not match; check counts and reports.
 
-Runs the whole monitor in these tests' session on a real broker: about 35 s of CPU.
+Runs the whole monitor in these tests' Spark session on a real broker: about 35 s of CPU.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Installation:
         return History(Path(settings.monitor.history))
 
     def has_read(self, settings: Settings, portions: int, change: str = "") -> Callable[[], bool]:
-        """Return a condition: that many portions are read, and the history has a change of this kind."""
+        """Return a condition: `portions` portions are read, and the history has a change of this kind (if given)."""
         checkpoint, written = Path(checkpoint_of(settings)), History(Path(settings.monitor.history))
 
         def reached() -> bool:

@@ -1,4 +1,4 @@
-"""Known issues without a failure mode, from the history's minutes to the review; the numbers are counted by hand."""
+"""The review shows known issues without a failure mode from the history's minutes; the numbers are counted by hand."""
 
 from __future__ import annotations
 

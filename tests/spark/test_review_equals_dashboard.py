@@ -44,7 +44,8 @@ SICK = Client("orders-api", "web-1", "web-1:100", "order-producer", "producer")
 WELL = Client("orders-api", "web-2", "web-2:100", "order-producer", "producer")
 LATE = Client("billing", "web-3", "web-3:200", "invoice-producer", "producer")
 PERIOD = Period(datetime(2026, 11, 10, 10, tzinfo=UTC), datetime(2026, 11, 10, 12, tzinfo=UTC))
-#: Suspected for 3 minutes, confirmed for 22; not monitored from 11:00 to 11:10; billing is unknown for 30 minutes.
+#: The only fault: suspected for 3 minutes, then confirmed for 22. `review` adds a gap of 10 minutes without monitoring,
+#: and 30 minutes in which billing is unknown.
 FAULT = Fault(SICK, MODE, PERIOD.start + timedelta(minutes=20), PERIOD.start + timedelta(minutes=45),
               PERIOD.start + timedelta(minutes=23))  # fmt: skip
 
@@ -82,7 +83,7 @@ def review(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
     address = free_address()
     command = ["prometheus", f"--config.file={root}/prometheus.yml", f"--storage.tsdb.path={root}/tsdb"]
     command += [f"--web.listen-address={address}", "--storage.tsdb.retention.time=100y"]
-    # A sample is valid only for its minute, as a series ends when its client or the monitor is gone.
+    # Prometheus must use each sample for its minute only, because a series ends when its client or the monitor is gone.
     command.append("--query.lookback-delta=59s")
     with started(command, root / "prometheus.log", address):
         yield built, address

@@ -38,7 +38,7 @@ def week(reviewed: Reviewed) -> Review:
 
 
 def test_objectives(week: Review) -> None:
-    # 10,080 minutes less the gap of 130; ledger-consumer could not be judged for 60 of them.
+    # Each client has 10,080 minutes less the gap of 130; ledger-consumer could not be judged for 60 of them.
     assert week.overall.minutes == Minutes(ok=49_470, suspected=35, confirmed=185, unknown=60)
     assert {s.service: s.minutes for s in week.services} == {
         "orders-api": Minutes(ok=9_820, suspected=5, confirmed=125),
@@ -96,7 +96,7 @@ def test_themes(week: Review) -> None:
     ]
     deadlock, blocking, lost, _ = week.themes
     assert (deadlock.start, deadlock.stop) == (at(10, "10:00"), at(10, "14:45"))
-    assert (deadlock.detect, deadlock.clear) == (50.0, 19 * 60 + 10.0)  # medians of 40, 50, 90 and of the rest
+    assert (deadlock.detect, deadlock.clear) == (50.0, 19 * 60 + 10.0)  # medians of 40, 50, 90 and of what remains
     assert (deadlock.title, deadlock.services) == ("Producer deadlocked in its own callback", ("orders-api",))
     assert (blocking.stop, blocking.clear) == (None, None)
     assert (lost.lost_records, lost.lost_bytes) == ((12, 1152), None)  # bytes were reported for one of them only
@@ -151,7 +151,7 @@ def test_alerts(week: Review) -> None:
 
 
 def test_pages(week: Review) -> None:
-    # order-producer took over a minute from its process, and a suspicion does not page.
+    # These page nobody: suspicions, and the minute that order-producer took over from its process.
     assert week.pages is not None
     assert [(p.service, p.mode, p.start, p.stop, p.clients) for p in week.pages] == [
         ("orders-api", DEADLOCK, at(10, "10:05:00"), at(10, "11:40"), 1),
@@ -161,7 +161,8 @@ def test_pages(week: Review) -> None:
         ("audit", NOT_CLOSED, at(13, "16:01:15"), at(13, "16:05"), 1),
         ("search", BLOCKING, at(15, "23:00:30"), None, 1),
     ]
-    # The last deadlock was reported at 14:36:30 and over at 14:45; Friday's short failures lost records.
+    # The last deadlock was reported at 14:36:30 and was over at 14:45, so its page needed nobody. Friday's failures
+    # were as short, but lost records.
     assert [p.needed_nobody for p in week.pages] == [False, False, True, False, False, False]
     assert [p.night for p in week.pages] == [None] * 5 + [date(2026, 11, 16)]
 
@@ -214,7 +215,7 @@ def test_capacity(week: Review) -> None:
     assert dict(zip(week.buffers.classes, week.buffers.now, strict=True))["70–80 %"] == 3 * 9_950 - 60
     assert dict(zip(week.buffers.classes, week.buffers.now, strict=True))["80–90 %"] == 60
     assert dict(zip(week.buffers.classes, week.buffers.before, strict=True))["60–70 %"] == 3 * 9_950 + 3 * 130
-    # One group with a lag of n records at minute n; Thursday's gap removed 130 minutes of the class 1k–10k.
+    # The only group lags by n records at minute n; Thursday's gap removed 130 minutes of the class 1k–10k.
     assert week.lags.now == (1, 9, 90, 900, 9_000 - 130, 80, 0, 0, 0)
     assert week.lags.before == (10_080, 0, 0, 0, 0, 0, 0, 0, 0)
 

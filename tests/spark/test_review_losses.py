@@ -37,10 +37,10 @@ def fault(
 FAULTS = (
     fault("counted", "a", NOT_CLOSED, {"lost_records": [12, 12]}),
     fault("counted", "b", NOT_CLOSED, {"lost_records": [0, 1140]}, confirmed=False),
-    # Two batches of 250 records in the lines that were read; other lines may be missing.
+    # The lines that were read report two batches of 250 records; others may be missing, so no upper bound is known.
     fault("expired", "a", STALLED, {"records_expired": 500}),
     fault("expired", "b", STALLED, {"lost_records": [1, 1]}),
-    # It stalled, and continued before the first record expired.
+    # This client stalled, but continued before the first record expired.
     fault("stalled", "a", STALLED, {"cause": "timeouts"}),
     fault("uncounted", "a", NOT_CLOSED, {"cause": "forced-close"}),
     fault("bytes", "a", NOT_CLOSED, {"cause": "killed", "lost_bytes": [0, 900_000]}),

@@ -1,4 +1,4 @@
-"""Check by hand-made faults which confirmed failures form one page: overlapping clients of a service, quick returns."""
+"""Form pages of hand-made faults: one page for overlapping failures in a service and for those that soon return."""
 
 from __future__ import annotations
 

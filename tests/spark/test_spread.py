@@ -1,4 +1,4 @@
-"""Buckets are spread evenly over Spark's partitions by Spark's own hash, with the number that a checkpoint fixed."""
+"""Spark's hash spreads the buckets evenly over the partitions; a checkpoint keeps the numbers it began with."""
 
 from __future__ import annotations
 

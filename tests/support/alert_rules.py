@@ -31,7 +31,7 @@ class Rule:
 
     @property
     def condition(self) -> str:
-        """Return the condition that must hold; for a page, the recorded condition without its `quiet` label."""
+        """Return the condition that must hold; for a page, the recording rule's condition without its `quiet` label."""
         recorded = re.fullmatch(r"(\S+:paging)\{.*\}", self.expr)
         if recorded is None:
             return self.expr
@@ -41,7 +41,7 @@ class Rule:
 
 
 def alerts() -> list[Rule]:
-    """Return the alerting rules of all files that apply while paging is on."""
+    """Return the alerting rules of all files, without the tickets that replace pages while `quiet` is set."""
     return [rule for rule in every_alert() if 'quiet="yes"' not in rule.expr]
 
 
@@ -65,7 +65,7 @@ def read(text: str) -> Any:
 
 
 def seldom(rules: str) -> str:
-    """Return the text of rules without intervals of their own: evaluating three times as often shows nothing more."""
+    """Return the rules without their own intervals: evaluating them three times as often shows nothing more."""
     return re.sub(r"^    interval: .*\n", "", rules, flags=re.MULTILINE)
 
 

@@ -84,7 +84,7 @@ def each_line(wrap: Callable[[str, datetime], str]) -> Callable[[str], str]:
 def entries(layout: Callable[[datetime, str, str, str, str], str], whole_stacks: bool = False) -> Callable[[str], str]:
     """Turn a layout of one entry (time, level, thread, logger, message) into a function that converts a text.
 
-    `whole_stacks`: the message contains the further lines of its entry.
+    `whole_stacks`: the message includes the entry's further lines, which otherwise stay as they are.
     """
 
     def whole(text: str) -> str:

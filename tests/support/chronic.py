@@ -1,7 +1,7 @@
 """Extend recorded failures of real clients to any length by repeating the recording's stretch after the onset.
 
-Times move on with each repetition. Counters go on counting: totals, ages of events that no longer happen, CPU time of
-threads. Everything else stays as recorded.
+Times move on with each repetition. Totals, ages of events that no longer happen, and threads' CPU times go on growing.
+Everything else stays as recorded.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Failure:
         for snapshot in mine:
             yield (snapshot.ts_ms or 0) - onset_ms, partial(_same, snapshot)
         stretch = [s for s in mine if (s.ts_ms or 0) - onset_ms >= 1000 * self.settled]
-        if len(stretch) < 2:  # the client's MBeans are gone
+        if len(stretch) < 2:  # the client's MBeans are gone: nothing to repeat
             return
         first, end = stretch[0], stretch[-1]
         length = (end.ts_ms or 0) - (first.ts_ms or 0)
@@ -231,7 +231,7 @@ def _cpu(stretch: Sequence[LogEntry]) -> dict[str, float]:
 
 def _moved(entry: LogEntry, shift: int, round_: int, used: dict[str, float]) -> LogEntry:
     if (event := entry.event) is not None:
-        # A day has millions of lines, and `replace` takes five times as long.
+        # Not `replace`, which takes five times as long: a day has millions of lines.
         moved = LogEvent(
             event.ts_ms + shift,
             event.signature,
