@@ -32,8 +32,8 @@ NOT_SETTINGS = frozenset(f"{PREFIX}{name}" for name in ("CONFIG", "CACHE", "MAVE
 def load(path: str | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
     """Load the settings in force: the environment overrides the file, and the file overrides the defaults.
 
-    `path`: the file; None for $KAFKA_HEALTH_CONFIG, and without that no file. Raises SettingsError if the file or a
-    value is wrong.
+    `path`: the file; None: the file that $KAFKA_HEALTH_CONFIG names, or no file without that variable. Raises
+    SettingsError if the file or a value is wrong.
     """
     chosen = path or environ.get(f"{PREFIX}CONFIG")
     values = _tables(chosen) if chosen else {}
@@ -67,7 +67,7 @@ def load(path: str | None = None, environ: Mapping[str, str] = os.environ) -> Se
 
 
 def placed(settings: Settings, folder: str = "") -> Settings:
-    """Return the settings with absolute locations. Relative locations are in `folder` ('': in the current folder).
+    """Return the settings with absolute locations. Relative ones begin in `folder`, by default the current folder.
 
     Empty locations stay empty.
     """
@@ -98,7 +98,7 @@ def _tables(path: str) -> dict[str, dict[str, Any]]:
     try:
         tables = tomllib.loads(written(path))
     except (ValueError, RecursionError) as error:  # ValueError is also raised for a number with thousands of digits.
-        # The message does not repeat the value, because it may be a secret.
+        # Take only the position from the error, because the rest of its text may quote a value that is a secret.
         at = re.search(r"\(at (line \d+, column \d+|end of document)\)", str(error))
         raise SettingsError(f"{path}: not valid TOML{f' {at[0]}' if at else ''}") from None
     for name, table in tables.items():

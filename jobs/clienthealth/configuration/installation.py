@@ -22,7 +22,7 @@ UID_LENGTH = 40
 #: Path of the runbooks on the status page.
 RUNBOOKS = "/runbooks"
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
-#: Labels that our series or Prometheus already use, so that they cannot be labels of the installation.
+#: Labels that our series or Prometheus already use, so that an installation cannot add labels with these names.
 _TAKEN = frozenset({
     "broker", "client_id", "cluster_name", "consumer_id", "exporter", "group", "group_type", "host", "instance", "job",
     "kind", "le", "library", "limit", "member_host", "metric", "mode", "of", "pager", "partition", "query", "quiet",
@@ -33,7 +33,8 @@ _TAKEN = frozenset({
 def fixed_labels(settings: Settings) -> Mapping[str, str]:
     """Return the non-empty labels (name → value) of every series of this installation.
 
-    Raises SettingsError if the name of a label, also in `keep_labels`, is no label name of Prometheus, or is in _TAKEN.
+    Raises SettingsError if one of these names, or of those in `keep_labels`, is no label name of Prometheus or is in
+    _TAKEN.
     """
     labels = {"cluster": settings.monitor.cluster, **settings.prometheus.labels}
     for name in (*labels, *settings.prometheus.keep_labels):
@@ -72,15 +73,15 @@ def served(settings: PrometheusSettings) -> Callable[[bytes], bool]:
 
 
 def place(key: bytes, settings: PrometheusSettings) -> int:
-    """Return the number of the shard that serves a client, from 1."""
+    """Return the number (1 or more) of the shard that serves the client with this key."""
     return crc32(key) % int(settings.shard.partition("/")[2] or 1) + 1
 
 
 def named_apart(settings: PrometheusSettings) -> Callable[[Client], bool]:
     """Return a function that returns True for each client that has series even while it is healthy.
 
-    These are all clients with `client_series` = "all". With "unhealthy" they are the clients whose
-    `service/client_id` matches a glob in `named_clients`.
+    With `client_series` = "all" these are all clients. With "unhealthy" a client is one of them if a glob in
+    `named_clients` matches its `service/client_id`.
     """
     if settings.client_series == "all":
         return lambda client: True

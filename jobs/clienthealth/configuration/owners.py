@@ -26,7 +26,7 @@ from clienthealth.platform.locations import written
 OWNER_LABELS = ("team", "tier", "pager")
 #: Maximum number of cached services and groups. Names that change at every start must not fill the memory.
 _REMEMBERED = 50_000
-#: An owner's value is used in a label, a route and a page, so it must be a single line.
+#: A team, tier or pager is used in a label, a route and a page, so it must be a single line.
 _Word = Annotated[str, msgspec.Meta(max_length=100, pattern=r"^[^\x00-\x1f\x7f]*$")]
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
@@ -137,9 +137,9 @@ def _toml(file: str, text: str) -> Iterator[Row]:
 
 
 def _plain(error: str) -> tuple[str, str]:
-    """Translate an msgspec error on a table into the terms of the file.
+    """Rewrite msgspec's message about a wrong `[[owner]]` table for people who edit the file.
 
-    Return the key ('' for the table) and the reason.
+    Return (key, or '' if the table as a whole is wrong; reason).
     """
     why, _, path = error.partition(" - at `$.")
     key = re.split(r"\W", path)[0]

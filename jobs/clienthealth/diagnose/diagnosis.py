@@ -148,7 +148,7 @@ def diagnose(records: Iterable[Recorded], settings: Settings, inputs: list[Input
 
 
 def _without_hosts(entries: Sequence[LogEntry], measured: Set[Place]) -> None:
-    """Attribute a log with host names to the process of a file whose metrics, dumps or entries name no host.
+    """Attribute a log with host names to the process of a file with metrics, dumps or entries without host names.
 
     Such a process has its instance in the place of a host. It gets the entries of the host if the entries of its
     instance name exactly one other host. `measured`: the processes with metrics that name no other process.
@@ -334,8 +334,8 @@ ANOTHER_MS = 12 * 3_600_000
 def _worst(verdicts: Sequence[Verdict], undated: frozenset[str]) -> Verdict:
     """Return the verdict on a mode's worst incident; of equally bad incidents, on the newest.
 
-    `detail.incidents` is the number of incidents if there are several. Returns the merged verdicts if there is one
-    incident, or if a verdict rests on evidence in `undated`, which fits any incident. `verdicts`: in order of time.
+    `detail.incidents` is the number of incidents if there are several. All verdicts are merged into one if there is one
+    incident, or if one rests on evidence in `undated`, which fits any incident. `verdicts`: in order of time.
     """
     apart: list[list[Verdict]] = []
     for verdict in verdicts:
@@ -390,8 +390,9 @@ def add_ends(
 
 
 def _outlived(bucket: Bucket, number: int) -> bool:
-    """True if the bucket has data from long after the client's last sample: later by more than the client's allowed
-    gap. `number`: the client's index in `bucket.state.all_clients`.
+    """True if the bucket's newest data is later than the client's last sample by more than the client's allowed gap.
+
+    `number`: the client's index in `bucket.state.all_clients`.
     """
     return bool(bucket.newest_ms - bucket.state.clients.last[number] > bucket.quiet[number])
 

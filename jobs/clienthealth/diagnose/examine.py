@@ -71,7 +71,7 @@ def examine(
 
 
 def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Sequence[Attached]) -> Iterator[Recorded]:
-    """Yield the records of an attachment (`identified`) whose times have no date, with a date added.
+    """Yield the records of an attachment (`identified`) that has times of day only, with a date added.
 
     The date is that in the file's name, else that of the process's data in `dated`; without both, the records stay
     undated. If a time from the file's name is far from `dated` (NEAR_MS), the records are moved by APART_MS, so that

@@ -34,8 +34,8 @@ def contexts(bucket: Bucket, clients: Iterable[Client], inputs: Sequence[Input])
     logs, rows = bucket.logs, bucket.state.readings
     all_clients, names = bucket.state.all_clients, bucket.state.names
     numbers = {client.identity: number for number, client in enumerate(all_clients)}
-    # Items whose times come from their file count only in `timeless`: a file's time is exact enough for the onset of a
-    # failure, but not for the time between two dumps.
+    # An input without times of its own has its file's time. This time is exact enough for the onset of a failure, but
+    # not for the time between two dumps. So such an input is in `timeless`, but not in `untimed`.
     timeless = _topics(inputs, lambda attached: not attached.timed or attached.start_ms is None)
     untimed = _topics(inputs, lambda attached: not attached.timed)
     undated = undated_topics(inputs)
@@ -99,10 +99,7 @@ def _topics(inputs: Iterable[Input], chosen: Callable[[Input], bool]) -> frozens
 
 
 def _log_of(log: ProcessLog | None, client: Client) -> tuple[tuple[LogEvent, ...], tuple[ThreadDump, ...]]:
-    """Return the log events about the client, and the dumps of its process.
-
-    A dump is put together from its log entries.
-    """
+    """Return the log events about the client, and the dumps of its process. A dump may consist of many log entries."""
     if log is None or not log.entries:
         return (), ()
     first, last = log.entries[0].ts_ms, log.entries[-1].ts_ms

@@ -1,4 +1,4 @@
-"""The result of a diagnosis, its exit code and its JSON lines."""
+"""Hold the result of a diagnosis, and make its exit code and its JSON lines."""
 
 from __future__ import annotations
 

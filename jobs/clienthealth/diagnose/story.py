@@ -32,7 +32,7 @@ MORE_THAN_DUMPS = "the client's log at INFO and its metrics over five minutes; t
 def next_command(library: str, dumps: int) -> str:
     """Return, in words, what to send next to make the verdict certain. `dumps`: number of thread dumps at hand.
 
-    With fewer than two dumps: the command that takes dumps of this library; else MORE_THAN_DUMPS.
+    The result is MORE_THAN_DUMPS if there are two dumps or more, else the command that takes dumps for this library.
     """
     if dumps > 1:
         return MORE_THAN_DUMPS
@@ -128,8 +128,8 @@ def stories(diagnosis: Diagnosis) -> list[Story]:
 def version_lines(client: Client, found: Collection[str]) -> Iterator[tuple[str, bool]]:
     """Yield (summary of the known bugs of a client's version, True), then (text, concerns) for each bug.
 
-    `concerns`: True if the bug causes, or looks like, a mode in `found`, the modes with findings. Yields nothing if the
-    version has no known bug.
+    `found`: the modes with findings. `concerns`: True if the bug causes or resembles one of these modes. Yields nothing
+    if the version has no known bug.
     """
     advice = advised(client.library, client.version, client.kind)
     if not advice.known:

@@ -70,7 +70,7 @@ def client_indicators(w: Windows, lag: LagSettings) -> list[dict[str, Any]]:
             columns[f"{total[:-6].replace('-', '_')}_rate"] = _numbers(per_second(w, total))
         columns["batch_size_bytes"] = _numbers(_positive(w.last("batch-size-avg")))
         columns["compression_ratio"] = _numbers(_positive(w.last("compression-rate-avg")))
-        # Java clients before 1.0 report no select-total.
+        # Java clients before 1.0 report no select-total, so take the rate that they compute themselves.
         selects = per_second(w, "select-total")
         columns["select_rate"] = _numbers(np.where(np.isnan(selects), w.last("select-rate"), selects))
         columns["undelivered_seconds"] = _numbers(np.where(stalls(w).since < 0, np.nan, stalls(w).seconds))
@@ -101,8 +101,8 @@ def minute_figures(w: Windows) -> list[dict[str, Any]]:
     """Return, for each window, the known values of these columns of the history's table `minutes`:
 
     buffer_used_ratio_max, callback_seconds_avg and callback_source; queue_used_ratio_max and queue_topic (the fullest
-    queue); lag_records and lag_topic (of the partition with the greatest lag; outdated lags do not count), and
-    lag_seconds (0 if lag_records is 0, else unknown).
+    queue); lag_records and lag_topic (of the partition with the greatest lag, without lags that may be out of
+    date), and lag_seconds (0 if lag_records is 0, else unknown).
     """
     producer, of_topics, of_partitions = w.kind == "producer", queues(w), lags(w)
     share = np.clip(of_topics.share, 0.0, 1.0)

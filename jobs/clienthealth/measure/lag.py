@@ -2,7 +2,7 @@
 
 The input is a window of samples of committed and end offsets. The committed offset of a sample is read before the end
 offset, so a commit between the two reads makes the lag too great, never negative. If the end offset falls, the topic
-was deleted and created again, and earlier samples no longer count. Every number in a result is finite and ≥ 0, or None.
+was deleted and created again, so earlier samples are ignored. Every number in a result is finite and ≥ 0, or None.
 
 Lag in seconds is the time since the first unread record was produced. This lag is derived from the end offset over
 time: an end offset of 200 at noon means that record 199 existed at noon and record 200 did not. Between two such points

@@ -1,6 +1,6 @@
 """Pack decoded data into one chunk per bucket (`packed.py`), with the time at which each client last reported.
 
-A single client's clock may be wrong, so `topic_clock` computes a time from many clients' neighbouring records.
+A single client's clock may be wrong, so `topic_clock` computes the time from neighbouring records of many clients.
 """
 
 from __future__ import annotations

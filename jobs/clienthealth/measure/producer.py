@@ -1,4 +1,4 @@
-"""Producers: buffer exhaustion and callback latency.
+"""Measure how full producers' buffers are, and how long producers' callbacks take.
 
 Buffer exhaustion: how full the producer's buffer is, whether threads wait for room in it, and when it will be full.
 Java producers report bytes (`buffer-total-bytes`, `buffer-available-bytes`). librdkafka limits bytes and records; the

@@ -92,7 +92,7 @@ class ClientProcess:
 
     @property
     def key(self) -> str:
-        """The Kafka key of records about the whole process (log lines, thread dumps): its client id is empty."""
+        """The Kafka key of records about the whole process, such as log lines: a `Client.key` without client id."""
         return self.client("").key
 
     def client(

@@ -17,7 +17,7 @@ from clienthealth.model.metrics import SPELLINGS
 JAVA: Mapping[str, Sequence[str]] = SPELLINGS["java"]
 #: Maps our name of a metric to the names that older Java clients use, with the same meaning and unit.
 FORMERLY: Mapping[str, Sequence[str]] = SPELLINGS["formerly"]
-#: Our names of all metrics of the network layer, by which a producer and a consumer cannot be told apart.
+#: Our names of all metrics of the network layer. Producers and consumers share them, so they do not show the kind.
 SHARED: frozenset[str] = frozenset(SPELLINGS["shared"])
 #: Maps MBeans of the Scala consumer, `type/name/attribute`, to our names.
 SCALA: Mapping[str, str] = SPELLINGS["scala"]
@@ -104,7 +104,7 @@ _NEXT = re.compile(r", ([a-zA-Z][\w-]*)=")
 
 
 def separated(labels: Mapping[str, str]) -> dict[str, str]:
-    """Split labels whose value also contains further properties of the MBean: each property becomes its own label.
+    """Split each label value that also contains further properties of the MBean, and make each of these a label.
 
     A greedy group in a pattern of the JMX exporter, `client-id=(.+)><>`, also captures the properties after the client
     id: `orders, node-id=node-1`. This function cuts the value to `orders` and adds the label `node_id`, unless a label

@@ -1,4 +1,4 @@
-"""The metrics of a client that are kept, with their units, and the client options that the failure modes read.
+"""List which metrics of a client are kept, in which units, and which client options the failure modes read.
 
 Names and units (ms, ns, bytes) are those of the Java client's MBean attributes. The formats map other libraries' names
 to these names, so a name means the same everywhere. An unknown metric is absent from a mapping: never 0, never NaN.

@@ -141,7 +141,7 @@ class Samples:
         return client.own if node is None else client.nodes.setdefault(node, {})
 
     def saw(self, client_id: str, kind: str | None, version: str | None = None, group: str | None = None) -> None:
-        """Note a client's version (of several, the last in text order counts) or consumer group.
+        """Note a client's version or consumer group. Of several versions, the last in text order is kept.
 
         A client without values gets no snapshot.
         """

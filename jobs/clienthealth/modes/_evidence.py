@@ -274,9 +274,8 @@ def events(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
 def stated(window: ClientWindow, meaning: Meaning) -> list[Fact]:
     """Return one indirect fact from the last line of the log event `meaning`; [] without a line.
 
-    The fact's text is the event's `says`, then the line, or only its frame if the log pattern captures `frame`.
-
-    The state began at the time of the line, or the captured `minutes` earlier.
+    The fact's text is the event's `says`, then the line, or only its frame if the log pattern captures `frame`. The
+    state began at the time of the line, or earlier by the captured `minutes`.
     """
     said = [(e, f"{meaning.says}: {quoted(e.captures.get('frame', e.text))}") for e in events(window, meaning)[-1:]]
     return [Fact.of("log", e, text, since=round(e.ts_ms - 60_000 * captured(e, "minutes"))) for e, text in said]

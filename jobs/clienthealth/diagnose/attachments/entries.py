@@ -320,7 +320,7 @@ def _is_long(entry: _Open, line: bytes) -> bool:
 
 
 def _spans(block: bytes, hits: Sequence[int], hot: int) -> Iterator[tuple[int, int]]:
-    """Yield the parts of the block, whole lines each, that must be parsed.
+    """Yield (begin, end) of each part of the block that must be parsed; a part consists of whole lines.
 
     `hot`: number of bytes at the block's beginning that are always parsed.
     """
@@ -346,17 +346,17 @@ _STRIDE = 4
 _LEAST = 2 * _STRIDE - 1
 _FACTOR = np.uint32(2_654_435_761)
 _SHIFT = np.uint32(16)
-#: Letters in order of their frequency in logs. The scanner looks for a text's rarest letters.
+#: The most frequent letters in logs, in descending order. The scanner looks for a text's rarest letters.
 _FREQUENT = b" eatinosrlcd.:-0123m=/[]u,p"
 
 
 class Scanner:
     """Finds many texts in a block of bytes, as fast as memory can be read.
 
-    A text of at least seven bytes always contains four bytes that begin at a multiple of four. So numpy compares only
-    every fourth place with the four-byte pieces of each text's rarest seven bytes. Each hit is then compared in full.
-    Searching forty texts one by one, or by one regular expression, is fifty times slower. Shorter texts are searched
-    one by one, so only a few of the texts should be shorter.
+    A text of at least seven bytes always contains four bytes that begin at a multiple of four. So numpy compares
+    only the four bytes at every fourth place with the pieces of each text's rarest seven bytes. Each hit is then
+    compared in full. Searching forty texts one by one, or by one regular expression, is fifty times slower. Shorter
+    texts are searched one by one, so only a few of the texts should be shorter.
     """
 
     def __init__(self, texts: Iterable[bytes]) -> None:

@@ -129,7 +129,7 @@ def _lines(rows: Sequence[Row]) -> bytes:
     timed = [row.ts_ms for row in rows if row.ts_ms is not None]
     if len(timed) == len(rows):
         # If the newest row comes first, rows with equal times are in reverse order, too. `sorted` keeps their order, so
-        # reverse all rows before.
+        # reverse all rows first.
         in_turn = rows if timed[0] <= timed[-1] else reversed(rows)
         rows = sorted(in_turn, key=lambda row: row.ts_ms or 0)
     return "".join(map(_line, rows)).encode("utf-8", "replace")

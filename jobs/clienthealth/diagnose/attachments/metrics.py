@@ -1,4 +1,4 @@
-"""Turn metrics that people paste into snapshots, by the metric names that all formats share.
+"""Make snapshots of clients from pasted metrics, whatever the form of the paste.
 
 Three forms have one value per line: a Prometheus exposition, scraped once or often; `attribute = value` below or behind
 the name of an MBean, as JMX shells print; and `group:name:{tags} : value`, as Kafka's tools print. JmxTool's CSV has
@@ -122,7 +122,7 @@ def readings(lines: Iterable[str], jvm: ClientProcess, file_ms: int) -> Iterator
 
 
 def timed(found: Iterator[Reading], named_ms: Callable[[], int | None]) -> Iterator[Reading]:
-    """Yield the samples. A single sample without a time gets the time in its file's name.
+    """Yield the samples. If there is only one sample and it has no time, it gets the time in its file's name.
 
     `named_ms` returns the time in the file's name; None if the name contains no time.
     """

@@ -117,7 +117,7 @@ def own_processes(names: Sequence[str]) -> dict[str, str]:
     """
     words = {name: _words(name) for name in names if not re.match(r"readme|truth\.json", name, re.IGNORECASE)}
     logs = {words[name] for name in words if _LOG.search(name) and not _NO_LOG.search(name)}
-    # The rotated parts of a log are one log.
+    # Rotated parts (`app.log.1` beside `app.log`) belong to the same log, so drop them here.
     logs = {log for log in logs if not (len(log) > 1 and log[-1].isdigit() and log[:-1] in logs)}
     if len(logs) < 2 or () in logs:
         return {}
@@ -149,7 +149,7 @@ def named(writer: str) -> tuple[str, str]:
 
 
 def stem(name: str) -> str:
-    """Return a file's name without the endings of a packed file and without its last other extension."""
+    """Return a file's name without the endings of a packed file and the next extension: `app` for `app.log.gz`."""
     bare = re.sub(r"\.(gz|bz2|xz|zst|zip|tgz)$", "", name, flags=re.IGNORECASE)
     return bare.removesuffix(".tar").rsplit(".", 1)[0] or name
 
@@ -297,7 +297,7 @@ class Opener(ExitStack):
         if parent.depth >= MAX_DEPTH:
             self._input(shown, parent, "an archive", f"packed more than {MAX_DEPTH} times")
             return
-        # A file of unknown size gets the limit of a large attachment.
+        # A packed file of unknown size may be unpacked as if it had 16 MiB, like a large attachment.
         limit = archives.BASE_BYTES + archives.MAX_RATIO * (1 << 24 if size is None else size)
         within = replace(parent, depth=parent.depth + 1)
         try:
@@ -367,7 +367,7 @@ class _Joined:
             return self._rest.read(size)
         size = len(self._head) if size < 0 else size
         data, self._head = self._head[:size], self._head[size:]
-        # Readers of archives expect as many bytes as they ask for.
+        # Readers of archives expect as many bytes as they ask for, so read on if there are fewer.
         while len(data) < size and (more := self._rest.read(size - len(data))):
             data += more
         return data
@@ -376,7 +376,7 @@ class _Joined:
 def _head(read: Read) -> bytes:
     """Return the first bytes of a file, enough to recognise its kind.
 
-    If a packed file is damaged, UnreadableError is raised here only if no byte can be read, else by the next read.
+    For a damaged packed file, this raises UnreadableError if not one byte can be read; else the next read raises it.
     """
     head = b""
     try:

@@ -31,8 +31,8 @@ _EXCERPT = 1 << 16
 #: _ON_ONE_LINE: a line with at least this number of frames is a stack that lost its line ends.
 _ALIKE, _ON_ONE_LINE = 3, 3
 _MAX_JOINED = 3
-#: _WIDEST: maximum width of a text that a tool wrapped. _SHARE: minimum share of its lines that had no room for the
-#: first word of the next line.
+#: A tool may have wrapped a text if its lines are at most _WIDEST characters wide, and at least _SHARE of the lines had
+#: no room for the first word of the next line.
 _WIDEST, _SHARE = 200, 0.8
 #: Lines that share this many first characters were written as separate lines; no tool wrapped them.
 _SAME = 12
@@ -44,7 +44,7 @@ _SIGNS = {
 }
 _WEIGHTS = {"": 1, "-strongly": 3}
 #: _PAGE: maximum size (bytes) of a text that a person wrote. _EXPLAINS: minimum weight of the words that make a line an
-#: explanation (one word is not enough). _BEFORE, _AFTER: number of lines before and after a line that are its context.
+#: explanation (one word is not enough). _BEFORE, _AFTER: number of lines before and after a line that are weighed too.
 _PAGE = 1 << 18
 _EXPLAINS, _BEFORE, _AFTER = 2, 30, 20
 #: _PROSE: minimum size (bytes) of the author's words, because a label or a title alone does not make an explanation.
@@ -142,7 +142,7 @@ def _characters(text: str) -> str:
     if "\r" in text and "\n" not in text:
         text = text.replace("\r", "\n")
     if _RE["obfuscated"].search(text):
-        # A web page replaced a text such as `java.base@17`, because it looked like a mail address.
+        # A web page took `java.base@17` for a mail address and hid it, so write `java.base` again.
         text = _RE["obfuscated"].sub("java.base", text)
     if _RE["markup"].search(text):
         text = html.unescape(_RE["tag"].sub("", _RE["cell_tag"].sub("| ", _RE["line_tag"].sub("\n", text))))
@@ -180,7 +180,7 @@ def _unescaped(text: str) -> str:
 
 
 def _undecorated(text: str) -> str:
-    """Remove a prefix that at least _ALIKE frames share from all lines that begin with it; at most two prefixes."""
+    """If at least _ALIKE frames have the same prefix, remove it from all lines that have it; at most two prefixes."""
     prefixes = [*_RE["before_frame"].findall(text), *_RE["after_sign"].findall(text)] if "at " in text else []
     shapes = Counter(_shape(before) for before in prefixes if not _RE["sentence"].search(before))
     for shape, count in shapes.most_common(2):

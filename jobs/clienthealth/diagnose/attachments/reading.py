@@ -1,8 +1,8 @@
 """Turn a stream of bytes into records: recognise its kind, and find what may be about a Kafka client.
 
-Kinds are: OTLP protobuf, samples of a recording, JSON (a document, or one per line), InfluxDB's line protocol, exported
-search results, metrics as people paste them, thread dumps of any shape. Everything else is a log. Texts of moderate
-size are examined as a whole, larger ones in blocks.
+Kinds are: OTLP protobuf, samples of a recording (`metrics.jsonl`), JSON (a document, or one per line), InfluxDB's line
+protocol, exported search results, metrics as people paste them, thread dumps of any shape. Everything else is a log.
+Texts of moderate size are examined as a whole, larger ones in blocks.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ Progress = Callable[[str, int, int | None], None]
 class Reader:
     """Reads one stream. `progress`: called after each read with the input's name, bytes read, and size (None: unknown).
 
-    `now_ms`: time of undated items if the file's own time is not credible. `undated`: by (service, instance), the time
-    of the process's undated items; readers share and fill it. No duration can be computed from it.
+    `now_ms`: time of undated items if the file's own time is not credible. `undated`: maps (service, instance) to the
+    time that all undated items of this process get, for which no duration is known. All readers share and fill it.
     """
 
     def __init__(
@@ -399,7 +399,7 @@ class Reader:
         if splitter.first_ms is not None and (self._logs or not self._found):
             self.input.span(splitter.first_ms, splitter.last_ms)
             if layout.times.zoned:
-                # These times need no shift, but the same machine's other files may have local times.
+                # The zone of these times is taken for the machine's, except UTC: machines in any zone may log in UTC.
                 self.input.zone_ms = -layout.times.ahead_ms or None
             elif splitter.zone_ms is not None:
                 self.input.zone_ms = splitter.zone_ms
@@ -483,7 +483,7 @@ def _numbered(dump: Dump, numbers: Sequence[int]) -> Dump:
 
 
 def _is_reading(line: bytes) -> bool:
-    """True if the line is a sample of a recording: JSON whose metrics have names like `MBean/attribute`."""
+    """True if the line is a sample of a recording: JSON with metrics that have names like `MBean/attribute`."""
     document = mapping(parsed(line) if b'"metrics"' in line and b'"client_id"' in line else None)
     values = document.get("metrics")
     if not isinstance(document.get("ts"), int) or not isinstance(values, dict):

@@ -168,7 +168,7 @@ def _exported(blocks: Iterator[bytes]) -> Iterator[bytes]:
         if lines:
             yield b"\n".join(lines) + b"\n"
     if entry and (last := _journal(entry)):
-        # The export was cut in the middle of an entry.
+        # The export was cut in the middle of its last entry. Yield what there is of this entry.
         yield last + (b"\n" if not rest else b"")
 
 
@@ -334,7 +334,7 @@ def _is_syslog(matches: Sequence[re.Match[bytes]]) -> bool:
 
 
 def _is_compose(matches: Sequence[re.Match[bytes]]) -> bool:
-    """True if the prefixes name few writers, and their bars stand in few columns.
+    """True if the prefixes name few writers, and the bars (`|`) after the names are in few different columns.
 
     Some versions of `docker compose` pad all names to the same width, others write one blank after each name.
     """
@@ -351,7 +351,7 @@ def _is_stern(matches: Sequence[re.Match[bytes]]) -> bool:
 
 
 def _is_counting(matches: Sequence[re.Match[bytes]]) -> bool:
-    """True if the prefixes end with rising numbers of lines.
+    """True if the prefixes end with rising line numbers.
 
     A number before a blank must rise by exactly 1 from line to line, because such a number may also be a time.
     """

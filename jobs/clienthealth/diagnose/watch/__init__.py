@@ -1,1 +1,1 @@
-"""Watch a running process without Kafka: read it every second and judge it by the monitor's own step."""
+"""Watch a running process without a Kafka cluster: read its state every second, and judge it as the monitor does."""

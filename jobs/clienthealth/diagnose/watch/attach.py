@@ -90,7 +90,7 @@ def lives(pid: int) -> bool:
     except PermissionError:
         return True
     try:
-        # An ended process stays in the process table until its parent collects it.
+        # An ended process stays in the process table, in state Z or X, until its parent collects it.
         return (_PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()[0] not in ("Z", "X")
     except OSError:
         return not _PROC.joinpath("self/stat").exists()
@@ -146,7 +146,7 @@ def attached(pid: int, jar: Path, with_password: bool = False) -> Iterator[Agent
                 _await(agent, pid, output)
                 yield agent
             finally:
-                # The watched process may have ended by now.
+                # The watched process may have ended by now, so ignore a failure.
                 with suppress(ServiceError):
                     _launch(jar, "stop", str(pid))
 

@@ -1,4 +1,4 @@
-"""Read a Python process: its stacks by py-spy, without any change to the process, and its statistics page, if any."""
+"""Read the state of a Python process: its stacks (py-spy reads them from outside), and its statistics page, if any."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from clienthealth_exporters.jvm.dumps import DumpBudget, DumpPlan, Reason, dump_
 PY_SPY_SECONDS = 10.0
 PAGE_SECONDS = 5.0
 PAGE_BYTES = 16 * 1024 * 1024
-#: This reason for a dump always holds, because only stacks show the state of a Python process without statistics. Two
-#: dumps come at once, later ones at growing intervals.
+#: This reason for a dump always holds, because only stacks show the state of a Python process without statistics. So
+#: dumps are taken from the beginning, at growing intervals.
 _ALWAYS = (Reason("a Python process shows its state only by its stacks"),)
 _REFUSED = ("permission denied", "operation not permitted")
 

@@ -21,7 +21,7 @@ from clienthealth.modes import modes
 from clienthealth.monitor.incidents import Transition
 
 _COLOURS = {"ok": "32", "suspected": "33", "confirmed": "31"}
-#: Maximum number of facts shown with a new finding: the newest. The report at the end shows more.
+#: A new finding is shown with at most this number of facts, the newest ones. The report at the end shows more.
 FACTS = 3
 #: The format of a row: 80 columns are enough for the longest verdict.
 ROW = "{:<32.32} {:<8.8} {}"

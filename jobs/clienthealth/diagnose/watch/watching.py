@@ -44,7 +44,7 @@ def watch_settings(settings: Settings, agent: Agent | None) -> Settings:
 
 
 class Reader(Protocol):
-    """A reader of a process; `process` is set after the first read."""
+    """Reads one process. `process` is None before the first read."""
 
     @property
     def process(self) -> ClientProcess | None: ...
