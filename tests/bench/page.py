@@ -1,7 +1,7 @@
 """Write RESULTS.md, the page of `make bench`.
 
-Each section contains its result as JSON in a comment, so that a single measurement can be repeated on another checkout
-while the others stay.
+Each section contains its result as JSON in a comment. So a single measurement can be repeated on another checkout, and
+the results of the other measurements stay on the page.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from tests.bench.results import FOLDER, ROOT, Figure, Kept, Result, Table, folde
 
 PAGE = ROOT / "tests" / "bench" / "RESULTS.md"
 _DATA = re.compile(r"^<!-- measured (\{.*\}) -->$", re.MULTILINE)
-#: Conditions that differ between measurements; the others are printed once for all.
+#: Conditions that each section prints, because they differ between measurements; the rest is printed once on the page.
 _OWN = ("date", "commit", "load before", "took")
 
 
 def update(titles: Mapping[str, str], quick: bool) -> Path:
-    """Rewrite the page with the newest result of each measurement, from the page or this checkout; return its path."""
+    """Rewrite the page with the newest result of each measurement, on the page or in .cache/bench; return its path."""
     page = folder(quick) / "RESULTS.md" if quick else PAGE
     results: dict[str, Kept] = {}
     for kept in sorted((*_on_page(page), *_measured(quick)), key=lambda kept: kept.conditions["date"]):
@@ -30,9 +30,9 @@ def update(titles: Mapping[str, str], quick: bool) -> Path:
 
 
 def merged(name: str, newer: Result, quick: bool) -> Result:
-    """Return a measurement's result with some of its figures, and of its table's rows, measured anew.
+    """Return a measurement's earlier result, with its figures and table rows replaced by those that `newer` has.
 
-    A row is named by its first two cells.
+    Rows are the same if their first two cells are equal.
     """
     found = [kept.result for kept in (*_on_page(PAGE), *_measured(quick)) if kept.name == name]
     figures: dict[str, Figure] = {}

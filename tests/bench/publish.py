@@ -14,7 +14,7 @@ WAIT_SECONDS, READ_SECONDS = 30.0, 120.0
 
 
 def producer(servers: str) -> Producer:
-    """Return a producer of the C library; it partitions keys like Java clients."""
+    """Return a confluent-kafka producer that assigns keys to partitions as Java producers do."""
     return Producer(
         {
             "bootstrap.servers": servers,
@@ -22,7 +22,7 @@ def producer(servers: str) -> Producer:
             "queue.buffering.max.messages": 400_000,
             "queue.buffering.max.kbytes": 400_000,
             "partitioner": "murmur2_random",
-            # Do not log that a broker stops before its producer.
+            # Suppress messages about a broker that stops before its producer does.
             "log_level": 2,
         }
     )
@@ -40,7 +40,7 @@ def send(to: Producer, topic: str, key: bytes, value: bytes) -> None:
 
 @dataclass(frozen=True)
 class Filled:
-    """The content of a filled topic: number of records, their mean size, number of clients."""
+    """What a topic was filled with: number of records, their mean size in bytes, number of clients."""
 
     records: int
     mean_bytes: int
@@ -64,7 +64,7 @@ def fill(servers: str, topic: str, records: Iterable[tuple[bytes, bytes]], clien
 
 
 def readings(template: Pattern, records: int, clients: int) -> Iterator[tuple[bytes, bytes]]:
-    """Yield samples of all clients in turn, 10 s apart; the last samples are from now."""
+    """Yield samples of all clients in turn. Each client's samples are 10 s apart, and end at the current time."""
     start_ms = round(time.time() * 1000) - records // clients * INTERVAL_MS
     for number in range(records):
         client, reading = number % clients, number // clients

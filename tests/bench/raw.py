@@ -1,6 +1,6 @@
-"""Measure reading alone: Spark's Kafka source without output, which no monitor on Spark can exceed.
+"""Measure how fast Spark's Kafka source reads a topic without any output. No monitor on Spark can be faster.
 
-python -m tests.bench.raw SERVERS TOPIC RECORDS PASSES prints start, end and seconds of each pass as JSON
+python -m tests.bench.raw SERVERS TOPIC RECORDS PASSES      prints start, end and seconds of each pass as JSON
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ PASSES, LIMIT_SECONDS = 3, 300.0
 
 @dataclass(frozen=True)
 class Read:
-    """Rate and CPU time (including the broker's) of the passes after the first one."""
+    """Median rate, and CPU time per record including the broker's (µs), of the passes after the first one."""
 
     rate: float
     micros: float
 
 
 def read(lab: Lab, topic: str, filled: Filled) -> Read:
-    """Measure in a separate program. Raises ServiceError with the end of its output."""
+    """Measure reading in a separate program. Raises ServiceError, with the end of its output, if the program fails."""
     output = lab.folder / "raw.txt"
     command = [sys.executable, "-m", "tests.bench.raw", lab.servers, topic, str(filled.records), str(PASSES)]
     process = Process("raw read", command, output)
@@ -93,7 +93,7 @@ def main(servers: str, topic: str, records: int, passes: int) -> None:
         assert sum(batch.numInputRows for batch in batches) == records
         seconds = sum(batch.durationMs["triggerExecution"] for batch in batches) / 1000
         print(json.dumps([begin, time.time(), seconds]), flush=True)
-    # Stay until killed: the measuring program still reads the processes' figures.
+    # Wait to be killed: until then, the program that measures still reads this process's CPU time.
     time.sleep(60)
 
 

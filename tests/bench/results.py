@@ -22,7 +22,7 @@ FOLDER = ROOT / ".cache" / "bench"
 
 @dataclass(frozen=True)
 class Figure:
-    """A line of the page's first table. `within`: the target is the most or the least; `peer`: the peer's figure."""
+    """A line of the page's first table. `within`: the target is a maximum or a minimum; `peer`: the peer's figure."""
 
     what: str
     value: float
@@ -34,7 +34,7 @@ class Figure:
 
     @property
     def met(self) -> bool | None:
-        """Return whether the target is met; None if there is no target."""
+        """True if the figure meets the target; None if there is no target."""
         if self.target is None:
             return None
         return self.value <= self.target if self.within == "most" else self.value >= self.target
@@ -42,7 +42,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Table:
-    """Details of a measurement."""
+    """A table with details of a measurement."""
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -75,19 +75,19 @@ class Kept:
         return cls(data["name"], Result(figures, result["how"], tables, result["notes"]), data["conditions"])
 
     def as_json(self) -> dict[str, Any]:
-        """Return the form that `read` reads."""
+        """Return the result in the form that `read` takes."""
         return asdict(self)
 
 
 def folder(quick: bool) -> Path:
-    """Return the folder of results; quick runs have their own, because they do not count."""
+    """Return the folder of results. Quick runs have their own, because they must not replace real results."""
     path = FOLDER / "quick" if quick else FOLDER
     path.mkdir(parents=True, exist_ok=True)
     return path
 
 
 def save(kept: Kept, quick: bool) -> None:
-    """Store a result in place of the previous one."""
+    """Store a result in place of the measurement's previous one."""
     path = folder(quick) / f"{kept.name}.json"
     path.write_text(json.dumps(kept.as_json(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 

@@ -1,7 +1,7 @@
-"""Make templates of other formats from the samples of tests/formats: healthy values, and marks for variable parts.
+"""Make record templates in the formats of other tools, from the samples in tests/formats.
 
-A record is about as large as a real one for one producer: if the sample has only some of a client's metrics, the
-template gets those of a canonical snapshot.
+Values become those of healthy clients, and variable parts become placeholders. A record is about as large as a real one
+for one producer: if the sample has only some of a client's metrics, the template gets those of `canonical.PRODUCER`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.bench.results import ROOT
 from tests.bench.templates import BUFFER_BYTES, Template, Values
 
 FORMATS = ROOT / "tests" / "formats"
-#: Metrics of the KIP-714 sample, which has a full buffer and a stuck consumer, with the values of healthy clients.
+#: Metric → a healthy client's value. It replaces the sample's: the KIP-714 sample has a full buffer and stuck consumer.
 HEALTHY: Mapping[str, Any] = {
     "producer.bufferpool.wait.ratio": 0.0,
     "producer.bufferpool.wait.time.ns.total": 0.0,
@@ -45,7 +45,7 @@ HEALTHY: Mapping[str, Any] = {
 
 
 def librdkafka() -> Template:
-    """Return statistics of a producer with one broker and one partition; the key contains its service."""
+    """Return the statistics of a librdkafka producer with one broker and one partition; the key names the service."""
     sample = _sample("librdkafka_stats_producer.json")
     sample |= {"name": "orders-<<client>>#producer-1", "client_id": "orders-<<client>>", "time": "<<<ts_s>>>"}
     sample |= {"ts": "<<<io_ns>>>", "replyq": 0, "msg_cnt": 2, "msg_size": 2048, "txmsgs": "<<<sent>>>"}
@@ -60,7 +60,7 @@ def librdkafka() -> Template:
 
 
 def telegraf() -> Template:
-    """Return one point with all attributes of a producer's MBean."""
+    """Return a data point of Telegraf with all attributes of a producer's MBean."""
     sample = _sample("telegraf_jolokia2_kafka_producer.json")
     sample["fields"] = PRODUCER
     sample["tags"] = {
@@ -73,7 +73,7 @@ def telegraf() -> Template:
 
 
 def jolokia() -> Template:
-    """Return the answer to a read of all attributes of one process's producers; the key contains the process."""
+    """Return Jolokia's answer with all attributes of a process's producers; the key names the process."""
     sample = _sample("jolokia_bulk_response.json")[:1]
     sample[0]["request"]["attribute"] = ["buffer-available-bytes", "select-total"]
     sample[0]["value"] = {"kafka.producer:client-id=order-producer,type=producer-metrics": PRODUCER}
@@ -82,7 +82,7 @@ def jolokia() -> Template:
 
 
 def otlp() -> Template:
-    """Return KIP-714 pushes of a producer and a consumer in one record of 9.5 kB; totals count since the last push."""
+    """Return KIP-714 pushes of a producer and a consumer in one record of 9.5 kB, with totals since the last push."""
     sample = _sample("otlp_json_metrics_kip714_java.json")
     for number, resource in enumerate(sample["resourceMetrics"]):
         for attribute in resource["resource"]["attributes"]:
@@ -96,7 +96,7 @@ def otlp() -> Template:
 
 @dataclass(frozen=True)
 class Packed:
-    """Records with variable parts of fixed length: seven digits for the client, eight bytes for a time."""
+    """Makes binary records, in which variable parts keep their length: seven digits of the client, eight-byte times."""
 
     value: bytes
     clients: int
@@ -112,7 +112,7 @@ class Packed:
 
 
 def otlp_protobuf() -> Packed:
-    """Return the same pushes as protobuf, as the OpenTelemetry Collector writes them."""
+    """Return the pushes of `otlp` as protobuf, as the OpenTelemetry Collector writes them."""
     from google.protobuf.json_format import Parse
     from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 
@@ -126,7 +126,7 @@ def _healthy(metric: dict[str, Any]) -> None:
     value = HEALTHY.get(metric["name"].removeprefix("org.apache.kafka."))
     for kind in ("gauge", "sum"):
         for point in metric.get(kind, {}).get("dataPoints", []):
-            # The value is already in quotes, as OTLP writes large integers.
+            # The placeholder stays in quotes, because OTLP's JSON writes such large integers as strings.
             point["timeUnixNano"] = "<<ts_ns>>"
             if value is not None:
                 point.pop("asInt", None)

@@ -1,4 +1,4 @@
-"""Make records of many clients at many times from one sample, which is encoded once; only variable parts are filled in.
+"""Make records of many clients at many times from one sample: encode it once, then fill in only its variable parts.
 
 A record costs two to four microseconds, so that generating 10,000 a second leaves the cores to the measured programs.
 In a document, `<<name>>` stands for digits inside a string, and a string `<<<name>>>` stands for a JSON number.
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-#: Values of variable parts, by name; bytes, because they are filled into bytes.
+#: Name of a variable part → its value. Names are bytes, as `bytes % values` requires.
 Values = Mapping[bytes, int]
 
 INTERVAL_MS = 10_000
@@ -21,7 +21,7 @@ BUFFER_BYTES = 33_554_432
 
 
 def filled_in(text: str) -> bytes:
-    """Return the text with its marks as placeholders for `bytes % values`."""
+    """Return the text as bytes, with its placeholders (`<<name>>`) in the form that `bytes % values` fills in."""
     text = re.sub(r'"<<<(\w+)>>>"', r"%(\1)d", text.replace("%", "%%"))
     return re.sub(r"<<(\w+)>>", r"%(\1)d", text).encode()
 
@@ -38,7 +38,7 @@ class Pattern(Protocol):
 
 @dataclass(frozen=True)
 class Template:
-    """The template of one format's records."""
+    """Key and value of a record, with placeholders."""
 
     value: bytes
     key: bytes
@@ -46,7 +46,7 @@ class Template:
 
     @classmethod
     def of(cls, document: Any, key: str = "", clients: int = 1) -> Template:
-        """Return the template of a JSON document with marks, or of a text."""
+        """Return a template made from a JSON document with placeholders, or from a text with them."""
         text = document if isinstance(document, str) else json.dumps(document)
         return cls(filled_in(text), filled_in(key), clients)
 
@@ -56,7 +56,7 @@ class Template:
 
 
 def values(client: int, reading: int, ts_ms: int) -> dict[bytes, int]:
-    """Return the values of a healthy client's n-th sample: totals grow, the buffer is empty."""
+    """Return the values of a healthy client's sample number `reading`: totals grow with it, the buffer is empty."""
     return {
         b"client": client,
         b"service": client % SERVICES,

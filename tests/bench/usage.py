@@ -1,7 +1,7 @@
-"""Measure CPU time and memory of process trees, sampled from /proc, by part.
+"""Measure CPU time and memory of programs with all their processes, from samples of /proc.
 
-A part is what the page shows separately: the monitor's JVM, its Python (driver and workers), and the broker. A
-program's processes are found by its session, which children keep even when their parents end.
+Figures are by part, such as the monitor's JVM, its Python processes (driver and workers), and the broker. A program's
+processes are found by its session, to which children belong even after their parents have ended.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Self
 
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE_MB = os.sysconf("SC_PAGE_SIZE") / 1e6
-#: Interval of searches for new processes; known processes are read with every sample.
+#: Seconds between searches for new processes; known processes are read with every sample.
 SEARCH_SECONDS = 1.0
 #: The parts of the monitor: its JVM, its Python processes, and programs that have ended, such as `chmod`.
 MONITOR = ("jvm", "python", "children")
@@ -51,7 +51,7 @@ class _Sample:
 
 
 class Usage:
-    """Samples until it is closed. `programs`: name → id of the process that leads its session.
+    """Takes samples during a `with` block. `programs`: name → id of the process that leads the program's session.
 
     The parts of the program `monitor` are those of MONITOR; any other program is one part with its own name.
     """
@@ -61,7 +61,7 @@ class Usage:
         self._every = every
         self._samples: list[_Sample] = []
         self._pids: dict[int, str] = {}
-        # The part and the CPU seconds of each process, which count after its end too.
+        # Process id → its part and its CPU seconds, which still count after the process has ended.
         self._own: dict[int, tuple[str, float]] = {}
         self._young: set[int] = set()
         self._searched = 0.0
@@ -98,7 +98,7 @@ class Usage:
         return sum(_proportional_mb(pid) for pid, name in list(self._pids.items()) if name == program)
 
     def _cpu(self, name: str, at: float) -> float:
-        """Return the CPU time at a moment, interpolated between two samples."""
+        """Return the CPU seconds of a part up to the time `at`, interpolated between two samples."""
         samples = self._samples
         after = min(max(1, bisect_left(samples, at, key=lambda s: s.at)), len(samples) - 1)
         if len(samples) == 1:
@@ -132,9 +132,9 @@ class Usage:
             self._samples.append(sample)
 
     def _search(self) -> None:
-        """Find the processes. A new process is counted from the next search on.
+        """Find the programs' processes. A new process is not sampled before the next search.
 
-        A program that a JVM starts shares all memory with the JVM for a moment; this memory would count twice.
+        At its start, a child of a JVM shares all memory with the JVM for a moment, which would count twice.
         """
         by_pid = {pid: self._sessions[leader] for pid, leader in _sessions().items() if leader in self._sessions}
         first = not self._searched
@@ -159,7 +159,7 @@ def _fields(pid: int | str) -> tuple[str, list[str]] | None:
 
 
 def _sessions() -> dict[int, int]:
-    """Return process → process that leads its session."""
+    """Return process id → id of the process that leads its session."""
     by_pid: dict[int, int] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and (stat := _fields(entry.name)) is not None:
@@ -168,7 +168,7 @@ def _sessions() -> dict[int, int]:
 
 
 def _stat(pid: int) -> tuple[float, float, float, bool] | None:
-    """Return own CPU seconds, CPU seconds of ended children, resident MB, and whether it is a JVM."""
+    """Return a process's CPU seconds, those of its ended children, its resident MB, and True if it is a JVM."""
     stat = _fields(pid)
     if stat is None:
         return None

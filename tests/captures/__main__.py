@@ -1,10 +1,10 @@
-"""Capture what real collectors write about a real Kafka producer, for tests that cannot build these collectors.
+"""Capture what real collectors write about a real Kafka producer, because the tests cannot build these collectors.
 
 python -m tests.captures --collector PATH --telegraf PATH
 
 One JVM with a Java producer carries three agents. OpenTelemetry's agent pushes OTLP over HTTP through our sink to the
 OpenTelemetry Collector. Telegraf polls Jolokia's agent and the JMX exporter. Collector and Telegraf write to a real
-broker, and its records become the files of this folder. README.md explains how to build both.
+broker, and the records there become the files of this folder. README.md explains how to build Collector and Telegraf.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ JARS = {
         ("org.apache.kafka:kafka-clients:4.1.2", "ch.qos.logback:logback-classic:1.5.18"),
     ),
 }
-#: Text in a signal's records once they contain the producer.
+#: Signal → text that its records contain as soon as they are about the producer.
 TELLING = {"metrics": b"kafka.producer.record_send_total", "logs": b"clientId=shop-producer"}
-#: Encodings of the Collector's Kafka exporter, by signal.
+#: Signal → encodings in which the Collector's Kafka exporter writes it.
 ENCODINGS = {"metrics": ("otlp_proto", "otlp_json"), "logs": ("otlp_proto", "otlp_json")}
-#: File written by Telegraf → its inputs and format.
+#: File with records of Telegraf → the input plugin that reads the data, and the output format.
 TELEGRAF = {
     "jolokia2.influx": ("jolokia2", "influx"),
     "jolokia2.json": ("jolokia2", "json"),
@@ -58,12 +58,12 @@ TELEGRAF = {
     "prometheus-2.json": ("prometheus-2", "json"),
     "prometheus-2.prom": ("prometheus-2", "prometheus"),
 }
-#: Attributes that the agent would reveal about this machine.
+#: Attributes about this machine that OpenTelemetry's agent must leave out.
 UNWANTED = (
     *("process.command_args", "process.command_line", "process.executable.path"),
     *("host.id", "os.description"),
 )
-#: Topics for the captures.
+#: Topics that the Collector and Telegraf write to.
 TOPICS = (
     *(f"{signal}-{encoding}" for signal, encodings in ENCODINGS.items() for encoding in encodings),
     *(f"telegraf-{name}" for name in TELEGRAF),
@@ -91,7 +91,7 @@ def main() -> None:
 
 
 def captured(folder: Path, collector: Path, telegraf: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield all captures by file. Raises TimeoutError."""
+    """Yield (file name, content) of all captures. Raises TimeoutError."""
     broker = Broker(folder / "broker").start()
     try:
         create_topics(broker.kafka, [TOPIC, *TOPICS], partitions=1)
@@ -120,11 +120,11 @@ def _of_telegraf(broker: Broker) -> Iterator[tuple[str, bytes]]:
 
 
 def _series(name: str, value: bytes) -> bytes:
-    """Return the part that is the same in every record of a series."""
+    """Return the part of a record that is the same in every record of its series."""
     if name.endswith(".json"):
         document = json.loads(value)
         return json.dumps([document["name"], document["tags"], sorted(document["fields"])]).encode()
-    # Name, tags and fields; in Prometheus text everything except the value.
+    # In Influx's format: name, tags and names of fields. In Prometheus' format: everything except the value.
     if name.endswith(".influx"):
         return (
             re.sub(rb"=[^,\s]*(?=[,\s])", b"", value.partition(b" ")[2]).rpartition(b" ")[0] + value.partition(b" ")[0]
@@ -136,7 +136,7 @@ def _of_otlp(broker: Broker, pushes: Sink) -> Iterator[tuple[str, bytes]]:
     """Yield what the agent pushed and the Collector wrote, once it contains a producer that has sent."""
     for signal, encodings in ENCODINGS.items():
         captured = {of: awaited(broker, f"{signal}-{of}", TELLING[signal]) for of in encodings}
-        # The same push in each encoding.
+        # Take the same push in each encoding: the one with the newest offset that all topics have.
         last = max(set.intersection(*(set(records) for records in captured.values())))
         for encoding, records in captured.items():
             yield f"otel-collector/{signal}.{encoding.removeprefix('otlp_')}", records[last]
@@ -167,7 +167,7 @@ def read(broker: Broker, topic: str, word: bytes) -> dict[int, bytes]:
 
 
 class Sink:
-    """A server for OTLP over HTTP that keeps the last body of each signal and forwards everything to `to`."""
+    """A server for OTLP over HTTP that keeps the last body of each signal and forwards everything to the URL `to`."""
 
     def __init__(self) -> None:
         self.bodies: dict[str, bytes] = {}
@@ -279,7 +279,7 @@ def agent_config(folder: Path, broker: Broker, ports: Mapping[str, int]) -> Path
 
 @contextlib.contextmanager
 def producer(folder: Path, broker: Broker, port: int, ports: Mapping[str, int]) -> Iterator[None]:
-    """Run a producer in a JVM with the agents; `port`: the target of OTLP."""
+    """Run a producer in a JVM with agents, which push OTLP to `port` and answer at `ports` (Jolokia, JMX exporter)."""
     (folder / "jmx.yaml").write_text("includeObjectNames: ['kafka.producer:*']\nrules: [{pattern: '.*'}]\n")
     (folder / "logback.xml").write_text(
         '<configuration><appender name="out" class="ch.qos.logback.core.ConsoleAppender"><encoder>'
@@ -333,7 +333,7 @@ def program(folder: Path, path: Path, arguments: Sequence[str]) -> Iterator[None
 
 
 def reachable(port: int, path: str) -> bool:
-    """True if a server answers there."""
+    """True if a server on this machine answers at this port and path."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5):
             return True

@@ -3,8 +3,8 @@ r"""Capture what confluent-kafka's serializers write for samples, and what they 
     uv run --no-project --with 'confluent-kafka[avro,json,protobuf,schemaregistry]' --with opentelemetry-proto \\
         python tests/captures/confluent_serializers.py
 
-It is a separate program, because these serializers need more packages than the tests do. The registry is a server that
-keeps registered schemas and answers as documented by Confluent.
+It is a separate program, because these serializers need packages that the tests do without. A small server takes the
+place of the schema registry: it keeps registered schemas, and answers as Confluent documents.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ JSON_SCHEMA = {"title": "Reading", "type": "object", "properties": {"ts": {"type
 
 
 class Registry:
-    """Schemas in order of registration, numbered from 1."""
+    """The registered schemas. Their ids are numbers from 1, in order of registration."""
 
     def __init__(self) -> None:
         self.schemas: list[dict[str, Any]] = []
@@ -65,7 +65,7 @@ class Registry:
         return {"id": number, "subject": subject, "version": 1, **schema}
 
     def answers(self) -> dict[str, Any]:
-        """Return the registry's answers by path."""
+        """Return path → the registry's answer to a GET request."""
         by_number = {f"/schemas/ids/{n}": schema for n, schema in enumerate(self.schemas, 1)}
         by_subject = {
             f"/subjects/{subject}/versions/1": {"id": n, "subject": subject, "version": 1, **self.schemas[n - 1]}
@@ -116,7 +116,7 @@ def main() -> None:
     for name, (serializer, value) in written.items():
         context = SerializationContext(f"readings-{name.partition('.')[0]}", MessageField.VALUE)
         (FOLDER / name).write_bytes(serializer(value, context))
-    # The protobuf schema itself is not read: it is long and belongs to OpenTelemetry.
+    # Leave out the text of the protobuf schema: the tests do not read it, and it is long.
     answers = {
         path: answer | ({"schema": ""} if answer.get("schemaType") == "PROTOBUF" else {})
         for path, answer in registry.answers().items()

@@ -24,7 +24,7 @@ from tests.bench.measurements.fleet import SICK, SICK_FROM, values_of
 from tests.bench.results import Figure, Result, Table
 
 TITLE = "The step alone"
-#: Number of clients, as in each bucket of a fleet of 100,000; report intervals of two runs (s); interval of batches (s).
+#: Number of clients, as in each bucket of a fleet of 100,000; report intervals of two runs, interval of batches (s).
 CLIENTS, INTERVALS, BATCH_SECONDS = 3_125, (10, 30), 10
 #: Each client sends WARM samples, until windows are full and the sick clients fail, and then MEASURED that count.
 MEASURED, WARM = 6, SICK_FROM + 6

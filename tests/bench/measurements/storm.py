@@ -1,4 +1,4 @@
-"""Let 10,000 clients fail and recover; count messages of a real Prometheus and Alertmanager at their own intervals."""
+"""Let 10,000 clients fail and recover; count the messages of a real Prometheus and Alertmanager with our intervals."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.bench.results import Figure, Result, Table
 TITLE = "All of 10,000 clients fail, and heal"
 CLIENTS, SERVICES = 10_000, 200
 SCRAPE = "15s"
-#: Seconds before the mass failure, during it, and after it. Clients heal one after another within HEALING_SECONDS.
+#: Duration (s) of the phases: before the mass failure, during it, while clients heal one after another, and afterwards.
 BEFORE_SECONDS, ILL_SECONDS, HEALING_SECONDS, AFTER_SECONDS = 180.0, 600.0, 120.0, 1200.0
 LOOK_SECONDS = 5.0
 #: Maximum evaluation time of a rule group, as a share of its interval.
@@ -34,14 +34,14 @@ INSTALLATION = 'cluster="eu",env="prod"'
 
 @dataclass
 class Fleet:
-    """The page that Prometheus scrapes, and the webhook's messages, each with its time."""
+    """A simulated fleet: makes the page that Prometheus scrapes, and keeps the webhook's messages with their times."""
 
     failed: float = 0.0
     heals: float = 0.0
     received: list[tuple[float, dict[str, Any]]] = field(default_factory=list)
 
     def ill(self, client: int) -> bool:
-        """Return whether this client fails now. Client 0 fails before the mass failure and is healthy during it."""
+        """True if this client fails now. Client 0 fails before all others, and heals a minute after they fail."""
         now = time.time()
         if client == 0:
             return not self.failed or now < self.failed + 60
@@ -51,7 +51,7 @@ class Fleet:
         return bool(self.heals) and now >= self.heals + HEALING_SECONDS * client / CLIENTS
 
     def page(self) -> str:
-        """Return the page of the exporter."""
+        """Return the fleet's metrics in the format of the Prometheus exporter."""
         ill = [client for client in range(CLIENTS) if self.ill(client)]
         return "".join(f"{line}\n" for line in self._lines(ill))
 
@@ -149,7 +149,7 @@ def _handler(fleet: Fleet) -> type[BaseHTTPRequestHandler]:
 
 
 def _watch(prometheus: str, seconds: float, slowest: dict[str, tuple[float, float]]) -> None:
-    """Keep the slowest evaluation of each group, with its interval. Raises ServiceError if a rule fails."""
+    """Add to `slowest`, by rule group, its slowest evaluation and its interval (s). Raises ServiceError for errors."""
     until = time.time() + seconds
     while time.time() < until:
         with urllib.request.urlopen(f"{prometheus}/api/v1/rules", timeout=120) as answer:
@@ -172,7 +172,7 @@ def _count(received: Sequence[tuple[float, dict[str, Any]]], receiver: str, sinc
 
 
 def _new(received: Sequence[tuple[float, dict[str, Any]]], since: float) -> Mapping[str, int]:
-    """Count the groups that began to fire since then, by receiver; updates of a group do not count."""
+    """Return receiver → number of alert groups that first notified it at or after `since`."""
     known = {body["groupKey"] for body in _between(received, 0, since)}
     new = {(body["receiver"], body["groupKey"]) for body in _between(received, since, time.time())}
     return Counter(receiver for receiver, key in new if key not in known)

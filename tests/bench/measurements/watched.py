@@ -24,7 +24,7 @@ TITLE = "A JVM that is watched"
 RATE = 100
 START_SECONDS = 120.0
 CORES = 0.01
-#: Part → prefixes of thread names, as truncated by Linux; the agent's threads dispatch, answer and attach.
+#: Part of the watched JVM → prefixes of its threads' names, which Linux truncates.
 PARTS = {
     "agent": ("jolokia-", "Jolokia", "HTTP-Dispatcher", "Attach Listener"),
     "compiler": ("C1 Compiler", "C2 Compiler"),
@@ -93,7 +93,7 @@ def _after(seconds: float, pid: int) -> tuple[float, dict[str, float]]:
 
 
 def _cpu(pid: int) -> dict[str, float]:
-    """Return CPU seconds of a JVM's threads by part."""
+    """Return the CPU seconds that a JVM has used, by part: those of PARTS, and `application` for all other threads."""
     used = dict.fromkeys((*PARTS, "application"), 0.0)
     for thread in Path(f"/proc/{pid}/task").iterdir():
         try:

@@ -1,9 +1,9 @@
-"""Measure a year: maintenance and reviews of a history of 365 days, and what a monitor writes in a day.
+"""Measure maintenance and reviews of a history of 365 days, and how much a monitor writes in a day.
 
-The growth is read from a monitor that ran (`--of`, the folder of its checkpoints and history), and extrapolated to a
-day. To make the history, one day of all clients is generated column by column: minute by minute, each minute in its own
-order, as a monitor writes it. Each other day is a copy of this file with another date, so only one page of 17 kB
-differs. So the year is written as fast as files can be copied.
+The amount is read from the files of a monitor that ran (`--of`, the folder of its checkpoints and history), and
+extrapolated to a day. The history is generated: first one day of all clients, minute by minute, with the clients of
+each minute in random order, as a monitor writes it. Each other day is a copy of this Parquet file with another date,
+which changes only one page of 17 kB. So the year is written as fast as files can be copied.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ QUICK_CLIENTS, QUICK_DAYS = 100, 28
 TOPICS = ("client-metrics", "client-logs")
 EVERY_SECONDS = 10
 MINUTES = 1440
-#: Client-hours per incident; an incident lasts the first ten minutes of its hour.
+#: Number of client-hours in which one incident occurs; it lasts the first ten minutes of its hour.
 RARITY = 1_000
-#: Files of `minutes` per day if no monitor is examined: two partitions of a state, twice a minute.
+#: Files of the table `minutes` per day if no monitor is examined: two state partitions write one each, twice a minute.
 FILES = 4 * MINUTES
 MODES = ("producer-callback-deadlock", "send-blocked-on-metadata", "producer-not-closed")
 #: Time and memory limits for commands that a user waits for.
@@ -61,7 +61,7 @@ Ill = Sequence[tuple[int, int]]
 
 @dataclass(frozen=True)
 class Ran:
-    """Cost of a command, and its output."""
+    """Cost of a command, and the lines that it printed."""
 
     seconds: float
     cpu: float
@@ -136,7 +136,7 @@ def _result(
 
 @dataclass(frozen=True)
 class Written:
-    """What a monitor wrote in `seconds`: (files, bytes) of everything that grows, and of its checkpoint."""
+    """What a monitor wrote in `seconds`, as (files, bytes): by name, everything that grows; and its checkpoint."""
 
     seconds: float
     clients: int
@@ -149,7 +149,7 @@ class Written:
         return 86_400 / self.seconds
 
     def a_day(self, has: tuple[int, int]) -> tuple[float, float]:
-        """Return the files and bytes that a whole day would add at the same pace."""
+        """Extrapolate (files, bytes) from the measured `seconds` to a day."""
         return has[0] * self.times_a_day, has[1] * self.times_a_day
 
 
@@ -192,14 +192,14 @@ def _run(folder: Path, arguments: Sequence[str]) -> Ran:
     try:
         with Usage({"command": process.pid}) as usage:
             process.wait_until(over, COMMAND_SECONDS)
-            # The command may end while the last sample is taken.
+            # Leave out the last 0.3 s: the command may have ended while the last sample was taken.
             cost = usage.cost(began, alive - 0.3)
             peak_mb = usage.peak_mb("command")
     finally:
         process.kill()
     if process.exit_code:
         raise ServiceError(f"{' '.join(arguments)} ended with exit code {process.exit_code}\n{process.tail()}")
-    # Java's messages at its start do not belong to the command.
+    # Leave out the messages that Java prints when it starts.
     printed = [line for line in log.read_text("utf-8").splitlines() if line and not line.startswith(_OF_JAVA)]
     print(f"  {' '.join(arguments[:1])}: {alive - began:.0f} s, {peak_mb:,.0f} MB: {printed[:4]}", flush=True)
     return Ran(alive - began, sum(cost.parts.values()), peak_mb, printed)
@@ -211,7 +211,7 @@ _OF_JAVA = ("WARNING: ", "NOTE: ", "Picked up ")
 def _of(paths: Iterable[Path]) -> tuple[int, int]:
     count = size = 0
     for path in paths:
-        # Other processes delete files meanwhile.
+        # Skip files that other processes delete meanwhile.
         with suppress(FileNotFoundError):
             if path.is_file():
                 count, size = count + 1, size + path.stat().st_size
@@ -273,7 +273,7 @@ def generate(root: Path, clients: int, end: date, days: int, newest: int) -> Non
 
 
 def _write_at(table: Path, day: date, name: str, rows: pa.Table) -> Path:
-    """Write a file like Spark, except that its minutes are uncompressed and in one dictionary."""
+    """Write a Parquet file as Spark does, but with uncompressed minutes in one dictionary, which contains `_page`."""
     path = table / f"day={day}" / f"{name}-0.parquet"
     path.parent.mkdir(exist_ok=True, parents=True)
     compression = {name: "NONE" if name == "minute" else "SNAPPY" for name in _leaves(rows.schema)}
@@ -292,13 +292,13 @@ def _leaves(schema: pa.Schema) -> list[str]:
 
 
 def _page(day: date) -> bytes:
-    """Return the minutes of a day as a file stores them once each: nanoseconds of the day, and the day's number."""
+    """Return the Parquet dictionary of a day's minutes: for each, the nanoseconds since midnight and the Julian day."""
     julian = (day - date(1970, 1, 1)).days + JULIAN_EPOCH
     return b"".join(struct.pack("<qi", minute * 60 * 10**9, julian) for minute in range(MINUTES))
 
 
 def _add(table: Path, path: Path, rows: int) -> dict[str, Any]:
-    """Return the action that adds a file to Delta's log."""
+    """Return the action for Delta's log that adds a file to the table."""
     relative = path.relative_to(table)
     return {
         "path": str(relative),
@@ -339,7 +339,7 @@ def _ill(clients: int) -> Ill:
 
 
 def _day(clients: int, ref: Identities, ill: Ill, day: date) -> pa.Table:
-    """Return the minutes of all clients on a day."""
+    """Return a day's rows of the table `minutes`, for all clients."""
     chance = np.random.default_rng(2)
     number = np.concatenate([chance.permutation(clients) for _ in range(MINUTES)])
     minute = np.repeat(np.arange(MINUTES), clients)
@@ -384,7 +384,7 @@ def _chosen(values: Sequence[str], which: Any, mask: Any = None) -> pa.Array:
 
 
 def _verdicts(ref: Identities, ill: Ill, day: date) -> pa.Table:
-    """Return verdict changes: opened at the hour, closed ten minutes later."""
+    """Return a day's rows of the table `verdicts`: each incident opens at its hour and closes ten minutes later."""
     midnight = datetime.combine(day, datetime.min.time(), UTC)
     rows: list[dict[str, Any]] = []
     for at, (client, hour) in enumerate(ill):
@@ -427,7 +427,7 @@ def _quality(clients: int, day: date) -> pa.Table:
 
 
 def _of_schema(schema: StructType, given: Mapping[str, Any], rows: int) -> pa.Table:
-    """Return all columns of the table's files; null if no value is given."""
+    """Return a table with all columns of the schema except the day; those that `given` lacks are null."""
     types = {field.name: to_arrow_type(field.dataType, timezone="UTC") for field in schema if field.name != "day"}
     arrays = {
         name: given[name] if isinstance(given.get(name), pa.Array) else pa.array(given.get(name) or [None] * rows, kind)

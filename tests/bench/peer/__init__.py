@@ -1,4 +1,4 @@
-"""The peer: a Kafka Streams program on the same topic, in the same run."""
+"""Run the peer: a Kafka Streams program that reads the same topic as the monitor, for comparison."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class PeerPass:
 
 
 def run(lab: Lab, name: str, topic: str, filled: Filled, threads: int) -> PeerPass:
-    """Let the peer process the topic. Raises ServiceError with the end of its output."""
+    """Let the peer process the topic. Raises ServiceError, with the end of its output, if it fails or is too slow."""
     process = started(lab, name, topic, filled.records, threads)
     try:
         with Usage({"peer": process.pid, "broker": lab.broker.pid}) as usage:
@@ -81,7 +81,7 @@ def run(lab: Lab, name: str, topic: str, filled: Filled, threads: int) -> PeerPa
 
 
 def started(lab: Lab, name: str, topic: str, records: int, threads: int) -> Process:
-    """Start the peer on the topic; it ends when it has taken in this many records."""
+    """Start the peer on the topic; it ends when it has read this many records."""
     jars.SETS.setdefault("streams", JARS)
     folder = lab.folder / name
     folder.mkdir()
@@ -92,7 +92,7 @@ def started(lab: Lab, name: str, topic: str, records: int, threads: int) -> Proc
 
 
 def progress(output: Path) -> Sequence[tuple[float, int, float, int]]:
-    """Return time, records read, CPU seconds, and expired windows."""
+    """Return what the peer has reported so far: (time, records read, CPU seconds, expired windows) of each report."""
     lines = []
     for line in output.read_text(encoding="utf-8", errors="replace").splitlines():
         words = line.split()
