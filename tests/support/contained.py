@@ -1,4 +1,4 @@
-"""Run a program, and end everything that it started when it ends, in whatever way it ends.
+"""Run a program; when it ends, in whatever way, end everything that it started.
 
 python -m tests.support.contained NICE COMMAND…
 
@@ -32,14 +32,14 @@ from deploy.demo.processes import give_way
 
 #: Defined in <linux/prctl.h>.
 _SET_CHILD_SUBREAPER = 36
-#: Time for processes that end by themselves, such as guards and readers of an input that ended.
+#: Seconds that the program's descendants get to end by themselves, as guards and readers of an ended input do.
 GRACE_SECONDS = 10.0
 PAUSE_SECONDS = 0.05
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result of a run. `cpu_seconds` counts all descendants too; `left`: commands that were still running."""
+    """Result of a run. `cpu_seconds` counts all descendants too; `left`: commands that outlived the program."""
 
     code: int
     cpu_seconds: float
@@ -123,7 +123,7 @@ def _below() -> Mapping[int, str]:
     """Return process id → command for all running descendants that /proc shows."""
     parents: dict[int, int] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
-        # A process may end between the listing and the reading.
+        # A process may end between the listing and the reading, and then it has no file.
         with suppress(OSError):
             state, parent = path.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[:2]
             if state != "Z":

@@ -98,7 +98,7 @@ def template_datasource(board: Board) -> Iterator[str]:
 
 @rule
 def template_labels(board: Board) -> Iterator[str]:
-    """Rules template-job, template-instance: variables use the chosen source and are multi-select; All is a pattern."""
+    """Implement template-job and template-instance: variables use the chosen source, allow several values, and All."""
     for variable in _query_variables(board):
         name = variable["name"]
         if variable.get("datasource") != DATASOURCE:
@@ -120,7 +120,7 @@ def template_label_promql(board: Board) -> Iterator[str]:
 
 @rule
 def template_loaded_once(board: Board) -> Iterator[str]:
-    """Grafana's linter wants lists reloaded with each change of the time range, which queries all clients each time."""
+    """Require that lists are loaded once. Grafana's linter wants a reload per time range, which queries all clients."""
     for variable in _query_variables(board):
         if variable.get("refresh") != 1:
             yield f"{variable['name']}: not loaded once, when the dashboard is opened"
@@ -200,7 +200,7 @@ def target_scope(board: Board) -> Iterator[str]:
         if node.name in EVIDENCE and not {f"${name}" for name in CLIENT[1:]} & {
             m.value for m in node.matchers.matchers
         }:
-            # A panel about the healthiest clients of the service, whichever client is chosen.
+            # Panels of evidence also show the service's healthiest client for comparison, whichever client is chosen.
             wanted -= set(CLIENT[1:])
         matched = {m.value.removesuffix("|") for m in node.matchers.matchers}
         missing = {name for name in wanted & variables if f"${name}" not in matched}
@@ -284,7 +284,7 @@ def panel_options(board: Board) -> Iterator[str]:
 @rule
 def variables_defined(board: Board) -> Iterator[str]:
     defined = {variable["name"] for variable in board["templating"]["list"]}
-    # Grafana's own variables begin with two underscores; names like `datasource:queryparam` carry a format.
+    # The pattern skips Grafana's own variables (with two underscores) and the format in `datasource:queryparam`.
     for name in set(re.findall(r"\$\{?([A-Za-z]\w*)", json.dumps(board))) - defined:
         yield f"${name} is not defined"
 
@@ -321,7 +321,7 @@ def legend_labels(board: Board) -> Iterator[str]:
 
 @rule
 def thresholds_explicit(board: Board) -> Iterator[str]:
-    """Require explicit thresholds: Grafana's default is red above 80; a panel without value gets the base colour."""
+    """Require explicit thresholds (Grafana's default is red above 80); a panel without value gets the base colour."""
     for panel in panels(board):
         if panel["type"] in {"row", "text"}:
             continue

@@ -42,14 +42,14 @@ def expressions(board: Board) -> Iterator[tuple[str, str]]:
 
 
 def label_values(variable: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the selector and the label of a variable's query."""
+    """Return the selector and the label in a variable's `label_values` query."""
     match = re.fullmatch(r"label_values\((.+), (\w+)\)", variable["query"]["query"])
     assert match, f"variable {variable['name']} is no label_values(selector, label)"
     return match[1], match[2]
 
 
 def parsed(board: Board, expr: str) -> Any:
-    """Return the syntax tree, after replacing variables outside matchers. Raises ValueError for invalid PromQL."""
+    """Return an expression's syntax tree, with Grafana's variables replaced. Raises ValueError for invalid PromQL."""
     constants = {v["name"]: v["query"] for v in board["templating"]["list"] if v["type"] == "constant"}
     for name, value in (BUILT_IN | constants).items():
         expr = expr.replace(f"${name}", value)

@@ -1,4 +1,4 @@
-"""Fake the part of Grafana's HTTP API that the push uses, as documented; the real one may differ."""
+"""Fake the part of Grafana's HTTP API that pushing dashboards uses, as documented; the real one may differ."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOT_FOUND: Answer = (404, {"message": "not found", "status": "not-found"})
 
 @dataclass
 class Grafana:
-    """State of the fake. `refuse`: (method, path prefix) → forced answer. `silent`: no answer until it is set."""
+    """State of the fake. `refuse`: (method, path prefix) → forced answer. `silent`: if given, it never answers."""
 
     prefix: str = ""
     url: str = ""

@@ -42,7 +42,7 @@ AVRO: Mapping[str, Any] = {
 
 
 def framed(number: int, reading: Mapping[str, Any]) -> bytes:
-    """Encode a sample as Avro, framed with this schema id."""
+    """Encode a sample as Avro in Confluent's framing; `number` is the schema id."""
     stream = io.BytesIO()
     fastavro.schemaless_writer(stream, _parsed(), reading)
     return b"\0" + number.to_bytes(4, "big") + stream.getvalue()

@@ -71,7 +71,7 @@ CALLER = {
     "line": 17,
 }
 
-#: File → expected content of each log record; `client` and null fields are omitted if nothing is known.
+#: File → expected content of each log record, without null fields, and without `client` if it is unknown.
 GOLDEN: dict[str, list[dict[str, Any]]] = {
     "filebeat_ecs_dotted.json": [
         {

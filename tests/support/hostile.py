@@ -77,14 +77,14 @@ class Hostile:
         return Raw("", value.encode())
 
     def sampled(self, samples: Sequence[bytes], second: int) -> Raw:
-        """Return a sample of any format, moved to the current time, with other numbers."""
+        """Return one of the samples, moved to the current time, with some numbers replaced."""
         return Raw("", self.numbered(moved(self.dice.choice(samples), second)), key=b"evil|e:1|e")
 
     def numbered(self, value: bytes) -> bytes:
         return DIGITS.sub(lambda digits: self.dice.choice(NUMBERS).encode() if self.odd() else digits[0], value)
 
     def line(self, examples: Sequence[str], second: int) -> Raw:
-        """Return a log line that matches a library's log pattern, with other numbers."""
+        """Return a log line that matches a library's log pattern, with some numbers replaced."""
         message = self.numbered(self.dice.choice(examples).encode()).decode()
         at = datetime.fromtimestamp(second, UTC).isoformat()
         of = {"service": {"name": self.client["service"]}, "host": {"name": self.client["host"]}}
@@ -92,7 +92,7 @@ class Hostile:
         return Raw("", json.dumps(document).encode())
 
     def push(self, honest: Raw) -> Raw:
-        """Return a KIP-714 push through the brokers, with other numbers."""
+        """Return the KIP-714 push `honest` with some values replaced."""
         data = MetricsData.FromString(honest.value or b"")
         for resource in data.resource_metrics:
             for metric in resource.scope_metrics[0].metrics:

@@ -25,7 +25,7 @@ _ALL = (*KEPT, "shard")
 
 @cache
 def known_labels() -> Mapping[str, tuple[str, ...]]:
-    """Return metric → labels, without job and instance."""
+    """Return metric → labels, without job and instance, which Prometheus adds to every scraped series."""
     labels = {family.name: (*_ALL, *family.labels) for family in ALL_FAMILIES}
     own = SelfMetrics()
     for metric in (*own.gauges.values(), *own.counters.values(), own.latency):

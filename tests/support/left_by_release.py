@@ -4,7 +4,8 @@ python -m tests.support.left_by_release COMMIT VERSION runs the release at that 
 
 (0.3.0 is commit e08cfe5 until its release.)
 
-The run has two producers; one of them hangs in a callback from the third minute on. One state partition, two buckets.
+The run has two producers; one of them hangs in a callback from the third minute on. The state has one partition and two
+buckets.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ FOLDER = ROOT / "tests" / "releases"
 METRICS, LOGS = "upgrade-metrics", "upgrade-logs"
 #: File with the newest records of `client-health`, by key.
 HEALTH = "health.json"
-#: Settings of [monitor] for the run; the checkpoint fixes these settings of the state.
+#: Settings of [monitor] for the run. Later runs must use them too, because the checkpoint fixes them.
 FIXED = {"shuffle_partitions": 1, "buckets": 2}
 MIB = float(1 << 20)
 SECONDS, STEP, STUCK_FROM = 240, 10, 120
@@ -45,7 +46,7 @@ SECONDS, STEP, STUCK_FROM = 240, 10, 120
 HOSTS = ("web-0", "web-1")
 #: Numbers of records read from METRICS and LOGS.
 READ = (SECONDS // STEP * len(HOSTS), 3)
-#: Number of batches: few, so that few files remain.
+#: Number of batches; with few batches, the run leaves few files.
 PORTIONS = 4
 WAIT_SECONDS = 300.0
 

@@ -29,7 +29,7 @@ def otlp(*resources: Any) -> Row:
 
 
 def mbean(name: str, value: Any, status: int = 200, **request: Any) -> Row:
-    """Return one answer of Jolokia."""
+    """Return one Jolokia response."""
     return {
         "request": {"type": "read", "mbean": name, **request},
         "value": value,
@@ -530,7 +530,7 @@ OWN_ATTRIBUTE = otlp(resource(gauge(WAIT, 0.5), x__kafka="p", client_id="not thi
 
 
 def record(name: str, value: Any) -> Raw:
-    """Return a record from service `s`, instance `i`. Only for kafka-python's dump the key has a client id."""
+    """Return a record from service `s`, instance `i`; its key has a client id only for kafka-python's dump."""
     data = value if value is None or isinstance(value, bytes) else value.encode() if isinstance(value, str) else None
     client_id = b"k" if name.startswith("kafka-python") else b""
     return Raw(name, json.dumps(value).encode() if data is None and value is not None else data, 0, b"s|i|" + client_id)

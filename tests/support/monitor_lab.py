@@ -28,7 +28,7 @@ PARTITIONS = 2
 
 
 class Lab:
-    """A monitor to start and stop. `more`: settings of the section [monitor]; `topics`: names instead of defaults."""
+    """A monitor to start and stop. `more`: settings of the section [monitor]; `topics`: names that replace defaults."""
 
     def __init__(
         self, servers: str, folder: Path, more: Mapping[str, Any] | None = None, topics: Mapping[str, str] | None = None
@@ -117,7 +117,7 @@ class Lab:
         return records
 
     def wait(self, ready: Callable[[], bool], seconds: float = 300) -> None:
-        """Wait for a condition while the monitor runs. Raises ServiceError with the end of its log."""
+        """Wait for a condition while the monitor runs; raise ServiceError, with the end of its log, on failure."""
         assert self.process is not None
         self.process.wait_until(ready, seconds)
 
@@ -126,7 +126,7 @@ class Lab:
 
     def _signal(self, number: signal.Signals) -> None:
         for pid in self._pids():
-            # Spark may end idle workers meanwhile.
+            # Spark may have ended idle workers meanwhile, so a process may be gone.
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
 

@@ -107,7 +107,7 @@ def mutants(root: Path = ROOT) -> Iterator[Mutant]:
                         continue
                     line, begin, end = node.lineno, node.col_offset, node.end_col_offset  # type: ignore[attr-defined]
                     was = lines[line - 1][begin:end].decode(errors="replace")
-                    # Python 3.11 does not report the positions of an f-string's parts.
+                    # Python 3.11 does not report the positions of an f-string's parts, so `was` would be other text.
                     if _is_written(was, node):
                         now = f"({ast.unparse(changed)})"
                         yield Mutant(str(path.relative_to(root)), line, begin, end, was, now, f"{about} {number}")
@@ -156,7 +156,7 @@ def shared(here: Iterable[Mutant], there: Iterable[Mutant]) -> Mapping[str, Muta
 
 
 def _by_place(every: Iterable[Mutant]) -> Mapping[str, Mutant]:
-    """Name mutants by their place if it is unique, else also by their file and their number within it."""
+    """Name mutants by their place if it is unique; all also by place, file, and their number within the file."""
     by_place: dict[str, list[Mutant]] = {}
     for mutant in every:
         by_place.setdefault(mutant.place, []).append(mutant)
@@ -194,7 +194,7 @@ def _changed(node: ast.AST) -> ast.AST | None:
 
 
 def _of_text(node: ast.BinOp) -> bool:
-    """True if `node` joins texts or lists; subtraction of those is no valid program."""
+    """True if `node` joins texts or lists; with - instead of + the program would always fail."""
     parts = (node.left, node.right)
     return any(isinstance(part, ast.JoinedStr | ast.List | ast.Tuple) or _is_text(part) for part in parts)
 
@@ -232,7 +232,7 @@ class Tried:
         self._data, self._log, self._timed = (KEPT / f"coverage-{self.name}{end}" for end in ("", ".log", ".json"))
         self._python = str(self.folder / ".venv" / "bin" / "python")
         coverage = str(Path(find_spec("coverage").origin or "").parents[1])  # type: ignore[union-attr]
-        # Two changes of a file within one second must not reuse the bytecode of the first.
+        # Write no bytecode: after two changes of a file within one second, Python would reuse that of the first.
         self._environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join((*self._paths(), coverage)),
@@ -269,7 +269,7 @@ class Tried:
         return by_file
 
     def notices(self, mutant: Mutant, tests: Sequence[str]) -> str | None:
-        """Return the test that fails, or why no test could pass; None if all pass."""
+        """Return the first test that fails, or why there is no result; None if all tests pass."""
         first, rest = tests[:FIRST], tests[FIRST:]
         with self._put([mutant]):
             try:
@@ -323,7 +323,7 @@ def _failing(output: str) -> set[str]:
 
 
 class Results:
-    """The test that noticed each mutant (None: no test), in a file that grows."""
+    """The test that noticed each mutant (None: no test); each result is also appended to a file."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -355,7 +355,6 @@ def main(arguments: Sequence[str]) -> int:
         if str(mutant) not in results.noticed:
             tests_of_file = known.get(mutant.path, {})
             # Code that runs only at import, or that caches its result, concerns every test that runs any line of the
-            # file.
             # file.
             tests = {
                 test: None

@@ -1,4 +1,4 @@
-"""Take the pictures of the pages anew, and note what they show: `make pictures`.
+"""Take the pictures of the pages anew, and note which templates they show: `make pictures`.
 
 python -m tests.support.pictures      takes them; the dashboards' need node and npm, 500 MB and two minutes
 
@@ -50,7 +50,7 @@ def hashes() -> str:
 
 
 def main() -> int:
-    """Take all pictures that the pages show; return 1, without a note, if one was not taken."""
+    """Take all pictures of the pages and write `hashes()`; if a picture was not taken, write nothing and return 1."""
     began = time.time()
     pytest = [sys.executable, "-m", "pytest", "-q", "--no-header"]
     boards = os.environ | {"DASHBOARDS_IN_PIXELS": "1", "DASHBOARDS_PICTURES": str(ROOT / "dashboards/pictures")}

@@ -18,7 +18,7 @@ ARRIVED_MS = int(ARRIVED.timestamp() * 1000)
 
 @dataclass(frozen=True)
 class Raw:
-    """A record before decoding. `topic` names it in results."""
+    """A record before decoding. `topic` is only a name by which results refer to it."""
 
     topic: str
     value: bytes | None

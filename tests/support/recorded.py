@@ -39,7 +39,7 @@ from deploy.demo.replay import time_of
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDINGS = ROOT / "tests" / "recordings"
-#: Cache of decoded recordings, by version of the decoding code; recordings of KEPT other versions are kept.
+#: Cache of decoded recordings, a folder per version of the decoding code; the KEPT newest of the older versions stay.
 DECODED, KEPT = ROOT / ".cache" / "decoded", 2
 SETTINGS = Settings()
 DECODERS = {"any": decode_any, "metrics": decode_metrics, "logs": decode_logs}
@@ -47,7 +47,7 @@ DECODERS = {"any": decode_any, "metrics": decode_metrics, "logs": decode_logs}
 
 @dataclass(frozen=True)
 class Recorded:
-    """A client in a bucket that usually holds one recording."""
+    """A client of a recording. `bucket`: the recording as monitor state; `number`: the client's index in it."""
 
     bucket: Bucket
     number: int
@@ -91,7 +91,7 @@ class Recorded:
 
     @cached_property
     def silence(self) -> list[Verdict]:
-        """Return the verdicts for its missing data, if it stopped reporting before the recording ended."""
+        """Return the verdicts for the client's missing data, if it stopped reporting before the recording ended."""
         return silence(self.bucket, self.number, self.departure)
 
 
@@ -118,7 +118,7 @@ def _clients(folder: Path, every_ms: int) -> tuple[Recorded, ...]:
 
 
 def verdicts(folder: Path, every_ms: int = 0) -> dict[Client, list[Verdict]]:
-    """Return the worst verdict of each mode for each client of a recording, from gates and judges."""
+    """Return the worst verdict of each mode for each client of a recording, as the product judges it."""
     return _verdicts(folder, every_ms)
 
 
@@ -131,7 +131,7 @@ def _verdicts(folder: Path, every_ms: int) -> dict[Client, list[Verdict]]:
 
 
 def recorded_bucket(folder: Path, every_ms: int = 0) -> Bucket:
-    """Return the whole recording as one bucket."""
+    """Return the whole recording as one bucket of the monitor's state."""
     return _bucket(folder, every_ms)
 
 
@@ -160,12 +160,12 @@ def sent(record: Read) -> RawRecord:
 
 
 def chunks(folder: Path) -> list[Chunk]:
-    """Return a recording's chunks as one decoding task makes them, as input for a step."""
+    """Return a recording's chunks, as one decoding task hands them to a step of the monitor."""
     return [decode(encode(chunk)) for chunk in _packed(folder).chunks().values()]
 
 
 class _Packed(Packer):
-    """A packer that returns the same chunks each time."""
+    """A packer of chunks that are already decoded; it returns the same ones at each call."""
 
     def __init__(self, chunks: Mapping[int, Chunk]) -> None:
         super().__init__(1)
@@ -187,7 +187,7 @@ def _packed(folder: Path) -> Packer:
             pack(DECODERS[record.stream](raw, SETTINGS, now_ms), raw.source, packer, repeats)
         encoded = {number: encode(chunk) for number, chunk in packer.chunks().items()}
         kept.parent.mkdir(parents=True, exist_ok=True)
-        # Another process may decode the same recording at the same time.
+        # Another process may decode the same recording at the same time, so the file is replaced in one step.
         own = kept.with_name(f"{kept.name}.{os.getpid()}")
         own.write_bytes(pickle.dumps(encoded))
         own.replace(kept)
@@ -196,7 +196,7 @@ def _packed(folder: Path) -> Packer:
 
 
 def _line(numbered: tuple[int, Read]) -> object:
-    """Return a key that equal lines of a log share, as of a burst only one is read in production too."""
+    """Return a key that equal log lines share, because the product reads only one of them in a burst too."""
     number, record = numbered
     return (record.instance, record.file, record.value) if record.stream == "logs" else number
 

@@ -9,7 +9,7 @@ import pytest
 
 
 def long_after(short: int, rows: Iterable[Any]) -> list[Any]:
-    """Return the rows, those after the first `short` marked `long`; a row is one value, or a tuple of values."""
+    """Return the rows; those after the first `short` are marked `long`. A row is a value, or a tuple of values."""
     return [
         row if number < short else pytest.param(*(row if isinstance(row, tuple) else (row,)), marks=pytest.mark.long)
         for number, row in enumerate(rows)

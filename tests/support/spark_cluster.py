@@ -55,7 +55,7 @@ class SparkCluster:
             "SPARK_HOME": str(SPARK_HOME),
             "JAVA_HOME": str(Path(java()).resolve().parent.parent),
             "SPARK_LOCAL_IP": "127.0.0.1",
-            # Without it, a worker searches for a Spark build to find the version.
+            # If this is unset, a worker searches for a Spark build to find the version.
             "SPARK_SCALA_VERSION": "2.13",
         }
 
@@ -91,7 +91,7 @@ class SparkCluster:
     def state(self) -> dict[str, Any] | None:
         """Return the master's state, or None while it does not answer."""
         url = f"http://127.0.0.1:{self._web}/json/"
-        # While the master starts, every address returns its first page.
+        # While the master starts, every address returns its first page, which is not JSON.
         with suppress(OSError, json.JSONDecodeError), urllib.request.urlopen(url, timeout=5) as answer:
             document: dict[str, Any] = json.load(answer)
             return document
@@ -114,7 +114,7 @@ class SparkCluster:
         return [path.read_text(encoding="utf-8") for path in self.folder.glob("*/app-*/*/stderr")]
 
     def _start(self, name: str, program: str, port: int, web: int, *options: str) -> Process:
-        # Like bin/spark-class, which would start a JVM only to compute this command.
+        # bin/spark-class would start another JVM only to compute this command.
         command = [java(), *FRUGAL, "-cp", f"{SPARK_HOME}/jars/*", f"org.apache.spark.deploy.{program}"]
         command += ["--host", "127.0.0.1", "--port", str(port), "--webui-port", str(web), *options]
         return Process(name, command, self.folder / f"{name}.log", environment=self.environment)
@@ -124,7 +124,7 @@ def bare_python(folder: Path) -> Path:
     """Make a virtual environment with our dependencies but without our own package."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     (packages,) = (folder / "lib").glob("python*/site-packages")
-    # Python ignores .pth files that lie there, so our editable install is not found.
+    # Python ignores .pth files in folders that a .pth file adds, so our editable install is not found.
     (packages / "dependencies.pth").write_text(f"{SPARK_HOME.parent}\n", encoding="utf-8")
     return folder / "bin" / "python"
 
@@ -143,8 +143,7 @@ def submission(
     python = str(bare_python(folder / "python"))
     command = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", cluster.url, "--deploy-mode", "client"]
     command += ["--properties-file", str(properties), "--jars", ",".join(map(str, jars.classpath("spark")))]
-    # Spark searches only archives named .zip; the program's folder is empty, so that Python cannot import anything
-    # else.
+    # Spark imports only from archives named .zip. The program's folder contains no other code that Python could import.
     archive, program = (
         Path(shutil.copy(file, folder / name))
         for file, name in ((package, "kafka_client_health.zip"), (ROOT / "jobs" / "monitor.py", "monitor.py"))
