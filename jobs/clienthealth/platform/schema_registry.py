@@ -1,9 +1,9 @@
-"""Get schemas from a schema registry, and decode records with the schema that the record's frame numbers.
+"""Get schemas from a schema registry, and decode records with the schema to which they refer by id.
 
 The client uses Confluent's REST API (`GET /schemas/ids/{id}`), which Apicurio and Redpanda also offer. Schemas never
 change, so each process requests a schema only once. If the registry does not answer, a request is repeated for at most
-`[registry] patience_seconds` and then fails. The records stay on their topic and are read again later. So an
-unavailable registry delays records but loses none.
+`[registry] patience_seconds` and then fails. The records stay on their topic and are read again later. So while the
+registry is down, records are delayed but not lost.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from clienthealth.settings import RegistrySettings
 
 _LOG = logging.getLogger(__name__)
 
-#: Time (s) after which a schema that the registry did not have is requested again: a replica of the registry may lag.
+#: Time (s) until a schema that the registry did not have is requested again. A replica of the registry may get a new
+#: schema late.
 UNKNOWN_SECONDS = 60.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 10.0
 _SUBJECT_NOT_FOUND = 404
@@ -34,7 +35,7 @@ _REFUSED = (401, 403)
 
 
 class UnknownSchemaError(InputError):
-    """The registry does not have the requested schema or version of a subject."""
+    """The registry does not have the requested schema, or the requested version of a subject."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,8 @@ class _Client:
     def _ask(self, path: str) -> Mapping[str, Any]:
         """Return the registry's response (JSON) for a path. A failed request is repeated for up to `patience_seconds`.
 
-        Raises UnknownSchemaError for HTTP 404; ServiceError at once for HTTP 401 and 403, else after that time.
+        Raises UnknownSchemaError for HTTP 404. Raises ServiceError at once for HTTP 401 and 403, and for other failures
+        after `patience_seconds`.
         """
         url, seconds = f"{self._settings.url.rstrip('/')}/{path}", self._settings.timeout_seconds
         deadline, pause = time.monotonic() + self._settings.patience_seconds, _FIRST_PAUSE

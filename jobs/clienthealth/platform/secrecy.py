@@ -19,7 +19,7 @@ HIDDEN = "(hidden)"
 SECRET = r"(?i)passw|passphrase|jaas|secret|token|credential|access[._-]?key|api[._-]?key|\.key$"
 
 _SECRET = re.compile(SECRET)
-#: Patterns of secrets in a text. The first group of _USER and of _GIVEN is the text before the secret, which stays.
+#: Patterns that find secrets in a text. Group 1 of _USER and of _GIVEN is the text before the secret; it is kept.
 _PRIVATE_KEY = re.compile(r"-----BEGIN ([A-Z ]*PRIVATE KEY)-----.*?(?:-----END \1-----|\Z)", re.DOTALL)
 _USER = re.compile(r"(://)[^/?#\s'\"]*@")
 _NAME = r"(?:passw|passphrase|jaas|secret|token|credential|access[._-]?key|api[._-]?key)[\w.-]{0,80}"
@@ -32,14 +32,14 @@ def is_secret(name: str) -> bool:
 
 
 def redacted(text: str) -> str:
-    """Return the text with `(hidden)` in place of private keys, logins in URLs, and values of names like `password`."""
+    """Return the text with `(hidden)` for private keys, logins in URLs, and values given for names like `password`."""
     text = _PRIVATE_KEY.sub(HIDDEN, text)
     text = _USER.sub(rf"\1{HIDDEN}@", text)
     return _GIVEN.sub(rf"\1{HIDDEN}", text)
 
 
 def shown(options: Mapping[str, str]) -> dict[str, str]:
-    """Return options for display: values of options with names like `password` are hidden; others are `redacted`."""
+    """Return the options with hidden secrets: a secret option's whole value, and secrets within other values."""
     return {name: HIDDEN if is_secret(name) else redacted(value) for name, value in options.items()}
 
 

@@ -1,4 +1,4 @@
-"""The topics of an installation: partitions, replicas and configuration of each topic; creation of topics."""
+"""Describe the monitor's topics (partitions, replicas, configuration), and create them."""
 
 from __future__ import annotations
 
@@ -79,15 +79,15 @@ def inputs(
 ) -> list[Topic]:
     """Return the topics that the monitor reads, in the order of the settings.
 
-    `partitions`: a number above the number of Spark's CPU cores makes reading no faster. `replicas`: -1 for the
-    brokers' default.
+    `partitions`: more partitions than Spark has CPU cores make reading no faster. `replicas`: -1 for the brokers'
+    default.
     """
     config = {"retention.ms": str(retention_ms), **_in_sync(replicas)}
     return [Topic(name, partitions, config, replicas) for name in dict.fromkeys((*settings.metrics, *settings.logs))]
 
 
 def outputs(settings: TopicSettings, replicas: int = -1) -> list[Topic]:
-    """Return the topics that the monitor writes: the topic of rejects, then `client-health`.
+    """Return the topics that the monitor writes: the topic for rejected records, then `client-health`.
 
     `replicas`: as in `inputs`.
 
@@ -100,8 +100,8 @@ def outputs(settings: TopicSettings, replicas: int = -1) -> list[Topic]:
 
 
 def _in_sync(replicas: int) -> Mapping[str, str]:
-    """Return the option `min.insync.replicas` with one less than all replicas, so that one broker may be down.
+    """Return the option `min.insync.replicas` as `replicas` - 1, so that writes succeed while one broker is down.
 
-    Returns no option if `replicas` is 1 or -1 (the brokers' default).
+    Returns {} if `replicas` is 1 or -1 (the brokers' default).
     """
     return {"min.insync.replicas": str(replicas - 1)} if replicas > 1 else {}

@@ -1,15 +1,15 @@
-"""The web server of the exporter and the monitor: TLS, basic authentication, a function per page, limits on peers.
+"""The web server of the exporter and the monitor: TLS, basic authentication, a function that answers, limits on peers.
 
 A peer may be slow, silent, or hostile. The server answers at most MAX_ANSWERS requests at once; a further request gets
 a 503. A peer must send its request within REQUEST_SECONDS, and read the response within ANSWER_SECONDS. If there are
 MAX_CONNECTIONS connections, the connection that has waited longest without a request is closed to make room for the
-next connection. Large pages are sent in pieces from one copy.
+next connection.
 
-A page is made once, kept compressed and sent to many readers: a page of 137 MB takes 14 MB, and no reader needs a copy
-of its own. Compression saves memory and costs no CPU (measured). For 100,000 clients with all series (278 MB) the
-exporter needs 0.48 GB of memory, and 0.99 GB without compression. For 20,000 clients a scrape after a change takes
-0.407 s of CPU, and 0.412 s without compression. Lines that are made for each request can follow a kept page in one gzip
-stream: Deflate is flushed at the end of the page, and the checksum continues from there.
+A large page is made once, kept compressed, and sent in pieces to all readers: a page of 137 MB takes 14 MB, and no
+reader needs a copy of its own. Compression saves memory and costs no CPU (measured). For 100,000 clients with all
+series (278 MB) the exporter needs 0.48 GB of memory, and 0.99 GB without compression. For 20,000 clients a scrape after
+a change takes 0.407 s of CPU, and 0.412 s without compression. Lines made for a single request can follow the kept page
+in the same gzip stream: Deflate is flushed at the end of the page, and the checksum continues from there.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ SECURITY_HEADERS = {
     "Cache-Control": "no-store",
 }
 #: MAX_CONNECTIONS: maximum number of open connections, including idle connections. MAX_ANSWERS: maximum number of
-#: requests that are answered at once; probes do not count and are always answered. MAX_ANSWERS is smaller, so that
-#: at the maximum of connections one is usually idle and can be closed for a new one.
+#: requests that are answered at once, without probes: a probe is always answered. MAX_ANSWERS is smaller than
+#: MAX_CONNECTIONS, so that a full server usually has an idle connection to close in favour of a new one.
 MAX_CONNECTIONS = 128
 MAX_ANSWERS = 32
 RETRY_AFTER_SECONDS = 5
@@ -89,7 +89,7 @@ Answer = Callable[[Request], Response]
 
 
 def probe(trouble: str | None) -> Response:
-    """Return the answer to a probe: 200 or, if `trouble` is a reason (not None or ''), 503 with that reason."""
+    """Return the answer to a probe: 503 with `trouble` as its text, or 200 if `trouble` is None or ''."""
     status = HTTPStatus.SERVICE_UNAVAILABLE if trouble else HTTPStatus.OK
     return Response(f"{trouble or 'ok'}\n", "text/plain; charset=utf-8", status)
 
@@ -98,8 +98,8 @@ class Server(ThreadingHTTPServer):
     """Answer GET and HEAD requests with the function `answer`, each connection in its own thread.
 
     `open_paths`: the paths of probes, which need no password and do not count towards MAX_ANSWERS. `chosen_by`: the
-    setting or option of the port, for the error message. Raises ServiceError if the server cannot listen on the port,
-    and as `web_config.access` does.
+    setting or option that chose the port, for the error message. Raises ServiceError if the server cannot listen on the
+    port, and the errors of `web_config.access`.
     """
 
     daemon_threads = True
@@ -128,7 +128,7 @@ class Server(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """The URL of the server on this machine."""
+        """The server's URL, with the address and port on which it listens."""
         host, port = self.server_address[:2]
         return f"{'https' if self.access.tls else 'http'}://{host!s}:{port}"
 
@@ -143,7 +143,7 @@ class Server(ThreadingHTTPServer):
         return connection, address
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
-        """True if the new connection is accepted. At MAX_CONNECTIONS, the longest idle one is closed to make room.
+        """True if the new connection is accepted. At MAX_CONNECTIONS, the connection that waited longest is closed.
 
         If no connection is idle, the new connection is rejected: with a 503, or under TLS without a response.
         """
@@ -304,7 +304,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class _Bounded:
-    """A reader of the lines of a request's head, up to MAX_HEADER_BYTES in total."""
+    """Reads the head of a request line by line, up to MAX_HEADER_BYTES in total."""
 
     def __init__(self, lines: io.BufferedIOBase) -> None:
         self._lines = lines

@@ -2,15 +2,15 @@ r"""Decode an input record into client snapshots, log lines, and the reasons why
 
 The header `format` names a record's format. Without that header the record's content decides. Fields of the client's
 identity that are missing from the payload are taken from the record's headers, then from its Kafka key:
-`service|instance|client_id`, with `|` and `\` in a part escaped by `\`. For pushes through our broker plugin the
+`service|instance|client_id`, with `|` and `\` in a part escaped by `\`. For KIP-714 pushes through our broker plugin,
 headers identify the client (`formats/_pushed.py`), and the broker's clock gives the snapshot's time. A push may be
 empty: since Kafka 4.0 admin clients push, too, and they have no metrics of a producer or consumer.
 
 Compression (gzip, zstd), the frame of a schema registry, and the envelope of Kafka Connect are removed first
 (`formats/_payload.py`). These functions raise only errors of the schema registry: ServiceError if it cannot be reached,
 DependencyError without fastavro, SettingsError if a file named in [registry] cannot be read. Nearly all records are
-canonical snapshots without errors. `fast` reads such records at a fraction of the cost of `decode_metrics`, with the
-same result.
+snapshots in our own format (`canonical`) without errors. `fast` reads such records at a fraction of the cost of
+`decode_metrics`, with the same result.
 
 Reject reasons (`Decoded.errors`), sometimes followed by ": detail":
 
@@ -24,7 +24,7 @@ unknown-format     text or JSON in no known format
 impossible-value   a metric, option or topic name that no client can have; the snapshot's other values are used
 wrong-types        a known format, but its essential parts have the wrong type
 no-metrics         a known format without metrics of a Kafka client
-missing-identity   no client or process can be identified
+missing-identity   the record names no client or no process
 foreign-service    a service that this topic may not carry (`[topics] services`)
 missing-timestamp  no time, or a time before Kafka existed (`values.EARLIEST_MS`)
 fatal              reading the record ended the monitor (`spark/poison.py`); only topic, partition and offset are known
@@ -59,7 +59,7 @@ HEADERS = ("format", "service", "host", "instance", "client_id", "kind", "versio
 _READ = (*HEADERS, *_pushed.HEADERS)
 
 #: _OTEL_AGENT: a text in all data of OpenTelemetry's Java agent (`telemetry.distro.name`). _SWITCH: the option that
-#: turns the agent's Kafka metrics on. Since the agent's change 18828 they are off by default.
+#: turns the agent's Kafka metrics on; since the agent's change 18828 they are off by default.
 _OTEL_AGENT = b"opentelemetry-java-instrumentation"
 _SWITCH = (
     "OpenTelemetry's Java agent 3 and newer reports Kafka clients only with "
@@ -79,10 +79,10 @@ _IN_KEY = ("service", "instance", "client_id")
 class Decoded(msgspec.Struct):
     """The result of decoding one record.
 
-    format     name of the format, None if no format recognised it
+    format     name of the format, None if no format recognised the record
     snapshots  the usable snapshots. Each has a client id, a valid kind, a time and an interval; an unknown service or
                instance is ''
-    lines      the usable log lines, with all fields read; each has a time
+    lines      the usable log lines, parsed into fields; each has a time
     errors     the reject reasons, one for each part of the record that cannot be used; [] if the whole record is usable
     """
 
@@ -93,7 +93,7 @@ class Decoded(msgspec.Struct):
 
 
 class _Parsed(msgspec.Struct):
-    """A record in a known format. `content`: its snapshots or lines, not yet completed from headers and key."""
+    """A parsed record. `content`: its snapshots or lines; fields that only headers or key contain are missing."""
 
     result: Decoded
     record: Record = Record(text="")
@@ -101,7 +101,7 @@ class _Parsed(msgspec.Struct):
 
 
 def decode_metrics(record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
-    """Decode a record of a metrics topic into snapshots. `now_ms`: the monitor's clock (epoch ms), for `latest_ms`."""
+    """Decode a record of a metrics topic into snapshots. `now_ms`: the monitor's clock (epoch ms)."""
     parsed = _parsed(record, ("metrics",), settings)
     return _snapshots(parsed, record.source.topic, settings, now_ms)
 
@@ -127,9 +127,9 @@ def decode_any(record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
 
 
 def decode_parsed(content: LogLine | Snapshot, record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
-    """Complete `content`, which the reader of a file has parsed, like the content of a decoded record.
+    """Complete and check a snapshot or line that was parsed from a file, as if it came from a Kafka record.
 
-    `record`: names the process in its key and headers. `now_ms`: as in `decode_metrics`.
+    `record`: its key and headers name the process. `now_ms`: as in `decode_metrics`.
     """
     headers = _header_values(record.headers)
     parsed = _Parsed(Decoded(), Record(text="", key=_key_text(record.key), headers=headers, ts_ms=record.ts_ms))
@@ -216,8 +216,8 @@ def _by_name(streams: tuple[Stream, ...]) -> Mapping[str, Format]:
 def _format(record: Record, streams: tuple[Stream, ...]) -> Format | None:
     """Return the record's format: the one that the header `format` names, else the first that recognises the record.
 
-    The header counts only for a format of `streams` that can have such a value (text, JSON or binary). None without a
-    format.
+    The header counts only for a format of `streams` that can have such a value (text, JSON or binary). Returns None if
+    no format recognises the record.
     """
     by_name = _by_name(streams)
     named = by_name.get(record.headers.get("format", ""))
@@ -273,7 +273,7 @@ def _unreadable(record: Record) -> str | None:
 
 
 def _snapshots(parsed: _Parsed, topic: str, settings: Settings, now_ms: int) -> Decoded:
-    """Complete the snapshots of `parsed` and return its result with them. An unusable one becomes a reject reason."""
+    """Fill in and check the snapshots of `parsed`; return its result. An unusable snapshot becomes a reject reason."""
     result = parsed.result
     for snapshot in parsed.content:
         error = snapshot.error or _complete_snapshot(snapshot, parsed.record, latest_ms(settings, now_ms))
@@ -288,7 +288,7 @@ def _snapshots(parsed: _Parsed, topic: str, settings: Settings, now_ms: int) -> 
 
 
 def _opened(parsed: _Parsed) -> _Parsed:
-    """Parse the message of each line (`opened`). A line that makes the parser raise is rejected; others are kept."""
+    """Parse the message of each line with `opened`. A line that makes `opened` raise is rejected; others are kept."""
     lines: list[LogLine] = []
     for line in parsed.content:
         try:
@@ -300,7 +300,7 @@ def _opened(parsed: _Parsed) -> _Parsed:
 
 
 def _lines(parsed: _Parsed, topic: str, settings: Settings, now_ms: int) -> Decoded:
-    """Complete the lines of `parsed` and return its result with them. An unusable line becomes a reject reason."""
+    """Fill in and check the lines of `parsed`; return its result. An unusable line becomes a reject reason."""
     result = parsed.result
     for line in parsed.content:
         error = _complete_line(line, parsed.record, latest_ms(settings, now_ms))

@@ -51,14 +51,14 @@ class Record:
 class Format:
     """One wire format.
 
-    name         as the header `format` spells it
+    name         the name that the header `format` has for this format
     order        formats are tried in ascending order; the first format that recognises a record decodes the record
     recognise    returns True if the record has this format; never raises
     decode       returns the snapshots (stream metrics) or log lines (stream logs) in a record: None if essential parts
                  of the record have the wrong type, [] if the record contains no client (or line). Fields of the
                  identity that the record lacks stay None; `decode.py` fills them in. Never raises
     interval_ms  reporting interval of a client if the record does not contain the interval
-    groups       True if the format can contain consumer groups
+    groups       True if records in this format may describe consumer groups
     binary       True if the format is binary. Only such formats get records with `data`, and they get no other records
     text         True for a text format of metrics. The other formats of metrics are JSON and get only JSON records
     about        a description in one line, if the format has no file of its own with a docstring

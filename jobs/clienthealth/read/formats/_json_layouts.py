@@ -24,7 +24,7 @@ from clienthealth.read.logs.fields import service_of_pod
 from clienthealth.read.logs.times import number, time_ms
 
 Paths = tuple[str, ...]
-#: A path in two forms: as one dotted field name, and split into nested names (empty if the path has no dot).
+#: A path in two forms: one field name with dots, and the names of nested fields (empty if the path has no dot).
 _Reading = tuple[str, tuple[str, ...]]
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -34,8 +34,9 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
     """Where a log record has its fields: for each field the paths in the order in which they are tried.
 
     The first path that the record has counts. `pod`: used in place of `host`, which may be the machine on which the pod
-    runs. `unit`: systemd's name of a service, with or without `.service`. `pid`: makes an instance with the host if
-    there is no `instance`. `nanos`: added to a `time` in whole seconds. A name in backticks may contain dots.
+    runs. `unit`: name of the systemd unit, which becomes the service. `pid`: process id; host and process id become the
+    instance if the record has no `instance`. `nanos`: nanoseconds to add to a `time` in whole seconds. A name in
+    backticks may contain dots.
     """
 
     time: Paths = ()
@@ -62,7 +63,7 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
 
     @cached_property
     def readings(self) -> Mapping[str, Sequence[_Reading]]:
-        """Maps each field that has paths to its paths in the two forms of `_Reading`."""
+        """Each field that has paths, with these paths in both forms of `_Reading`."""
         by_field: dict[str, Sequence[_Reading]] = {}
         for name, paths in msgspec.structs.asdict(self).items():
             if not paths:
@@ -76,7 +77,7 @@ class JsonFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A format of records with one log line each.
 
     about    a description in one line, for the documentation
-    order    as in `Format`
+    order    formats are tried in ascending order
     layout   where a record has its fields
     all      names of fields; a record must have all of them
     any      names of fields; a record must have at least one of them, if there are any
@@ -161,7 +162,7 @@ def as_text(value: Any) -> str | None:
 
 
 def line_of(document: Mapping[str, Any], layout: Layout) -> LogLine:
-    """Return the log line in a JSON object with its fields in the places that `layout` names."""
+    """Return the log line in a JSON object. `layout` lists where the object may have the line's fields."""
     value_of = {name: _first(document, readings) for name, readings in layout.readings.items()}.get
     pod, time = value_of("pod"), value_of("time")
     host = value_of("host") if pod is None else pod

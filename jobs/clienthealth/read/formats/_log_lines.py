@@ -1,8 +1,8 @@
-"""The second step of reading logs, common to all formats: parse the line in the message of a shipper's record.
+"""Parse the line in the message of a shipper's record: the second step of reading logs, common to all formats.
 
-In the first step, a format reads the fields of the record, which is the line's envelope. If these fields lack level and
-logger, the message is a line as an application wrote it: text in any layout, or JSON text. The fields in the line win
-over the fields of the envelope. A stack trace becomes one text, in whatever form JSON contains the trace.
+In the first step, a format reads the fields of the record, the line's envelope. If the envelope lacks level and logger,
+the message is a line as an application wrote it: text in any layout, or JSON text. A field in the line wins over the
+same field of the envelope. A stack trace becomes one text, in whatever form JSON contains the trace.
 """
 
 from __future__ import annotations
@@ -98,9 +98,9 @@ def opened(line: LogLine) -> LogLine:
 
 
 def _with_dumps(line: LogLine, text: str, dumps: list[Dump]) -> LogLine:
-    """Return the line with these dumps of its text as `dumps`, and with the rest of the text as message.
+    """Return the line with its `dumps` set, and with the text outside the dumps as its message.
 
-    The client's name is searched only in the rest of the text, because a dump names other clients, too.
+    The client's name is searched only outside the dumps, because a dump names other clients, too.
     """
     taken = frozenset[int]().union(*(dump.taken for dump in dumps))
     rest = "\n".join(part for number, part in enumerate(text.split("\n")) if number not in taken).strip()
@@ -128,7 +128,7 @@ def _above(above: Any, below: Any, names: Iterable[str]) -> dict[str, Any]:
 
 
 def named(line: LogLine) -> LogLine:
-    """Return a parsed line with the client that its text names, its level by name, and its stack trace as text.
+    """Complete a parsed line: its client's name (searched in its text), the name of its level, its stack trace as text.
 
     Empty texts become None. A line without message, stack trace and dumps gets an error. Never raises.
     """

@@ -27,7 +27,7 @@ from clienthealth.settings import IdentitySettings
 
 KIP714 = "org.apache.kafka."
 KIP714_INTERVAL_MS, AGENT_INTERVAL_MS = 300_000, 60_000
-#: Names that the attribute with a data point's broker may have.
+#: Names that the attribute with the broker's id may have on a data point.
 NODES = ("node_id", "node-id", "node.id")
 #: Levels in order of OTLP's severity numbers. Each level has four numbers: TRACE 1 to 4, …, FATAL 21 to 24.
 LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
@@ -40,12 +40,12 @@ _LAST_RESORT = ("k8s.container.name", "container.name")
 
 
 class Metric(NamedTuple):
-    """The meaning of an OTLP metric's name.
+    """What the name of an OTLP metric means.
 
     kind    kind of the client
     name    our name of the metric; None for a metric that is not read
-    kip714  True if the name is that of a KIP-714 push
-    whole   the subject of a data point without attributes: the client of the resource
+    kip714  True if the name is one that KIP-714 pushes use
+    whole   what a data point without attributes describes: the resource's client as a whole
     """
 
     kind: str
@@ -64,7 +64,7 @@ def metric(spelled: str) -> Metric | None:
 
 
 def subject_of(kind: str, attributes: Mapping[str, str], ids: Sequence[str]) -> Subject:
-    """Return the subject of a data point with these attributes. `ids`: names of attributes that may name the client."""
+    """Return the client, topic and broker that a data point describes. `ids`: attributes that may name the client."""
     topic, partition = attributes.get("topic"), integer(attributes.get("partition"))
     return Subject(first(attributes, ids), kind, topic, partition, node=node(first(attributes, NODES)))
 
@@ -94,7 +94,7 @@ def first(attributes: Mapping[str, Any], names: Sequence[str]) -> str | None:
 
 
 def resource_of(attributes: Mapping[str, str], identity: IdentitySettings) -> Identity:
-    """Return the client's identity in a resource's attributes. `client_id` is None if only data points name clients."""
+    """Return the client's identity from a resource's attributes; `client_id` is None if they do not name the client."""
     name = first(attributes, ("client_software_name", "client.software.name")) or ""
     library, version = software(name, first(attributes, ("client_software_version", "client.software.version")) or "")
     return Identity(
@@ -109,7 +109,7 @@ def resource_of(attributes: Mapping[str, str], identity: IdentitySettings) -> Id
 
 
 class Points(Samples):
-    """The data points of one resource. `pushed`: True if any is of a KIP-714 push; `delta`: True if any is a delta."""
+    """The data points of one resource. `pushed`: True if any came in a KIP-714 push; `delta`: True if it has deltas."""
 
     def __init__(self, resource: Identity) -> None:
         super().__init__(None, resource)
@@ -129,7 +129,7 @@ class Points(Samples):
     def snapshots(self, rolled_up: bool = True, whole: bool = True) -> list[Snapshot]:
         """Return one snapshot per client. The arguments are those of `Samples.snapshots`.
 
-        Without deltas the interval is the usual one: KIP714_INTERVAL_MS or AGENT_INTERVAL_MS.
+        Without deltas the interval is KIP714_INTERVAL_MS for a push, else AGENT_INTERVAL_MS.
         """
         span = self.ts_ms - self._since if self.ts_ms is not None and self._since is not None else None
         self.interval_ms = interval(span, KIP714_INTERVAL_MS if self.pushed else AGENT_INTERVAL_MS)
@@ -161,7 +161,7 @@ def log_line(
 ) -> LogLine:
     """Return an OTLP log record as a log line. `nanos`: time since 1970 (ns); `severity`: (text, number from 1 to 24).
 
-    `logger`: name of the record's scope.
+    `logger`: name of the instrumentation scope that contains the record.
     """
     name, number = severity
     exception = (first(attributes, ("exception.type",)), first(attributes, ("exception.message",)))

@@ -2,8 +2,8 @@
 
 Payloads compressed with gzip (RFC 1952) or zstd (RFC 8878) are recognised by their first bytes. Clients and collectors
 compress payloads if they cannot configure Kafka's own compression. The serializers of a schema registry put a zero byte
-and the schema's number before the data (Confluent's wire format). The protobuf serializer also puts the message's path
-in the schema between number and data.
+and the schema's number before the data (Confluent's wire format). Between number and data, the protobuf serializer also
+puts a path that locates the message in the schema.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _binary_formats() -> frozenset[str]:
 
 
 def _fill(record: Record, data: bytes | memoryview) -> None:
-    """Set the fields of `record` from a payload without compression and frame.
+    """Set the fields of `record` from an uncompressed payload without a frame.
 
     Raises PayloadError if the payload cannot be read.
     """
@@ -73,7 +73,7 @@ def _fill(record: Record, data: bytes | memoryview) -> None:
 
 
 def _fill_from_frame(record: Record, number: int, data: memoryview, settings: Settings) -> None:
-    """Set the fields of `record` from the data in a frame with the number of a schema.
+    """Decode `data` with the schema that has the id `number`, and set the fields of `record`.
 
     JSON is read without the schema. Raises PayloadError if no registry is set, if the registry lacks the schema, or if
     the data does not fit the schema.
@@ -174,7 +174,7 @@ def _zstd() -> tuple[Any, type[Exception]]:
 
 
 def framed(data: bytes | memoryview) -> tuple[int, memoryview] | None:
-    """Return (number of the schema, data after the frame); None if the payload has no frame of a schema registry."""
+    """Return (id of the schema, data after the frame); None if the payload has no frame of a schema registry."""
     if len(data) <= _FRAME or data[0] != 0:
         return None
     view = memoryview(data)
@@ -184,8 +184,8 @@ def framed(data: bytes | memoryview) -> tuple[int, memoryview] | None:
 def without_message_path(data: memoryview) -> memoryview:
     """Return the data after the path that locates a protobuf message in its schema.
 
-    The path is a list of zigzag numbers; the first of them is the count of the others. Raises PayloadError if the data
-    do not begin with such a path.
+    The path is a list of zigzag varints; the first one is the length of the rest. Raises PayloadError if the data do
+    not begin with such a path.
     """
     try:
         count, at = varint(data, 0, len(data))

@@ -26,16 +26,16 @@ Labels = tuple[tuple[str, str], ...]
 
 
 def kind_of(name: str) -> str | None:
-    """Return the kind of Kafka client that the name of a metric begins with; None if it is no client's metric."""
+    """Return the kind of Kafka client with which a metric's name begins; None for a metric of another program."""
     # Look up the kind by the first characters of the name. All keys of _KINDS have the same length.
     return _KINDS.get(name[: len("kafka_producer_")])
 
 
 @lru_cache(maxsize=65_536)
 def series(name: str, labels: Labels) -> tuple[Identity, Subject, str | None] | None:
-    """Return (process, subject, our name of the metric) for a series; None if no Kafka client has such a series.
+    """Return (process, subject, our name of the metric) for a series; None if it does not come from a Kafka client.
 
-    Our name is None for a metric that is not read.
+    The subject is the measured client, topic, partition or broker. Our name is None for a metric that is not read.
     """
     kind = kind_of(name)
     if kind is None:
@@ -44,7 +44,8 @@ def series(name: str, labels: Labels) -> tuple[Identity, Subject, str | None] | 
     instance = label(values, "instance")
     host, scraped = label(values, "host", "pod"), None
     if url := label(values, "url", "endpoint"):
-        # The label `url` or `endpoint` is the scraped address; `host` is the scraper's own host.
+        # The label `url` or `endpoint` is the address of the scraped JVM. `host` may be the scraper's own host, so it
+        # only replaces a loopback address.
         host, scraped = host_and_instance(url, host)
     process = Identity(
         service=label(values, "service", "application", "app", "job"),

@@ -1,9 +1,9 @@
-"""Parse those parts of OTLP's protobuf messages that are read (opentelemetry-proto v1: metrics, logs, common).
+"""Parse the parts of OTLP's protobuf messages that the monitor needs (opentelemetry-proto v1: metrics, logs, common).
 
 Attributes, names and bodies stay bytes until they are needed. The same few attributes and names recur in all records,
-so the meaning of their bytes is computed once and cached. For that purpose our schema differs from OpenTelemetry's: our
-schema has `bytes` in place of embedded messages, and lacks fields that are not read. Field numbers and wire types are
-the same.
+so the meaning of their bytes is computed once and cached. For this cache our schema differs from OpenTelemetry's: it
+has `bytes` in place of embedded messages, and lacks fields that are not read. Field numbers and wire types are the
+same.
 
 Parsing needs the package `protobuf`; recognising a message (`signal`) does not.
 """
@@ -51,7 +51,7 @@ def message_of(message: str, data: bytes | memoryview) -> Any:
 
 @lru_cache(maxsize=REMEMBERED)
 def attributes(pairs: tuple[bytes, ...]) -> Mapping[str, str]:
-    """Return a mapping from an attribute's name to its value as text. `pairs`: the bytes of messages KeyValue.
+    """Return a mapping from an attribute's name to its value as text. `pairs`: encoded `KeyValue` messages.
 
     Attributes without a value, or with a list or object, are left out. If a name occurs twice, the first value counts.
     """
@@ -64,7 +64,7 @@ def attributes(pairs: tuple[bytes, ...]) -> Mapping[str, str]:
 
 
 def attributes_of_resource(data: bytes) -> Mapping[str, str]:
-    """Return the attributes of a message Resource by name; an empty mapping if the bytes are no such message."""
+    """Return the attributes of an encoded `Resource` message by name; {} if the bytes are no such message."""
     return attributes(tuple(_message("Resource", data).attributes))
 
 
@@ -75,7 +75,7 @@ def text(data: bytes) -> str:
 
 
 def body(data: bytes) -> str | None:
-    """Return the body of a log record (a message Value) as text; None without a body. Maps and lists become JSON."""
+    """Return the body of a log record (an encoded `Value`) as text; None without a body. Maps and lists become JSON."""
     import json
 
     value = _plain(_message("Value", data)) if data else None
@@ -87,7 +87,7 @@ def body(data: bytes) -> str | None:
 def signal(data: bytes | memoryview) -> Stream | None:
     """Return `metrics` or `logs` if the bytes look like an OTLP request of that kind; None if they do not.
 
-    None also for a request without metrics and log records.
+    Returns None, too, for a request without metrics and log records.
 
     A request has only field 1 (resources). Field 2 of a resource has scopes, and field 2 of a scope has metrics or log
     records. A metric begins with its name; a log record has times of eight bytes. Only the request's first metric or
@@ -168,7 +168,7 @@ def _pair(data: bytes) -> tuple[str, bytes]:
 
 
 def _message(name: str, data: bytes) -> Any:
-    """Parse an embedded message; if that fails, return an empty message, so that the rest of the record counts."""
+    """Parse an embedded message. Invalid bytes give an empty message, so that the rest of the record is still used."""
     try:
         return message_of(name, data)
     except ValueError:
@@ -176,7 +176,7 @@ def _message(name: str, data: bytes) -> Any:
 
 
 def _scalar(value: Any) -> str | None:
-    """Return a message Value as text if it is a text, number or boolean; None for anything else."""
+    """Return a protobuf `Value` as text if it holds a string, number or boolean; otherwise None."""
     kind = value.WhichOneof("value")
     if kind == "text":
         return text(value.text)
@@ -188,7 +188,7 @@ def _scalar(value: Any) -> str | None:
 
 
 def _plain(value: Any) -> Any:
-    """Convert a message Value to a Python value; None if the message has no value."""
+    """Convert a protobuf `Value` to a Python value; None if the `Value` is empty."""
     kind = value.WhichOneof("value")
     if kind == "values":
         return [_plain(_message("Value", one)) for one in value.values.values]

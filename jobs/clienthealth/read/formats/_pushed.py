@@ -1,10 +1,10 @@
 """Identify a pushing client (KIP-714) by the headers of our broker plugin, because the payload contains no identity.
 
-`[identity] push_service` lists where the name of the service comes from: a table in the settings, the principal (the
-name in `User:name`, the CN of a distinguished name), or the client id without the number at its end. Kafka's default
-client ids contain no service, but `consumer-GROUP-1` contains the group. The instance is the client's address and
-its client instance id. A client keeps its client instance id from the first push to the last, so two processes with
-the same client id stay apart.
+`[identity] push_service` lists sources of the service's name: a table in the settings, the principal (the name in
+`User:name`, the CN of a distinguished name), or the client id without the number at its end. Kafka's default client ids
+contain no service, but `consumer-GROUP-1` contains the group. The instance is the client's address and its client
+instance id. A client keeps its client instance id from the first push to the last, so two processes with the same
+client id have different instances.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from clienthealth.model.metrics import TERMINATING
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.settings import IdentitySettings
 
-#: The header that every push has.
+#: A header that every push has and no other record has.
 INSTANCE = "client_instance_id"
 #: Headers of the plugin that are read, besides `format` and `client_id`.
 HEADERS = (
@@ -61,7 +61,7 @@ def complete(snapshot: Snapshot, headers: Mapping[str, str]) -> None:
         return
     if (arrived := headers.get("broker_time_ms", "")).isdecimal():
         snapshot.ts_ms = int(arrived)
-    # Since Kafka 4.2 brokers pass the push interval to the plugin.
+    # Only brokers since Kafka 4.2 pass the push interval to the plugin, so the header may be missing.
     if (every := headers.get("push_interval_ms", "")).isdecimal():
         snapshot.interval_ms = int(every)
     snapshot.metrics[TERMINATING] = float(headers.get("terminating") == "true")
@@ -102,7 +102,7 @@ def _of_client_id(client_id: str) -> str:
 
 
 def _named(table: Sequence[str], texts: Sequence[str]) -> str:
-    """Return the name in the table's first entry (`glob=name`) with a glob that matches a text; '' if none does."""
+    """Return the name from the first entry (`glob=name`) with a glob that matches one of `texts`; '' if none does."""
     for entry in table:
         glob, _, name = entry.rpartition("=")
         if any(text and fnmatchcase(text, glob) for text in texts):

@@ -1,4 +1,4 @@
-"""Read canonical snapshots without errors (nearly all traffic) straight into typed structs: a few microseconds each.
+"""Read error-free snapshots in our own format (nearly all traffic) straight into typed structs, in a few µs each.
 
 `fast` accepts a record only if its identity is complete, its time is plausible, and every known metric is a number or
 null. `decode.decode_metrics` reads all other records; for a record that `fast` accepts, it would return the same. A
@@ -21,10 +21,11 @@ from clienthealth.read.formats.canonical import INTERVAL_MS, METRIC_NAMES, optio
 
 #: The value of a metric that a record lacks. It is always this object, so a comparison by `is` finds such metrics.
 UNKNOWN = float("nan")
-#: Maximum number of clients in the cache of clients, and of sets of options in the cache of options.
+#: Maximum number of entries in each cache: the cache of clients, and the cache of option sets.
 REMEMBERED = 100_000
 
-#: Maximum size (bytes) of the fields `client` and `config` for `fast`: four times the largest size seen.
+#: Maximum size (bytes) of a record's fields `client` and `config`: four times the largest size seen. `fast` leaves a
+#: record with a larger field to `decode_metrics`.
 LONGEST = 4_096
 
 _Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
@@ -189,7 +190,7 @@ def _client(named: bytes) -> FastClient:
 
 @lru_cache(maxsize=REMEMBERED)
 def _config(configured: bytes) -> dict[str, str]:
-    """Parse the JSON of a record's field `config`. Raises ValueError if it is not JSON, or an option is impossible."""
+    """Parse the JSON of a record's field `config`. Raises ValueError if it is not JSON, or if a value is impossible."""
     config = options(msgspec.json.decode(configured)) if configured else {}
     if any(option(config[name]) is None for name in CONFIG_OPTIONS if name in config):
         raise ValueError("impossible")

@@ -30,9 +30,9 @@ _NAMES = metric_names.mbeans()
 
 @lru_cache(maxsize=16_384)
 def _parts(keyspace: str) -> tuple[str, Subject, str | None] | None:
-    """Return (`host_port`, subject, our name of the metric) of a keyspace; None if it names no Kafka client's metric.
+    """Return (`host_port`, subject, our name of the metric) of a keyspace; None if no Kafka client has such a metric.
 
-    Our name is None for a metric that is not read.
+    The subject is the measured client, topic and partition. Our name is None for a metric that is not read.
     """
     match = KEYSPACE.search(keyspace)
     if match is None:

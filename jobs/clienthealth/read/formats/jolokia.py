@@ -52,8 +52,9 @@ def _status(element: Any) -> float | None:
 
 
 def _read(process: Samples, request: Mapping[str, Any], value: Any) -> None:
-    """Add the values in one element of a response. `request` names a pattern, an MBean or an attribute; `value` is a
-    mapping from MBean to attributes, the attributes, or the attribute's value.
+    """Add the values in one element of a response.
+
+    `value`: attributes by MBean if `request` has a pattern, attributes of one MBean, or the value of one attribute.
     """
     if type(value) is dict and any(map(MBEAN.match, value)):
         for name, attributes in value.items():

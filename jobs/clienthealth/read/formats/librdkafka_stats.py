@@ -34,7 +34,8 @@ def _decode(record: Record) -> list[Snapshot] | None:
     producer = kind == "producer"
     seconds = measurement(stats.get("time"))
     client = Identity(
-        # Handles of different replicas have the same name, so a handle's name is unique only within its process.
+        # Every process counts its handles from 1, so a handle's name (rdkafka#producer-1) is unique only within a
+        # process.
         handle=text(stats.get("name")),
         client_id=text(stats.get("client_id")),
         kind=kind if kind in ("producer", "consumer") else None,
@@ -129,7 +130,7 @@ def _topics(topics: Object, producer: bool) -> Iterator[TopicMetrics]:
             partition = mapping(one)
             number = measurement(partition.get("partition"))
             waiting = _sum(partition, "msgq_cnt", "xmit_msgq_cnt")
-            # Messages without a partition wait in partition -1, which `measurement` reads as unknown.
+            # `measurement` returns None for partition -1, in which messages without a partition wait.
             if number is not None or (producer and waiting):
                 yield TopicMetrics(topic, integer(number), metrics=_of_partition(partition, producer, waiting))
 

@@ -19,7 +19,7 @@ from clienthealth.settings import IdentitySettings
 
 DELTA = (1, "1", "AGGREGATION_TEMPORALITY_DELTA")
 
-#: Maximum number of resources in the cache of resources, and of attribute sets in the cache of subjects.
+#: Maximum number of entries in each cache: one maps resources to processes, one maps attribute sets to subjects.
 REMEMBERED = 16_384
 
 Attributes = tuple[tuple[str, str], ...]
@@ -38,7 +38,8 @@ def _decode(record: Record) -> list[Snapshot] | None:
         if type(scopes) is not list:
             broken += 1
             continue
-        # The metrics of a scope are a list of objects; some programs write null for an empty list.
+        # The metrics of a scope must be a list of objects; null in the list is skipped. A resource with any other scope
+        # counts as broken, but its readable scopes are used.
         listed = [mapping(scope).get("metrics") for scope in scopes]
         readable = [one for one in listed if type(one) is list and _METRICS.issuperset(map(type, one))]
         broken += len(readable) < len(scopes)

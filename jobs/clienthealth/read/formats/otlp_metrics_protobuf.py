@@ -70,7 +70,7 @@ class _Point(NamedTuple):
 class _Metric(NamedTuple):
     """A metric with its data points.
 
-    message  the bytes of the message Metric
+    message  the encoded `Metric` message
     name     the metric's name as bytes
     metric   the meaning of the name; None for a metric of another program
     delta    True if the data points are deltas
@@ -86,8 +86,8 @@ class _Metric(NamedTuple):
 class _Meaning(NamedTuple):
     """The meaning of the numbers in a scope, without the numbers.
 
-    values   maps a subject to the (position in Parts, our name of the metric) of each of its values
-    deltas   positions in Parts of the times of data points that are deltas
+    values   maps a subject (client, topic, …) to its values: (position of the value in Parts, our name of the metric)
+    deltas   positions in Parts at which the times of deltas stand
     kip714   True if a metric of a KIP-714 push occurs
     """
 
@@ -97,7 +97,7 @@ class _Meaning(NamedTuple):
 
 
 class _Shape:
-    """The positions of the numbers in a scope, as a `struct` format (`form`).
+    """Where an instrumentation scope's bytes have numbers, as a `struct` format (`form`).
 
     `meanings`: cache of the meanings of scopes with this format; the key is the settings and all bytes that are not
     numbers (`_other_bytes`).
@@ -116,7 +116,7 @@ class Shapes:
         self._remembered = 0
 
     def read(self, scope: bytes, into: Points, ids: Ids) -> None:
-        """Add the data points of a scope (the bytes of a message ScopeMetrics) to `into`. `ids`: as in `subject_of`.
+        """Add the data points of a scope (an encoded `ScopeMetrics` message) to `into`. `ids`: as in `subject_of`.
 
         Raises ValueError if the bytes are no such message.
         """
@@ -152,7 +152,7 @@ def _other_bytes(parts: Parts, ids: Ids) -> Parts:
 
 
 def _take_numbers(parts: Parts, meaning: _Meaning, into: Points) -> bool:
-    """Add the numbers of a scope that have a known meaning to `into`.
+    """Add to `into` those numbers of a scope for which `meaning` has a metric.
 
     Returns False, and adds nothing, if bytes that should be times are something else.
     """
@@ -199,7 +199,7 @@ def _moment(nanos: int) -> int | None:
 
 
 def _metric(message: bytes, ids: Ids) -> _Metric:
-    """Parse a message Metric. Raises ValueError if the bytes are no such message."""
+    """Parse a `Metric` message. Raises ValueError if the bytes are no such message."""
     decoded = message_of("Metric", message)
     name = decoded.name
     described = metric(text(name))

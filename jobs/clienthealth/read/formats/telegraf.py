@@ -26,12 +26,12 @@ from clienthealth.read.formats._prometheus import Labels, kind_of, label, labels
 
 _NAMES = metric_names.spellings(metric_names.attribute)
 _TELLING = metric_names.telling()
-#: Names of the fields with the value, if inputs.prometheus gives the measurement the name of the Prometheus metric.
+#: Names of the field that contains the value, if inputs.prometheus gives the measurement the metric's name.
 _VALUES = frozenset({"gauge", "counter", "value", "untyped"})
 
 
 class _Layout(NamedTuple):
-    """The meaning of a metric's name (Telegraf: measurement) and of its fields.
+    """What the name of a metric (Telegraf: measurement) and the names of its fields mean.
 
     series  (field, name of the series) for each field that is a Prometheus series. If there are any, all other fields
             are ignored
@@ -74,7 +74,7 @@ def _layout(name: str, fields: tuple[str, ...]) -> _Layout:
 
 @lru_cache(maxsize=16_384)
 def _tagged(tags: Labels, kind: str | None) -> tuple[Identity, Subject]:
-    """Return (process, subject) from the tags of a metric of inputs.jolokia2_agent."""
+    """Return the process and the measured subject (client, topic, …), from the tags of inputs.jolokia2_agent."""
     values = dict(tags)
     host, instance = host_and_instance(label(values, "jolokia_agent_url"), label(values, "host"))
     subject = Subject(
