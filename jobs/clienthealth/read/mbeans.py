@@ -59,11 +59,11 @@ class MBean(NamedTuple):
 
 
 class _Layout(NamedTuple):
-    """The meaning of an MBean's attribute names.
+    """What the names of an MBean's attributes mean.
 
     attributes  the attributes that are read
     names       our names of these metrics, in the order of `attributes`
-    lags        (attribute, topic, partition) of each attribute that is the lag of one partition
+    lags        (attribute, topic, partition) of each attribute with the lag of one partition
     """
 
     attributes: Sequence[str]
@@ -105,7 +105,7 @@ def object_name(name: str) -> tuple[str, dict[str, str]]:
 
 @lru_cache(maxsize=16_384)
 def parts(mbean: str) -> MBean:
-    """Return the meaning of an MBean's name.
+    """Parse an MBean's name.
 
     The client id is the property `client-id`; in Scala clients `clientId`, and in `app-info` of old Java clients `id`.
     """
@@ -137,7 +137,7 @@ def process_of(service: str, mbeans: MBeans, config: Mapping[str, str]) -> Clien
 
 
 def snapshots(mbeans: MBeans, process: ClientProcess, ts_ms: int) -> list[Snapshot]:
-    """Return one snapshot for each Kafka client of the JVM with a known value, sorted by kind and client id.
+    """Return one snapshot for each Kafka client of the JVM that has a known value, sorted by kind and client id.
 
     `mbeans`: the MBeans read from the JVM. `ts_ms`: the time of reading (epoch ms).
     """
@@ -154,7 +154,7 @@ def snapshots(mbeans: MBeans, process: ClientProcess, ts_ms: int) -> list[Snapsh
 
 
 def read(samples: Samples, name: str, attributes: Mapping[str, Any]) -> None:
-    """Add the values in an MBean's attributes to `samples`. An MBean of no client adds at most a version."""
+    """Add the values in an MBean's attributes to `samples`. An MBean without a client can only add a version."""
     mbean = parts(name)
     subject = mbean.subject
     if subject.kind is None:
@@ -184,7 +184,7 @@ def _layout(path: str, attributes: tuple[str, ...]) -> _Layout:
 def add(samples: Samples, mbean: MBean, name: str | None, value: float | None) -> None:
     """Add one value of a client's MBean, and the client's group, to `samples`.
 
-    `name`: our name of the metric, None if it is not read. `value`: None if unknown.
+    `name`: our name of the metric, None if the metric is not read. `value`: None if unknown.
     """
     samples.add(mbean.subject, name, value)
     if mbean.group and mbean.subject.kind and mbean.subject.client_id:
@@ -192,7 +192,7 @@ def add(samples: Samples, mbean: MBean, name: str | None, value: float | None) -
 
 
 def _read_version(samples: Samples, mbean: MBean, attributes: Mapping[str, Any]) -> None:
-    """Note a client's version from an MBean. A version without a client (Scala) counts for all clients of the JVM."""
+    """Add a client's version from an MBean to `samples`. A version without a client (Scala) is that of all clients."""
     for attribute, value in attributes.items():
         if f"{mbean.path}/{attribute}" in VERSIONS and (version := text(value)):
             if mbean.subject.client_id is not None:

@@ -61,9 +61,9 @@ class Recorded:
 def read(paths: Sequence[Path]) -> list[Recorded]:
     """Return all records in files and folders; files that end with `.gz` are unpacked.
 
-    Subfolders are read only if their folder itself has no recording (`metrics.jsonl`, `jstack-…`). A single file is a
-    process of its own. Raises InputError if a path does not exist or cannot be read, or if there is
-    no record at all.
+    The subfolders of a folder are read only if the folder itself has no recording (`metrics.jsonl`, `jstack-…`). A
+    single file is a process of its own. Raises InputError if a path does not exist or cannot be read, or if there is no
+    record at all.
     """
     records: list[Recorded] = []
     for path in paths:
@@ -101,11 +101,10 @@ def _folder(folder: Path) -> Iterator[Recorded]:
 
 
 def second_process(stems: Sequence[str]) -> Callable[[str], str | None]:
-    """Return a function that maps the name of a file (without ending) to the process to which the file belongs.
+    """Return a function that maps a file's name (without ending) to the process that the file belongs to.
 
-    The process is X for the files of a second process (`X-metrics.jsonl`; beside it `X.log`, `X-….log`, `jstack-…X…`),
-    None for the main process.
-    `stems`: the names of all files in the folder, without endings.
+    A file `X-metrics.jsonl` shows that there is a second process X. The function returns X for this file and for
+    `X.log`, `X-….log` and `jstack-…X…`, else None (the main process). `stems`: the names of all files in the folder.
     """
     prefixes = sorted(stem.removesuffix("-metrics") for stem in set(stems) if stem.endswith("-metrics"))
 

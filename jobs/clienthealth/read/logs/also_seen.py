@@ -18,7 +18,7 @@ from clienthealth.model.tables import table
 from clienthealth.read.logs.times import number
 from clienthealth.read.logs.wordings import Meaning, meanings
 
-#: Prefix of the names under which a client's own measurements stand beside its options.
+#: Prefix of the names of a client's own measurements; options and measurements share one mapping.
 MEASURED = "measured."
 
 
@@ -39,7 +39,7 @@ class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     of: str = ""
 
     def holds(self, options: Mapping[str, str]) -> bool:
-        """True if the condition holds. False also if an option that the condition names is unknown."""
+        """True if the condition holds. False, too, if the client does not report an option that the condition names."""
         text, measured = options.get(self.option), number(options.get(self.option))
         if text is not None and (self.one_of or self.like):
             return text.lower() in self.one_of or bool(self.like and re.fullmatch(self.like, text))
@@ -56,8 +56,8 @@ class Trouble(Meaning, frozen=True, eq=False, kw_only=True, forbid_unknown_field
     id             the name of the issue's table in TOML; records, the history and JSON contain it
     sentence       one sentence that describes the issue
     action         what to do about the issue
-    least          the issue is reported only if a row of lines has at least this number; fewer lines are normal
-    apart_seconds  a row of lines ends if no further line comes for this time (s); only the latest row is reported
+    least          minimum number of lines in a run of lines; a shorter run is normal and is not reported
+    apart_seconds  a run of lines ends if no further line comes for this time (s); only the latest run is reported
     when           for an issue that options show: conditions on the client's options or measurements; all must hold
     source         URL of the library's documentation of the option; '' if log lines show the issue
     """
@@ -89,7 +89,7 @@ _DESCRIBED_BY = {
     "ruby-kafka": "lib/kafka",
     "pykafka": "cluster.py, broker.py and producer.py",
 }
-#: Characters that JSON may escape. A raw JSON record may therefore not contain a literal text with such a character.
+#: Characters that JSON may escape. In raw JSON records, literal texts with such a character may not be found.
 _ESCAPED = re.compile(r"[\"\\<>&'=/+]")
 #: The beginning of each word except the first, in the class name of an error.
 _WORDS = re.compile(r"(?<=[a-z\d])(?=[A-Z])")
@@ -124,7 +124,7 @@ def _coded(error: str) -> dict[str, object]:
 def _described(library: str, text: str) -> dict[str, object]:
     """Return the log pattern (as in TOML) that recognises an error by a library's description of it (`text`).
 
-    Descriptions of librdkafka and sarama share a literal: their beginning up to the colon, such as `Broker: `.
+    The descriptions of librdkafka and sarama all begin with a text such as `Broker: `, which is the pattern's literal.
     """
     shared = library in ("librdkafka", "sarama")
     return {

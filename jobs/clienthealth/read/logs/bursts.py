@@ -53,13 +53,13 @@ def sample_key(event: LogEvent) -> tuple[str, ...]:
     """Return a key that is equal for all events of a process that are merged into one event.
 
     These events have the same log pattern, client, thread and address, and times in the same slot of SAMPLING_MS. Lines
-    of dumps also need the same text and slot of their file. The key does not change with a restart of the monitor.
+    of dumps need the same text, slot of their file, and LINE_SAMPLING_MS (half a minute). The key stays the same when
+    the monitor restarts.
     """
     detail = "given up" if event.captures.get("left") == "0" else event.captures.get("address", "")
     subject = (event.signature, event.client_id or "", event.thread or "", detail)
     if event.signature != DUMP_LINE:
         return *subject, str(event.ts_ms // SAMPLING_MS)
-    # Lines of dumps are equal if they have the same text, in the same slot of their file, within the same half minute.
     text = blake2b(event.text.encode(errors="replace"), digest_size=8).hexdigest()
     slot = (integer(event.captures.get("offset"), 64) or 0) // SLOT_BYTES % SLOTS
     return *subject, event.captures.get("file", ""), text, str(slot), str(event.ts_ms // LINE_SAMPLING_MS)

@@ -24,9 +24,9 @@ MAX_GAP = 8_192
 
 _STAMP_LENGTH = 19
 _END = "JNI global ref"
-#: Failure modes use only frames that contain one of these texts.
+#: Failure modes use only frames that contain one of these texts. Other frames are dropped from dumps sent line by line.
 _TELLING = ("kafka.", "java.util.concurrent.", "java.lang.", "jdk.internal.", "sun.nio.", "sun.misc.", ".onCompletion(")
-#: Beginnings of a dump's other lines: a thread's state or carrier, the title, the end, the report of deadlocks.
+#: Beginnings of lines that are neither header nor frame: state or carrier of a thread, title, end, deadlock report.
 _MARKS = ("java.lang.Thread.State: ", DUMP_TITLE, "Mounted virtual thread ", _END, DEADLOCK, HOLDER)
 #: A thread's header: the name in quotes (names may contain quotes), then text that only headers contain.
 _HEADER = re.compile(r'"(.{0,1000})" (?:#\d|\[|daemon |prio=|os_prio=|cpu=|tid=|virtual|- Thread t@\d)', re.ASCII)
@@ -59,8 +59,8 @@ def is_line(text: str) -> bool:
     """True if a log record of one line may be part of a dump that was sent line by line.
 
     Such lines are: a dump's title, time and last line; a thread's header, state and carrier; frames that failure modes
-    use; in a report of deadlocks the title, and lines with the holder of a lock. A line of an exception's stack trace
-    may also be such a frame.
+    use; in a report of deadlocks the title, and lines with the holder of a lock. True, too, for lines of an exception's
+    stack trace that look like such frames.
     """
     line = text.lstrip(" \t")
     if line.startswith("at "):
@@ -105,15 +105,16 @@ def _place(line: LogEvent) -> tuple[int, int, str, tuple[str, int, int]]:
     return integer(line.captures.get("offset"), 64) or 0, line.ts_ms, line.text, where
 
 
-#: Frame of a thread in send() that waits for metadata.
+#: Frame of send() while it waits for metadata.
 WAIT_FRAME = "KafkaProducer.waitOnMetadata"
 #: Parts of frames that show the kind of a client. Kinds are tried in the order of this table.
 _FRAMES: Mapping[Kind, list[str]] = TABLES["client_frames"]
-#: Parts of frames of frameworks with threads that poll a consumer and call the application's handler between two polls.
+#: Frameworks poll consumers in their own threads, and call the application's handler between two polls. These are parts
+#: of the frames in such threads.
 _CONTAINERS: list[str] = TABLES["containers"]["frames"]
-#: One row per framework that names its threads and their consumers (Kafka Streams, Kafka Connect). The row has the
-#: pattern of a thread's name; the pattern of the consumers' names from which the polling thread can be inferred; the
-#: name of the consumer that a thread polls ({}: group 1 of the thread's name). Kafka Streams names all its consumers.
+#: For frameworks that name their threads and consumers: pattern of a thread's name; pattern of the client ids to which
+#: the row applies; client id of the consumer that the thread polls ({}: group 1 of the thread's name). The rows are for
+#: Kafka Streams, which names all its consumers, and for Kafka Connect.
 _POLLERS = (
     (re.compile(r"(.+-StreamThread-\d+)"), re.compile(r".+"), "{}-consumer"),
     (re.compile(r"task-thread-(.+)"), re.compile(r"connector-consumer-.+"), "connector-consumer-{}"),
@@ -126,9 +127,7 @@ def in_container(thread: Thread) -> bool:
 
 
 def polls_for(thread: Thread, client_id: str) -> bool | None:
-    """True if the names of thread and consumer show that the thread polls this consumer, False if they show that it
-    does not, None if they show neither.
-    """
+    """True if the thread polls this consumer, False if not; None if the names of the two do not show it."""
     for of_thread, of_client, called in _POLLERS:
         if (match := of_thread.fullmatch(thread.name)) and of_client.fullmatch(client_id):
             return client_id == called.format(match[1])

@@ -35,8 +35,8 @@ BYTES_PER_LINE = 64
 _LIBRARY = re.compile(r"kafka|\bo(?:rg)?\.a(?:pache)?\.k|rdkafka|confluent", re.ASCII | re.IGNORECASE)
 #: Prefix of lines that librdkafka itself writes. A logger that writes such a line forwards the line of another program.
 _OF_RDKAFKA = re.compile(r"%\d\|")
-#: Text before a match that shows that the line is a copy: a client's name in Kafka's prefix, or librdkafka's own
-#: prefix. A logger's name alone is not enough.
+#: What shows that a line is a copy of another line, if it stands before a match: a client's name in Kafka's prefix, or
+#: librdkafka's own prefix. A logger's name alone is not enough.
 _NAMES = re.compile(rf"{KAFKA_PREFIX.pattern}|{_OF_RDKAFKA.pattern}", re.ASCII)
 _TOLD = re.compile(r"\s*(?:\{|%\d\||(?!\[\w+ (?:\w+=[^,]*, )*clientId=)\S+\s+(?!\[\w+ (?:\w+=[^,]*, )*clientId=)\S)")
 #: _QUOTED: text between quotation marks or backticks. _OPENED: text after such a mark that is never closed.
@@ -48,7 +48,7 @@ _KEY = re.compile(r"(?:=>?|[\[{(,]|'' ?: ?)\Z")
 _CALL = re.compile(
     r"(?:\b[a-z]\w{0,99}|\b(?:new|raise) [\w.]{1,99}|\(\w{1,99}=\w{1,99})\((?:\Z|'[^']{0,500}\Z)", re.ASCII
 )
-#: Maximum length of the text before a match in which an exception, or the end of a layout's prefix, is searched.
+#: Maximum number of characters before a match that are searched for an exception, or for the end of a layout's fields.
 MAX_BEFORE = 500
 #: Maximum difference (ms) between the local times of two time zones: 26 hours.
 FAR_MS = 26 * 3_600_000
@@ -61,8 +61,8 @@ _EXCEPTION = re.compile(
 _BEGINNING = re.compile(
     r"\A\s*(?:[A-Z]{3,40}:? )?(?:\[[^\s\[\]|]{1,255}#(?:producer|consumer)-\d{1,9}\] ?)?(?:\[thrd:[^\]]{0,400}\]: )?\Z"
 )
-#: _AFTER_LOGGER: the name of a library's logger at the end of an unknown layout. _CLOCK: a time of day. If it precedes
-#: that name, the line is a copy of another line.
+#: _AFTER_LOGGER: the name of a library's logger at the end of an unknown layout. _CLOCK: a time of day. A line with a
+#: time of day before the logger's name is a copy of another line.
 _AFTER_LOGGER = re.compile(r"\bo(?:rg)?\.a(?:pache)?\.k[\w.$]{0,200}[\])]?\s{0,40}[-:|]?\s{0,9}\Z", re.ASCII)
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d", re.ASCII)
 _AFTER_LAYOUT = re.compile(
@@ -96,7 +96,8 @@ _IN_COMMENT = re.compile(r"(?:\t+|(?:  )*) \*\s")
 _REPORTED_IN_TICKS = re.compile(r"(?!\s*[a-z_$][\w.$-]{0,99} ?: ?\Z).*(?<![=({\[])\s?\Z", re.ASCII)
 _REPORTED_IN_QUOTES = re.compile(
     r"(?=.*(?:[^\W\d_][\w'’()]*[,:]?\s+){2})[^=;{}]*\Z|\s*(?:[-*+•>]|\d{1,3}[.)])\s*\Z"
-    # Chinese, Japanese and Korean sentences have few blanks, and titles few words.
+    # Alternatives for Chinese, Japanese and Korean sentences, which have few blanks, and for titles, which have few
+    # words.
     r"|[^=;{}\"]*[\u3040-\u9fff\uac00-\ud7af]{2}[^=;{}\"]*\Z|#+ (?:Got|Getting|Receiv|See|Error|Exception)\w*:? \Z"
 )
 #: Text from a quotation at the beginning of a line up to the prose behind it.
@@ -108,13 +109,13 @@ _QUESTION = re.compile(r"[^\"`]*[\"`][^.!?\n]*\?")
 #: characters before the match.
 MAX_LEFT, MAX_SHOWN = 40, 160
 
-#: Literal texts of whole dumps and of single lines of dumps (a tab may be written as `\t`). The texts are ASCII, and
-#: JSON encoders escape none of their characters except the tab.
+#: Literal texts of whole dumps and of single lines of dumps (a tab may be written as `\t`). They can be searched in raw
+#: records: the texts are ASCII, and JSON encoders escape none of their characters except the tab.
 _OF_DUMPS = (*SHIPPED, "\tat ", "\\tat ", " tid=0x", "Mounted virtual thread", "JNI global", DEADLOCK, HOLDER)
 
 
 def literals(catalogue: Catalogue) -> tuple[str, ...]:
-    """Return literal texts; every raw record with a log event or a dump contains at least one of them."""
+    """Return literal texts. Every raw record with a log event or a dump contains at least one of them."""
     return *catalogue.literals, *_OF_DUMPS
 
 

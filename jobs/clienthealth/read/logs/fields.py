@@ -73,7 +73,7 @@ def _client_in(message: str) -> str | None:
     elif " client_id=" in message:
         match = _PYTHON_PREFIX.search(message)
     elif "#producer-" in message or "#consumer-" in message:
-        # Take the text before the first `#producer-1` or `#consumer-1`.
+        # Find the end of librdkafka's handle (`#producer-1` or `#consumer-1`), and take the name before it.
         end = _HANDLE_END.search(message)
         name = _HANDLE_NAME.search(message[max(0, end.start() - 255) : end.start()]) if end else None
         return name.group() if name else None

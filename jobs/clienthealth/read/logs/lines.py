@@ -1,4 +1,4 @@
-"""Log lines as text: the usual layouts of log4j, logback, Spring Boot, Storm, Python, Kafka's tools and librdkafka.
+"""Parse log lines in the usual layouts of log4j, logback, Spring Boot, Storm, Python, Kafka's tools and librdkafka.
 
 One regular expression reads the first line of an entry. If that expression finds no level, fields in brackets or
 columns are tried. The lines below the first (a stack trace, the values of a configuration) are the entry's `stack`. If
@@ -46,8 +46,8 @@ _PATTERN = re.compile(
     rf"{_CONTAINER}(?:\[?({_TIME})\]?(?: - |[ \t]+|: ?))?(?:{'|'.join(f'(?:{pattern})' for pattern, _ in _LAYOUTS)})",
     re.ASCII,
 )
-#: Maps the number of a match's last group, which identifies the layout, to the layout's fields (name → number of the
-#: group).
+#: Maps the number of a match's last group to the groups of the layout (field → number of its group). The last group
+#: shows which layout matched.
 _GROUPS: dict[int, dict[str, int]] = {}
 for _, _names in _LAYOUTS:
     _numbers = {_name: _number for _number, _name in enumerate(_names, max(_GROUPS, default=1) + 1)}
@@ -92,7 +92,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]{0,20}m")
 
 
 class Entry(NamedTuple):
-    """The fields of a log entry (`line`). `time`: the time as written; None if the layout has no time."""
+    """A parsed log entry. `time`: the entry's time as written; None if the layout has no time."""
 
     line: LogLine
     time: str | None = None
@@ -106,7 +106,7 @@ def cleaned(text: str) -> str:
 
 
 def entry(text: str, begin: int = 0, end: int = 0) -> Entry:
-    """Parse an entry into its fields. `Entry.time` stays a text: the caller knows the file's form of times.
+    """Parse an entry into its fields. `Entry.time` stays a text, because only the caller knows its form.
 
     `begin`, `end`: the position of the time in the entry's first line; 0, 0 if unknown. The level may precede the time.
     """

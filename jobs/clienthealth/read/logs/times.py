@@ -1,4 +1,4 @@
-"""Read times that are written as text: one table of the forms of a time, and one reader of its parts.
+"""Read times that are written as text, in the forms of one table.
 
 `time_ms` reads a text that is nothing but a time, such as the field of a record. `Times` reads the time at the
 beginning of a line. It first learns from a file's lines which forms of time they use, and the order of day, month and
@@ -91,7 +91,7 @@ def number(text: str | None) -> float | None:
 
 
 def time_ms(written: object) -> int | None:
-    """Return the time in a text as epoch milliseconds: a written time, or the digits of a number since 1970.
+    """Return the time in a text as epoch milliseconds: a written date and time, or a number that counts from 1970.
 
     The number may be in s, ms, µs or ns (`values.epoch`). None for any other text or type, or an implausible time.
     """
@@ -102,7 +102,7 @@ def time_ms(written: object) -> int | None:
 
 
 def has_zone(written: str) -> bool:
-    """True if a written time is unambiguous: it names its time zone or is a number since 1970."""
+    """True if a written time is unambiguous: it names its time zone or is a number that counts from 1970."""
     return number(written) is not None or _written(written)[1]
 
 
@@ -135,7 +135,7 @@ def _ms(moment: datetime | None) -> int | None:
 
 
 def _moment(parts: Mapping[str, str | None], day: date | None) -> datetime | None:
-    """Return the time that these parts (groups of a form) make. `day`: the date if the parts contain none.
+    """Return the time that `parts`, the groups of a match, make up. `day`: the date if the parts contain none.
 
     A date without a year gets the year of `day`, else the present year. Returns None for an impossible time, or if
     neither the parts nor `day` give a date.
@@ -158,7 +158,7 @@ def _moment(parts: Mapping[str, str | None], day: date | None) -> datetime | Non
 
 @lru_cache(maxsize=64)
 def _zone(text: str) -> tzinfo:
-    """Return the time zone that the text at the end of a time names; UTC if the text is '' or no known zone."""
+    """Return the time zone that `text`, the end of a written time, names; UTC if `text` is '' or no known zone."""
     name = text.strip().removeprefix("GMT").removeprefix("UTC")
     if name in ("", "Z", "z"):
         return UTC
@@ -188,10 +188,11 @@ class Times:
 
     forms     (name, pattern) of the file's forms of time, the most frequent first; empty if no line has a time
     order     the order of year, month and day in a date of three numbers
-    day       date of the last time that was read, at first that of `until`; times without a date get this date
+    day       date of the last time that was read (before the first: date of `until`); times without a date get this
+              date
     last      the last time that was read
     zoned     True if any time so far named its zone or was a number since 1970
-    ahead_ms  offset (ms) from UTC of the zone of the last time that was read
+    ahead_ms  difference (ms) between UTC and the zone of the last time that was read; positive east of UTC
     until     time of the file's last modification; None if unknown
     """
 
@@ -205,7 +206,7 @@ class Times:
 
     @classmethod
     def learned(cls, sample: Sequence[bytes], file_ms: int | None) -> Times:
-        """Return an instance with the forms of time in `sample`, lines of a file.
+        """Return an instance for a file, with the forms of time that occur in `sample`, some lines of the file.
 
         `file_ms`: the file's last modification (epoch ms); None if unknown.
         """
@@ -243,7 +244,7 @@ class Times:
         return any(pattern.match(line, 0, 200) for _, pattern in self.forms)
 
     def stamp(self, line: bytes) -> Stamp | None:
-        """Return the time at the beginning of a line; None if no form fits. Call it for the lines in their order."""
+        """Return the time at the beginning of a line; None if no form fits. Call it for the file's lines in order."""
         for _, pattern in self.forms:
             if match := pattern.match(line, 0, 200):
                 parts = {name: part.decode("utf-8", "replace") for name, part in match.groupdict().items() if part}
@@ -258,7 +259,8 @@ class Times:
         """Return the moment that `parts` (groups of a form) give in the file's order of times; None if impossible.
 
         A time without a date gets the date of the previous time or, after midnight, the next date. The first such time
-        gets the date of the last modification, or the date before if it would be later than the modification.
+        gets the date of the file's last modification, or the day before if it would otherwise be later than the
+        modification.
         """
         if "a" in parts:
             parts |= zip(self.order, (parts["a"], parts["b"], parts["c"]), strict=True)
@@ -326,7 +328,7 @@ class TimeInName(NamedTuple):
 def time_in_name(file: str, day_ms: int) -> TimeInName | None:
     """Return the last time in a file's name, for files (dumps, scrapes) that contain no time; None if there is none.
 
-    `day_ms`: a time (epoch ms) on the date that a name without a date gets.
+    `day_ms`: a time (epoch ms) on the date to use if the name contains no date.
     """
     day = datetime.fromtimestamp(day_ms / 1000, UTC).date()
     for match in reversed([*_IN_NAME.finditer(file.rpartition("/")[2])]):

@@ -32,7 +32,7 @@ class Example(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     captures: Mapping[str, str] = {}
 
 
-#: Kinds of wait that Go names in more than one way, as a part of a regular expression.
+#: Maps our name for a kind of wait to a regular expression for Go's names of it, if Go has several names.
 _WAITS: Mapping[str, str] = {"lock": r"semacquire|sync\.\w{2,20}\.\w{2,20}"}
 
 
@@ -69,16 +69,17 @@ class Goroutine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True):
     """A log pattern.
 
-    id        hyphenated, unique; becomes `LogEvent.signature`, also in the state on disk
-    source    maps a library to the versions that log the line, and the place in the library's source
-    literal   a text that every match contains: a cheap test before the pattern (case matters)
-    pattern   regular expression for a part of the message, or of the exception below the message; named groups become
-              `LogEvent.captures`; '' if the text is a goroutine's
-    goroutine    the waiting goroutine that the log pattern recognises; None if there is a `pattern`
-    logger    beginning of the name of the logger that must have logged the line; None for any logger. Not tested if
-              the record's logger contains no dot
-    also      for a mode's pattern: the id of the known issue in `also_seen.toml` that also counts the line, '' if none
-    examples  lines that the pattern must match
+    id         hyphenated, unique; becomes `LogEvent.signature`, also in the state on disk
+    source     maps a library to the versions that log the line, and the place in the library's source
+    literal    a text that every match contains: a cheap test before the pattern (case matters)
+    pattern    regular expression for a part of the message, or of the exception below the message; named groups become
+               `LogEvent.captures`; '' if `goroutine` is set
+    goroutine  the waiting goroutine that the log pattern recognises; None if there is a `pattern`
+    logger     beginning of the name of the logger that must have logged the line; None for any logger. Not tested if
+               the record's logger contains no dot
+    also       for a mode's pattern: id of the known issue in `also_seen.toml` for which the line counts, too; '' if
+               none
+    examples   lines that the pattern must match
     """
 
     id: str
@@ -92,7 +93,7 @@ class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True)
 
     @property
     def expression(self) -> str:
-        """The regular expression that recognises the text."""
+        """The log pattern's regular expression: `pattern`, or that of the goroutine."""
         return self.goroutine.pattern if self.goroutine else self.pattern
 
 
@@ -142,8 +143,8 @@ M = TypeVar("M", bound=Meaning)
 def meanings(tables: Mapping[str, Any], kind: type[M], where: str) -> Mapping[str, M]:
     """Return the log events in the tables of a TOML file by name, in the file's order.
 
-    `kind`: the type of the log events. Raises CatalogueError if a table does not fit; the message begins with `where`,
-    the file's name.
+    `kind`: the type of the log events. Raises CatalogueError if a table does not describe a log event; the message
+    begins with `where`, the file's name.
     """
     for name, entry in tables.items():
         for wording in entry.get("wordings", ()):

@@ -21,7 +21,7 @@ from clienthealth.read.logs.dump_formats.threads import TABLES
 from clienthealth.read.logs.dump_formats.threads import dumps_of_document as dumps_of_document
 from clienthealth.read.logs.dump_formats.threads import is_dump_document as is_dump_document
 
-#: Every dump inside a log, in whatever format, contains at least one of these texts.
+#: Every dump inside a log, in whatever format, contains at least one of these texts, so other logs are not parsed.
 LITERALS: tuple[str, ...] = tuple(TABLES["literals"]["amid_a_log"])
 #: Every dump in whatever format contains at least one of these texts, even if the dump is a string within JSON.
 SHIPPED: tuple[str, ...] = (*(text.removesuffix('"') for text in LITERALS), *TABLES["literals"]["shipped"])
@@ -35,7 +35,7 @@ def may_begin_dump(text: str) -> bool:
 def dumps_in(text: str, alone: bool = True) -> list[Dump]:
     """Return all thread dumps in a text, in the order of the text.
 
-    `alone`: True if the text is not part of a log (a file, a paste). In such a text, frames without a thread's header
+    `alone`: True for a file or a pasted text, False for text from a log. If True, frames without a thread's header
     above them count as a dump of one thread. In a log such frames are the stack trace of an exception.
     """
     start = text.lstrip("\ufeff \t\r\n")[:1]

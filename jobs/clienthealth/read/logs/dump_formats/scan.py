@@ -199,9 +199,9 @@ class _Scan:
             block.cpu_ms = float(cpu) * (1000 if seconds else 1)
 
     def _above(self, number: int, shape: Shape) -> list[int]:
-        """Return the numbers of the lines of a dump above its first thread, from bottom to top.
+        """Return the line numbers of a dump's lines above the first thread, from bottom to top; [] if there are none.
 
-        `number`: number of that thread's first line. Returns [] if there are none.
+        `number`: number of the first thread's first line.
         """
         above = []
         for at in range(number - 1, max(-1, number - 1 - MAX_ABOVE), -1):

@@ -30,7 +30,7 @@ def _add_python(block: Block, match: re.Match[str]) -> None:
 
 
 def _add_function(block: Block, file: str, function: str, line: object) -> None:
-    """Add a frame of a Python function to a thread. `function`: py-spy may put the name of the class before it."""
+    """Add a frame of a Python function to a thread. py-spy may put the name of the class before `function`."""
     of_client = _MODULE.match(file)
     if of_client:
         module = re.sub(r"[/\\]", ".", of_client[1])
@@ -55,7 +55,7 @@ MAX_THREADS = 256
 STATES = ("NEW", "RUNNABLE", "BLOCKED", "WAITING", "TIMED_WAITING", "TERMINATED")
 #: Name of a thread that exists only after `main` has returned.
 EXITING = "DestroyJavaVM"
-#: Parts of frames that show that a thread without a name is a Kafka thread, and the name that it gets.
+#: For threads without a name: (part of a frame that only a Kafka thread has, name that the thread gets).
 _BY_FRAME = (
     ("clients.producer.internals.Sender.run", NETWORK_THREAD),
     ("kafka.consumer.ConsumerFetcherThread.", FETCHER_THREAD + "unnamed"),
@@ -71,7 +71,7 @@ class Block:
     """A thread of a dump while it is read. `frames`: innermost first.
 
     line    number of the thread's first line in the text, from 0
-    state   as the tool writes it or the JVM names it; '' if the dump has no states
+    state   the state by the tool's or the JVM's name; '' if the dump has no states
     cpu_ms  CPU time; None if unknown
     python  True if the frames are Python's
     key     distinguishes threads with the same name
@@ -100,7 +100,7 @@ class Block:
 
     @property
     def foreign(self) -> bool:
-        """True if any frame is code outside the JVM. Between two polls, an application's thread runs such code."""
+        """True if any frame is outside the JVM's own code, as in a thread that runs the application."""
         return any(not frame.method.startswith(JVM_FRAMES) for frame in self.frames)
 
     def thread(self, number: int) -> DumpedThread:
@@ -134,7 +134,7 @@ def dump_of(
     """Make a dump of at most MAX_THREADS threads. The arguments besides `blocks` are those of `Dump`.
 
     Threads of a Kafka client, and the thread EXITING, come first. Then come those other threads that have a name and
-    run code outside the JVM. All threads besides are left out.
+    run code outside the JVM. The remaining threads are left out.
     """
     of_kafka, others = [], []
     for block in blocks:
@@ -174,7 +174,7 @@ def _add_j9(block: Block, match: re.Match[str]) -> None:
 
 
 _ADD: Mapping[str, Add] = {"java": _add_java, "forced": _add_forced, "j9": _add_j9, "python": _add_python}
-#: Maps the name of a form of frame to its pattern, and to the function that adds such a frame to its thread.
+#: Maps the name of a frame's form to its pattern, and to the function that adds a matching frame to a thread.
 FRAMES: Mapping[str, tuple[Pattern, Add]] = {
     name: (pattern(frame["pattern"]), _ADD[frame["added_as"]]) for name, frame in TABLES["frame"].items()
 }
