@@ -1,4 +1,4 @@
-"""Estimate when capacity runs out: buffers by the 95th percentile of their peaks, lag by its slope."""
+"""Estimate when buffers will be full (by the 95th percentile of their peaks), and how fast lag grows (by its slope)."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def percentile(histogram: Mapping[int, int], share: float) -> int | None:
 
 
 def buffers(rows: Iterable[Mapping[str, Any]], periods: int) -> list[Capacity]:
-    """Return each service's buffers; services with buffers that will be full soonest come first.
+    """Return how full each service's buffers are. The services with buffers that will be full soonest come first.
 
-    `rows`: those of `client_minutes.buffers`: how many minutes (`count`) a `service` had a buffer peak of `per_mille`
-    in the `period` (index; 0: the oldest). `periods`: number of periods.
+    `rows`: the result of `client_minutes.buffers`, which says how many minutes (`count`) a `service` had a buffer peak
+    of `per_mille` in the `period` (index; 0: the oldest). `periods`: number of periods.
     """
     counted: dict[str, list[dict[int, int]]] = {}
     for row in rows:

@@ -82,9 +82,7 @@ def failing(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
 
 
 def also_seen(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
-    """Return log lines on known issues outside the modes: number of `lines` and of `clients` by `what`, the id of the
-    issue, `service` and `period` (index).
-    """
+    """Return numbers of log `lines` and `clients` by known issue (`what`: the id), `service` and `period` (index)."""
     rows = _clients_only(within(minutes, periods[0].start, periods[-1].end)).filter("also_seen is not null")
     return (
         rows.select(*CLIENT_KEY, _index(periods).alias("period"), F.explode("also_seen").alias("seen"))
@@ -104,10 +102,10 @@ def buffers(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
 
 
 def clients(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
-    """Return one row per client, period and topic of the fullest queue. The caller should cache the rows.
+    """Return one row per client, period and `queue_topic` (the topic with the client's fullest queue).
 
     Columns: the client's key, `kind`, `host`, `library`, `version`, `period`, `queue_topic`; minutes `suspected` and
-    `confirmed`; the peaks `buffer` and `queue`.
+    `confirmed`; the peaks `buffer` and `queue`. The caller should cache the rows.
     """
     rows = _clients_only(within(minutes, periods[0].start, periods[-1].end))
     key, named = (*CLIENT_KEY, "period", "queue_topic"), ("kind", "host", "library", "version")
@@ -128,7 +126,7 @@ def clients(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
 def lag(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
     """Return one row per client key (of a group or a consumer), `period` (index), `lag_topic` and `class`.
 
-    Class 0 is no lag, and class n is a lag with n digits; class LAG_CLASSES is any greater lag, too.
+    Class 0 is no lag, and class n is a lag with n digits. The highest class, LAG_CLASSES, also has all greater lags.
 
     The other columns are `group`; the highest `records` and `seconds`; `n`, the number of minutes; and sums for a
     slope, `sx`, `sy`, `sxy`, `sxx` over points (minute of the period, records), in decimals of 38 digits. The caller
@@ -154,7 +152,7 @@ def lag(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
 
 
 def lag_per_client(lag: DataFrame, reviewed: int) -> DataFrame:
-    """Return one row per client key: the client's lag in the period with the number `reviewed`.
+    """Return one row per client key: the client's lag in the reviewed period. `reviewed`: index of that period.
 
     `lag`: the result of `lag`. Columns: the client key, `group`, the highest `records` and `seconds` in the period, the
     `topic` of the highest `records`, and the sums of `lag` from which the regression line is computed.
@@ -171,7 +169,7 @@ def lag_per_client(lag: DataFrame, reviewed: int) -> DataFrame:
 
 
 def per_minute(quality: DataFrame, period: Period) -> Sequence[Row]:
-    """Return the input of each source topic in each minute: at most 10,080 rows a week and topic.
+    """Return one row per source topic and minute: at most 10,080 rows a week and topic.
 
     Columns: `at` (epoch seconds), `source_topic`, and the numbers of records: `records`, `rejected`, `late` (null if
     late records were not counted).
@@ -186,7 +184,7 @@ def per_minute(quality: DataFrame, period: Period) -> Sequence[Row]:
 
 
 def inputs(rows: Iterable[Mapping[str, Any]]) -> list[InputQuality]:
-    """Return the input of each source topic over all minutes, sorted by topic. `rows`: those of `per_minute`.
+    """Add up the result of `per_minute` (`rows`) by source topic; return the sums, sorted by topic.
 
     `InputQuality.late` is None if the monitor never counted late records of the topic.
     """

@@ -1,4 +1,4 @@
-"""Reviews of several clusters side by side: a row and a section for each, with a link to the whole review."""
+"""Put reviews of several clusters side by side: a row and a section for each, with a link to the whole review."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ FIELDS = ("cluster", "headline", "overall", "themes", "quality")
 class Clusters:
     """Reviews of several clusters over the same period. The clusters' names differ.
 
-    Environments that page come before those that only open tickets, each group by name. In an environment, the cluster
-    that spent the largest share of its budget comes first.
+    Environments that page come before those that only open tickets; both groups are sorted by name. In an environment,
+    the cluster that spent the largest share of its budget comes first.
     """
 
     reviews: Sequence[Review]
@@ -54,7 +54,7 @@ class Clusters:
 
 
 class Row(NamedTuple):
-    """A row of the table of clusters. `cluster` is empty for all clusters of an environment together."""
+    """A row of the table of clusters. `cluster`: '' in the row that sums up all clusters of an environment."""
 
     cluster: str
     environment: str

@@ -1,4 +1,4 @@
-"""Words and rows that page and text of a review both show: numbers for people, figures, rows, and sentences."""
+"""Words and rows that appear in both forms of a review, page and text: numbers for people, figures, rows, sentences."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from clienthealth.review.period import MINUTE
 from clienthealth.review.slo import Range, ServiceSlo, total
 
 NONE = "–"
-#: A space without a line break, between a number and its unit.
+#: A no-break space, to keep a number and its unit on one line.
 NB = "\u00a0"
 #: The kind of badge for each state.
 BADGES = {
@@ -85,7 +85,7 @@ def moment(at: datetime | None) -> str:
 
 
 def stretch(start: datetime, stop: datetime | None, else_word: str = "still open") -> str:
-    """Return start and end of a time as text. The end has its day only if that is not the day of the start.
+    """Return a span of time as text. The end names its day only if it differs from the day of the start.
 
     `else_word`: the text in place of an end that is None.
     """
@@ -118,7 +118,7 @@ def healthy(slo: ServiceSlo) -> str:
 
 
 class Figure(NamedTuple):
-    """A number at the top of a review, with the number for comparison."""
+    """A number at the top of a review, and the number with which it is compared."""
 
     name: str
     value: str
@@ -178,7 +178,7 @@ def shown_services(review: Review) -> list[ServiceSlo]:
 
 
 def list_teams(review: Review) -> list[Team]:
-    """Return a row for each team, that of the worst service first; nothing if no service has an owner."""
+    """Return a row for each team, in the order of each team's worst service; [] if no service has an owner."""
     owned = grouped(review.services, lambda slo: slo.owner.team if slo.owner else "")
     if not any(owned):
         return []
@@ -234,7 +234,7 @@ def describe_pages(review: Review) -> str:
 
 
 def describe_watch(review: Review) -> str:
-    """Describe which share of the period was watched, and which share of the client-minutes could be judged."""
+    """Describe which share of the period the monitor watched, and which share of the client-minutes could be judged."""
     quality, overall = review.quality, review.overall.minutes
     every = overall.unknown + overall.observed
     gaps = "The monitor did not run in the gaps below: a client counts as neither healthy nor unhealthy in a gap."
@@ -394,7 +394,7 @@ def _overdue(review: Review) -> list[str]:
 def _needless(review: Review) -> str:
     """Name the services with pages that needed no action, most pages first.
 
-    '' within the noise budget if none of these pages came at night.
+    Returns '' if there are no more such pages than the noise budget allows, and none of them came at night.
     """
     idle = [page for page in review.pages or () if page.needed_nobody]
     if len(idle) <= review.needless_pages_target and not count_at_night(idle):

@@ -83,7 +83,7 @@ def _inside(period: Period) -> Column:
 
 
 def touching(all_incidents: DataFrame, period: Period) -> DataFrame:
-    """Return the incidents that touch a period, including withdrawn ones. `seconds`: the part inside the period."""
+    """Return the incidents that touch a period, including withdrawn ones. Column `seconds`: time inside the period."""
     return all_incidents.filter(touches(period)).withColumn("seconds", _inside(period))
 
 
@@ -188,7 +188,7 @@ def alerts(touching: DataFrame, period: Period) -> DataFrame:
 
 
 def _severity(status: Literal["confirmed", "suspected"]) -> Column:
-    """Return the alert severity of a row's `mode` in a status.
+    """Return the severity of the alert for a row's `mode`, while the mode has this status.
 
     A mode that this release does not know has the default: critical if confirmed, warning if suspected.
     """

@@ -1,4 +1,4 @@
-"""The incidents of a review: grouped by theme, each with its evidence and its dashboard."""
+"""Collect the incidents of a review: grouped by theme, each with its evidence and its dashboard."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MARGIN = timedelta(minutes=15)
 
 @dataclass(frozen=True)
 class Links:
-    """Makes the links of one review."""
+    """Makes the links in a review to dashboards and runbooks."""
 
     settings: LinkSettings
     period: Period
@@ -94,7 +94,7 @@ def _theme_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _incident(row: Mapping[str, Any], links: Links) -> Incident:
-    # The first fact of each kind is shown, with its input record.
+    # Keep the first fact of each kind of evidence, and add the place of its input record.
     evidence: dict[str, str] = {}
     for fact in json.loads(row["evidence"] or "[]"):
         source, words = fact.get("source"), str(fact.get("text", ""))
@@ -125,8 +125,8 @@ def cleared(touching: DataFrame, links: Links) -> list[Incident]:
 #: An alert fires for this long (s) after its condition ended (`keep_firing_for` in the rules). A new failure within
 #: this time continues the alert.
 HOLD_SECONDS = 300
-#: If at least FLEET_SERVICES services begin to fail within FLEET_WITHIN, there is a single page for the fleet, as in
-#: the alert rule.
+#: If at least FLEET_SERVICES services begin to fail within FLEET_WITHIN, the alert rule sends one page for all of them,
+#: and the review counts one page.
 FLEET_SERVICES, FLEET_WITHIN = 10, timedelta(minutes=10)
 
 

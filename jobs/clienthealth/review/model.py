@@ -21,8 +21,8 @@ T = TypeVar("T", bound="DataclassInstance")
 SCHEMA = 1
 #: How the JSON writes a time.
 TIME = "%Y-%m-%dT%H:%M:%SZ"
-#: A page that ended within this time, without a loss, needed no action: a person needs as long to log in and to read
-#: the page.
+#: A page that ended within this time, without a loss, needed no action: it takes a person that long to log in and to
+#: read the page.
 BRIEF = 10 * MINUTE
 #: The questions that the three sentences of a headline answer.
 QUESTIONS = ("What happened?", "Whose is it?", "What to do?")
@@ -30,7 +30,7 @@ QUESTIONS = ("What happened?", "Whose is it?", "What to do?")
 
 @dataclass(frozen=True)
 class Incident:
-    """One mode on one client, from onset to end; `incident_rows` describes the fields. Durations are in seconds.
+    """A failure mode on one client, from onset to end; `incident_rows` describes the fields. Durations are in seconds.
 
     `seconds`: the part inside the period. `sure`: when the failure was confirmed, None if never.
     """
@@ -143,7 +143,7 @@ class Alert:
 
 @dataclass(frozen=True)
 class ClientRow:
-    """A client in a ranking. `what`, `value`: the measurement that ranks the client; `topic`: its topic, or ''.
+    """A client in a ranking. `what`, `value`: the measurement that ranks the client; `topic`: measured topic, or ''.
 
     `seconds`: the lag in seconds, if the client is ranked by lag.
     """
@@ -169,7 +169,7 @@ class TopicRow:
 
 @dataclass(frozen=True)
 class FleetRow:
-    """A client id of a service in all processes. `instances`: number of processes that use the client id."""
+    """A client id of a service. `instances`: number of the service's processes that use the client id."""
 
     service: str
     client_id: str
@@ -204,9 +204,10 @@ class KnownBugs:
 
 @dataclass(frozen=True)
 class Fleet:
-    """New and vanished client ids, with their complete numbers; library upgrades; and versions with known bugs.
+    """New and vanished client ids of the fleet, library upgrades, and versions with known bugs.
 
-    The first three lists have at most `ranking.LISTED` entries.
+    The first three lists have at most `ranking.LISTED` entries. `new_count`, `vanished_count`: numbers of all new and
+    of all vanished client ids.
     """
 
     new: tuple[FleetRow, ...] = ()
@@ -349,8 +350,8 @@ class Review:
     `needless_pages_target`: the noise budget, which is the number of pages per period that may need no action. `pages`:
     None if this environment only opens tickets. `night_hours`: hours at which the night begins and ends, UTC.
     `periods`: those of the trend, oldest first. `withdrawn`, `cleared_count`: numbers of incidents. `never_fired`:
-    (mode, severity). `top_clients`, `top_topics`: by criterion. `slot_minutes`: length of a slot of the burn-down.
-    `not_computed`: (part of the review, why it is missing).
+    (mode, severity) of alerts. `top_clients`, `top_topics`: by criterion. `slot_minutes`: length of a slot of the
+    burn-down. `not_computed`: (part of the review, why it is missing).
     """
 
     period: Period
@@ -393,9 +394,9 @@ class Review:
 
 
 def of_row(kind: type[T], row: Mapping[str, Any], **values: Any) -> T:
-    """Make a part of a review from a query's row. A column has the name of its field. `values`: other fields.
+    """Make a part of a review from a query's row: a column has the name of a field. `values`: fields without a column.
 
-    A null text becomes '', and epoch seconds become a time. Bounds of a loss are two columns, `_0` and `_1`.
+    A null text becomes '', and epoch seconds become a time. The bounds of a loss are in two columns, `_0` and `_1`.
     """
     for field in dataclasses.fields(kind):
         name, value = field.name, row.get(field.name)

@@ -41,7 +41,7 @@ class Period:
 
     @property
     def label(self) -> str:
-        """The name of the period and of its folder: 2026-W46, 2026-11, 2026-Q4, two days, or two times."""
+        """The name of the period and of its folder: 2026-W46, 2026-11, 2026-Q4, else two days or two times."""
         if self.is_week and self.start.isoweekday() == 1 and self.start.time() == datetime.min.time():
             year, week, _ = self.start.isocalendar()
             return f"{year}-W{week:02d}"
@@ -98,8 +98,8 @@ def _checked(start: datetime, end: datetime) -> Period:
 def _bounds(text: str, option: str) -> tuple[datetime, datetime]:
     """Return the first moment of the week, quarter, month or day that `text` names, and the first moment after it.
 
-    For a time: this time cut to a whole minute, and rounded up to a whole minute. `option`: name of the option, for the
-    InputError that is raised for any other text.
+    If `text` is a time, return it cut to a whole minute, and rounded up to a whole minute. `option`: name of the
+    option, for the InputError that is raised for any other text.
     """
     try:
         if match := re.fullmatch(r"(\d{4})-?W(\d{2})", text):
@@ -139,14 +139,12 @@ def history_of(newest: Period, count: int) -> Sequence[Period]:
 
 
 def period_names(newest: Period, periods: Sequence[Period]) -> list[str]:
-    """Return short names of `periods` for a heading: `W46` if `newest` is a week, else the time or the day of the
-    start.
-    """
+    """Return short names of `periods` for a heading: `W46` if `newest` is a week, else each start's day or time."""
     if newest.is_week:
         return [f"W{p.start.isocalendar()[1]:02d}" for p in periods]
     return [f"{p.start:%H:%M}" if p.minutes < 1440 else f"{p.start.day} {p.start:%b}" for p in periods]
 
 
 def utc(epoch_seconds: int) -> datetime:
-    """Return the moment as an aware datetime in UTC. (Spark hands timestamps to Python in the process's time zone.)"""
+    """Return the moment as an aware datetime in UTC. Spark's own timestamps reach Python in the process's time zone."""
     return datetime.fromtimestamp(epoch_seconds, UTC)

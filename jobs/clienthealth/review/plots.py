@@ -1,4 +1,4 @@
-"""The plots of a review, and their numbers."""
+"""Draw the plots of a review, and compute the numbers in them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FLOOR = -1.0
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a heat strip. `kind`: none, some, much, or blind (not watched); `text`: short; `words`: complete."""
+    """A cell of a heat strip. `kind`: none, some, much, or blind (not watched). `text`: short; `words`: complete."""
 
     kind: str
     text: str

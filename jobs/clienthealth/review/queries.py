@@ -119,7 +119,7 @@ def _of_minutes(minutes: DataFrame, periods: Sequence[Period], lag: DataFrame) -
 
 
 def never_fired(alerts: Sequence[Alert]) -> list[tuple[str, str]]:
-    """Return (mode, severity) of each alert of the failure modes that is not in `alerts`, those that fired."""
+    """Return (mode, severity) of each possible alert that is not in `alerts`, the alerts that fired."""
     fired = {(alert.mode, alert.severity) for alert in alerts}
     declared = [(mode.id, its.severity) for mode in modes().values() for its in (mode.confirmed, mode.suspected)]
     return [alert for alert in dict.fromkeys(declared) if alert not in fired]

@@ -31,7 +31,8 @@ RANKINGS = ("unhealthy", "buffer", "queue", "lag")
 def clients_per_service(per_client: DataFrame, reviewed: int) -> dict[str, int]:
     """Return the number of clients of each service. Equal client ids in different processes count separately.
 
-    `per_client`: the result of `client_minutes.clients`; `reviewed`: index of the reviewed period (also below).
+    `per_client`: the result of `client_minutes.clients`; `reviewed`: index of the reviewed period (as in all functions
+    below).
     """
     rows = (
         per_client.filter(F.col("period") == reviewed)
@@ -71,7 +72,7 @@ def listed_clients(per_client: DataFrame, lag: DataFrame, reviewed: int) -> Mapp
 
 
 def _entry(what: str, topic: str | None = None, seconds: str | None = None) -> Column:
-    """Return an entry of a ranking, made from the columns of a client. `what`: the criterion, and its column."""
+    """Return a client's entry in a ranking. The arguments name the client's columns; `what` is also the criterion."""
     return F.struct(
         F.lit(what).alias("what"),
         F.col(what).cast("double").alias("value"),
@@ -149,8 +150,7 @@ def fleet(per_client: DataFrame, reviewed: int) -> Fleet:
 def _versions(per_client: DataFrame, reviewed: int) -> tuple[tuple[Upgrade, ...], tuple[KnownBugs, ...]]:
     """Return (upgrades, clients of versions with known bugs).
 
-    Upgrades are sorted by service and library, at most LISTED. The other list begins with the largest number of
-    clients.
+    Upgrades are sorted by service and library, at most LISTED. Of the clients, the largest groups come first.
     """
     is_now, is_before = F.col("period") == reviewed, F.col("period") == reviewed - 1
     rows = (

@@ -1,4 +1,4 @@
-"""The objectives: the healthy share of the observed time, the rest of the error budget, and records lost."""
+"""Compute the objectives: the healthy share of the observed time, the rest of the error budget, and records lost."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ State = Literal["within budget", "nearly spent", "overspent", "no data"]
 LossState = Literal["met", "missed", "not known", "no data"]
 Decision = Literal["ship", "freeze", "no data"]
 
-#: A budget is shown as nearly spent from this share on.
+#: From this spent share on, a budget is shown as nearly spent.
 NEARLY = 0.75
-#: Number of periods (weeks) in the trend, and in the budget of the policy; the reviewed period is the last one.
+#: Number of periods (weeks) in the trend and in the long budget (`long_budget`); the reviewed period is the last one.
 PERIODS = 4
 #: Minimum and maximum. A maximum of None is unknown.
 Range = tuple[int, int | None]
@@ -25,7 +25,7 @@ Range = tuple[int, int | None]
 
 @dataclass(frozen=True)
 class Loss:
-    """Records lost in a period, and the state of the objective.
+    """Records lost in a period, and `state`: whether the service met its objective for lost records.
 
     `records` is an interval. The upper bound is None (unknown) if not all lost records were counted. The objective
     counts as met or missed only if every number in the interval gives that result.
@@ -114,13 +114,13 @@ class Minutes:
 
 
 def total(many: Iterable[Minutes]) -> Minutes:
-    """Return the sum by status."""
+    """Add up client-minutes by status."""
     return sum(many, Minutes())
 
 
 @dataclass(frozen=True)
 class Budget:
-    """The error budget of some client-minutes at a target, in client-minutes."""
+    """The error budget that `target` (a healthy share, 0 to 1) gives for the client-minutes `minutes`."""
 
     minutes: Minutes
     target: float
@@ -256,7 +256,7 @@ def objectives(
 
 
 def together(services: Sequence[ServiceSlo], target: float) -> ServiceSlo:
-    """Add up several services or clusters, and return the objective of the whole. `target`: the target of the whole."""
+    """Add up several services or clusters, and return their common objective. `target`: the common target."""
     slots: dict[int, Minutes] = defaultdict(Minutes)
     for slot, minutes in chain.from_iterable(service.slots.items() for service in services):
         slots[slot] += minutes

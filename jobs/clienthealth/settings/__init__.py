@@ -15,7 +15,7 @@ from clienthealth.model.tables import table
 from clienthealth.settings.fields import DEFAULT, Section, Stated
 
 _FILE = "settings.toml"
-#: The content of `settings.toml` for each section.
+#: The sections of `settings.toml`, by name.
 STATED = {
     name: Section(f"settings/{_FILE}: {name}", rows) for name, rows in table(Path(__file__).with_name(_FILE)).items()
 }
@@ -226,7 +226,7 @@ class Settings:
     links: LinkSettings = field(default_factory=LinkSettings)
     owners: OwnerSettings = field(default_factory=OwnerSettings)
     review: ReviewSettings = field(default_factory=ReviewSettings)
-    #: Thresholds of failure modes that differ from the defaults, by mode.
+    #: Thresholds that are set to other values than their defaults, by failure mode and name.
     modes: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -115,7 +115,7 @@ class Key(Setting, frozen=True, dict=True, kw_only=True):
 
     @property
     def _inner(self) -> Any:
-        # The type inside: the second argument of dict[str, int], the first of tuple[int, ...].
+        # A list or table: take the type of its values, the last argument of dict[str, int] and of tuple[int, ...].
         arguments = [one for one in typing.get_args(self.kind) if one is not Ellipsis]
         return arguments[-1] if arguments else self.kind
 
@@ -233,9 +233,7 @@ class Checked:
 
 @typing.dataclass_transform(frozen_default=True)
 class Stated(Checked):
-    """Base of settings classes. For type checkers, `DEFAULT` counts as a default, so that they know each class's
-    parameters.
-    """
+    """Base of settings classes. Type checkers read `DEFAULT` as a default, and so know each class's parameters."""
 
 
 def _shown(number: float | str | None) -> str:
