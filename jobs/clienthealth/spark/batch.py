@@ -1,7 +1,7 @@
 """Write a finished batch to the topics and the history. Writes are idempotent, because a crash may repeat a batch.
 
 Records on topics have keys, so a repeated record replaces the first one. Before a batch that may be repeated adds rows
-to the history, the newest commits of the history are searched for that batch.
+to the history, the newest commits of the history are searched for that batch, so that no row is added twice.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Batch:
             summaries = [summary_of(value) for value in by_kind[SUMMARY]]
             counts = [count for value in by_kind[COUNT] for count in counts_of(value)]
             quality = [row for value in by_kind[QUALITY] for row in quality_of(value)]
-            # At this point all results are computed and none is written yet.
+            # Before the first result is written, check that no other process writes the same results.
             if not self.guard.owns():
                 raise StateError(ANOTHER.format(checkpoint=self.settings.monitor.checkpoint))
             skipped = self.guard.writes(batch_id)

@@ -22,7 +22,7 @@ Part = tuple[int, str, int]
 #: number after a restart.
 PARTITIONS = "spark.sql.shuffle.partitions"
 #: FORM: name of the file that holds the version of the state's format (`state.VERSION`). SOURCES: number of the query's
-#: sources. TICKS: position of the tick source among the sources.
+#: sources. TICKS: position among the sources of the tick source (Spark's rate source).
 FORM, SOURCES, TICKS = "form", 3, 2
 
 
@@ -73,8 +73,8 @@ class Checkpoint(Files):
     def begin_ticks(self, now_ms: int) -> None:
         """Move the start of the tick source back if its ticks would be ahead of this machine's clock.
 
-        Spark counts the seconds since the source started. Spark fails if the count is already beyond `now_ms`, which
-        happens after a clock was set back or on another machine.
+        The tick source is Spark's rate source, which counts the seconds since it started. Spark fails if the count is
+        already beyond `now_ms`, which happens after a clock was set back or on another machine.
         """
         newest = self.newest
         begun = self.read(f"sources/{TICKS}/0")
@@ -193,10 +193,10 @@ _WORD = 0xFFFFFFFF
 
 
 def numbers_of(checkpoint: Checkpoint, settings: MonitorSettings) -> Sequence[int]:
-    """Return Spark's number of each bucket.
+    """Return a number for each bucket: the key under which Spark stores the bucket's state.
 
     For a new checkpoint, note the number of partitions for which the bucket numbers are chosen. The bucket numbers
-    never change within a checkpoint, because Spark stores the state under these numbers.
+    never change within a checkpoint.
     """
     noted = checkpoint.read(SPREAD)
     if noted is None:
@@ -206,11 +206,10 @@ def numbers_of(checkpoint: Checkpoint, settings: MonitorSettings) -> Sequence[in
 
 
 def numbers(buckets: int, partitions: int) -> tuple[int, ...]:
-    """Return a number for each bucket. With these numbers, any two partitions get equally many buckets, give or take
-    one.
+    """Return a number for each bucket. With them, partitions differ by at most one bucket.
 
-    Spark assigns a group to a partition by a hash of the group's number. With the numbers 0, 1, 2, … two partitions
-    would get 12 and 20 of 32 buckets, and eight partitions 1 to 6 each. Then most cores would wait for the busiest
+    Spark assigns a bucket to a partition by a hash of the bucket's number. With the numbers 0, 1, 2, … two partitions
+    would get 12 and 20 of 32 buckets, and each of eight partitions 1 to 6. Then most cores would wait for the busiest
     core.
     """
     left = [len(range(partition, buckets, partitions)) for partition in range(partitions)]

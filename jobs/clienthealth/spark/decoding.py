@@ -1,4 +1,4 @@
-"""Decode raw records in Arrow batches into chunks by bucket, rejects, and counts (for `mapInArrow`)."""
+"""Decode raw Kafka records (Arrow batches, for `mapInArrow`) into one chunk of data per bucket, rejects, and counts."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ DECODED = "bucket int, data binary"
 #: if empty. `size` is set only for records that are too large to decode; the value of such a record is null.
 RAW = ("value", "size", "key", "headers", "topic", "partition", "offset", "ts_ms")
 
-#: Buckets without processes. COUNTS has counts of the input. REJECTS and all lower numbers have rejects: a task uses
-#: REJECTS minus the number of a partition. The step passes the content of these buckets on to the sink.
+#: Bucket numbers without processes. COUNTS: counts of the input. REJECTS and all lower numbers: rejects; a task uses
+#: REJECTS minus the number of a partition. The step passes the data of these buckets on to the sink.
 COUNTS = -1
 REJECTS = -2
 
@@ -86,7 +86,7 @@ def decoder(settings: Settings, literals: tuple[str, ...], numbers: Sequence[int
 
     A log record without any of the `literals` is not about Kafka, so it is skipped.
 
-    `numbers`: Spark's number of each bucket, for the output (`numbers_of`); by default 0, 1, 2, ….
+    `numbers`: the number of each bucket in the output (`numbers_of`); by default 0, 1, 2, ….
     """
 
     def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -133,7 +133,7 @@ class _Task:
         self.rejects: list[Reject] = []
         self.counts: dict[tuple[int, str, str | None], Count] = {}
         self.schema = pa.schema([("bucket", pa.int32()), ("data", pa.binary())])
-        #: By topic: the clients so far, each with its slot in `packer`.
+        #: By topic: the clients that occurred so far. Each client is mapped to its slot in `packer`.
         self.slots: dict[str, dict[Any, Any]] = {}
         self.partition = 0
 
@@ -254,14 +254,16 @@ class _Task:
             self.rejects.append(records.reject(at, error))
 
     def _count(self, records: _Records, times: np.ndarray, reasons: list[tuple[int, str]]) -> None:
-        # The producer sets a record's time, and the history cannot store every time. So later times count as now.
+        # The producer sets a record's time, and the history cannot store every time. So a time in the future becomes
+        # now.
         arrived = np.where(records.arrived > 0, np.minimum(records.arrived, self.now_ms), float(self.now_ms))
         minutes = arrived // MINUTE_MS * MINUTE_MS
         late = arrived - times > 1000 * self.settings.monitor.watermark_seconds
         good = np.ones(len(arrived), bool)
         good[[at for at, _ in reasons]] = False
         accepted = [(np.flatnonzero(good & (minutes == minute)), None) for minute in np.unique(minutes[good])]
-        # Each rejected record is counted by itself. If the record's time is known, it can be the newest time.
+        # Count each rejected record with its own reason, and good records by minute. Each of them may have the newest
+        # time.
         for rows, reason in (*((np.array([at]), reason) for at, reason in reasons), *accepted):
             key = int(minutes[rows[0]]), records.topic, reason
             count, of_groups = self.counts.setdefault(key, Count(*key)), records.of_groups[rows]
@@ -277,7 +279,7 @@ def _newest(times: np.ndarray) -> int:
 
 
 def _escaped(literal: str) -> str:
-    """Escape a literal for RE2."""
+    """Escape a literal for RE2, the regular expressions of Arrow."""
     return "".join(c if c.isalnum() or c in " _" else f"\\{c}" if ord(c) < 128 else c for c in literal)
 
 
@@ -332,7 +334,7 @@ class _Records:
     def worth_decoding(self, pattern: str) -> np.ndarray:
         """True for each log record that contains a literal (`pattern`).
 
-        True also for records that are empty or no valid text, so that they are decoded and rejected.
+        Records that are empty or no valid text give True, too, so that they are decoded and rejected.
         """
         import pyarrow as pa
         import pyarrow.compute as pc

@@ -24,7 +24,7 @@ _MODULE = r"ModuleNotFoundError: No module named '([\w.]+)'"
 
 
 def explained(message: str, settings: Settings) -> HealthError:
-    """Return the error to raise for a message of Java. If a restart cannot help, the exit code of the error is 2."""
+    """Return the error to raise for an error message of the JVM. Its exit code is 2 if a restart cannot help."""
     state_error = re.search(r"StateError: ([^\n]+)", message)
     if state_error:
         return StateError(state_error[1])
@@ -40,7 +40,7 @@ def explained(message: str, settings: Settings) -> HealthError:
     for meaning in _MEANINGS:
         if re.search(meaning["signs"].replace("\n", ""), message):
             sentence = meaning["means"].format(**named)
-            # A restart does not help against a StateError.
+            # `final`: a restart does not help, so raise a StateError (exit code 2).
             return StateError(sentence) if meaning.get("final") else ServiceError(f"{_FAILED}{sentence}")
     lines = [line for line in message.splitlines() if line and not line.startswith("\tat ")]
     return ServiceError(f"{_FAILED}{chr(10).join(lines)[:MOST]}")

@@ -59,12 +59,10 @@ class Files:
 
 
 def fetched(spark: SparkSession, location: str, scratch: Path, *names: str) -> Path:
-    """Return the local folder `location`.
+    """Return a local folder with the files of `location`: `location` itself if it is local.
 
-    If `location` is a URL, copy the files `names` to `scratch` and return `scratch`.
-
-    A file that is missing at the URL is copied from the folder above the URL. A file that is missing in both is left
-    out.
+    If `location` is a URL, copy the files `names` to `scratch` and return `scratch`. A file that is missing at the URL
+    is copied from the folder above the URL. A file that is missing in both is left out.
     """
     if not is_url(location):
         return Path(location)

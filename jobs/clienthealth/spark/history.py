@@ -95,8 +95,8 @@ class Origin:
 class ReplayGuard:
     """Rows that may arrive a second time, because the checkpoint is older than the history.
 
-    The event times of such rows are at most `until_ms` (epoch ms). Commits that were made up to `written_ms` (epoch ms)
-    are not those of this checkpoint's batches, even if the batch numbers are equal.
+    The event times of such rows are at most `until_ms` (epoch ms). Commits made up to `written_ms` (epoch ms) come from
+    other batches than this checkpoint's, even if the batch numbers are equal.
     """
 
     until_ms: int
@@ -105,7 +105,7 @@ class ReplayGuard:
 
 #: Maximum difference (ms) between the clocks of two machines that wrote the same table one after the other.
 CLOCKS_MS = 600_000
-#: Number of newest commits that are searched first.
+#: Number of newest commits in which a batch is searched first. If they do not reach back far enough, more are read.
 COMMITS = 20
 
 
@@ -395,7 +395,7 @@ def maintain(
         if days:
             table.delete(past)
         joined = table.optimize().executeCompaction().select("metrics.*").first()
-        # Number of tasks in which Vacuum lists folders. The default is 10,000, even for few folders.
+        # Vacuum lists folders in this number of tasks. The default is 10,000, even for few folders.
         tasks = str(4 * spark.sparkContext.defaultParallelism)
         with configured(spark, {"spark.sql.sources.parallelPartitionDiscovery.parallelism": tasks}):
             table.vacuum()

@@ -91,7 +91,8 @@ class Losses:
                 here = {where: at for where, at in positions.items() if where[0] in there}
                 for where, earliest in self._offsets(here, self._spec.earliest()).items():
                     begun_at = self._seen.get(where, 0)
-                    # If a partition's first offset has fallen, a new topic has the old topic's name.
+                    # A first offset below an earlier one shows that the topic was created again, so count from offset
+                    # 0.
                     begin = max(here[where], begun_at if begun_at <= earliest else 0)
                     if earliest > begin:
                         log.error("%s records of %s/%s were deleted before they were read", earliest - begin, *where)
@@ -138,8 +139,8 @@ class Losses:
     def _offsets(self, partitions: Collection[tuple[str, int]], which: Any) -> dict[tuple[str, int], int]:
         """Return the first or last offset (`which`) of each of these partitions; missing partitions are left out."""
         requests = self._map()
-        # Each use of a Java object costs a call to the JVM. So each object is made only once, and the map is not read
-        # back.
+        # Each use of a Java object costs a call to the JVM. So each object is made only once, and the second loop reads
+        # `partitions`, not the Java map.
         for where in partitions:
             if where not in self._made:
                 self._made[where] = self._partition(*where)

@@ -101,8 +101,8 @@ class Guard:
     def begin(self, certain: bool = False) -> None:
         """Find out how the previous process ended, repair the checkpoint, and note that this process runs.
 
-        `certain`: True if the previous process certainly exhausted its heap, so that its end alone makes the batch the
-        cause. Raises ServiceError if the monitor ends although it has read no record.
+        `certain`: True if the previous process certainly exhausted its heap, so that a single end is enough to blame
+        the batch. Raises ServiceError if the monitor ends although it has read no record.
         """
         pending, run = self._checkpoint.pending(), self._run
         again = pending is not None and pending.batch == run.batch
@@ -152,7 +152,8 @@ class Guard:
         self._calm += batches
         if batches and (run.skipped is not None or (run.until and not run.heap)):
             positions = self._checkpoint.positions()
-            # All records that had ended the monitor are committed, except the skipped record.
+            # If all records that had ended the monitor are committed, except the skipped record, no limit is needed any
+            # more.
             if run.skipped is not None or all(positions.get((t, p), 0) >= end for t, p, end in run.until):
                 self.unlimited()
                 return True

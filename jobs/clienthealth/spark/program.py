@@ -37,12 +37,12 @@ from clienthealth.spark.stepping import Quality
 
 log = logging.getLogger(__name__)
 STOP_SECONDS = 60
-#: JVM_SECONDS: time limit (s) for the end of a JVM that does not respond. OUT_OF_MEMORY: the JVM's exit code if memory
-#: runs out.
+#: JVM_SECONDS: time (s) to wait for the exit code of a JVM that does not respond. OUT_OF_MEMORY: the JVM's exit code if
+#: memory runs out.
 JVM_SECONDS, OUT_OF_MEMORY = 10, 3
 #: Interval (s) at which the query's positions are compared with Kafka's offsets while no batch ends.
 LOOK_SECONDS = 10
-#: Number of batches after which a monitor starts to make the archive of classes.
+#: Number of batches after which a monitor starts to make the archive of classes, from which later JVMs start faster.
 ARCHIVE_AFTER = 10
 #: Maximum time (s) that a query without brokers needs to plan its first batch.
 STARTED_SECONDS = 10
@@ -125,7 +125,8 @@ class _Run:
         self._spark.streams.removeListener(self._listener)
 
     def _look(self, after: float = 0) -> None:
-        # The positions of a new checkpoint are known only when its first batch is planned.
+        # The listener knows positions after the first batch. Until then use the checkpoint, which has none before a
+        # batch is planned.
         self._listener.positions |= {} if self._listener.positions else self._checkpoint.positions()
         self._losses.look(self._listener.positions, after)
 
@@ -186,9 +187,9 @@ def _stop(running: StreamingQuery, metrics: SelfMetrics) -> None:
 
 
 def _archivable(settings: Settings) -> bool:
-    """True if this JVM would use an archive of classes, but there is none yet.
+    """True if this JVM would use an archive of classes (for a faster start), but there is none yet.
 
-    False if the class path differs from that of the default settings, because `main` uses the default settings.
+    `main` makes the archive with the default settings, so the result is False if the class path differs from theirs.
     """
     possible = not submitted() and settings.monitor.class_archive and os.access(jars.cache(), os.W_OK)
     return possible and (paths := class_path(settings)) == class_path(Settings()) and jars.class_archive(paths) is None
@@ -206,7 +207,7 @@ def main() -> None:
     os.environ["JAVA_TOOL_OPTIONS"] = "-XX:+RecordDynamicDumpInfo -Xlog:cds*=off"
     with jars.scratch() as folder:
         monitor = MonitorSettings(checkpoint=f"{folder}/checkpoints", history=f"{folder}/history", class_archive=False)
-        # Nothing listens on this port.
+        # A port on which nothing listens: the query needs no broker.
         settings = Settings(kafka=KafkaSettings(bootstrap_servers="127.0.0.1:9"), monitor=monitor)
         spark = session("archive of classes", settings)
         history.create(spark, monitor.history)

@@ -43,7 +43,7 @@ def rows(
 ) -> DataFrame:
     """Return the rows to publish, as a stream.
 
-    `opened`: see `stepper`. `numbers`: see `numbers_of`. `limit`: see `raw`.
+    `opened`: open incidents, packed, by bucket (see `stepper`). `numbers`: see `numbers_of`. `limit`: see `raw`.
     """
     decoded = raw(spark, settings, limit).mapInArrow(decoder(settings, literals(catalogue()), numbers), DECODED)
     # Every bucket gets an empty chunk, so that time passes in every bucket even without input.
@@ -73,7 +73,7 @@ def start(
 ) -> StreamingQuery:
     """Start the query from its checkpoint. `batch`: called with the rows and the number of each batch.
 
-    `opened`: see `stepper`. `numbers`: see `numbers_of`. `limit`: see `raw`.
+    `opened`: open incidents, packed, by bucket (see `stepper`). `numbers`: see `numbers_of`. `limit`: see `raw`.
     """
     return (
         rows(spark, settings, opened, numbers, limit)

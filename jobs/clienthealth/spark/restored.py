@@ -32,7 +32,7 @@ AGAIN, WRITTEN = "again.json", "written"
 #: Name of a file beside the checkpoint. The file exists once all incidents that were open in the history are in the
 #: state.
 OPENED = "opened"
-#: Time (ms) after the history's newest row until which rows may come a second time.
+#: Repeated rows are looked for until the clock is this long (ms) past the history's newest row.
 LASTING_MS = 2 * 86_400_000
 #: To fill a gap, reading must start this many seconds before the history's end, because a minute is written only after
 #: its windows are closed.
@@ -170,7 +170,7 @@ class Opened:
         self._missing = set(self.by_bucket)
 
     def stepped(self, buckets: Iterable[int | None]) -> None:
-        """Note that a batch stepped these buckets, so that their incidents are in the state."""
+        """Note that a batch has processed these buckets, so that their incidents are now in the state."""
         self._missing.difference_update(bucket for bucket in buckets if bucket is not None)
 
     def committed(self) -> None:
