@@ -20,7 +20,7 @@ from clienthealth.modes._polls import longest_between, seconds_since
 APART_MS = 9_000
 NOTHING = "there are neither metrics nor a thread dump"
 UNMEASURED = "neither a dump nor a log line shows that the failure is absent, and metrics are too few or end too early"
-#: A dump shows health only if no data of the process is newer than the dump by more than this time (ms).
+#: Maximum age (ms) of a dump that shows health, measured from the dump to the newest data of the process.
 FRESH_MS = 60_000
 
 

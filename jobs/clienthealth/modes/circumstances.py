@@ -28,8 +28,8 @@ FRESH_MS = 15_000
 ANSWER_MS = 10_000
 #: A thread with such a frame is inside a call of a Java client and waits for brokers.
 _CALLS = (".KafkaConsumer.", ".KafkaShareConsumer.", ".KafkaProducer.", ".FutureRecordMetadata.")
-#: Minimum time (ms) from the first dump to the last. If all these dumps show no thread inside a call of the client, no
-#: call holds up the application.
+#: If dumps over at least this time (ms) show no thread inside a call of the client, no such call holds up the
+#: application.
 STANDS_MS = 10_000
 
 
@@ -91,7 +91,7 @@ def io_thread_works(window: ClientWindow, at_ms: int) -> Circumstance:
     """Check that a producer's I/O thread worked around the moment `at_ms`; unknown if no data shows that.
 
     The thread worked if it logged a line in the SETTLES_MS before the moment, or if a sample from that time or later
-    shows new selects. A callback that holds up this thread keeps records pending that brokers may have stored.
+    shows new selects. If a callback holds up this thread, brokers may have stored records that still count as pending.
     """
     name, since_ms = "io-thread-works", at_ms - SETTLES_MS
     if any(since_ms < one.ts_ms <= at_ms and (_unserved(one) or on_io_thread(one)) for one in window.known_logs):

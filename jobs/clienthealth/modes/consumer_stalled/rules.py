@@ -60,7 +60,7 @@ SAME_END_MS = 5000
 #: Suffix in the names of the consumers with which Kafka Streams restores state. Streams polls such a consumer only
 #: while it restores; at other times the consumer has no partitions and a constant lag.
 _RESTORES = "-restore-consumer"
-#: A client that does not report polls is inside poll() if it waited in its selector within this time (s).
+#: If a client that does not report polls waited in its selector within this time (s), it is inside poll().
 WAITED_SECONDS = 10.0
 
 
@@ -86,7 +86,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     stuck, threads = _dumped(window, w, thresholds)
     facts = [*_measured(window, w, thresholds), *_logged(window, w, thresholds), *threads]
     # A slow batch shows both in dumps and in metrics, so one of them does not support the other. Therefore metrics
-    # (`_outside`) count only if there is no other fact.
+    # (`_outside`) are used only if there is no other fact.
     if not facts and (facts := _outside(window, w, thresholds)):
         stuck = {"cause": "handler-hangs"}
     facts += [*_refused_commits(window, thresholds), *stated(window, HELD)]
@@ -133,7 +133,7 @@ def takes(w: Windows) -> Bools:
 
 
 def too_long(w: Windows, limits: Thresholds) -> Bools:
-    """True if a consumer with work was outside poll() for max.poll.interval.ms (if unknown, its default).
+    """True if a consumer that must poll was outside poll() for max.poll.interval.ms (if unknown, its default).
 
     Also True if the consumer is now outside for `suspect_share` of that time, or has stopped its heartbeats (`left`).
     """
@@ -182,7 +182,7 @@ def outlasting_locks(w: Windows, limits: Thresholds) -> Bools:
 
 
 def silent(w: Windows, limits: Thresholds) -> Bools:
-    """True if the consumer has work and has not polled for `silent_seconds`, whatever its max.poll.interval.ms."""
+    """True if a consumer that must poll has not polled for `silent_seconds`, whatever its max.poll.interval.ms."""
     silent_long: Bools = (seconds_since(w) >= limits.silent_seconds) & (w.samples >= MIN_READINGS)
     return silent_long & ~idle(w, limits)
 
@@ -250,7 +250,7 @@ def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
 def _unless_away(window: ClientWindow, seconds: float, text: str) -> list[Fact]:
     """Return a list with one fact, described by `text`, which metrics have shown for `seconds`.
 
-    The fact counts only if brokers answered meanwhile.
+    The fact is evidence only if brokers answered meanwhile.
     """
     last = window.readings[-1]
     given = coordinator_answers(window, last.ts_ms)
@@ -335,7 +335,8 @@ def _dumped(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[Mappi
 
     A polling thread is a thread that a framework runs to poll, or that an earlier dump found inside poll(). If the
     client does not report polls and another polling thread moves, the thread may belong to another consumer of the
-    process. Then the thread counts only if its name states the consumer, or if the window describes the whole process.
+    process. Then the thread is evidence only if its name states the consumer, or if the window describes the whole
+    process.
     """
     if idle(w, limits)[0]:
         return {}, []
@@ -417,9 +418,9 @@ def _ended(
 def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
     """Judge a client that stopped sending samples. Returns None if the missing samples show nothing about its polls.
 
-    librdkafka delivers its statistics only inside poll(). So a librdkafka client is suspected if its process lives, and
-    if records wait for it, a thread stays at one place, or its log reports a missed poll(). Without one of these the
-    verdict is unknown, as it is for a Java client that stopped pushing (KIP-714) and announced no close.
+    librdkafka delivers its statistics only inside poll(). So a librdkafka client is suspected if its process lives and
+    one of three signs exists: records wait for the client, a thread stays at one place, or the log reports a missed
+    poll(). Without a sign the verdict is unknown, as for a Java client that stopped pushing (KIP-714) without a close.
     """
     if window.departed_ms is None:
         return None

@@ -360,8 +360,8 @@ def _slow_poll(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[li
     culprit = slow_topic(window.readings, limits.slow_poll_seconds / 2, limits.culprit_share)
     grows = behind > 0 and (behind > before or not consumed)
     piles_up = grows and (behind >= consumed or culprit is not None)
-    # For a client that does not report polls, take the longest time outside poll() that selector metrics show. Such
-    # metrics miss a single poll between two long times outside poll().
+    # An old client does not report its last poll. So use the longest time outside poll() that its selector metrics
+    # show, although they miss a single poll between two long times outside poll().
     reported = window.readings[-1].get("last-poll-seconds-ago")
     hanging = away if reported is None and not w.reported("time-between-poll-max")[0] else reported or 0.0
     if len(topics) < 2 or not (piles_up or hanging >= limits.hanging_poll_seconds):

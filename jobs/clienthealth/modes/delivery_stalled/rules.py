@@ -260,7 +260,7 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
     apart = spanned(expired) >= limits.expiries_apart_seconds
     shown = expired and (apart or stalls_by_metrics or not delivers)
     facts = [_expiries(expired, apart and not delivers)] if shown else []
-    # Lines of earlier windows count, too, because a window may end between two attempts.
+    # Include lines of earlier windows, because a window may end between two attempts.
     known = replace(window, logs=window.known_logs)
     failed = sorted([*_refused(known), *_unreachable(known), *events(known, TIMED_OUT)], key=attrgetter("ts_ms"))
     # The records of the first line had already waited for `waitMs` when the line was logged.
@@ -276,7 +276,7 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
 
 
 def _tried_for(refused: Sequence[LogEvent]) -> float:
-    """Return the time (s) for which a batch has waited at least, by `waitMs` or the number of attempts in log lines.
+    """Return the minimum time (s) that a batch has waited, by `waitMs` or the number of attempts in log lines.
 
     `refused`: log events of failed attempts.
     Two attempts are at least 0.1 s apart (retry.backoff.ms). The time is infinite if no attempt is left (`final`).

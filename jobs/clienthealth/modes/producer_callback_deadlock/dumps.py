@@ -34,8 +34,8 @@ WAITS = ("ProduceRequestResult.await", "TransactionalRequestResult.await", ".wai
 #: Minimum time (s) between two dumps. Dumps closer together count as one dump: a person took them in quick succession,
 #: or two exporters took one each while one replaced the other.
 APART_SECONDS = 5.0
-#: Factor of `still_cpu_share`: a thread that uses at most this many times that share only wakes up now and then. Short
-#: callbacks use more.
+#: A thread that uses at most LITTLE times `still_cpu_share` of a CPU only wakes up now and then. Short callbacks use
+#: more.
 LITTLE = 5
 #: Causes in which the I/O thread waits for something outside the client. In other causes the thread waits for a result
 #: that only this thread could deliver.

@@ -51,8 +51,8 @@ CLOSED_PRODUCER, DIED = map(FILE.reads, ("producer-not-closed.closed", "producer
 #: Causes in which the wait ends by itself.
 BOUNDED = ("send-in-callback", "flush-refused")
 
-#: Minimum growth of callback-time-max between two samples, as a share of the time between them, that shows a callback
-#: that is still running.
+#: If callback-time-max grows between two samples by at least this share of the time between them, a callback is still
+#: running.
 RUNNING_SHARE = 0.9
 
 
@@ -84,7 +84,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     dead, thrown = died(window)
     dumped = [*dead, *deadlocked(window), *dumped]
     facts = [fact for fact, _ in dumped] + measured
-    # Back-pressure alone also fills the buffer, so lines about a full buffer count only beside other evidence.
+    # Back-pressure alone also fills the buffer, so lines about a full buffer are evidence only beside other facts.
     if any(fact.kind == "metric" or fact.direct for fact in facts):
         facts += _logged(window)
     sent = _sent_inside(window)
@@ -134,7 +134,7 @@ class Frozen(NamedTuple):
 
     runs        the stretches; each other field has one value per stretch
     filling     True if the buffer filled meanwhile
-    overdue     True if work waited longer than request.timeout.ms, from row `busy_from` to the end of the stretch
+    overdue     True if records waited longer than request.timeout.ms, from row `busy_from` to the end of the stretch
     timeout     request.timeout.ms in seconds, NaN if unknown
     """
 
@@ -152,7 +152,7 @@ def _still(w: Windows) -> Runs:
 
 
 def frozen(w: Windows, limits: Thresholds) -> Frozen:
-    """Return the stretches in which select-total does not change while the buffer fills or work waits too long."""
+    """Return the stretches in which select-total does not change while the buffer fills or records wait too long."""
     runs = _still(w)
     free, busy, idle = _while_counted(w)
     lo, hi = runs.first, runs.last + 1
@@ -172,7 +172,7 @@ def frozen(w: Windows, limits: Thresholds) -> Frozen:
 
 @per_rows
 def _while_counted(w: Windows) -> tuple[Column, Column, Column]:
-    """Return three columns: the buffer's free bytes, 1.0 in rows with waiting work, 1.0 in rows without; else NaN."""
+    """Return three columns: the buffer's free bytes, 1.0 where records wait, 1.0 where none wait; elsewhere NaN."""
     counted, works = ~np.isnan(w.col("select-total")), _work_waits(w)
     return (
         Column(np.where(counted, w.col("buffer-available-bytes"), np.nan)),
@@ -187,7 +187,7 @@ def _work_waits(w: Windows) -> Bools:
 
 
 def without_rate(w: Windows, limits: Thresholds) -> tuple[Runs, Column]:
-    """Return (stretches, column): stretches with `select-rate` 0 while work waits, for clients without `select-total`.
+    """Return (stretches, column): stretches with `select-rate` 0 while records wait, if `select-total` is unknown.
 
     Rates average over the past, so the I/O ratios must be 0 as well. The column has the time (epoch ms) of each row
     where this is so, else NaN.
@@ -239,7 +239,7 @@ def suspects(w: Windows, thresholds: Thresholds) -> Bools:
 
 
 def _at_end(w: Windows, limits: Thresholds) -> Runs:
-    """Return stretches of unchanged `select-total` that end at a window's last sample, while work waits there.
+    """Return stretches of unchanged `select-total` that end at a window's last sample, while records wait there.
 
     A stretch lasts at least `unmoved_seconds` plus linger.ms.
     """
@@ -325,7 +325,7 @@ def _standing(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
 
 
 def _rises_again(window: ClientWindow, last: int) -> bool:
-    """True if a later sample than row `last`, the last one of a stretch without change, has select-total."""
+    """True if select-total rose after row `last`, the last row of a stretch in which it did not change."""
     return any(reading.get("select-total") is not None for reading in window.readings[last + 1 :])
 
 
@@ -476,7 +476,7 @@ def doubt(look: Look) -> str:
 
 
 def worth_a_dump(readings: TwoReadings, thresholds: Thresholds) -> Iterator[str]:
-    """Yield reasons to take a dump: select-total stands still while work waits, threads wait, or the buffer fills."""
+    """Yield reasons to take a dump: select-total stands still while records wait, threads wait, or the buffer fills."""
     metrics, used = readings.now.metrics, readings.used_bytes
     threads = metrics.get("waiting-threads", 0.0)
     if (used > 0 or threads > 0) and readings.risen("select-total") == 0:

@@ -124,10 +124,10 @@ def _sends_counted(window: ClientWindow, w: Windows) -> Happened:
 def _waits(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Held]:
     """Return the callers that dumps show waiting for this client's metadata.
 
-    While this client sends, callers wait for another producer or topic, and the result is []. There is one exception:
-    if the process has no other producer, threads that two dumps STAYS_SECONDS apart show waiting count anyway. A dump
-    does not show on which of several producers a caller waits. Then callers count only if samples or log lines show
-    that this client may be waiting. Callers that a later dump does not show have continued.
+    A dump does not show on which of several producers a caller waits, so then samples or log lines must show that this
+    client may be waiting. Dumps taken while this client sends are left out, because callers then wait for another
+    producer or topic. But if the process has no other producer, threads that wait in two dumps STAYS_SECONDS apart are
+    always included. A later dump without waiting threads ends all waits.
     """
     dumps: list[ThreadDump] = []
     for dump in (*window.earlier_dumps, *window.dumps):
@@ -322,7 +322,7 @@ def sent_any(w: Windows) -> Bools:
 def failing(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
     """Return why sends fail (NEVER, RENEWED, DISCONNECTED) while no send succeeds and the buffer has room, else 0.
 
-    Only samples after the last success count, while the buffer's content is unchanged and no thread waits for room.
+    Only samples after the last success are used, while the buffer's content is unchanged and no thread waits for room.
     """
     why_failing = np.zeros(len(w), np.int8)
     some = np.flatnonzero(w.grown("record-error-total") >= limits.min_failed_sends)
