@@ -170,8 +170,7 @@ BY_EVIDENCE: Mapping[EvidenceKind, str] = {
 #: Metrics of Java clients that grow as time passes: the producer's metadata age, the consumer's time since its last
 #: poll.
 _CLOCKS = {"producer": "metadata-age", "consumer": "last-poll-seconds-ago"}
-#: Minimum time (s) of identical samples at which they count as re-sent: a running client does not report identical
-#: samples for so long.
+#: Identical samples over at least this time (s) count as re-sent: samples of a running client differ within this time.
 _REPEATED_SECONDS = 15.0
 #: A sample within this time (ms) of a log line neither supports nor contradicts the line, because the line's time may
 #: be cut to whole seconds.
@@ -281,8 +280,8 @@ def _await_samples(verdict: Verdict, context: Context) -> Verdict:
         return verdict
     if any(fact.kind != "log" for fact in verdict.evidence):
         return verdict
-    # The wait begins at the first line of a fact. If the wait began at the newest line, each further line would delay
-    # the verdict.
+    # The wait begins at the first line with a log pattern of the evidence. If the wait began at the newest line, each
+    # further line would delay the verdict.
     shown, logs = {fact.ts_ms for fact in verdict.evidence}, context.window.logs if context.window else ()
     alike = {event.signature for event in logs if event.ts_ms in shown}
     first = min([*shown, *(event.ts_ms for event in logs if event.signature in alike)])

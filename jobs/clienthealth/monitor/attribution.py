@@ -108,7 +108,7 @@ def owner(instance: str | None, ts_ms: int, client: Client, lives: Sequence[Life
 
 
 def lifecycle_lines(state: BucketState, client: Client, alone: bool) -> list[tuple[str, LogEvent]]:
-    """Return (instance in the line, event) of the kept lines on the start and end of clients with this client's name.
+    """Return (instance in the line, event) for each kept line on the start or end of a client with this client's name.
 
     The lines are in order of time; the instance is "" if the line names none. `alone`: True if the process has no other
     client of this kind, so that lines without a client id belong to this client. Lines about the whole process belong

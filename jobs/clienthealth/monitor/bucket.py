@@ -26,7 +26,7 @@ from clienthealth.monitor.readings import SHIFT, Grid, intervals, keys, totals_a
 from clienthealth.monitor.state import BucketState, Life, ProcessKey, Run
 from clienthealth.settings import Settings
 
-#: Number of reporting intervals without data after which a client has departed, but not before `[absence]
+#: A client has departed after this number of reporting intervals without data, at the earliest after `[absence]
 #: min_gap_seconds`.
 INTERVALS = 3
 
@@ -82,7 +82,7 @@ class Bucket:
     def span(self, client: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints]:
         """Return (lo, hi): the rows [lo, hi) of each window [start, end).
 
-        Each argument has one element per window: the client's number, start and end (epoch ms).
+        Each argument has one element per window: the client's position in the state, start and end (epoch ms).
         """
         base = client << SHIFT
         return np.searchsorted(self.keys, base | np.maximum(start, 0)), np.searchsorted(self.keys, base | end)
@@ -90,7 +90,7 @@ class Bucket:
     def windows(self, kind: str, client: Ints, lo: Ints, hi: Ints) -> Windows:
         """Return ranges of rows [lo, hi) as `Windows`, one window per range.
 
-        `client`: the number of each range's client; all these clients are of the kind `kind`.
+        `client`: the position in the state of each range's client; all these clients are of the kind `kind`.
         """
         state, readings = self.state, self.readings
         begin, end = (int(lo.min()), int(hi.max())) if len(lo) else (0, 0)

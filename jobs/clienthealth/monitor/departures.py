@@ -61,7 +61,7 @@ def idle(state: BucketState, arrived: bool, now_ms: int) -> int:
 
 
 def due_in_outage(bucket: Bucket, before_ms: int) -> list[int]:
-    """Return the numbers of the clients to judge now, while no client reports.
+    """Return the clients (positions in the state) to judge now, while no client reports.
 
     While no client reports, missing data does not show that a client has ended, so only log lines on a client's own end
     open an incident. The clients' data is kept: when input returns, each client has its full time to report again.
@@ -93,9 +93,9 @@ def discount_outage(state: BucketState, before_ms: int) -> None:
 
 
 def departed(bucket: Bucket) -> list[int]:
-    """Return the numbers of the clients without data for `Bucket.gaps` plus `[absence] watermark_seconds`.
+    """Return the clients (positions in the state) without data for `Bucket.gaps` plus `[absence] watermark_seconds`.
 
-    Gaps in the data of all clients (`state.shared`) do not count.
+    Gaps in the data of all clients (`state.shared`) are subtracted from a client's time without data.
     """
     state = bucket.state
     last_seen = state.clients.last_seen
@@ -110,7 +110,7 @@ def departed(bucket: Bucket) -> list[int]:
 def judge(bucket: Bucket, number: int, all_silent: bool = False) -> tuple[list[Record], list[Transition]]:
     """Judge a client without data. Return (its record in a list, the changes of its incidents).
 
-    `number`: its position in the state. `all_silent`: True if no client reports.
+    `number`: the client's position in the state. `all_silent`: True if no client reports.
     """
     state, settings = bucket.state, bucket.settings
     seen = departure(bucket, number)
@@ -135,8 +135,8 @@ def _left_open(
     """Update a departed client's open incidents, and return the changes. Incidents of the modes in `of_end` are left
     out, because these incidents are about the client's end.
 
-    The incidents close if the client's end is proved. `silent`: verdicts on the client's missing data, which count only
-    while the client's process lives. `offset`: watermark minus the client's own clock (ms).
+    The incidents close if the client's end is proved. `silent`: verdicts on the client's missing data, which are used
+    only while the client's process lives. `offset`: watermark minus the client's own clock (ms).
     """
     state, client, key = bucket.state, bucket.state.all_clients[number], seen.client.key
     departed_ms = int(state.clients.last[number])
@@ -147,7 +147,7 @@ def _left_open(
     over = terminating or confirmed or ends.has_ended(bucket, client, departed_ms, alone)
     changes: list[Transition] = []
     if lived_ms and not over:
-        # The client no longer reports metrics, but its process lives. So the verdicts on the missing data count.
+        # The client no longer reports metrics, but its process lives. So its missing data is a symptom.
         changes += state.incidents.judged(seen.client, silent, lived_ms, offset)
     about_its_end = {verdict.mode for verdict in of_end}
     left = [one for mode, one in state.incidents.of_client(key).items() if mode not in about_its_end]
@@ -264,7 +264,8 @@ def keep(bucket: Bucket) -> Set[str]:
 def silence(bucket: Bucket, number: int, seen: ClientWindow) -> ClientWindow:
     """Return the window of a client's end (`seen`) with the log events and dumps from its last sample on.
 
-    These events and dumps replace the lines on the client's start and end. `number`: its position in the state.
+    These events and dumps replace the lines on the client's start and end. `number`: the client's position in the
+    state.
     """
     client = bucket.state.all_clients[number]
     log = bucket.logs.get(client.process)

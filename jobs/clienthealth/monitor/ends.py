@@ -69,8 +69,8 @@ def _goes_on(bucket: Bucket, entry: LogEntry, silent: Silence) -> bool:
     named = name == client.client_id or (bool(entry.instance) and entry.instance == client.instance)
     if not named and any(life.at(entry.ts_ms) for life in lives if life.client.instance != client.instance):
         return False
-    # After a later start, an entry may come from the next process. If the entry names the client, only starts of this
-    # client count.
+    # After a later start, an entry may come from the next process. For an entry that names the client, look only at
+    # later starts of this client.
     later = (start for start in bucket.starts[client.process] if start.ts_ms > silent.settled_ms)
     counting = (start.ts_ms for start in later if not named or start.client_id == client.client_id)
     return entry.ts_ms < min(counting, default=EVER)
@@ -81,8 +81,8 @@ def _of_its_end(
 ) -> tuple[LogEvent, ...]:
     """Select a client's own lines on its start and end, in order of time, from the lines of all clients with its name.
 
-    A line that shows a loss counts only after the client's last sample and before a later start. A line that shows a
-    proper close counts at every time at which it may be the client's own line.
+    A line that shows a loss is selected from shortly before the client's last sample until a later start. A line that
+    shows a proper close is selected at every time at which it may be the client's own line.
     """
     client, last = silent.client, silent.last_ms
     own = any(instance == client.instance for instance, _ in all_lines)
@@ -110,8 +110,8 @@ def _of_its_end(
     def counts(named: bool, event: LogEvent) -> bool:
         ts_ms, signature = event.ts_ms, event.signature
         if signature in begin:
-            # A start counts if its line names the client's instance. If the line names no instance, the start counts
-            # under two conditions: no other client has this name, and the close is not in doubt (`unsure`).
+            # A start is this client's if its line names the client's instance. If the line names no instance, two
+            # conditions must hold: no other client has this name, and the close is not in doubt (`unsure`).
             return (begun or 0) <= ts_ms <= last and (named or (alone(last) and not unsure))
         if signature in close:
             since = silent.first_ms - silent.gap_ms if begun is None else begun
@@ -167,7 +167,7 @@ def is_by_process(bucket: Bucket, entry: LogEntry, client: Client, departed_ms: 
 
 
 def clients_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
-    """Return the clients (positions in the state) with reports that show that a silent client's process still runs.
+    """Return the reporting clients (positions in the state) that show that a silent client's process still runs.
 
     `client`: the client that no longer reports. If its library reports only inside poll(), these are all other clients
     of the same instance. Otherwise these are the clients of the same service and host that reported before the data of
@@ -188,7 +188,7 @@ def clients_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
 def signs_of_life(bucket: Bucket, number: int, later: Sequence[LogEntry]) -> tuple[Sign, ...]:
     """Return signs that the process of a client with overdue data lives: at most one per kind of evidence, by time.
 
-    Only data later than `Bucket.quiet` after the client's last sample counts: entries in `later` (log entries of the
+    Only data later than `Bucket.quiet` after the client's last sample is a sign: entries in `later` (log entries of the
     process after that sample), and samples of other clients of the same instance.
     """
     state = bucket.state

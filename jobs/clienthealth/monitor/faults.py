@@ -54,7 +54,7 @@ class Fault:
 def isolated(
     state: bytes | bytearray, chunks: Sequence[bytes], buckets: int, run: Run[T]
 ) -> tuple[T | None, list[Fault]]:
-    """Run a bucket. If that raises an error, run the bucket without the faulty processes.
+    """Do the work `run` on a bucket. If that raises an error, repeat the work without the faulty processes.
 
     Returns (result of `run`, one fault per process that was left out). The open incidents of a faulty process are kept,
     unless they raise an error, too. If no single process causes the error, the result is None, and the only fault names
@@ -74,7 +74,7 @@ def isolated(
 
 
 def _without_faulty(packed: Packed, buckets: int, run: Run[T], mistake: Exception) -> tuple[T, list[Fault]]:
-    """Run a bucket without its faulty processes. `mistake`: the error of the whole bucket."""
+    """Do the work on a bucket without its faulty processes. `mistake`: the error of the whole bucket."""
     # If the bucket raises even without any process, no process causes the error.
     run(*_part(packed, buckets, frozenset()))
     homes = list(dict.fromkeys(_homes(*_unpacked(packed, buckets))))

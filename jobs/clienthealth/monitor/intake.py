@@ -37,8 +37,7 @@ from clienthealth.monitor.state import BucketState, Memory, ProcessKey, mark
 from clienthealth.read.logs.bursts import newest, of_each_process
 from clienthealth.settings import MonitorSettings
 
-#: Maximum time (ms) by which the newest log line of a process is ahead of its metrics if both topics are read without
-#: delay.
+#: If both topics are read without delay, the newest log line of a process is ahead of its metrics by at most this (ms).
 AHEAD_MS = 60_000
 #: Maximum time (ms, by this machine's clock) for which a log line waits for metrics.
 LONGEST_MS = 600_000
@@ -88,8 +87,8 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings,
 def without_repeated(state: BucketState, chunks: Sequence[Chunk], numbers: Numbers) -> tuple[list[Chunk], int]:
     """Drop the data of each ended client that has no sample newer than its end: a collector sent this data once more.
 
-    Returns the chunks without this data, and the number of dropped samples. `numbers`: by identity, the numbers of the
-    clients that report.
+    Returns the chunks without this data, and the number of dropped samples. `numbers`: by identity, the positions in
+    the state of the clients that report.
     """
     if not state.ended or all(client.identity in numbers for chunk in chunks for client in chunk.all_clients):
         return list(chunks), 0

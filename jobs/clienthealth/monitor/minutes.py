@@ -1,8 +1,8 @@
 """The minutes of the history: one row per client and minute.
 
 A minute is written when no open window overlaps it any more, or when its client has departed. If no client's data
-arrives, this machine's clock decides how long minutes wait for late samples. Samples that come even later count in
-windows but not in the minute. The failures of a minute are the incidents that were open during that minute.
+arrives, this machine's clock decides how long minutes wait for late samples. Samples that come even later enter
+windows but not the row of the minute. The failures of a minute are the incidents that were open during that minute.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Row = dict[str, Any]
 def finished(bucket: Bucket, gone: Sequence[int], now_ms: int) -> list[Row]:
     """Return the rows of finished minutes, each only once. `now_ms`: this machine's clock.
 
-    `gone`: numbers of the departed clients; all their minutes are finished.
+    `gone`: the departed clients (positions in the state); all their minutes are finished.
     """
     state = bucket.state
     if not len(state.all_clients):

@@ -104,8 +104,8 @@ def remember_gone(state: BucketState, numbers: Sequence[int]) -> None:
 def take(state: BucketState, entries: Sequence[LogEntry], settings: MonitorSettings) -> tuple[list[LogEntry], int]:
     """Add log entries (events and dumps) to the state. Return the new entries, and the number of late entries.
 
-    An entry is late if all windows that contain it are closed. If an equal entry of the same burst is kept already,
-    only the count of the kept entry rises.
+    An entry is late if all windows that contain it are closed (`horizons`). If an equal entry of the same burst is kept
+    already, only the count of the kept entry rises.
     """
     if not entries:
         return [], 0

@@ -251,7 +251,7 @@ def kept(readings: Readings, parts: Parts, keep: Bools) -> tuple[Readings, Parts
 
 
 def forget(state: BucketState, gone: Iterable[int]) -> None:
-    """Drop the clients with the numbers `gone` and all their data, except open incidents."""
+    """Drop the clients at the positions `gone` and all their data, except open incidents."""
     stays = np.ones(len(state.all_clients), bool)
     stays[list(gone)] = False
     if stays.all():

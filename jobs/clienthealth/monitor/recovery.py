@@ -22,11 +22,11 @@ from clienthealth.settings import Settings
 #: A mode may have a function `recovered`. Even if this function never returns True, the fault counts as over after this
 #: time (ms) of `ok` without a symptom.
 NO_SYMPTOM_MS = 600_000
-#: Minimum time (ms) without a window that shows the fault, after which a recovered fault is over (at once if a log line
-#: shows the end). A fault that returns earlier is the same fault.
+#: A recovered fault is over after this time (ms) without a window that shows the fault; at once if a log line shows the
+#: end. A fault that returns earlier is the same fault.
 CALM_MS = 60_000
-#: Time (ms) without data after which an incident's process counts as gone, if the client never reported or the process
-#: logs as long as the failure lasts (`logs_on`).
+#: If the client never reported, or if the process logs as long as the failure lasts (`logs_on`), the process counts as
+#: gone after this time (ms) without data.
 GONE_MS = 180_000
 
 

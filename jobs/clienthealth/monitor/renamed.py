@@ -36,7 +36,7 @@ def join(state: BucketState, closed: Ints) -> tuple[Ints, list[str], list[Transi
 
     Return (`closed` without the dropped clients, the keys that are no longer used, the changes of incidents).
 
-    closed  per client, the time up to which its windows are closed (epoch ms)
+    closed  per client, the time (epoch ms) up to which its windows are closed to new data
     """
     pairs = list(_pairs(state))
     keys: list[str] = []

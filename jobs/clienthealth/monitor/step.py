@@ -97,7 +97,7 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
 
 
 def _let_go(bucket: Bucket, gone: Sequence[int], published: Published) -> None:
-    """Drop data that no window needs any more, and the departed clients. `gone`: the numbers of these clients.
+    """Drop data that no window needs any more, and the departed clients. `gone`: their positions.
 
     Data that is dropped because of a limit is counted in `published`.
     """
@@ -148,7 +148,7 @@ def clock(state: BucketState, chunks: Sequence[Chunk], now_ms: int) -> int:
     Each task that decoded a part of the batch reports the time up to which the task has read (`Packer`). The watermark
     is the median of these times, weighted by the tasks' numbers of clients. So a partition that has only one client,
     with a wrong clock, has no effect. The watermark never goes back, and is never ahead of `now_ms`. Tasks that read
-    only logs may be far ahead, so such tasks count only if no other task reports.
+    only logs may be far ahead, so they are used only if no other task reports.
     """
     reported = sorted(clock for chunk in chunks for clock in chunk.clocks)
     clocks = [clock for clock in reported if clock[1]] or reported

@@ -89,9 +89,9 @@ def stale_verdicts(window: ClientWindow, overrides: Overrides) -> list[Verdict]:
 def merged(verdicts: Sequence[Verdict]) -> Verdict:
     """Merge verdicts of one mode on overlapping windows: the worst status, with the earliest onset of that fault.
 
-    If no verdict is unhealthy, the newest window with enough samples counts. An `ok` of an earlier window does not rule
-    out a failure that began later, such as records that fail after the last delivery. Each fact of the unhealthy
-    windows is kept once. `detail_of` merges the numbers of these windows.
+    If no verdict is unhealthy, the verdict on the newest window with enough samples is returned. An `ok` of an earlier
+    window does not rule out a failure that began later, such as records that fail after the last delivery. Each fact of
+    the unhealthy windows is kept once. `detail_of` merges the numbers of these windows.
     """
     worst = max(verdicts, key=lambda v: STATUS_ORDER.index(v.status))
     if worst.status in ("ok", "unknown"):

@@ -1,1 +1,1 @@
-"""The commands that people run, and their checks of an installation."""
+"""The commands that people run, and the checks of an installation."""
