@@ -166,7 +166,7 @@ class Gated:
     """Results of the gates for the windows of one kind of client.
 
     windows    the samples of the windows, as the gates examine them
-    gates      by mode, for each window: True if a judge must examine the window; why the mode is unknown ('' if it is ok)
+    gates      by mode, for each window: True if a judge must examine the window; why the mode is unknown, '' if ok
     clients    the fields of `Reporter`, as arrays with one element per client
     """
 
