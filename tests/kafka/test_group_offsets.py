@@ -36,7 +36,7 @@ from tests.support.waiting import eventually
 
 PATIENCE_SECONDS = 300.0
 OF_KAFKA_4 = ("classic", "consumer", "streams", "share")
-#: Before 4.2, groups of Streams and share groups are previews.
+#: Before 4.2, groups of Kafka Streams and share groups are previews, which these properties enable.
 BROKERS_4: dict[str, dict[str, str]] = {
     "test-broker-4.1": {
         "unstable.api.versions.enable": "true",
@@ -51,7 +51,7 @@ HANGS |= {"c_max_poll_interval_ms": "20000", "s_max_poll_interval_ms": "20000"}
 
 
 class Lab:
-    """Topics, groups and samples of one test, with a unique name."""
+    """Topics, groups and samples of one test; their names begin with the same unique name."""
 
     def __init__(self, servers: str) -> None:
         self.name = f"lag-{uuid.uuid4().hex[:8]}"
@@ -86,7 +86,7 @@ class Lab:
         self.producer.flush()
 
     def join(self, group: str) -> KafkaConsumer:
-        """Return a consumer that has joined the group and owns the topic."""
+        """Return a consumer that has joined the group and got the topic's partitions."""
         consumer = KafkaConsumer(
             bootstrap_servers=self.servers,
             group_id=f"{self.name}-{group}",
@@ -121,7 +121,7 @@ class Lab:
         eventually(committed)
 
     def read(self, group: str) -> dict[str, Any]:
-        """Take one more sample, 10 s after the last; return the group's record."""
+        """Take one more sample, 10 s after the last one; return the group's lag, as computed from all samples."""
         self.now += 10
         name = f"{self.name}-{group}"
         (snapshot,) = (s for s in self.snapshots.from_reading(self.reader.read()) if s["client"]["group"] == name)
@@ -155,7 +155,7 @@ def lab(broker: Broker) -> Iterator[Lab]:
 
 
 def keeps_up(lab: Lab, group: str, consumer: KafkaConsumer, readings: int = 6) -> dict[str, Any]:
-    """Let a consumer commit all but the last 5 of 100 new records before each sample; return the last record."""
+    """Before each sample, let a consumer commit all but the last 5 of 100 new records; return the group's last lag."""
     record: dict[str, Any] = {}
     for _ in range(readings):
         lab.produce(100)

@@ -1,4 +1,4 @@
-"""Run `kafka-health export prometheus` on a real broker: it catches up, follows, loses Kafka and reconnects."""
+"""Run `kafka-health export prometheus` on a real broker: it catches up, follows the topic, loses Kafka, reconnects."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Served:
-    """The pages of a running exporter."""
+    """The HTTP pages of a running exporter."""
 
     def __init__(self, process: subprocess.Popen[str], url: str) -> None:
         self.process = process
@@ -50,7 +50,7 @@ class Served:
 
 @pytest.fixture
 def topic(broker: Broker, request: pytest.FixtureRequest) -> Settings:
-    """Return settings for a broker with an empty topic of our own."""
+    """Create an empty topic for this test; return settings with which the exporter reads it."""
     name = request.node.name.replace("_", "-")
     broker.create_topic(name, partitions=3, config={"cleanup.policy": "compact"})
     kafka = KafkaSettings(bootstrap_servers=broker.bootstrap_servers)
@@ -59,7 +59,7 @@ def topic(broker: Broker, request: pytest.FixtureRequest) -> Settings:
 
 @contextmanager
 def exporting(topic: Settings, log: Path) -> Iterator[Served]:
-    """Run the exporter as a user starts it."""
+    """Run the exporter as a user starts it; yield its pages."""
     environment = {
         **os.environ,
         "KAFKA_HEALTH_KAFKA_BOOTSTRAP_SERVERS": topic.kafka.bootstrap_servers,

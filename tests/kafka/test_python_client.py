@@ -29,7 +29,7 @@ PATIENCE_SECONDS = 300.0
 
 
 class Lab:
-    """The topics of one test: the application's, and the reporter's."""
+    """The topics of one test: the application's topic, and those to which the reporter writes."""
 
     def __init__(self, broker: Broker) -> None:
         name = f"report-{uuid.uuid4().hex[:8]}"
@@ -43,13 +43,13 @@ class Lab:
         self._seen: list[dict[str, Any]] = []
 
     def snapshots(self) -> list[dict[str, Any]]:
-        """Return all snapshots so far."""
+        """Return all snapshots that the reporter has written so far."""
         for records in self._reader.poll(200).values():
             self._seen += [{**json.loads(record.value), "key": record.key.decode()} for record in records]
         return self._seen
 
     def await_snapshot(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """Return the first matching snapshot, as soon as there is one."""
+        """Wait for a matching snapshot; return the first one."""
         eventually(lambda: any(map(wanted, self.snapshots())))
         return next(filter(wanted, self._seen))
 

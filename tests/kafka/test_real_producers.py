@@ -127,7 +127,7 @@ def librdkafka(servers: str) -> dict[str, bytes]:
 
 
 def kafka_python(servers: str) -> dict[str, bytes]:
-    """Return the plain `metrics()` of a producer with batches that waited 0.2 s, and of a consumer that read them."""
+    """Return `metrics()` of a kafka-python producer with linger_ms=200, and of a consumer that read its records."""
     producer = KafkaProducer(bootstrap_servers=servers, client_id="kp-producer", linger_ms=200)
     for sent in [producer.send(TOPIC, b"x" * 100) for _ in range(SENT)]:
         sent.get(WAIT_SECONDS)
@@ -165,7 +165,7 @@ def jvm(jar_set: str, folder: Path, servers: str, *options: str) -> Iterator[sub
 
 
 def has_sent(export: bytes) -> bool:
-    """True if an export of OTLP JSON counts sent records of the producer."""
+    """True if this OTLP JSON export counts records that the producer has sent."""
     scopes = (scope for resource in json.loads(export)["resourceMetrics"] for scope in resource["scopeMetrics"])
     metrics = {metric["name"]: metric for scope in scopes for metric in scope["metrics"]}
     total = metrics.get("kafka.producer.record_send_total", {"sum": {"dataPoints": []}})
@@ -238,7 +238,7 @@ def log4j2(folder: Path, servers: str) -> dict[str, list[bytes]]:
 def written(
     broker: Broker, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[dict[str, bytes], dict[str, list[bytes]]]:
-    """Return metrics and logs by their writer."""
+    """Return metrics by writer, and log lines by writer."""
     broker.create_topic(TOPIC)
     servers = broker.bootstrap_servers
     with pytest.MonkeyPatch.context() as patch:

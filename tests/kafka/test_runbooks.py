@@ -184,7 +184,7 @@ def _served() -> Iterator[tuple[str, str]]:
 
 @contextmanager
 def _tools(folder: Path) -> Iterator[int]:
-    """Run Kafka's tools in one JVM; yield the port that runs them."""
+    """Run Kafka's tools in one JVM; yield the port at which it accepts the name and arguments of a tool."""
     log = folder / "tools.log"
     command = java_command("broker", 128, str(Path(__file__).with_name("KafkaTools.java")))
     at = command.index("-cp") + 1

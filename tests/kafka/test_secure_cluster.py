@@ -74,7 +74,7 @@ def settings(config: Path) -> Settings:
 
 
 class Started:
-    """Our programs, each with its log."""
+    """The programs of ours that a test has started, each with its log."""
 
     def __init__(self, folder: Path, config: Path) -> None:
         self.folder, self.config = folder, config

@@ -63,14 +63,14 @@ SETS = {
 class Family:
     """A program and its libraries. `weight`: how often it is drawn; `roles`: its possible roles.
 
-    version   of the Java client, as in VERSIONS; for a Python library, the installed version
-    options   of its clients, always
-    lacks     mechanisms that do not apply to it
-    only      the only mechanisms that apply to it; default: all
-    routes    ways to read its metrics; `none`: it has none
-    jars      a set of SETS with which it is compiled and run; None: Plain, compiled once for all versions
-    ids       how its framework names clients, troubled ones and others; {n}: from 0, {m}: from 1
-    requires  Python packages in other versions than the installed ones
+    version   version of the Java client (a key of VERSIONS) or of the Python library
+    options   options that its clients always get
+    lacks     names of mechanisms that do not apply to it
+    only      names of the only mechanisms that apply to it; default: all
+    routes    ways to read its metrics; `none`: they are not read
+    jars      key of SETS: its libraries, for compiling and running; None: those of `version`
+    ids       client ids that its framework makes of the configured {id}; {n} counts from 0, {m} from 1
+    requires  Python packages to run it with, if not the installed versions
     """
 
     name: str

@@ -1,6 +1,6 @@
 """Run the surroundings of the lab's clients: one broker, and a separate gateway to it for each running case.
 
-A case with a fault of the broker itself gets a broker of its own; Scala clients have a broker of their time.
+A case with a fault of the broker itself gets a broker of its own; Scala clients share a broker of Kafka 0.8.2.
 """
 
 from __future__ import annotations
@@ -227,7 +227,7 @@ def _quota(change: str) -> Callable[[Scene], None]:
     def set_quota(scene: Scene) -> None:
         server = ["--bootstrap-server", scene.world.broker.bootstrap_servers]
         clients = ["--alter", change, "--entity-type", "clients", "--entity-default"]
-        # The jars of newer brokers do not contain the command.
+        # The jars of newer brokers do not contain this command, so those of 3.9 run it.
         command = java_command("broker-3.9", 64, "kafka.admin.ConfigCommand", *server, *clients)
         subprocess.run(command, capture_output=True, check=True)
 

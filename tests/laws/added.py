@@ -1,4 +1,4 @@
-"""Copy the package and add the examples of its own pages, as a newcomer would."""
+"""Copy the package and add the examples of its pages, as a newcomer would."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from tests.support.recorded import clients, folders
 ALL = list(modes().values())
 every_mode = pytest.mark.parametrize("mode", ALL, ids=lambda mode: mode.id)
 
-#: Controls on which a mode is suspected although the client is fine, by name, with the reason.
+#: (control, mode) → the reason why the mode may be suspected there although the client is fine.
 NOISE: dict[tuple[str, str], str] = {}
 #: Words of the recorded applications, which must not occur in any rule.
 APPLICATION_WORDS = (
@@ -135,7 +135,7 @@ def test_every_cause_has_its_sentence_and_its_row_in_the_runbook_and_no_sentence
         assert [cause for cause in causes if f"| `{cause}` |" not in rows] == [], f"rows that {runbook} lacks"
 
 
-#: Words of one runtime, which are useless to users of another.
+#: Runtime → pattern of its words, which are useless to users of another runtime.
 WORLDS = {
     "java": (
         r"jcmd|jstack|\bJVM\b|\bjava\b|KafkaProducer|KafkaConsumer|BufferPool|waitOnMetadata|awaitUpdate|ZooKeeper|ZKConsumer|"

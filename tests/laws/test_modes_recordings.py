@@ -30,14 +30,14 @@ from tests.support.recorded import verdicts as judged_windows
 
 EVIDENCE = RECORDINGS / "evidence"
 
-#: Recordings in which samples cannot show the fault, by name, with the reason.
+#: Recording in which samples cannot show the fault → the reason.
 UNSEEN = {
     "not-closed-burst-4.1": "the burst was sent and lost between the last reading and the exit",
     "librdkafka-killed": "a flush() leaves the same statistics behind, and neither is logged",
     "aiokafka-returns": "no client of it reports",
     "connect-sink-hangs-3.7": "the same",
 }
-#: Recordings in which only one kind of indirect evidence shows the fault.
+#: Recording in which only one kind of indirect evidence shows the fault → the reason.
 INDIRECT = {
     "slow-handler-3.7": "the Java consumer logs nothing before max.poll.interval.ms (300 s)",
     "slow-handler-4.1": "the same",
@@ -238,7 +238,7 @@ def test_a_reading_every_ten_seconds_and_no_dump_confirm_within_a_minute(name: s
 @pytest.mark.parametrize(
     ("name", "culprit", "victims"),
     [
-        ("slow-handler-3.7", "b2", {"b1", "b3"}),  # idle1 lacks no records
+        ("slow-handler-3.7", "b2", {"b1", "b3"}),  # idle1 is no victim: it lacks no records
         ("slow-handler-4.1", "payments", {"orders", "refunds"}),
         ("slow-handler-librdkafka", "p3", {"p2", "p4"}),  # p2 is a victim too: it no longer fetches any records
         ("librdkafka-one-queue", "orders", {"mail", "audit"}),

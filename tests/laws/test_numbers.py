@@ -30,7 +30,7 @@ NUMBERS = (
     ("send-blocked-topic-3.9", METADATA, "failed_sends", 32, 32),
     ("send-blocked-topic-3.9", METADATA, "blocked_threads", 8, 8),
     ("send-blocked-topic-3.9", METADATA, "longest_block_seconds", 20.0, 20.003),
-    # The application counted cb_failed: 217.
+    # The truth is the application's own count, cb_failed: 217.
     ("evidence/3_topic_missing", METADATA, "failed_sends", 210, 217),
     ("send-blocked-cluster-4.1", METADATA, "failed_sends", 32, 32),
     # The truth is record-error-total of the last sample; some seconds later the application counts 870, 840 and 695.

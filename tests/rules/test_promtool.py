@@ -54,7 +54,7 @@ def test_rules_behave(name: str, alerts: Path) -> None:
 
 #: Labels of series in the runbook's own cluster, with the values that its placeholders stand for.
 OURS = {**PLACEHOLDERS, "host": "HOST", "shard": "1/1"}
-#: Half an hour of each value: 0 (the failure is over), nearly 0, 1 (the state holds), and a large number.
+#: For half an hour each: 0 (the failure is over), nearly 0, 1 (the state holds), and a large number.
 VALUES = "0x30 0.01x30 1x30 100x30"
 
 

@@ -39,7 +39,7 @@ CLOSING = Thread(
 )
 
 
-#: The thread commits what it has processed, and waits for the answer.
+#: Inside close(), the thread commits what it has processed, and waits for the response.
 LEAVING = replace(CLOSING, frames=("sun.nio.ch.EPoll.wait", *CLOSING.frames[2:]))
 
 

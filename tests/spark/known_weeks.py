@@ -1,4 +1,4 @@
-"""Four weeks of history with known incidents, 2026-W43 to 2026-W46; W46's numbers can be calculated by hand from it.
+"""Four weeks of history with known incidents, 2026-W43 to 2026-W46; W46's numbers follow by hand from this list.
 
 Five clients report every minute: a week has 10,080 minutes, so a full week of a client is 10,080 client-minutes.
 
@@ -10,7 +10,7 @@ W46  Mon  00:00–01:00  ledger-consumer cannot be judged                       
      Wed  09:00–09:30  invoice-producer suspected of waiting for metadata, cleared             30
      Thu  02:00–04:10  the monitor was down                                                    130 minutes
      Fri  15:00        refund-producer exits for good with records in its buffer               0 to 1,140 records lost
-     Fri  16:00        audit-batch exits without a minute in the table; it counts              12 records lost
+     Fri  16:00        audit-batch exits; it has no minutes, but its lost records count        12 records lost
      Sat  08:00–       audit-producer exits, but comes back: withdrawn
      Sun  23:00–       order-events blocks other topics, still so at the end                   60
 W45  20 suspected minutes of order-producer;  W43  50 confirmed ones
@@ -119,7 +119,7 @@ owner = "billing team"
 due = 2026-11-20
 """
 DASHBOARDS = "https://grafana.example"
-#: Modes without minutes, because their clients were gone.
+#: Modes that make no minute unhealthy, because their clients were gone.
 GONE = (NOT_CLOSED,)
 GAP = (at(12, "02:00"), at(12, "04:10"))
 

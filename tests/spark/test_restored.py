@@ -80,7 +80,7 @@ class Installation:
         return replace(self.settings, monitor=places)
 
     def run(self, settings: Settings, *conditions: Callable[[], bool]) -> History:
-        """Run the monitor until each condition has held in turn and it has stopped properly; return its history."""
+        """Run the monitor until the conditions have held one after the other, then stop it; return its history."""
         over, late = threading.Event(), list[str]()
 
         def watch() -> None:

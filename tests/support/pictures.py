@@ -21,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 NOTED = ROOT / "tests/golden/pictures.sha256"
 PAGE = ("jobs/clienthealth/platform/page.*", "jobs/clienthealth/platform/parts.html.j2")
-#: The templates that each folder's pictures show.
+#: Folder of pictures → the templates that the pictures show.
 SHOWN: Mapping[str, Sequence[str]] = {
     "dashboards/pictures": tuple(
         f"dashboards/out/{board}.json"

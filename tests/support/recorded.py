@@ -101,7 +101,7 @@ def folders(root: Path = RECORDINGS) -> list[Path]:
 
 
 def clients(folder: Path, every_ms: int = 0) -> tuple[Recorded, ...]:
-    """Return the clients of a recording that report, the recorder's own process first.
+    """Return the clients of a recording that report, in order of their instance ids.
 
     `every_ms` thins the samples to one per that many milliseconds.
     """
