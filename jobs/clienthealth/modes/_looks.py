@@ -69,8 +69,8 @@ def unmeasured(look: Look) -> str:
 def unpolled(look: Look) -> str:
     """Return why a consumer's last samples do not show health, '' if the samples do.
 
-    The samples do not show health if the time from the last poll() to the last sample is at least APART_MS, and at
-    least the longest earlier time between two polls.
+    The samples do not show health if the last sample came at least APART_MS after the last poll(), and if no earlier
+    time between two polls was longer.
     """
     window = look.window
     if window.client.kind != "consumer" or not window.readings:

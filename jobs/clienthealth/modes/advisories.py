@@ -1,7 +1,7 @@
 """Versions of client libraries with known bugs that cause a failure mode or look like one, from `advisories.toml`.
 
 A vendor's build (2.6.0.redhat-1, 7.5.1-ccs) contains patches of the vendor. Such a build counts as the newest patch
-release of its minor version, so bugs that any patch release of this version fixed are not reported.
+release of its minor version. So a bug is not reported if any patch release of this version fixed the bug.
 """
 
 from __future__ import annotations

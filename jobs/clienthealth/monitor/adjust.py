@@ -429,8 +429,8 @@ def _undated_onset(verdict: Verdict, context: Context) -> Verdict:
     return replace(verdict, since_ms=min(dated)) if made_up else verdict
 
 
-#: `diagnose` dates records without a time this long (ms) before all other records, so that no dump with a time is
-#: compared with a dump without a time.
+#: `diagnose` dates records without a time this long (ms) before all other records. So no dump with a time is compared
+#: with a dump without a time.
 APART_MS = 10 * 86_400_000
 
 BY_NAME: Mapping[str, Adjustment] = {adjustment.name: adjustment for adjustment in ADJUSTMENTS}

@@ -39,8 +39,8 @@ LOST = ("lost_records", "lost_bytes")
 SHARED_MS = 60_000
 
 
-#: While all data is missing, a client is reported as gone after OUTAGE_INTERVALS of its reporting intervals plus
-#: OUTAGE_MS (ms).
+#: While all data is missing, a client is reported as gone after OUTAGE_INTERVALS reporting intervals plus OUTAGE_MS
+#: (ms).
 OUTAGE_INTERVALS, OUTAGE_MS = 2, 30_000
 #: Maximum time (ms) between two steps of a running monitor without input. A longer gap means that the machine slept.
 AWAKE_MS = 20_000

@@ -106,10 +106,10 @@ def due(
 ) -> list[LogEntry]:
     """Return the log entries that can be judged now. All others wait in `state.waiting`, at most LONGEST_MS.
 
-    If a log is more than AHEAD_MS ahead of the metrics of its process (and of the watermark), its entries after these
-    metrics wait. An entry does not wait if its time is ahead of this machine's clock, or if its process is known to
-    report no metrics. No entry waits if more than this bucket's share of `max_events` would wait, or if no samples of
-    any client came (`readings_arrived`), because all metrics have been read then.
+    If a process's log is more than AHEAD_MS ahead of the process's metrics (and of the watermark), the entries after
+    these metrics wait. An entry does not wait if its time is ahead of this machine's clock, or if its process is known
+    to report no metrics. No entry waits if more than this bucket's share of `max_events` would wait, or if no samples
+    of any client came (`readings_arrived`), because all metrics have been read then.
     """
     every = [*state.waiting, *entries]
     state.waiting = []
@@ -156,8 +156,8 @@ def without_room(
 ) -> frozenset[Identity]:
     """Return the new clients and groups that exceed a limit.
 
-    `left_out`: this function adds, by the name of the limit (new-clients, clients, clients-per-service), how many
-    clients and groups exceed the limit. `numbers`: by identity, the positions of the clients in the state. A client or
+    `left_out`: this function adds how many clients and groups exceed each limit, by the limit's name (new-clients,
+    clients, clients-per-service). `numbers`: by identity, the positions of the clients in the state. A client or
     group is new if its identity is neither in `numbers` nor that of a known group.
     """
     if not any(chunk.all_clients or chunk.groups for chunk in chunks):

@@ -23,8 +23,8 @@ from clienthealth.model.wording import by_reason
 SCRIPT_PATH = "/page.js"
 #: Width of a plot in the units of its curves' x coordinates: one unit is a tenth of a per cent of the width.
 _ACROSS = 1000
-#: A mark more than _LATE per cent from the left has its name on its left side, because a narrow plot (240 pixels) has
-#: no room on the right.
+#: A mark of the time axis has its name on its left side if it is more than _LATE per cent from the left, because a
+#: narrow plot (240 pixels) has no room on the right.
 _LATE = 88
 
 

@@ -64,8 +64,9 @@ class Reread(Generic[_T]):
 
     `read`: reads and returns the content. If `read` fails after a change, the error is logged once, and the previous
     content stays in force. If the first call of `read` fails, the error is raised, unless `former` content is given.
-    After a file could not be opened, each call of `current` tries again, because a change of the file's permissions
-    does not show. `readable`: False if the last call of `read` failed. `what`: name of the content in the log.
+    After a file could not be opened, each call of `current` tries again, because a change of permissions changes
+    neither the file's time nor its size. `readable`: False if the last call of `read` failed. `what`: name of the
+    content in the log.
     """
 
     def __init__(
