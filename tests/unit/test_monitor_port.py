@@ -85,13 +85,13 @@ def test_a_client_with_an_impossible_value_is_read_all_the_same() -> None:
 
 @pytest.mark.parametrize("arrived_ms", [-1, 10**15, 2**62])
 def test_a_time_that_a_producer_made_up_is_none_that_no_history_holds(arrived_ms: int) -> None:
-    """Brokers before 4.0 accept any time; then the minute of arrival is the minute of reading."""
+    """A record can have any time (brokers before 4.0 accept it). If it is implausible, the minute of reading counts."""
     (count,) = counted(Raw("client-metrics", b"{"), arrived_ms)
     assert abs(count.minute_ms / 1000 - time.time()) < 120
 
 
 def counted(raw: Raw, arrived_ms: int) -> list[Count]:
-    """Return the counts for a record."""
+    """Decode a record and return what the decoder counted of it."""
     (read,) = decoder(Settings(), ("Kafka",))([arrow([raw], arrived_ms)])
     by_bucket = dict(zip(*(column.to_pylist() for column in read.columns), strict=True))
     counts: list[Count] = msgspec.msgpack.decode(by_bucket[COUNTS], type=list[Count])

@@ -1,4 +1,4 @@
-"""Test incidents that are open in the history: tasks get them until the state contains them, and no longer."""
+"""Test incidents that are open in the history: they are passed to the steps until the saved state contains them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ INCIDENTS = [
 
 
 class Notes:
-    """The files of notes beside a checkpoint."""
+    """A fake of the folder beside a checkpoint in which the monitor keeps notes: it holds the files in memory."""
 
     def __init__(self) -> None:
         self.files: dict[str, str] = {}
@@ -62,7 +62,7 @@ def test_they_are_read_until_every_bucket_has_them_and_its_batch_is_committed(mo
     first.committed()
     first.stepped([None, buckets[0], buckets[1]])
     first.committed()
-    # A start before all buckets have the incidents, or with an uncommitted batch, reads them from the history again.
+    # A start reads the incidents from the history again unless committed batches have brought them into all buckets.
     second = begun(notes)
     assert sorted(second.by_bucket) == buckets
     second.stepped(buckets)
@@ -83,6 +83,6 @@ def test_a_bucket_without_a_state_takes_over_its_own_and_keeps_them_at_once() ->
     assert summary.bucket == bucket
     (kept,) = load(decompressed(state.get[0]), BUCKETS).incidents.all
     assert (kept.client in [i.client for i in INCIDENTS], kept.verdict) == (True, INCIDENTS[0].verdict)
-    # Kept as long as any other until its client counts as gone; a recovery counts from the beginning of the input.
+    # `heard_ms`: the client counts as gone only after the usual time. `seen_ms`: all input may show its recovery.
     assert kept.heard_ms >= now_ms
     assert 0 <= kept.seen_ms - (now_ms - 900_000) < 60_000

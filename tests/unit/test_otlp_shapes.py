@@ -1,4 +1,4 @@
-"""OTLP protobuf metrics are decoded with cached shapes, which must give the same as the message itself."""
+"""OTLP protobuf metrics are decoded with cached layouts of earlier messages; the result is that of full decoding."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_cached_shapes_give_the_same_as_json(layout: int) -> None:
 
 
 def without_flagged(data: MetricsData) -> str:
-    """Return the data as JSON; points without a recorded value lose their value."""
+    """Return the data as JSON; points with the flag "no recorded value" lose their value."""
     for resource in data.resource_metrics:
         for scope in resource.scope_metrics:
             for metric in scope.metrics:

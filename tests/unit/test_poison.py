@@ -1,4 +1,4 @@
-"""Records that kill the monitor are found and skipped, whatever else happens; the query exists in memory only."""
+"""Records that kill the monitor are found and skipped, whatever else happens. The query is a fake in memory."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ HEAP, WORKER, KILLED = "heap", "Python worker exited unexpectedly (crashed)", No
 
 
 class DiedError(Exception):
-    """The process is gone."""
+    """The simulated process has died."""
 
 
 class Query:
-    """A checkpoint, and a query that reads from it: `sizes` records of each part.
+    """A fake checkpoint, and a fake query that reads from it; `sizes`: number of records in each partition.
 
     `deadly`: records that kill the process that reads them; `sign`: the message that the killed process leaves.
     """
@@ -61,7 +61,7 @@ class Query:
         self.files[name] = text
 
     def process(self, fault: Callable[[str], None] = lambda _: None, certain: bool = False) -> None:
-        """Run one process until it has read everything or died. `fault`: called before and during reading."""
+        """Run one process until it has read everything or died. `fault`: called with each stage; it may raise."""
         self.starts += 1
         guard = Guard(self)  # type: ignore[arg-type]
         guard.begin(certain)
@@ -133,7 +133,7 @@ def test_all_but_the_deadly_records_are_read_once_and_these_are_reported(
     assert sorted((s.topic, s.partition, s.offset) for s in query.rejected) == sorted(
         (part[1], part[2], offset) for part, offset in deadly
     )
-    # A bomb (deadly record) among many partitions takes some dozen starts, not one per record; more without a message.
+    # Finding a deadly record takes some dozen starts even among many partitions, and more if no message is left.
     starts = 12 if parts == 1 else 50
     assert query.starts <= (starts * bombs if sign else 3 * starts * bombs + 2 * KILLS * bombs)
 
@@ -171,7 +171,7 @@ def test_kills_beyond_number_cost_what_is_under_suspicion_and_then_all_goes_at_f
     query = Query({(0, "metrics", 0): 100_000})
     for _ in range(KILLS):
         query.killed("read")
-    # 10,000 were narrowed to 625; two more kills during these are not caused by them.
+    # These kills narrowed the batches from 10,000 records to 625; the next two kills also come from outside.
     query.killed("read")
     query.killed("read")
     query.run()
@@ -200,7 +200,7 @@ def test_after_the_culprit_is_out_all_else_is_read_at_full_speed(sign: str) -> N
     assert len(query.read_records) == 99_999 and len(query.rejected) == 1
     out = query.read_records.index(((0, "metrics", 0), 34))
     before = query.batches[: next(n for n in range(len(query.batches)) if sum(query.batches[:n]) >= out)]
-    # After the bomb there are only full batches, and a last one for the rest.
+    # After the deadly record come only full batches, and a last one with the rest.
     assert query.batches[len(before) :] in ([0, *[MOST] * 9, 9966], [*[MOST] * 9, 9966])
 
 

@@ -170,7 +170,7 @@ def test_no_metric_for_what_is_unknown() -> None:
 
 
 def room(most: int, *records: dict[str, Any], looked_every: float = 10.0) -> States:
-    """Return states with room for `most` clients; `looked_every` seconds pass before each record."""
+    """Return exporter states with room for `most` clients; `looked_every` seconds pass before each record."""
     now = [NOW]
     settings = replace(Settings(), prometheus=replace(PrometheusSettings(), max_clients=most))
     states = States(settings, clock=lambda: now[0])
@@ -199,7 +199,7 @@ def test_beyond_the_bound_the_gone_make_room_then_the_healthy_for_those_that_fai
 
 
 def test_ids_without_end_fill_neither_memory_nor_page() -> None:
-    """Departed clients keep coming, as if names changed with every start; all arrive at one moment."""
+    """3,000 clients with new names arrive at one moment, as after as many restarts; half of them are gone."""
     many = [healthy(n, instance=f"i{n}", departed=n % 2 == 0) for n in range(3000)]
     states = room(100, *many, looked_every=0.0)
     assert len(states.live()) == 100
@@ -306,7 +306,7 @@ def evidence(scraped: list[str]) -> dict[str, list[tuple[str, float]]]:
 
 @pytest.mark.parametrize("client_series", ["all", "unhealthy"])
 def test_evidence_is_served_of_the_unhealthy_and_of_five_like_them(client_series: str) -> None:
-    """Nine others of the service and kind are healthy; no client is compared with its consumer or another service."""
+    """Five of nine healthy producers of its service are served for comparison, but no consumer and no other service."""
     ill = deadlock()
     ill["indicators"] |= {"select_rate": 0.0, "undelivered_seconds": 58.0}
     numbers = {"select_rate": 12.0, "metadata_age_seconds": 90.0}
@@ -325,7 +325,7 @@ def test_evidence_is_served_of_the_unhealthy_and_of_five_like_them(client_series
 
 
 def test_evidence_of_a_verdict_is_its_upper_end_and_reaches_back_to_its_onset() -> None:
-    """A stall counts from its onset 90 s ago, although its window covers 58 s; of lost bytes the maximum counts."""
+    """A stall is as old as its onset, 90 s, although its window covers 58 s; of a range of bytes the maximum counts."""
     stalled = verdict("delivery-stalled", "confirmed", since=NOW_MS - 90_000)
     lost = {"lost_bytes": [0, 9_000], "lost_records": [0, 30], "cause": "killed"}
     waiting = verdict("send-blocked-on-metadata", "suspected", detail={"blocked_threads": 7})

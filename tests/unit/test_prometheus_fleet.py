@@ -91,7 +91,7 @@ def test_sums_of_a_service() -> None:
         '{service="b",mode="n",status="unknown"} 2',
         '{service="b",mode="producer-not-closed",status="unknown"} 1',
     ]
-    # For callbacks the average counts, and the deadlocked producer's average is unknown.
+    # This is the maximum of the clients' averages; the deadlocked producer's average is unknown.
     assert of("kafka_client_service_producer_callback_seconds_max", lines) == ['{service="a"} 0.00013']
     assert of("kafka_client_service_producer_buffer_used_ratio_max", lines) == ['{service="a"} 1']
 
@@ -223,7 +223,7 @@ def asked(exporter: Exporter, names: dict[str, str]) -> Response:
 
 
 def other_shard(one: dict[str, Any]) -> str:
-    """Return one of four shards that does not serve the client."""
+    """Return a shard, one of four, that does not serve this client."""
     name = wire(one)[0]
     return next(f"{n}/4" for n in range(1, 5) if not installation.served(PrometheusSettings(shard=f"{n}/4"))(name))
 

@@ -177,7 +177,7 @@ def test_an_unread_answer_has_a_place_until_the_peer_is_cut_off_after_one_timeou
 
 
 def test_a_request_that_dribbles_in_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One byte now and then keeps every single read within its time limit."""
+    """Each byte comes within the time limit of a single read, so only the limit for the whole request ends it."""
     monkeypatch.setattr(web, "REQUEST_SECONDS", 0.5)
     with serving(answer) as server, connected(server) as connection:
         began, cut = time.monotonic(), False
@@ -197,7 +197,7 @@ def test_a_request_that_dribbles_in_is_cut_off(monkeypatch: pytest.MonkeyPatch) 
 def test_of_a_crowd_that_only_waits_the_first_make_room_for_probes_and_scrapes(
     begun: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No peer in the crowd runs out of time, however slow the machine is."""
+    """The time limits are so long that none of these peers exceeds them, however slow the machine is."""
     monkeypatch.setattr(web, "REQUEST_SECONDS", 600.0)
     monkeypatch.setattr(web._Handler, "timeout", 600.0)
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""Test reading the topic with a fake consumer: caught up or not (with the reason), lost and reconnected."""
+"""Test how the exporter reads `client-health`: when it has caught up, the reason if not, and how it reconnects."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Record:
 
 @dataclass
 class Broker:
-    """The topic's records by partition, and its failures. At each poll, the next function of `polls` is called.
+    """A fake broker: the topic's records by partition. Each poll first calls the next function of `polls`.
 
     It also acts as the admin client for this topic.
     """
@@ -72,7 +72,7 @@ class Broker:
 
 
 class Consumer:
-    """The part of KafkaConsumer that the reader uses."""
+    """A fake KafkaConsumer with the methods that the reader of the topic uses."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
@@ -103,7 +103,7 @@ class Consumer:
 
 
 class Reading:
-    """A topic that is being read, and what has been read so far."""
+    """Runs the reader of the topic on a fake broker, and keeps what it has read."""
 
     def __init__(self, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(health_topic, "CHECK_SECONDS", 0.0)

@@ -137,7 +137,7 @@ def test_large_pages_are_compressed_where_the_client_can() -> None:
     assert gzip.decompress(packed) == plain
 
 
-#: `htpasswd -nbB -C 4 prometheus s3cret:with-colon`
+#: Output of `htpasswd -nbB -C 4 prometheus s3cret:with-colon`, without the name.
 HASH = "$2b$04$h4sFzPqsfKDbzhZJ3yqqw.uqsSCt.08LYwv/qSxeGJk8uJv0ttSM6"
 
 
@@ -226,7 +226,7 @@ def test_a_client_with_an_unverified_certificate_is_refused(certificate: tuple[s
     text = f"tls_server_config: {{cert_file: {cert}, key_file: {key}, client_ca_file: {cert}, "
     with serving(config(tmp_path, text + "client_auth_type: RequireAndVerifyClientCert}\n")) as server:
         context = ssl.create_default_context(cafile=cert)
-        # With TLS 1.3 the client gets the error when it reads: an alert, a reset or an end, depending on packets.
+        # With TLS 1.3 the refusal comes while the client reads: as an alert, a reset or an end, depending on timing.
         with pytest.raises(OSError):
             urllib.request.urlopen(f"{server.url}/healthz", timeout=60, context=context)
         context.load_cert_chain(cert, key)

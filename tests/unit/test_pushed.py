@@ -1,4 +1,4 @@
-"""Test which client pushed, by our broker plugin's headers; Kafka's clients push one resource per metric."""
+"""Test that our broker plugin's headers show which client pushed; as in Kafka, each metric has its own resource."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HEADERS = {
 
 
 def push(**headers: str) -> Raw:
-    """Return a push: 100 records sent, 4 kB free in the buffer, 7 records to `orders`; its clock is an hour ahead."""
+    """Return a push: 100 records sent, 4 kB of buffer free, 7 records to `orders`; the client's clock is 1 h ahead."""
     data = MetricsData()
     end = (ARRIVED_MS + 3_600_000) * 1_000_000
     for name, value, topic in (
@@ -74,13 +74,13 @@ def test_a_push_is_one_snapshot_at_the_time_of_the_broker() -> None:
     [("10000", 10_000), ("300000", 300_000), ("-1", 30_000), ("soon", 30_000), ("9" * 30, 60_000), ("0", 60_000)],
 )
 def test_brokers_since_4_2_send_the_push_interval(header: str, interval_ms: int) -> None:
-    """Without this header, the push's time span counts, or else a minute; first and last pushes span less."""
+    """Without this header, the interval is the push's time span, or a minute; a first or last push may span less."""
     assert read(push(push_interval_ms=header)).interval_ms == interval_ms
 
 
 @pytest.mark.parametrize("metric", ["", "org.apache.kafka.admin.client.connection.count"])
 def test_a_push_of_an_admin_client_holds_nothing_and_is_no_reject(metric: str) -> None:
-    """It pushes nothing, or all its metrics where all are asked for. Without headers of a push it is a reject."""
+    """An admin client pushes no metrics, or only some that we do not use. Without a push's headers it is a reject."""
     data = MetricsData()
     if metric:
         point = data.resource_metrics.add().scope_metrics.add().metrics.add(name=metric).gauge.data_points.add()

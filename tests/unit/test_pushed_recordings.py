@@ -1,7 +1,7 @@
 """Judge real clients by their pushes through our plugin alone: what is found, and what is not.
 
-Recorded by `deploy.demo.record --pushes` from the demo's clients 3.9.1 and 4.1.2 on brokers 4.1.2, with push intervals
-of 10 and 30 s: one record a line, as on the topic. `truth.json` states what was wrong with each client, and since when.
+The pushes come from the demo's clients 3.9.1 and 4.1.2 on brokers 4.1.2, with push intervals of 10 and 30 s, recorded
+by `deploy.demo.record --pushes` with one record a line. `truth.json` states each client's failure and its onset.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from tests.support.stepped import SETTINGS, Stepped
 
 PUSHES = Path(__file__).parents[1] / "pushes"
 TRUTH: Mapping[str, Mapping[str, Any]] = json.loads((PUSHES / "truth.json").read_text(encoding="utf-8"))
-#: Other tests cover the two clients in one process (one stuck, one not), and the client that pushes until it leaves its
-#: group.
+#: Recordings of Java clients. Others have their own tests: two clients in one process (one stuck, one not), and the
+#: client that pushes until it leaves its group.
 OF_JAVA = [name for name in TRUTH if not name.startswith(("librdkafka", "deadlock-beside", "handler-hangs"))]
-#: For each failure, the 3.9 client at 30 s and the 4.1 client at 10 s; the other combinations are long.
+#: For each failure, the 3.9 client at 30 s and the 4.1 client at 10 s; other combinations run only in long test runs.
 CROSSED = [
     name
     if name.partition("-3.9")[2].startswith("-30s") or name.partition("-4.1")[2].startswith("-10s")
@@ -40,10 +40,10 @@ CROSSED = [
     for name in OF_JAVA
 ]
 OF_LIBRDKAFKA = [name for name in TRUTH if name.startswith("librdkafka")]
-#: Modes in which the client keeps pushing, or its end is visible.
+#: Modes that pushes alone can show, because the client keeps pushing or its end is visible.
 SEEN = {"send-blocked-on-metadata", "producer-not-closed", "delivery-stalled"}
-#: Longest time from onset to verdict, by push interval: two complete pushes after the onset plus the wait until the
-#: failure (max.block.ms = 20 s; delivery.timeout.ms = 60 s).
+#: Longest time from onset to verdict, by push interval: two complete pushes after the onset, plus the time after which
+#: calls fail (max.block.ms = 20 s) or records expire (delivery.timeout.ms = 60 s).
 FOUND_SECONDS = {10: 80, 30: 115}
 #: Duration of the recorded producer's callback, and the tolerance of its measurement.
 CALLBACK_SECONDS, TOLERANCE = 0.1, 0.1
@@ -51,7 +51,7 @@ CALLBACK_SECONDS, TOLERANCE = 0.1, 0.1
 
 @dataclass(frozen=True)
 class Result:
-    """The monitor's result for the client at a time: status by mode, and indicators."""
+    """The monitor's result for the client at `ts_ms`: status by mode, and indicators."""
 
     ts_ms: int
     verdicts: Mapping[str, str]
@@ -111,7 +111,7 @@ def test_the_truth_is_found_and_nothing_else(name: str) -> None:
 
 
 def test_a_handler_that_hangs_is_suspected_as_soon_as_two_pushes_show_it() -> None:
-    """It worked for two minutes. The first push after the onset came after 29 s, the second after 60."""
+    """The handler worked for two minutes. After it hung, the first push came after 29 s and the second after 60 s."""
     onset_ms, results = TRUTH["handler-hangs-late-3.9-30s"]["onset_ms"], results_of("handler-hangs-late-3.9-30s")
     accused = [(mode, of.ts_ms) for of in results for mode, status in of.verdicts.items() if status in UNHEALTHY]
     assert {mode for mode, _ in accused} == {"consumer-stalled"}
@@ -140,8 +140,8 @@ def test_a_client_that_pushes_on_its_stuck_thread_goes_stale_and_is_not_healthy(
 def deadlock_beside(version: str, every: int, seconds: int = 0, without: str = "", as_well: str = "") -> Stepped:
     """Run a producer with a callback that never returns, beside another producer in its process.
 
-    `seconds`: how much longer the other producer pushes; `without`: leave it out; `as_well`: add another with this
-    name.
+    `seconds`: time for which the other producer pushes after its recording; `without`: leave it out; `as_well`: client
+    id of a third producer.
     """
     name, monitor = f"deadlock-beside-{version}-{every}s", Stepped()
     beside = [*pushed(f"{name}-audit")]
@@ -160,7 +160,7 @@ def deadlock_beside(version: str, every: int, seconds: int = 0, without: str = "
 
 
 def deadlock_changes(monitor: Stepped) -> list[tuple[str, str, float]]:
-    """Return the stuck producer's changes: mode, change and status, time."""
+    """Return the changes of the stuck producer's incidents: mode, change and status, time (epoch ms)."""
     return [
         (of.verdict.mode, f"{of.change} {of.verdict.status}", of.ts_ms)
         for published in monitor.published
@@ -171,7 +171,7 @@ def deadlock_changes(monitor: Stepped) -> list[tuple[str, str, float]]:
 
 @pytest.mark.parametrize("every", [10, 30])
 def test_a_deadlocked_producer_beside_a_working_one_stays_suspected(every: int) -> None:
-    """Its buffer filled and it sent nothing until it stopped pushing; the other producer keeps pushing."""
+    """The stuck producer's buffer filled, and it sent nothing until it stopped pushing; the other one keeps pushing."""
     monitor = deadlock_beside("4.1", every, seconds=400)
     ((mode, change, _),) = deadlock_changes(monitor)
     assert (mode, change) == (MODE.id, "opened suspected")
@@ -209,7 +209,7 @@ def test_of_a_deadlock_that_ended_the_pushes_a_dump_and_the_log_are_two_kinds_of
 
 @pytest.mark.parametrize("name", OF_LIBRDKAFKA)
 def test_the_few_metrics_of_librdkafka_prove_neither_failure_nor_health(name: str) -> None:
-    """Its connection count shows the interval that a push covers; the last push shows that it closes."""
+    """The time span of its connection count shows the push interval; the last push shows whether the client closes."""
     snapshots, results = [*pushed(name)], results_of(name)
     assert all(one.client.library == "librdkafka" and one.client.version == "2.16.0" for one in snapshots)
     assert all(9_000 <= (one.interval_ms or 0) <= 10_500 for one in snapshots[:-1])

@@ -184,7 +184,7 @@ def test_every_record_is_counted_and_one_a_millisecond_timed() -> None:
         producer.acknowledge(2 * position + 1)
     metrics = probe.metrics()
     assert metrics["record-ack-total"] == 8
-    # The second record of each pair came at the same time and would have shown 4 ms.
+    # Only the first record of each pair, sent at one time, is timed (2 ms); the second would have shown 4 ms.
     assert metrics["ack-latency-max"] == pytest.approx(2.0)
 
 
@@ -272,7 +272,7 @@ def test_polls_are_timed_and_positions_known() -> None:
     clock.now += 3
     assert consumer.poll() == {}
     clock.now += 2
-    # 10 s in all, 4 of them in two polls that began 5 s apart.
+    # The probe has run for 10 s, 4 of them in two polls, which began 5 s apart.
     assert probe.metrics() == {
         "records-consumed-total": 2,
         "poll-idle-ratio-avg": pytest.approx(0.4),
@@ -362,7 +362,7 @@ def test_what_is_counted_can_be_written() -> None:
 
 
 def test_a_bar_in_a_name_does_not_make_two_clients_one() -> None:
-    """`a|b` of service `s` and `b` of service `s|a` used to share one key, so the table of clients lost one of them."""
+    """Without escapes, client `a|b` of service `s` and client `b` of service `s|i` would share the key `s|i|a|b`."""
     one = canonical.snapshot(Client("s", "h", "i", "a|b", "producer"), 1, {})
     other = canonical.snapshot(Client("s|i", "h", "a", "b", "producer"), 1, {})
     assert (canonical.key(one), canonical.key(other)) == (r"s|i|a\|b", r"s\|i|a|b")
@@ -393,7 +393,7 @@ def test_beside_confluent_kafka_the_reporter_needs_msgspec_alone(tmp_path: Path)
         for libraries in folder.parent.glob(f"{folder.name}*.libs"):
             (tmp_path / libraries.name).symlink_to(libraries)
     places = [str(tmp_path), str(ROOT / "jobs"), str(ROOT / "exporters")]
-    # Run Python without the packages of this environment.
+    # Python finds no packages of this environment, only those in `places`.
     command = [sys.executable, "-I", "-S", "-c", BARE, *places]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert (done.stdout, done.returncode) == ("Producer []\n", 0), done.stderr
@@ -503,7 +503,7 @@ def test_a_consumer_of_aiokafka_is_timed() -> None:
         assert await consumer.getmany() == {}
         with pytest.raises(IndexError):
             await consumer.getone()
-        # Four calls of 2 s in 14 s; 8 s between the first two begins.
+        # Four calls of 2 s in 14 s; the first two began 8 s apart.
         assert probe.metrics() == {
             "records-consumed-total": 3,
             "poll-idle-ratio-avg": 8 / 14,

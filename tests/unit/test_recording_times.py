@@ -1,4 +1,4 @@
-"""Test times in records of every format: found, and moved for a replay."""
+"""Test how times are found in records of every format, and moved for a replay."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tests.support.golden_metrics import AT, GOLDEN
 from tests.support.raw_records import sample
 
 DAY_MS = 86_400_000
-#: kafka-python's own metrics() contains no time.
+#: Samples without a time: kafka-python's own metrics() contains none.
 BARE = {"kafka_python_consumer_metrics.json", "kafka_python_producer_metrics.json"}
 
-#: A record, its time, and the record 1 day and 1.5 s later.
+#: Format → a record, its time, and the record 1 day and 1.5 s later.
 TIMES: dict[str, tuple[str, int, str]] = {
     "canonical": (
         '{"ts": 1795200030123, "client": {}, "metrics": {"x": 1795200030}}',

@@ -1,4 +1,4 @@
-"""Test recordings and files as raw records, and times moved for a replay."""
+"""Test how recordings and files are read as raw records, and how a replay moves their times."""
 
 from __future__ import annotations
 

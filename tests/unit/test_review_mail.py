@@ -21,7 +21,7 @@ from tests.support.review_example import review
 
 
 class Post(socketserver.ThreadingTCPServer):
-    """A server that speaks enough SMTP; `refuse` maps the beginning of a command, in small letters, to the answer."""
+    """A small SMTP server; `refuse`: beginning of a command (in small letters) → the answer that refuses it."""
 
     allow_reuse_address = True
     daemon_threads = True

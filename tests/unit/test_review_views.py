@@ -1,4 +1,4 @@
-"""Test that page and text, each from its own template, have the same sections, tables and sentences."""
+"""Test that a review's page and its text, each from its own template, have the same sections, tables and sentences."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from clienthealth.review.model import Review
 from clienthealth.review.render import details
 from tests.support.review_example import everything, html, markdown, review
 
-#: Elements with text that is one line of the other view.
+#: HTML elements of the page that are one line each in the text.
 LINES = ("h2", "h3", "p", "caption", "li", "tr")
 
-#: Headings of plots, which only the page has, and their legends, which are lists there.
+#: Lines that only the page has: the headings of plots, and the plots' legends (KEYS), which are lists there.
 PLOTS = ["Buffersclientminutesbypeakuse", "Laggroupminutesbyrecordsbehind"]
 KEYS = ("nodatanotjudged", "Allservices1left")
 
 
 class Lines(HTMLParser):
-    """The text of <main>, a line for each of LINES, without the plots' legends; a row's cells are separated."""
+    """The text of <main> without plots: one line for each element of LINES, with `|` before each cell of a row."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -61,20 +61,20 @@ def on_the_page(page: str) -> list[str]:
 
 
 def in_the_text(text: str) -> list[str]:
-    """Return the text's lines below the figures: links without address, tables without the line below their head."""
+    """Return the lines of a Markdown review from its first section on, without addresses of links and table rules."""
     body = text[text.index("\n## ") :]
     body = re.sub(r"\]\([^)]*\)", "", body).replace("<br>", " ")
     return [plain(line) for line in body.splitlines() if plain(line) and not set(line) <= set("|-: ")]
 
 
 def plain(line: str) -> str:
-    """Return letters, digits and the bars between cells, without the trend: a plot on the page, numbers in the text."""
+    """Return only letters, digits and `|` between cells. Drops the trend: the page has a plot, the text has numbers."""
     cells = line.replace("\\|", "").strip().removeprefix("|").removesuffix("|").split("|")
     return "|".join(re.sub(r"\W+", "", cell) for cell in (cells[:-1] if len(cells) > 10 else cells))
 
 
 def different(pages: list[str], text: str) -> tuple[list[str], list[str]]:
-    """Return the lines that only one of the views contains."""
+    """Return the lines that only the page has, and the lines that only the text has."""
     shown, written = [line for page in pages for line in on_the_page(page)], in_the_text(text)
     return [line for line in shown if line not in written], [line for line in written if line not in shown]
 

@@ -1,4 +1,4 @@
-"""Test the headline and the page as people read them, also with little or hostile data."""
+"""Test a review's headline and page as people read them, also with little or hostile data."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_names_of_others_keep_their_direction_to_themselves() -> None:
     name = "\u05d0\u05d1-\u05d2"
     reviewed = everything(name)
     around = Around(html(reviewed), name).paths + Around(details(reviewed), name).paths
-    # The headline is one text, and the plots contain no markup.
+    # Names in the headline and in plots have no <bdi>: the headline is one text, and plots contain no markup.
     shown = [path for path in around if "svg" not in path and path[-3:] != ["header", "ol", "li"]]
     assert len(shown) > 30
     assert [path for path in shown if path[-1] != "bdi"] == []
@@ -326,7 +326,7 @@ def test_what_is_ill_in_staging_spends_no_budget_of_production(tmp_path: Path) -
     ]
     _, text, numbers = (file.read_text("utf-8") for file in write_all(side_by_side(reviews), tmp_path)[""])
     rows = [line.replace(NB, " ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
-    # Healthy, spent and pages: ILL has 100 unhealthy of 10,080 client-minutes, twice the budget of 50.4.
+    # Columns: healthy, budget spent, pages. ILL has 100 unhealthy of 10,080 client-minutes, twice the budget of 50.4.
     assert [(row[0], row[1], row[3], row[7]) for row in rows[2:7]] == [
         ("| [prod-eu](#prod-eu)", "100.00 %", "0 %", "1"),
         ("| [prod-us](#prod-us)", "100.00 %", "0 %", "0"),

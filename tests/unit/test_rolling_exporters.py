@@ -15,14 +15,14 @@ from tests.support.stepped import SHOWN_SHORTLY, START, Stepped, snapshot
 pytestmark = pytest.mark.long
 
 BEGIN, LENGTH, EVERY = 60, 900, 10
-#: Last sample of the old exporter, and first sample of the new one, which is a few seconds off.
+#: Second at which the old exporter stops reading, and second at which the new one begins.
 ROLLS = {"both for half a minute": (430, 400), "none for half a minute": (400, 430)}
 BY_METRICS = [f for f in FAILURES if f.mode not in ("consumer-shutdown-loop", "producer-not-closed")]
 WELL = [Failure(name, "", "", 10) for name in ("healthy-4.1", "slow-callback-4.1", "slow-consumer-4.1")]
 
 
 def rolled(client: Failure, goes: float, comes: float) -> Iterator[Snapshot]:
-    """Yield a client's samples as the two exporters take them."""
+    """Yield the old exporter's samples before `goes`, and from `comes` the new one's, 4 s later in each interval."""
     for reading in client.snapshots(BEGIN, LENGTH, every=1):
         second = round(((reading.ts_ms or 0) - START) / 1000)
         by_first, by_next = second % EVERY == 0 and second < goes, second % EVERY == 4 and second >= comes

@@ -67,7 +67,7 @@ def test_no_error_of_a_setting_repeats_its_value(section: str, key: str, tmp_pat
         variable = {f"KAFKA_HEALTH_{section.upper()}_{key.upper()}": value}
         file.write_text(f"[{section}]\n{key} = {value}\n", "utf-8")
         for message in (*messages(lambda: load(None, variable)), *messages(lambda: load(str(file), {}))):  # noqa: B023
-            # The key of a table may be named; a value must not be.
+            # An error may name the key of a table, but never its value.
             errors += 1
             assert PLANTED not in message.replace(f"options.{PLANTED}", ""), message
     assert errors
@@ -226,7 +226,7 @@ def test_no_command_shows_a_secret(
     monkeypatch.setenv("KAFKA_HEALTH_KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:1")
     monkeypatch.setitem(records.CLIENT, "bootstrap_timeout_ms", 300)
     monkeypatch.setenv(variable, value)
-    # The doctor tries the settings' folders, which are below the current one.
+    # The doctor tests the settings' folders, which are relative to the current folder: keep them in tmp_path.
     monkeypatch.chdir(tmp_path)
     if "with Spark" not in command:
         found = importlib.util.find_spec

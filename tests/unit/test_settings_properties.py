@@ -1,4 +1,4 @@
-"""No settings file causes a traceback: it is read, or one sentence explains the error without quoting a text."""
+"""No settings file causes a traceback: either it is read, or one sentence explains the error and quotes no value."""
 
 from __future__ import annotations
 

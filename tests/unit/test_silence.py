@@ -166,7 +166,7 @@ def test_a_client_beside_it_in_another_process_of_the_host_is_no_sign_of_life() 
 
 
 def test_a_consumer_without_records_is_not_accused() -> None:
-    """The consumer was probably closed."""
+    """A consumer that had read everything when its reports ended was probably closed."""
     lines: list[Any] = [logged(s, "connection-failed", "beside", instance="h:1") for s in range(0, 400, 20)]
     monitor = streamed([*lines, *(consumer(s, lag=0.0) for s in range(0, 100, 10))], 10)
     assert not changes(monitor, "in")
@@ -183,7 +183,7 @@ def test_a_java_consumer_reports_from_elsewhere() -> None:
 
 
 BILLING = "billing-out"
-#: Recording, client id, status, words and possible losses in the post-mortem, and status in the stream (None: no
+#: Recording, client id, expected post-mortem (status, words, possible losses), and status in the stream (None: no
 #: incident).
 EXITS = [
     ("librdkafka-flushed", BILLING, "unknown", "201 records or 20 KiB", [0, 201], None),

@@ -1,4 +1,4 @@
-"""A test run leaves nothing behind, however it ends, and its page describes its parts."""
+"""A test run leaves no process behind, however it ends, and its page describes its stages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests import stages
 from tests.stages import ALL, TEST, Stage
 from tests.support.waiting import eventually
 
-#: Starts an orphan in its own session, a suspended process and one that waits forever; writes their ids to a file.
+#: Starts two orphans in their own sessions, one that sleeps and one that suspends itself; writes their ids to a file.
 STARTS = """
 import os, subprocess, sys, time
 shell = "setsid sh -c 'echo $$ >> {pids}; exec sleep 1000' & setsid sh -c 'echo $$ >> {pids}; kill -STOP $$' &"
@@ -38,7 +38,7 @@ def starting(pids: Path, then: str) -> Sequence[str]:
 
 
 def running(pids: Path) -> list[str]:
-    """Return the processes that still exist."""
+    """Return the ids in the file of those processes that still exist."""
     return [pid for pid in pids.read_text("utf-8").split() if Path(f"/proc/{pid}").exists()]
 
 
@@ -57,7 +57,7 @@ def test_what_a_program_leaves_running_is_named_and_killed(tmp_path: Path, monke
 
 
 def test_however_a_run_ends_all_of_it_ends(tmp_path: Path) -> None:
-    """The run is ended with SIGTERM, and with SIGKILL, after which it cannot end its children itself."""
+    """The run is ended once with SIGTERM, and once with SIGKILL, after which it cannot end its children itself."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         pids = tmp_path / number.name
         sleeps = {"unit": [starting(pids, "time.sleep(1000)")]}

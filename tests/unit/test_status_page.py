@@ -34,7 +34,7 @@ def get(
     settings: Settings | None = None,
     query: Mapping[str, str] | None = None,
 ) -> str:
-    """Return a page as the server answers it."""
+    """Return a page as the server sends it."""
     chosen = settings or Settings()
     states = States(chosen, clock=lambda: NOW)
     for one in records:
@@ -101,7 +101,7 @@ def test_a_card_shows_client_failure_onset_evidence_and_advice() -> None:
 
 
 def test_three_facts_decide_and_the_others_are_folded() -> None:
-    """The newest fact of each kind, then the newest others, in order of time; the cause is shown once."""
+    """Three facts are shown: the newest of each kind, then the newest others, in order of time; the cause once."""
     facts = [
         {"kind": kind, "ts": NOW_MS - 1000 * ago, "text": f"fact {ago}"}
         for kind, ago in (("log", 50), ("thread-dump", 40), ("log", 30), ("log", 20), ("log", 10))
@@ -166,7 +166,7 @@ TURNING = "\u202eevil\u05d0"
 
 
 class _Bare(HTMLParser):
-    """The text outside <bdi>, <title>, <style> and <option>; an option is a line by itself."""
+    """Collects text outside <bdi>, <title>, <style> and <option>. An option is its own line and turns no other text."""
 
     def __init__(self) -> None:
         super().__init__()

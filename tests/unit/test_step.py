@@ -68,7 +68,7 @@ def working(second: float, **other: float) -> Snapshot:
 
 
 def standing(second: float) -> Snapshot:
-    """Return a sample of that producer while its callback hangs: nothing moves, and its buffer is full."""
+    """Return a sample of the same producer while its callback hangs: no count changes, and the buffer is full."""
     return snapshot(second, {**working(300).metrics, "buffer-available-bytes": 0, "waiting-threads": 2})
 
 
@@ -76,7 +76,7 @@ FATE = [*map(working, range(0, 310, 10)), *map(standing, range(310, 420, 10))]
 
 
 def published(every: int, repeated: bool = False) -> tuple[list[int], list[tuple[int, Any]]]:
-    """Return the seconds of a client's published records, and (second, changed verdict) pairs.
+    """Return the seconds at which a client's records were published, and (second, changed verdicts) pairs.
 
     `repeated`: the monitor ends before a batch is committed, and the next monitor repeats it from the state before.
     """

@@ -1,4 +1,4 @@
-"""Test log lines that a client's own metrics contradict: from a file shipped again, or from a process of its name."""
+"""Test log lines that a client's own metrics contradict: a file was shipped again, or a namesake logged the lines."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_a_client_without_later_metrics_is_accused_by_later_lines() -> None:
 
 
 def test_other_libraries_count_otherwise() -> None:
-    """kafka-python's producers do not count sends that got no metadata."""
+    """kafka-python's producers do not count sends that got no metadata, so their counts do not contradict the lines."""
     readings = [producer(s) for s in range(0, 420, 10)]
     for reading in readings:
         reading.client = structs.replace(reading.client, library="kafka-python")
@@ -148,7 +148,7 @@ def test_an_option_that_is_no_number_costs_no_client_its_log() -> None:
 
 
 def test_a_line_is_held_against_what_its_own_kind_of_client_counts() -> None:
-    """One process has a producer, a consumer and a legacy consumer; no line contains a client id."""
+    """If a process has a producer, a consumer and a legacy consumer, lines without a client id must not raise."""
     monitor = Stepped()
     old = [snapshot(s, {"fetch-total": s}, "l", "legacy-consumer", instance="a") for s in range(0, 420, 10)]
     names = ("topic-not-in-metadata", "records-expired", "poll-timeout-expired", "commit-refused", "consumer-closing")
@@ -160,7 +160,7 @@ def test_a_line_is_held_against_what_its_own_kind_of_client_counts() -> None:
 def test_a_client_that_logs_its_failure_and_reports_nothing_more_is_judged_by_its_lines(
     failed: float | None, opened: bool
 ) -> None:
-    """`failed`: records that failed by its next sample; None if there is none, because the process ended."""
+    """`failed`: number of failed records in the client's next sample; None: the process ended without a next sample."""
     lines = [logged(203 + n, "topic-not-in-metadata", "p", topic="t", waitMs="60000") for n in range(5)]
     samples = [producer(second) for second in range(0, 201, 10)]
     if failed is not None:
@@ -173,7 +173,7 @@ def test_a_client_that_logs_its_failure_and_reports_nothing_more_is_judged_by_it
 def test_a_short_recording_refutes_a_line_only_by_a_counter_that_is_still_0(
     failed: tuple[int, int], refuted: bool
 ) -> None:
-    """Samples 5 s before and after the line: too late to show the count before the failure, but counters begin at 0."""
+    """Samples around the line do not show the count before the failure, but a counter still at 0 refutes the line."""
     gave_up = line(30, "topic-not-in-metadata", topic="t", waitMs="3000")
     samples = (np.array([at(25), at(35)]), np.array(failed, float))
     assert contradicted(client("producer"), lambda _: samples, {}, [gave_up]) == ((gave_up,) if refuted else ())

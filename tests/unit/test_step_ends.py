@@ -1,4 +1,4 @@
-"""An end belongs to the process that logged it: restarts on a host, neighbouring pods, agents that fail alone."""
+"""The end of a client counts for the process that logged it: after restarts, beside other pods, without an agent."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_the_forced_close_of_a_process_is_not_its_successors(instance: str | Non
         assert "still logs" in successor["reason"]
         assert {c.client.instance for c in changes(monitor)} == {"h:1"}
     else:
-        # The successor started and has data to deliver, and no close is known: not enough for a stronger verdict.
+        # The successor has data to deliver, and no close is known: that is not enough to confirm a failure.
         assert successor["status"] == "suspected"
     assert verdict(monitor, "shop|h:1|p")["status"] == "confirmed"
 
@@ -113,7 +113,7 @@ def test_an_agent_that_fails_alone_proves_nothing_whatever_waits_in_the_buffer()
 
 
 def test_one_of_two_pods_on_a_node_that_is_closed_by_force_accuses_only_itself() -> None:
-    """One client id, one host, and lines that name no pod: their client is unknown, so they accuse none."""
+    """The pods share client id and host, and lines name no pod, so lines accuse none; but one pod's buffer is full."""
     monitor = Stepped()
     inputs = [reading(s, "a", 4e6) for s in range(0, 100, 10)] + [reading(s, "b", 1e3) for s in range(3, 110, 10)]
     inputs += [*forced_close(100), logged(0, "producer-config", "p"), logged(1, "producer-config", "p")]
@@ -124,7 +124,7 @@ def test_one_of_two_pods_on_a_node_that_is_closed_by_force_accuses_only_itself()
 
 
 def test_a_service_with_short_lived_clients_opens_no_tickets() -> None:
-    """One client id on one host, a process every 40 s, each closed properly with some records in flight."""
+    """A client id has a new process on its host every 40 s; each one closes properly with some records in flight."""
     monitor = Stepped()
     inputs: list[Any] = []
     for begin in range(0, 20 * 40, 40):
@@ -138,7 +138,7 @@ def test_a_service_with_short_lived_clients_opens_no_tickets() -> None:
 
 
 def test_a_successors_good_close_is_not_the_predecessors() -> None:
-    """If the log contains instances, each is judged by its own lines."""
+    """If log lines name the instance, each process is judged by its own lines."""
     monitor = Stepped()
     inputs = [logged(0, "producer-config", "p", instance="h:1"), *(reading(s, "h:1", 4e6) for s in range(2, 60, 10))]
     inputs += [logged(62, "producer-config", "p", instance="h:2"), *(reading(s, "h:2") for s in range(64, 100, 10))]
@@ -199,7 +199,7 @@ def test_a_successor_that_logs_keeps_no_incident_of_its_predecessor_open() -> No
 
 
 def test_what_was_killed_on_its_host_before_its_last_reading_was_another() -> None:
-    """An idle pod is killed for memory at 100 s; at 300 s the agent of its busy neighbour fails."""
+    """An idle pod is killed for memory at 100 s. Its busy neighbour was not killed: its agent fails at 300 s."""
     monitor = Stepped()
     idle = [
         snapshot(s, {"buffer-total-bytes": BUFFER, "buffer-available-bytes": BUFFER}, "q") for s in range(0, 100, 10)

@@ -1,4 +1,4 @@
-"""What the step cannot process removes only its process; all others are as if that process did not exist."""
+"""If the step cannot process an input, it removes only the input's process; all others are as without that process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HOSTS = ("a", "b", "bad", "c", "d")
 
 
 def batches(monitor: Stepped, *hosts: str) -> Stepped:
-    """Run producers and a group for two minutes, each host with log lines; then one client alone for six minutes."""
+    """Run a producer with log lines and a group on each host for two minutes; then one other client for 7 minutes."""
     for second in range(0, 540, 30):
         inputs: list[Any] = [snapshot(s, {"select-total": s}, "z", instance="z:1", host="z") for s in (second,)]
         for host in hosts if second < 120 else ():
@@ -78,7 +78,7 @@ def has_bad(all_clients: Any) -> bool:
     return any(client.host == "bad" for client in all_clients)
 
 
-#: Place of the failure → patched object and function, and the condition on its arguments.
+#: Place of the failure → object and function to patch, and the condition on its arguments under which it fails.
 PLACES: dict[str, tuple[Any, str, Callable[..., bool]]] = {
     "readings enter": (readings, "_numbered", lambda state, all_clients, numbers: has_bad(all_clients)),
     "lines enter": (process_log, "_remember", lambda state, entry: entry.host == "bad"),

@@ -26,7 +26,7 @@ def incident_changes(monitor: Stepped, mode: str) -> list[tuple[str, str]]:
 
 
 def at(change: Transition) -> float:
-    """Return the seconds since the start."""
+    """Return the time of a change in seconds after START."""
     return (change.ts_ms - START) / 1000
 
 
@@ -45,7 +45,7 @@ def producer(second: int, stuck_since: int, until: int) -> dict[str, float]:
 
 
 def test_a_deadlock_seen_by_metrics_alone_is_one_incident_however_long_it_lasts() -> None:
-    # Run twice as long as the step remembers anything.
+    # Run for twice the fifteen minutes for which the step remembers most things.
     monitor, end = Stepped(), 1800
     inputs: list[Snapshot] = []
     for second in range(0, end + 240, 10):
@@ -58,7 +58,7 @@ def test_a_deadlock_seen_by_metrics_alone_is_one_incident_however_long_it_lasts(
         ["opened", "escalated", "closed"],
     )
     assert 110 <= at(first) <= 130
-    # The last window that shows the failure ends within half a minute; a calm minute and the end of a window follow.
+    # The last window with the failure ends within half a minute; then a calm minute and the end of a window must come.
     assert 0 < at(last) - end <= 150
 
 
@@ -86,7 +86,7 @@ def test_a_fault_that_comes_and_goes_is_one_incident() -> None:
 
 
 def storm(second: int) -> list[Any]:
-    """Return the lines of a shutdown loop after a rate limit: twenty lines at the start of a second, then none."""
+    """Return the lines of a shutdown loop that a rate limit leaves: twenty at the start of a second, then none."""
     return [logged(second + n / 200, LOOKUP, thread="worker", address="kafka-1:9092") for n in range(20)]
 
 
@@ -114,7 +114,7 @@ def test_a_loop_with_a_thinned_log_stays_one_incident_until_its_process_is_gone(
         == [change for _, change in transitions].count("closed")
         == 1
     )
-    # The last line of the loop came in the last second, so that is the loop's last sign.
+    # The incident ends with the loop's last line, which came in the last second before `end`.
     assert -1 <= at(changes(monitor, LOOP)[-1]) - end <= 0
 
 

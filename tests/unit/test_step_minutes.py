@@ -31,7 +31,7 @@ def minutes_of() -> list[Snapshot]:
 
 
 def later(after: float) -> list[Snapshot]:
-    """Return later samples of another client."""
+    """Return samples of another client from `after` seconds later, so that time passes."""
     return [snapshot(SECONDS + after + n, {"select-total": 1}, "z", instance="h:z") for n in range(20)]
 
 
@@ -84,12 +84,12 @@ def test_the_rows_are_the_same_in_batches_of_any_length(seconds: float) -> None:
 
 
 def test_minutes_of_clients_that_fall_silent_with_all_others_are_written_though_nothing_comes_after() -> None:
-    """It is undecided whether the clients are gone. A record may be late by 120 s; there is a batch every 15 s."""
+    """If no client reports, it is undecided whether any is gone. Records may be 120 s late; batches come every 15 s."""
     monitor = Stepped()
     monitor.batches(minutes_of(), 10)
     assert len(monitor.minutes) == 3 * 12
     wrote = {second: len(monitor.batch([], SECONDS + second).minutes) for second in range(0, 300, 15)}
-    # The clients' last samples are at 899, 890 and 840 s, and their last minutes end at 780, 840 and 900 s.
+    # The clients' last samples are at 899, 890 and 840 s. Each has three minutes to write: to 780, 840 and 900 s.
     assert {second: n for second, n in wrote.items() if n} == {15: 2, 60: 1, 75: 2, 120: 1, 135: 2, 180: 1}
     assert Counter((row["client_id"], row["minute"]) for row in monitor.minutes) == Counter(
         (name, START + 60_000 * n) for name in CLIENTS for n in range(15)
@@ -110,8 +110,8 @@ def test_the_last_minute_of_a_group_is_written_though_nothing_comes_after() -> N
     monitor.batches(readings_of_a_group()[:30], 10)
     assert [row["minute"] for row in monitor.minutes] == [START + 60_000 * n for n in range(4)]
     (second,) = (second for second in range(300, 700, 15) if monitor.batch([], second).minutes)
-    # The client's last sample is at 290 s, its minute ends at 300 s, and another sample may be late by 120 s: 130 s
-    # from 300 s on.
+    # At 300 s the newest sample is from 290 s. The minute ends at 300 s, and a sample may be late by 120 s, so 130 s
+    # must pass: the next batch is at 435 s.
     assert second == 435
     # Late samples do not repeat that minute.
     monitor.batch(readings_of_a_group()[24:37], 700)
@@ -140,8 +140,8 @@ def test_a_group_s_minutes_are_the_same_in_batches_of_any_length(seconds: float)
     monitor = Stepped()
     monitor.batches(readings_of_a_group(), seconds)
     samples = {(row["minute"] - START) // 60_000: row["samples"] for row in monitor.minutes}
-    # Lag windows begin every five minutes: the window that contains a minute and ends next reaches back 10 to 15
-    # minutes.
+    # Lag windows last fifteen minutes and begin every five: the one that ends next after a minute begins 10 to 15
+    # minutes before it.
     offset = START // 1000 % 300
     windows = {minute: (minute * 60 + offset) // 300 * 300 + 300 - 900 - offset for minute in range(44)}
     assert samples == {minute: 6 * (minute + 1) - max(0, begin) // 10 for minute, begin in windows.items()}

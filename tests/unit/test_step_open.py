@@ -1,6 +1,6 @@
 """An incident stays open and shown after its client's data stops, until evidence ends it or its time is over.
 
-The test steps like the stream: the state is kept where `streaming.stepping` keeps it, else the previous one is reused.
+The test steps like the stream: if `spark.stepping` does not save the state, the next batch starts from the last one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ OF_HANGS = [*pushed(HANGS)]
 
 
 class Monitor:
-    """A bucket stepped as in a Spark worker. `now`: this machine's clock, in seconds after START."""
+    """Steps a bucket as a Spark worker does. `now`: this machine's clock, in seconds after START."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, settings: Settings | None = None) -> None:
         self.settings, self.now = settings or Settings(), 0.0
@@ -62,7 +62,7 @@ class Monitor:
         return [(mode, change) for _, client, mode, change, _ in self.changes if client == client_id]
 
     def shown(self, client_id: str, at: float) -> Mapping[str, Any] | None:
-        """Return the client's record on `client-health` at a time."""
+        """Return the client's newest record on `client-health` at second `at`."""
         return next((v for t, key, v in self.records[::-1] if t <= at and key.endswith(f"|{client_id}")), None)
 
     @property
@@ -80,7 +80,7 @@ def statuses(record: Mapping[str, Any] | None) -> dict[str, str]:
 
 
 def push_of(after: float, **metrics: float) -> Snapshot:
-    """Return another push of the consumer that hung, that many seconds after the onset."""
+    """Return another push of the consumer that hung, `after` seconds after the onset; by default it polls again."""
     last = OF_HANGS[-1]
     polls = {"last-poll-seconds-ago": 0.0, "last-heartbeat-seconds-ago": 0.0, "records-consumed-total": after}
     ts_ms = START + int(1000 * (ONSET + after))
@@ -136,7 +136,7 @@ def test_a_line_about_its_close_ends_it(monitor: Monitor, after: int) -> None:
 
 
 def successor(instance: str, begin: int, until: int) -> Iterable[Snapshot]:
-    """Yield samples of a healthy consumer with the same name at the same address."""
+    """Yield pushes of a healthy consumer with the same client id on the same host."""
     for after in range(begin, until, 30):
         one = push_of(after)
         client = one.client
@@ -204,7 +204,7 @@ def test_a_close_that_has_begun_is_no_end(monitor: Monitor) -> None:
 
 @pytest.mark.long
 def test_a_loop_that_logs_no_more_has_gone_after_three_minutes(monitor: Monitor) -> None:
-    """A shutdown loop logs as long as it lasts, so it has its own rule."""
+    """A shutdown loop logs as long as it lasts, so the end of its lines ends it."""
     reads = [snapshot(s, {"fetch-requests-total": 10.0 * s}, "group", "legacy-consumer") for s in range(0, 120, 10)]
     loop = [logged(120 + n / 20, "offset-manager-lookup-failed", thread="w", address="k:9092") for n in range(400 * 20)]
     monitor.run([*reads, *loop], 1200, 0)

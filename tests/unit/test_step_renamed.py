@@ -1,4 +1,4 @@
-"""A client continues under another instance, unlike a client that merely follows another on its host."""
+"""A client that continues under another instance is the same client; one that merely follows on its host is not."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_one_that_only_follows_it_is_another(successor: list[Any]) -> None:
 
 
 def test_replicas_beside_each_other_stay_two() -> None:
-    """The counts are similar. The second replica's agent begins when the first pauses; then the first reports again."""
+    """Two replicas have similar counts. The second one's agent begins when the first pauses; then the first goes on."""
     monitor = Stepped()
     first = [s for s in range(0, 400, 10) if not 100 <= s < 110]
     run(monitor, [*(producer(s, "a") for s in first), *(producer(s, "b") for s in range(103, 400, 10))])

@@ -48,7 +48,7 @@ def test_a_repeated_sample_proves_nothing_about_its_client() -> None:
 
 
 def test_an_idle_client_shows_that_time_passes() -> None:
-    """Nothing is sent or selected for a while, but the age of its metadata grows."""
+    """Nothing is sent or selected for a while, but the age of the metadata grows, so the samples are no repeats."""
     monitor = Stepped()
     for second in range(0, 100, 10):
         idle = producer(second, 0)

@@ -1,4 +1,4 @@
-"""Time passes without input: a fleet that stops at once is recognised as gone, and loses nothing by it."""
+"""Time passes without input: a fleet that stops at once is recognised as gone, and keeps its state."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ def test_clients_that_fall_silent_at_once_are_known_to_be_gone(every: int) -> No
 
 @pytest.mark.parametrize("late", [20, 31, 45, 600])
 def test_silence_of_all_is_noticed_though_the_first_batch_of_it_comes_late(late: int) -> None:
-    """The cause of the missing data can also delay this batch; the next ones come every 15 s."""
+    """The cause of the missing data can also delay the first batch without data; the next ones come every 15 s."""
     monitor = Stepped()
     report(monitor, 0, 100, CLIENTS)
     last = 91
     gone = wait(monitor, last + late, last + late + 120, 15)
     assert len(gone) == len(CLIENTS)
-    # A client is reported as gone after two intervals plus 30 s; a late batch counts for 20 s.
+    # A client is gone after two intervals plus 30 s: 50 s. The late batch counts for 20 s, so another 30 s must pass.
     assert set(gone.values()) == {30}
 
 

@@ -77,9 +77,9 @@ def test_what_is_loaded_is_what_was_saved() -> None:
 
 @pytest.mark.parametrize("seed", long_after(1, range(3)))
 def test_what_the_stream_keeps_is_all_that_the_next_step_needs(seed: int) -> None:
-    """Half an hour of random input: batches of any length, clients that come and go, log lines, and gaps.
+    """The input of half an hour is random: batches of any length, clients that come and go, log lines, and gaps.
 
-    The comparison keeps its state in memory, where no save rule can lose anything.
+    The monitor for comparison keeps its state in memory, where saving cannot lose anything.
     """
     chosen = random.Random(seed)
     stream, memory = Stepped(), Stepped(saved=False)
@@ -138,7 +138,7 @@ def test_another_form_is_refused_in_one_sentence() -> None:
 
 
 def state_in_form(form: int, saved: dict[str, Any]) -> bytes:
-    """Return a state in an earlier form, from `saved`, which has form 5 except for the test's changes."""
+    """Return `saved`, a state in form 5 that the test may have changed, as bytes in an earlier form."""
     groups = [{**group, "heard_ms": heard_ms} for heard_ms, group in saved["groups"][0].values()]
     heads, chunk = saved["heads"], [*saved["readings"]]
     chunk[4] = row_by_row(chunk[4], heads[0] + max(map(len, saved["vocabulary"].values())))
@@ -240,7 +240,8 @@ def test_the_columns_are_those_that_0_2_reads_and_writes() -> None:
     names = saved["readings"][3]
     assert saved["heads"] == [HEAD, PART_HEAD, CLIENT_HEAD]
     assert sorted(names) == ["0", "a", "b", "client-metrics"]
-    # Time, partition, offset, topic, client, configuration, interval, delta, fresh; then the kind's first metric.
+    # Columns of a sample's row: time, partition, offset, topic, client, configuration, interval, delta, fresh; then the
+    # first metric of the client's kind.
     topic = names.index("client-metrics")
     assert rows[:, : HEAD + 1].tolist() == [
         [START + 9000, 0, 0, topic, 0, -1, 10_000, 0, 1, 7],
@@ -252,8 +253,8 @@ def test_the_columns_are_those_that_0_2_reads_and_writes() -> None:
         [1, names.index("b"), -1, names.index("0")],
     ]
     assert parts[:, PART_HEAD + 2].tolist()[1] == 4
-    # First and last sample, last seen, interval, minute, configuration, time and checksum of the publication; then the
-    # first of UNDELIVERED.
+    # Columns of a client's row: first and last sample, last seen, interval, minute, configuration, time and checksum of
+    # the publication; then the first of UNDELIVERED.
     assert clients[0, :7].tolist() == [START + 9000, START + 9000, START + 9000, 10_000, START, -1, START + 9000]
     assert clients[1, :7].tolist() == [START + 7000, START + 7000, START + 7000, 20_000, START, -1, START + 7000]
     assert clients[:, 7].all()

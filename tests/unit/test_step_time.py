@@ -40,13 +40,13 @@ def honest(until: int, begin: int = 0) -> list[Snapshot]:
 
 
 def stepped(by_second: dict[int, list[Snapshot]], batches: range) -> tuple[Stepped, list[Published]]:
-    """Run batches of ten seconds, by number."""
+    """Run the batches with these numbers, ten seconds each; return the monitor and what each batch published."""
     monitor = Stepped()
     return monitor, [monitor.batch(by_second.get(n, []), 10.0 * (n + 1)) for n in batches]
 
 
 def in_order(snapshots: list[Snapshot]) -> list[Snapshot]:
-    """Return the samples in their order on the topic."""
+    """Sort the samples of a batch by their second, the order in which they are on the topic."""
     return sorted(snapshots, key=lambda one: (one.ts_ms or 0) % 10_000)
 
 
@@ -65,7 +65,7 @@ def records_of_the_honest(published: list[Published]) -> list[list[tuple[str, by
 
 @cache
 def undisturbed() -> list[Published]:
-    """Return what is published for the clients with correct clocks alone."""
+    """Return what is published if only clients with correct clocks report."""
     return stepped({n: in_order(of) for n, of in by_batch(honest(600)).items()}, range(60))[1]
 
 

@@ -1,4 +1,4 @@
-"""Log lines that are read far ahead of the samples of their time wait for them, and for nothing else."""
+"""Log lines that are read long before the samples of the same time wait for these samples, and for nothing else."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from clienthealth.monitor.departures import AWAKE_MS
 from clienthealth.monitor.intake import AHEAD_MS, LONGEST_MS
 from tests.support.stepped import SETTINGS, START, Stepped, logged, snapshot
 
-#: A library's warning once a minute, from a healthy producer.
+#: A healthy producer's samples: their seconds and metrics. Once a minute, its library logs a warning (`lines`).
 SECONDS = range(0, 1200, 10)
 WELL = {"record-send-rate": 100, "buffer-available-bytes": 32e6, "buffer-total-bytes": 33e6, "record-error-rate": 0}
 
@@ -32,7 +32,7 @@ def shown(monitor: Stepped) -> list[dict[str, Any]]:
 
 
 def test_lines_that_are_ten_minutes_ahead_are_judged_with_the_readings_of_their_time() -> None:
-    """One process exists from the beginning, another starts after ten minutes."""
+    """One process has data from the beginning, another starts after ten minutes."""
 
     def both(begin: int, end: int) -> list[Snapshot | LogEntry]:
         return [*lines(begin, end), *lines(max(600, begin), end, "late")]
@@ -97,7 +97,7 @@ def test_none_waits_longer_than_the_bound_nor_more_than_is_allowed() -> None:
 
 @pytest.mark.parametrize("second", [30, 90])
 def test_lines_that_are_as_new_as_the_metrics_wait_for_nothing(second: int) -> None:
-    """Live input: a clock that is ahead of this machine's, and lines that are read before the next sample."""
+    """Live input: lines that are read before the next sample, and lines with a clock ahead of this machine's."""
     monitor = Stepped()
     monitor.batch([*readings(0, 60), *lines(60, 100), *lines(600, 700, "ahead")], 110)
     assert not monitor.state.waiting

@@ -1,4 +1,4 @@
-"""Test a process's log lines: their client, how long they are remembered, and what they prove alone."""
+"""Test a process's log lines: to which client they belong, how long they are remembered, and what they prove alone."""
 
 from __future__ import annotations
 

@@ -21,12 +21,12 @@ from clienthealth.settings import Settings
 PRODUCER, CONSUMER = "org.apache.kafka.producer.", "org.apache.kafka.consumer."
 
 
-#: A reporter beside our plugin that represents wrong settings of the plugin.
+#: Name of a reporter that stands for wrong settings of our plugin on the same broker.
 BROKEN = "broken"
 
 
 class Cluster:
-    """An admin client of brokers with these reporters (None: hidden from this user) and subscriptions."""
+    """A fake admin client. `reporters`: reporters of each broker (None: hidden from this user). `subscriptions`: all."""
 
     def __init__(self, reporters: list[str | None], subscriptions: dict[str, dict[str, str]] | Exception) -> None:
         self.reporters, self.subscriptions = reporters, subscriptions
@@ -61,7 +61,7 @@ class Cluster:
 
 
 def findings(*reporters: str | None, subscriptions: dict[str, dict[str, str]] | Exception) -> list[tuple[str, str]]:
-    """Return state and text of the findings on such a cluster."""
+    """Return state and text of the findings on brokers with these reporters and subscriptions."""
     client = cast("KafkaAdminClient", Cluster(list(reporters), subscriptions))
     checked = brokers.clients_asked(Settings(), client, range(1, len(reporters) + 1))
     return [(finding.state, finding.text) for finding in checked]

@@ -68,7 +68,7 @@ def test_an_answer_that_did_not_come_is_neither_good_nor_bad(
 
 
 class Osv(BaseHTTPRequestHandler):
-    """A server with one advisory for lib 1.3, on the second page of its answer."""
+    """A fake of osv.dev with one advisory for lib 1.3, on the second page of its answer."""
 
     def do_POST(self) -> None:
         queries = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["queries"]
@@ -148,7 +148,7 @@ def test_the_bill_names_packages_and_jars(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_forms_of_issues_are_as_github_takes_them() -> None:
-    """https://docs.github.com/en/communities/using-templates-to-encourage-useful-issues-and-pull-requests"""
+    """See https://docs.github.com/en/communities/using-templates-to-encourage-useful-issues-and-pull-requests"""
     folder = ROOT / ".github/ISSUE_TEMPLATE"
     forms = {path.stem: yaml.safe_load(path.read_text("utf-8")) for path in folder.glob("*.yml")}
     assert forms.pop("config").keys() == {"blank_issues_enabled", "contact_links"}

@@ -19,15 +19,15 @@ UNITS = sorted((ROOT / "deploy/systemd").iterdir())
 SERVICES = [unit for unit in UNITS if unit.suffix == ".service"]
 
 
-#: Maximum exposure, of 100 by systemd's own weights; 50 is "medium". What remains: network, system calls, the JVM's
-#: compiler.
+#: Maximum exposure of a unit, of 100 (`systemd-analyze security`; 50 is "medium"). What remains: network, system calls,
+#: the JVM's compiler.
 MOST_EXPOSED = 35
 SYSTEMD = shutil.which("systemd-analyze")
 
 
 @pytest.fixture(scope="module")
 def units(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the units with an existing program, so that systemd's complaints concern only the units."""
+    """Return the units, changed to start an existing program, so that systemd's complaints concern only the units."""
     if SYSTEMD is None:
         pytest.skip("needs systemd-analyze (apt-get install systemd)")
     folder = tmp_path_factory.mktemp("units")
@@ -71,13 +71,13 @@ def test_a_service_runs_a_command_of_ours_without_privileges(unit: Path) -> None
 
 
 def test_state_lies_where_a_service_may_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Checks default folders in a unit, and the settings that the page has `init` write for the units."""
+    """Checks the default folders in a unit, and the settings file that `init` writes for the units on the page."""
     page = (ROOT / "deploy/README.md").read_text("utf-8")
     (state,) = re.findall(r"kafka-health init --out /etc/kafka-client-health/health.toml --state (\S+)", page)
     for unit in SERVICES:
         service = dict(re.findall(r"^(\w+)=(.*)$", unit.read_text("utf-8"), re.MULTILINE))
         assert service["WorkingDirectory"] == f"/var/lib/{service['StateDirectory']}" == state, unit
-    # systemd does this before it starts a unit.
+    # systemd creates this folder before it starts a unit.
     folder = tmp_path / state[1:]
     folder.mkdir(parents=True)
     monkeypatch.chdir(folder)

@@ -38,7 +38,7 @@ def lagging(
     kind: Kind = "consumer",
     **more: list[float],
 ) -> ClientWindow:
-    """Return samples 10 s apart: each with lag by `topic-partition`, and the client's consumption so far.
+    """Return samples 10 s apart. `lags`: lag by `topic-partition`; `totals`: number of records consumed so far.
 
     `more`: further metrics (`_` for a hyphen), with their value in each sample.
     """
@@ -74,7 +74,7 @@ CASES = {
     "young": lagging("young", *one(100, 200)),
     "one dip": lagging("one dip", *one(1000, 1200, 1190, 1600, 1800, 2000)),
     "noise": lagging("noise", *one(300, 310, 290, 330, 280, 320)),
-    # 1.5 records a second, but the records consumed in ten seconds exceed the lag.
+    # The lag grows by 1.5 records a second, but it is less than the client consumes in ten seconds.
     "keeps up": lagging("keeps up", *one(100, 115, 130, 145), rate=100.0),
     "many": lagging("many", *({"a-0": 10 * i, "a-1": 0, "b-0": 500.0 + 100 * i} for i in range(4)), paused=("a-0",)),
     "given up": lagging("given up", {"a-0": 5, "a-1": 7}, {"a-0": 5, "a-1": 7}, {"a-1": 0}),
@@ -116,7 +116,7 @@ QUEUES = {
         topic("orders", thread="a-0", queue_chunks=2),
         queued_max_message_chunks="8",
     ),
-    # By records 60,000 of the default 100,000 in the fuller partition; by bytes 8 of 64 MiB in both.
+    # The fuller partition holds 60,000 of the default 100,000 records; both together hold 8 of 64 MiB.
     "librdkafka consumer": queueing(
         "librdkafka consumer",
         "consumer",
@@ -242,7 +242,7 @@ def test_one_window_alone_gives_the_same(rows: dict[str, dict[str, Any]]) -> Non
 
 
 def figures(*windows: ClientWindow) -> list[dict[str, Any]]:
-    """Return the history's figures; unknown ones are None."""
+    """Return the figures that the history keeps of these windows; unknown ones are None."""
     return [defaultdict(lambda: None, row) for row in minute_figures(stacked(windows))]
 
 

@@ -31,7 +31,7 @@ from clienthealth_exporters.jvm.jolokia import Jolokia
 from tests.support.waiting import WAIT_SECONDS, eventually
 from tests.unit.test_jvm_exporter import agent, serving
 
-#: This test mostly waits, so others can run meanwhile.
+#: These tests mostly wait, so they start early, and others run meanwhile.
 pytestmark = pytest.mark.early
 
 RUNTIME = "java.lang:type=Runtime"
@@ -458,11 +458,11 @@ def test_a_process_that_ends_while_it_is_watched_is_reported_to_have_ended(tmp_p
         command = [*WATCH, f"shop={process.pid}"]
         watching = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         assert watching.stderr is not None and process.stdin is not None
-        # The watch has read the process; an attached agent alone would not show that.
+        # This line shows that the watch has read the process; an attached agent alone would not.
         assert any("shop shows no Kafka client" in line for line in watching.stderr)
         process.stdin.write("\n")
         process.stdin.flush()
-        # The exit status of the process is not read, so the process stays in the process table.
+        # The exit status of the process is not read, so its id still exists; the watch must notice the end even so.
         shown = watching.communicate(timeout=WAIT_SECONDS)[0]
     instance = rf"\(\S+:{process.pid}\)"
     assert re.search(rf"^\d\d:\d\d:\d\d  ended: shop {instance}$", shown, re.MULTILINE)

@@ -1,4 +1,4 @@
-"""Test windows of samples: what belongs together, what counts once, and the three measurements, by hand."""
+"""Test windows of samples: which samples belong together, what counts once, and three measurements, by hand."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def windows(inputs: Iterable[Snapshot | LogEntry]) -> dict[tuple[str, int], Clie
 
 
 def indicators(*snapshots: Snapshot, client_id: str = "p") -> dict[str, Any]:
-    """Return the indicators of the window that begins with the first second."""
+    """Return the indicators of the client's window that begins at START."""
     (measured,) = client_indicators(windows(snapshots)[client_id, 0].table, LagSettings())
     return measured
 
@@ -116,7 +116,7 @@ WAITING = (
 
 @pytest.mark.parametrize("ill", [False, True])
 def test_what_a_dump_showed_is_of_the_client_that_reports_later_under_another_instance(ill: bool) -> None:
-    """Slow start: the dump precedes the first push, which has the broker's name as instance; the log continues.
+    """The dump precedes the first push, in which the broker names the instance; the log continues under the old one.
 
     `ill`: the producer keeps waiting; its metrics show this, and it is one incident as long as it lasts.
     """
@@ -142,14 +142,14 @@ def test_what_a_dump_showed_is_of_the_client_that_reports_later_under_another_in
         ("10.0.0.1:Wc", "opened"),
     ]
     closed = [(c.ts_ms - START) / 1000 for c in changes if c.change == "closed"]
-    # A calm minute follows the dump's windows.
+    # The incident ends a calm minute after the last window with the dump.
     assert not closed if ill else closed and closed[0] <= 210
     newest = dict(record for published in monitor.published for record in published.records)
     assert newest["shop|h:1|p"] is None
 
 
 def test_a_dump_of_one_process_does_not_count_for_its_namesake() -> None:
-    """Two replicas on one host: neither has reported yet, and the starting one waits for its first metadata."""
+    """Neither of two replicas on one host has reported; the dump shows that one waits for its first metadata."""
     monitor = Stepped()
     for second in (0, 40, 80):
         lines = [logged(second + n, "buffer-exhausted", "p", instance=f"h:{n}") for n in (1, 2)]

@@ -1,4 +1,4 @@
-"""Every log pattern finds the line that it is made for; lines are as the client libraries write them."""
+"""Every log pattern matches its example lines, which are as the client libraries write them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SPEAKERS = {"java", "scala", "librdkafka", "kafka-python", "aiokafka", "jvm", "l
 SPEAKERS |= {"python", "spring-kafka", "confluent-kafka", "sarama", "franz-go", "kafka-go", "kafkajs", "go"}
 SPEAKERS |= {"ruby-kafka", "kafka-node", "pykafka", "flink", "logstash", "fluent-bit", "libbeat", "kcat"}
 SPEAKERS |= {"smallrye", "faust", "telegraf", "brod"}
-#: Libraries with their own log messages. Others log messages of these: confluent-kafka and rdkafka-ruby librdkafka's;
+#: Libraries with their own log messages. Others pass these on: confluent-kafka and rdkafka-ruby pass on librdkafka's,
 #: Spring Kafka, Connect, Flink and Logstash the Java client's.
 LIBRARIES = ("java", "librdkafka", "kafka-python", "aiokafka", "sarama", "franz-go", "kafka-go", "kafkajs")
 #: Log lines of programs that run another project's client and wrap its messages.
@@ -91,7 +91,7 @@ def entries() -> Iterator[Entry]:
 
 
 def faults(entry: Entry) -> Iterator[str]:
-    """Yield a pattern's violations, with advice."""
+    """Yield what is wrong with a log pattern, and how to correct it."""
     for fault in _faults(entry.wording, entry.meaning):
         yield f"{entry.file}, {entry.key}: {fault}"
 
@@ -118,7 +118,7 @@ def _faults(wording: Wording, meaning: Meaning) -> Iterator[str]:
 
 
 def no_pattern(meaning: Meaning) -> list[str]:
-    """Return the libraries without a pattern for a log event, for a documented reason."""
+    """Return the libraries for which a log event has no pattern, with a documented reason."""
     return [library for libraries in meaning.no_pattern for library in libraries.split(", ")]
 
 
@@ -126,7 +126,7 @@ ENTRIES = tuple(entries())
 
 
 def words_in(line: str) -> list[str]:
-    """Return the patterns that match a line, whatever program logged it."""
+    """Return the ids of the patterns that match a line, whatever program logged it."""
     return [wording.id for wording, _ in catalogue().matches(line, None)]
 
 
