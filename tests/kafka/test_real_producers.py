@@ -66,7 +66,7 @@ JARS = {
         )
     ),
 }
-#: Options that make the OpenTelemetry agent behave like version 3: this release contains its changes behind a switch.
+#: Options that make the OpenTelemetry agent behave like version 3, the changes of which this release has behind a switch.
 AGENT = {
     # Needed because the agent treats `java Program.java` as a tool of the JDK.
     "otel.javaagent.enabled": "true",
@@ -300,7 +300,7 @@ def test_librdkafka(snapshots: dict[str, Row]) -> None:
     assert consumer["metrics"]["assigned-partitions"] == 1
 
 
-#: Appended to the page's definitions: two producers, the second without brokers, run until the process is killed.
+#: Appended to the page's definitions: two producers, one of them without brokers, that run until they are killed.
 REPLICA = f"""
 import logging
 orders = Producer({{"bootstrap.servers": brokers, "client.id": "orders"}})

@@ -81,7 +81,7 @@ class Recorded:
 
     @cached_property
     def moments(self) -> Mapping[str, Sequence[int]]:
-        """Return times of samples, dumps and log lines since the onset, one a second: clients report at once."""
+        """Return the times of samples, dumps and log lines since the onset, at most one a second."""
         seconds = {
             name: {ts // 1000: ts for ts in of if ts >= self.onset_ms} for name, of in self.case["written"].items()
         }

@@ -1,4 +1,4 @@
-"""The gate spares the judges windows with healthy metrics; it never hides a fault, or says ok for unknown."""
+"""The gate spares the judges windows with healthy metrics; it never hides a fault, nor reports ok for unknown."""
 
 from __future__ import annotations
 

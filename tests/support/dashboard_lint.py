@@ -98,7 +98,7 @@ def template_datasource(board: Board) -> Iterator[str]:
 
 @rule
 def template_labels(board: Board) -> Iterator[str]:
-    """Implement template-job and template-instance: variables use the chosen source, allow several values, and All."""
+    """Implement template-job and template-instance: variables use the chosen source, and several values or All."""
     for variable in _query_variables(board):
         name = variable["name"]
         if variable.get("datasource") != DATASOURCE:
@@ -321,7 +321,7 @@ def legend_labels(board: Board) -> Iterator[str]:
 
 @rule
 def thresholds_explicit(board: Board) -> Iterator[str]:
-    """Require explicit thresholds (Grafana's default is red above 80); a panel without value gets the base colour."""
+    """Require thresholds (Grafana's default is red above 80) with a harmless base colour: missing values get it."""
     for panel in panels(board):
         if panel["type"] in {"row", "text"}:
             continue
