@@ -1,7 +1,7 @@
 """Provide fixtures that start servers: one Spark session and one broker per test process, only if a test needs them.
 
-Modules marked `early` run before the others of their layer. Processes with the same folder of claims share the test
-files: each process runs the files that it claims first.
+Test modules marked `early` run before all others. Several pytest processes can share the test files: with the same
+`--claims FOLDER`, each process runs the files that no other process has claimed before.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from deploy.demo.broker import Broker
 
 
-#: Number of files for which a run prints CPU time; CPU seconds by file; those of this process up to its last test.
+#: A run prints the CPU time of this many test files.
 DEAREST = 12
 _cpu_seconds: defaultdict[str, float] = defaultdict(float)
 _cpu_before = sum(os.times()[:4])
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option through which `tests.stages` lets processes share a layer."""
+    """Add the option with which `tests.stages` lets several processes share test files."""
     parser.addoption("--claims", type=Path, help="a folder in which processes claim the files of tests that they run")
 
 
 def pytest_collection_finish() -> None:
-    """Exclude the collected tests from garbage collection: thousands of them live as long as the process."""
+    """Exclude the collected tests from garbage collection, because these thousands of objects live to the end."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000)
@@ -49,12 +49,12 @@ def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
 
 
 def pytest_runtest_logfinish(location: tuple[str, int | None, str]) -> None:
-    """Add the CPU time since the last test to that of the test's file."""
+    """Count the CPU time since the previous test for the file of this test."""
     _spend(Path(location[0]).name)
 
 
 def _spend(what: str) -> None:
-    """Count the CPU time since the last call, that of ended child processes included, for `what`."""
+    """Add the CPU time since the last call, including that of ended child processes, to the time of `what`."""
     global _cpu_before
     now = sum(os.times()[:4])
     _cpu_seconds[what] += now - _cpu_before
@@ -62,7 +62,7 @@ def _spend(what: str) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Name the files that took most CPU time; durations by the clock say little while stages run side by side."""
+    """Print the files that took most CPU time; wall times say little, because several processes run tests at once."""
     dearest = sorted(_cpu_seconds.items(), key=lambda item: -item[1])[:DEAREST]
     terminalreporter.write_line("CPU s: " + ", ".join(f"{name} {cpu:.1f}" for name, cpu in dearest))
 
@@ -83,13 +83,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """Start a session like production's, with our jars, on two cores, tuned to start quickly: it lives for minutes."""
+    """Start a Spark session as the monitor does, but with options for a quick start, because it lives only minutes."""
     from clienthealth.settings import MonitorSettings, ReviewSettings, Settings, SparkSettings
     from clienthealth.spark.session import session
     from deploy.demo.stack import QUICK_START
 
-    # Includes the jars for object stores. Each query is new and has few rows, so compiling it would take longer than
-    # interpreting it.
+    # The s3a address makes the session include the jars for object stores. Code generation is off, because each query
+    # is new and has few rows: compiling it would take longer than interpreting it.
     settings = Settings(
         monitor=MonitorSettings(shuffle_partitions=2),
         review=ReviewSettings(out="s3a://reports"),

@@ -1,4 +1,4 @@
-"""Observe the campaign's real application (`client.py`): does it progress, and are all its records accounted for?"""
+"""Run the campaign's real application (`client.py`), and check that it goes on and accounts for all its records."""
 
 from __future__ import annotations
 
@@ -27,17 +27,14 @@ class Application:
         self._reported = Topic(settings.kafka.bootstrap_servers, self._metrics)
 
     def counts(self) -> Mapping[str, int]:
-        """Return the application's counts of its records so far."""
+        """Return the application's counts of its records so far, such as `sent`; empty before the first report."""
         with suppress(OSError, ValueError):
             counts: Mapping[str, int] = json.loads(self._file.read_text(encoding="utf-8"))
             return counts
         return {}
 
     def goes_on(self, before: Mapping[str, int]) -> bool:
-        """True if the application has delivered, consumed and reported more than `before`.
-
-        Raises ServiceError if the application has ended.
-        """
+        """True if the application has delivered, consumed and reported more records than in `before` (`counts`)."""
         now = self.counts()
         return all(now.get(name, 0) > before.get(name, 0) for name in ("acknowledged", "consumed", "reported"))
 

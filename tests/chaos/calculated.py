@@ -1,4 +1,4 @@
-"""Calculate the results for an input with the stream's decoding and step in this process, without Spark and Kafka."""
+"""Calculate the results for an input in this process: by the monitor's decoding and step, without Spark and Kafka."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TYPES = (pa.binary(), pa.int32(), pa.binary(), pa.string(), pa.string(), pa.int3
 
 @dataclass
 class Rows:
-    """Rows of a table that no longer grows."""
+    """A complete table, with the interface of `published.Table`."""
 
     rows: list[Row] = field(default_factory=list)
 
@@ -39,14 +39,14 @@ class Rows:
 
 @dataclass
 class Calculated:
-    """The history that an undisturbed run would write; `observed` is the batch number."""
+    """The history that an undisturbed run would write, but with the batch number in the column `observed`."""
 
     minutes: Rows = field(default_factory=Rows)
     verdicts: Rows = field(default_factory=Rows)
 
 
 def calculated(parts: Sequence[load.Slice], cuts: int, settings: Settings, now_ms: int) -> Calculated:
-    """Calculate the tables. `cuts`: random cuts per slice, except the last slice, which is read as in real time."""
+    """Calculate the tables. `cuts`: number of random cuts of a slice into batches; the last one is cut as if live."""
     chosen, offset, batch = random.Random(cuts), 0, 0
     states: dict[int, BucketState] = defaultdict(BucketState)
     tables = Calculated()
@@ -67,7 +67,7 @@ def calculated(parts: Sequence[load.Slice], cuts: int, settings: Settings, now_m
 
 
 def _chunks(records: Sequence[load.Published], first: int, settings: Settings) -> dict[int, list[Chunk]]:
-    """Decode a batch of these records by bucket, with one task per partition."""
+    """Decode these records as one batch, with one task per partition; return bucket → chunks."""
     tasks: dict[tuple[str, int], list[tuple[Any, ...]]] = defaultdict(list)
     for offset, record in enumerate(records, first):
         headers = [{"key": key, "value": base64.b64encode(value).decode()} for key, value in record.headers]

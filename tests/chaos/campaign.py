@@ -21,26 +21,26 @@ from tests.chaos.load import SECONDS, Published, fleet_client, slices
 from tests.chaos.outcomes import Outcome
 from tests.chaos.world import Cluster, Run, SchemaRegistry
 
-#: The client with a clock that jumps.
+#: The client that gets a wrong clock during some faults.
 STRAY = fleet_client(15)
 START_SECONDS, RECOVERY_SECONDS, SHOWN_SECONDS = 400.0, 400.0, 300.0
 SOON_SECONDS = 120.0
-#: Number of slices in one batch of the undisturbed run.
+#: Number of slices that the undisturbed run publishes before it waits until they are processed.
 TOGETHER = 4
-#: Number of slices after which an incident has ended, if it ends at all; a shutdown loop is only detected after half an
-#: hour.
+#: Number of slices after which an incident has ended, if it ends at all. It is so large because a shutdown loop is only
+#: detected after half an hour.
 ENDED = 6
-#: Seconds of the last slice to read: enough to make the previous slice's minutes final.
+#: Seconds of the last slice that are published: enough to make the previous slice's minutes final.
 END = compare.FINAL_MS // 1000 + 60
-#: Counts of what was read are written to the history every 20 s, with a batch.
+#: While the history lacks record counts, interval of log lines that start a batch, which writes counts every 20 s.
 NUDGE_SECONDS = 5.0
 
 
 class Campaign:
     """Run faults in order over an input; `say` prints each outcome, `keep` stores each new state of an outcome.
 
-    A slice is compared when the next slice's fault is over, because only then is everything in the history.
-    `calculate`: compare with results calculated without Spark and Kafka instead of an undisturbed run.
+    A slice is compared when the next slice's fault is over, because only then are all its results in the history.
+    `calculate`: True compares with results calculated without Spark and Kafka, instead of with an undisturbed run.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Campaign:
     ) -> None:
         self._cluster, self._folder, self._faults, self._seed = cluster, folder, faults, seed
         self._say, self._keep = say, keep
-        # One slice more than faults, so that what remains of the last fault can end.
+        # One slice more than faults: its records make the results of the last fault's slice final.
         numbers = [*(fault.number for fault in faults), faults[-1].number + 1]
         length = 1000 * SECONDS * len(numbers)
         self._slices = slices(seed, numbers, (int(time.time() * 1000) - length) // 60_000 * 60_000 - 300_000)
@@ -68,7 +68,7 @@ class Campaign:
         return self._slices[0].begin_ms
 
     def run(self) -> list[Outcome]:
-        """Run everything. Raises HealthError if the undisturbed run fails."""
+        """Run the whole campaign. Raises HealthError if the undisturbed run fails."""
         with SchemaRegistry() as registry, ExitStack() as runs:
             tried = runs.enter_context(Run(self._cluster, registry, "tried", self._folder / "tried"))
             calm: Tables
@@ -187,7 +187,7 @@ class Campaign:
         run.wait("not shown", lambda: not compare.shown(run), SHOWN_SECONDS)
 
     def _await_counts(self, run: Run, at: int) -> None:
-        """Wait until the history counts all records of a slice; the batch after 20 s writes the counts."""
+        """Wait until the history has the counts of all records of a slice, which a batch writes every 20 s."""
         part, sent = self._slices[at], len(self._sent[at])
         deadline = time.monotonic() + SHOWN_SECONDS
         while compare.counted(run, part.begin_ms, part.end_ms)[0] < sent and time.monotonic() < deadline:
@@ -210,7 +210,7 @@ class Campaign:
         self._keep(outcome)
 
     def _ended(self, run: Run, calm: Tables, outcome: Outcome, at: int) -> None:
-        """Compare also how incidents ended; this makes the fault's outcome final."""
+        """Compare also how the incidents of a slice ended, which makes the outcome of its fault final."""
         part = self._slices[at]
         strays = self._strays(at)
         differences = compare.verdicts(run.history, calm, part.begin_ms, part.end_ms, strays, True)
@@ -231,7 +231,7 @@ def _soon(ready: Callable[[], bool]) -> bool:
 
 
 def _skewed(records: Sequence[Published], skew_ms: int) -> Iterator[Published]:
-    """Yield the records, with one client's timestamps shifted."""
+    """Yield the records, with the timestamps of the client STRAY shifted."""
     for record in records:
         if skew_ms and record.client == STRAY:
             document = json.loads(record.value)

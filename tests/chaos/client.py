@@ -1,4 +1,4 @@
-"""Run an application through a campaign: it produces, consumes its own records, and reports on both clients.
+"""Run the application of a campaign: it produces, consumes its own records, and reports metrics of both its clients.
 
 python -m tests.chaos.client SERVERS TOPIC METRICS FILE
 

@@ -14,13 +14,13 @@ from tests.chaos.world import NUDGED_MS, Run
 FINAL_MS = 180_000
 MINUTE_MS = 60_000
 CLIENT = ("service", "instance", "client_id", "kind")
-#: Tolerance for the start of an incident: windows start every 30 s, and a batch may contain two of them.
+#: Incidents may start this much earlier or later: windows start every 30 s, and a batch may contain two of them.
 NEAR_MS = 90_000
 SHOWN = 4
 
 
 class Table(Protocol):
-    """A table of results."""
+    """A table of the history, real or calculated."""
 
     def look(self) -> list[Row]:
         """Return all rows so far."""
@@ -28,7 +28,7 @@ class Table(Protocol):
 
 
 class Tables(Protocol):
-    """Results that were written to a history, or would have been."""
+    """Tables of a history, real or calculated."""
 
     @property
     def minutes(self) -> Table:
@@ -66,7 +66,7 @@ def _minutes(tables: Tables, begin_ms: int, end_ms: int) -> dict[tuple[Any, ...]
 
 
 def hidden(tables: Tables, begin_ms: int, end_ms: int) -> Iterator[str]:
-    """Yield minutes in [begin_ms, end_ms) that have no input and yet are not `unknown`."""
+    """Yield minutes in [begin_ms, end_ms) with another status than `unknown`, although their input was lost."""
     judged = (key for key, rows in _minutes(tables, begin_ms, end_ms).items() if rows[0]["status"] != "unknown")
     yield from _few("minute that was hidden, and is not unknown", judged)
 
@@ -101,7 +101,7 @@ def _incidents(tables: Tables, begin_ms: int, end_ms: int, strays: Set[str]) -> 
 
 
 def accounts(run: Run, sent: Iterable[Published], begin_ms: int, end_ms: int) -> Iterator[str]:
-    """Yield the differences between sent records and the numbers in the history and the rejects."""
+    """Yield the differences between the records sent, the counts in the history, and the rejects read so far."""
     clients = list(sent)
     unreadable = {record.value for record in clients if record.unreadable}
     read, rejected = counted(run, begin_ms, end_ms)
@@ -120,13 +120,13 @@ def counted(run: Run, begin_ms: int, end_ms: int) -> tuple[int, int]:
 
 
 def strangers(run: Run, slices: Iterable[Slice]) -> Iterator[str]:
-    """Yield rejects of records that were not sent as unreadable. Reads new rejects, which `accounts` needs."""
+    """Read new rejects (`accounts` needs them), and yield the records among all rejects that were sent readable."""
     sent = {record.value for one in slices for record in one.records if record.unreadable}
     yield from _few("rejected, but readable", {(value,) for _, value in run.rejects.look()} - {(v,) for v in sent})
 
 
 def shown(run: Run) -> list[str] | None:
-    """Return the states that the exporter shows wrongly; None while it reports itself as not reliable."""
+    """Return the differences between the states that the exporter shows and the newest ones on the topic."""
     states = run.shown()
     if states is None:
         return ["the exporter is not healthy"]

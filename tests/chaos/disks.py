@@ -48,7 +48,7 @@ def mounted(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        # A process with an open file there keeps the disk alive until it ends.
+        # Lazily, because a process may still have a file open there: the disk then disappears when the process ends.
         _run("umount", "--lazy", str(folder))
 
 
@@ -60,12 +60,12 @@ def fill(folder: Path) -> None:
 
 
 def empty(folder: Path) -> None:
-    """Undo `fill`."""
+    """Free the space that `fill` took."""
     (folder / BALLAST).unlink(missing_ok=True)
 
 
 def read_only(folder: Path, yes: bool) -> None:
-    """Make the disk read-only, or writable again."""
+    """Make the disk read-only if `yes`, else writable again."""
     _run("mount", "-o", f"remount,{'ro' if yes else 'rw'}", str(folder))
 
 

@@ -1,4 +1,4 @@
-"""Faults for the stack: each kind is a context manager that also ends the fault."""
+"""The kinds of faults: each is a context manager that strikes the stack, and repairs it at the end of its block."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from tests.chaos.published import position
 from tests.chaos.world import Run
 from tests.support import fake_grafana
 
-#: Seconds of a slice at which its fault starts and ends; records are published before, during and after the fault.
+#: Seconds of a slice between which its records are published during the fault; the others come before and after it.
 BEFORE, AFTER = 120, 240
 NOTICED_SECONDS = 180.0
 
 
 @dataclass(frozen=True)
 class Scene:
-    """The surroundings of a fault: a run, a slice and a random generator."""
+    """What a fault works with: the run that it strikes, the slice of input, and a random generator."""
 
     run: Run
     slice: Slice
@@ -54,8 +54,8 @@ class Kind:
     """A kind of fault. `seconds`: shortest and longest duration.
 
     `calm`: the fault starts after all earlier input is processed, otherwise during processing. `hides`: records
-    published during the fault are provably lost. `disk`: the fault needs its own disk. `strays`: one client's clock is
-    wrong during the fault, so its results are not compared.
+    published during the fault are provably lost. `disk`: the fault needs checkpoint and history on separate disks.
+    `strays`: one client's clock is wrong during the fault, so the client's results are not compared.
     """
 
     name: str
@@ -112,7 +112,7 @@ def monitor_lost_uncommitted(scene: Scene) -> Iterator[None]:
     while time.monotonic() < deadline:
         if _versions(run) > before:
             batch = run.newest("offsets")
-            # At this moment some tables may have the batch's rows, and others not.
+            # Strike at a random moment, at which perhaps only some of the tables have the batch's rows.
             time.sleep(scene.random.uniform(0, 0.03))
             run.monitor.signal(parts.everything, signal.SIGSTOP)
             if run.newest("commits") < batch:
@@ -126,7 +126,7 @@ def monitor_lost_uncommitted(scene: Scene) -> Iterator[None]:
 
 
 def _versions(run: Run) -> int:
-    """Return the number of commits of all history tables."""
+    """Return the number of Delta commits to all tables of the history."""
     return len(list(run.history_folder.glob("*/_delta_log/*.json")))
 
 
@@ -240,7 +240,7 @@ def topic_recreated(scene: Scene) -> Iterator[None]:
     finally:
         admin.close()
     run.create(topic, 2)
-    # Publish nothing yet: records before the monitor notices the change would have offsets that it has already read.
+    # Publish nothing before the monitor notices the new topic: it would skip offsets that it read on the old one.
     checkpoint = run.checkpoint / QUERY
     run.wait("not noticed", lambda: not any(position(checkpoint).get(topic, {1: 1}).values()), NOTICED_SECONDS)
     yield
@@ -303,12 +303,12 @@ def _pushed(scene: Scene, url: str) -> tuple[int, str]:
 
 
 def strayed(kind: Kind, chosen: random.Random) -> int:
-    """Return the error of the client's clock in ms, 0 for other kinds; more than 300 s ahead would be rejected."""
+    """Return a client's clock error in ms, 0 if the kind has none; at most 300 s, because more would be rejected."""
     return chosen.choice([65_000, 240_000, 290_000, -600_000, -86_400_000]) if kind.strays else 0
 
 
 def campaign(seed: int, count: int, only: list[str], skipped: Mapping[str, str]) -> list[Fault]:
-    """Return `count` faults in random order; the numbers of two kinds differ by one at most."""
+    """Return `count` faults in random order, with every kind equally often or once more than others."""
     names = [name for name in KINDS if (not only or name in only) and name not in skipped]
     chosen = random.Random(seed)
     selected: list[str] = []

@@ -1,7 +1,7 @@
 """Flood the complete monitor with excessive input at default settings, and measure the effect.
 
-Each flood has a fixed size, of which `share` takes a part. Honest clients report at the same time (`onlookers.py`).
-Results are stored as JSON in a folder, for the page.
+Each flood has a fixed size; a `share` below 1 sends only this part of it. Honest clients report at the same time
+(`onlookers.py`). Results are stored as JSON in a folder, from which the page is written.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from tests.chaos.onlookers import NEXT_SECONDS, Onlookers, clients_of
 RECORDS, CLIENTS, CORRUPT = 10_000_000, 10_000, 0.1
 LINES, LINES_SECONDS = 100_000, 600
 IDS, IDS_SECONDS = 1_000_000, 60
-#: Number of clients that start at once, and number of samples from each until the monitor knows all of them.
+#: Number of clients that start at once, and number of samples that each of them sends.
 FLEET, FLEET_READINGS = 100_000, 6
-#: Maximum median time from onset to verdict for other clients, in any flood.
+#: Longest permitted median time (s) from onset to verdict for the honest clients, in any flood.
 ONSET_SECONDS = 60.0
-#: Largest number of unread records before publishing pauses, so that any disk has enough room.
+#: Publishing pauses while the monitor has more unread records than this, so that they fit on any disk.
 AHEAD = 2_000_000
 #: Seconds for which honest clients are observed before a flood, and after it until all verdicts are published.
 BEFORE_SECONDS, AFTER_SECONDS = 160.0, 90.0
 LIMIT_SECONDS = 3600.0
-#: Allowed additional delay of verdicts on other clients while a process logs without end.
+#: Longest permitted additional delay (s) of verdicts on honest clients while a process logs without end.
 LATER_SECONDS = 5.0
 METRICS, LOGS = "client-metrics", "client-logs"
 
@@ -61,7 +61,7 @@ class Flood:
 
 
 def run(name: str, share: float, folder: Path) -> Flood:
-    """Run one flood; store the result if the flood was complete. Raises ServiceError if the monitor ends."""
+    """Run one flood; store the result if `share` is 1. Raises ServiceError if the monitor ends."""
     flood, load = Flood(name), os.getloadavg()[0]
     with Lab() as lab:
         lab.topics()
@@ -114,7 +114,7 @@ def _lines(lab: Lab, share: float, measured: Flood) -> None:
         with _publisher(lab, "lines", round(LINES * seconds)) as publishing:
             publishing.wait()
         since = time.time()
-        # By the wall clock, the unread input at the last line shows how far the monitor was behind.
+        # The number of lines that are unread when the last one was sent shows how far the monitor was behind.
         sent = ends(lab.servers, LOGS)
         rate, micros = sent / seconds, monitor.usage.cost(since - seconds, since).per_record(sent)
         monitor.checkpoints.look()
@@ -144,7 +144,7 @@ def _ids(lab: Lab, share: float, measured: Flood) -> None:
             f"{count:,} client ids in {took:.0f} s; all read {time.time() - began - took:.0f} s after the last; "
             f"{rows:,} clients kept as state, {left_out:,} counted as left out"
         )
-        # All clients also end within a minute.
+        # Watch on, because the monitor must also survive that all these clients disappear within a minute.
         monitor.watch(AFTER_SECONDS)
         measured.check(
             rows <= monitor.settings.monitor.max_clients + 32, f"limit: {monitor.settings.monitor.max_clients:,}"
@@ -172,7 +172,7 @@ def _fleet(lab: Lab, share: float, measured: Flood) -> None:
     _beside(lab, measured, flood)
 
 
-#: Floods by name; their docstrings are the page's headings.
+#: Name of a flood → function that runs it. The function's docstring is a heading on the page.
 FLOODS: Mapping[str, Callable[[Lab, float, Flood], None]] = {
     "records": _records,
     "lines": _lines,
@@ -182,9 +182,9 @@ FLOODS: Mapping[str, Callable[[Lab, float, Flood], None]] = {
 
 
 def _beside(lab: Lab, outcome: Flood, flood: Callable[[Monitor], None], most: float = math.inf) -> None:
-    """Let honest clients report before, during and after a flood, and compare the delay of verdicts on stuck ones.
+    """Let honest clients, some of which get stuck, report before, during and after a flood; compare verdict delays.
 
-    `most`: largest permitted additional delay, in seconds.
+    `most`: longest permitted additional delay during the flood (s).
     """
     with lab.monitor("monitor") as monitor, Onlookers(lab.servers, METRICS, 60) as onlookers:
         monitor.wait_for_queries()
@@ -225,7 +225,7 @@ def _state_rows(monitor: Monitor) -> float:
 
 
 def _total(monitor: Monitor, name: str) -> int:
-    # The metric changes at the end of a batch, shortly after the commit.
+    # Wait, because the monitor updates its metrics shortly after it commits a batch.
     time.sleep(2)
     return round(sum(monitor.metrics().get(name, {}).values()))
 
@@ -253,7 +253,7 @@ def _rejects(lab: Lab, monitor: Monitor) -> tuple[int, int]:
 
 @contextmanager
 def _publisher(lab: Lab, what: str, count: int) -> Iterator[subprocess.Popen[bytes]]:
-    """Run the publishing process."""
+    """Run a process that publishes `count` records of the flood `what`; wait for its end after the block."""
     command = [sys.executable, "-m", "tests.chaos.publisher", lab.servers, what, str(count)]
     checkpoints = str(lab.folder / "monitor" / "checkpoints")
     process = subprocess.Popen([*command, checkpoints])
@@ -267,13 +267,13 @@ def _publisher(lab: Lab, what: str, count: int) -> Iterator[subprocess.Popen[byt
 
 
 def corruption(number: int) -> str | None:
-    """Return how a record of the flood of records is corrupted, or None."""
+    """Return how record number `number` of the flood `records` is corrupted: cut, changed, or None if it is intact."""
     chosen = (number * 2_654_435_761) % 1000
     return "cut" if chosen < 500 * CORRUPT else "changed" if chosen < 1000 * CORRUPT else None
 
 
 def records(count: int) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the flood of records."""
+    """Yield the records of the flood `records`, some of them corrupt."""
     template, chosen = canonical.producer(), random.Random(1)
     start_ms = round(time.time() * 1000) - count // CLIENTS * INTERVAL_MS
     for number in range(count):
@@ -289,14 +289,14 @@ def records(count: int) -> Iterator[tuple[bytes, bytes]]:
 
 
 def fleet(count: int) -> Iterator[tuple[bytes, bytes]]:
-    """Yield samples of all clients in turn."""
+    """Yield samples of all clients in turn, with the current time."""
     template, clients = canonical.producer(), count // FLEET_READINGS
     for number in range(count):
         yield template.record(values(number % clients, number // clients, round(time.time() * 1000)))
 
 
 def ids(count: int) -> Iterator[tuple[bytes, bytes]]:
-    """Yield records that are each from another client, in forty services."""
+    """Yield one record from each of `count` clients in forty services."""
     template = canonical.producer()
     value = template.value.replace(b"service-%(service)d", b"attack-%(service)d")
     for number in range(count):

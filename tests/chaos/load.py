@@ -1,11 +1,12 @@
 """Generate a campaign's input: a fleet's records in slices of a few minutes, one slice per fault.
 
-The same seed and begin give the same input. It contains a fleet that reports continuously, with one client stuck from
-beginning to end and one that leaves and returns in every slice. Each slice has new recordings of real clients, failing
-and healthy. There are also a consumer group, meaningless log lines, and unreadable records.
+The same seed and start time give the same input. It contains a fleet that reports continuously; one client becomes
+stuck in the third minute and stays so, and one leaves and returns in every slice. Each slice has new recordings of real
+clients, failing and healthy. There are also a consumer group, log lines that do not concern Kafka, and unreadable
+records.
 
 Results must not depend on how records are cut into batches (`tests/unit/test_chaos_load.py`): a run with faults may
-read late and in one piece, and must still give the same minutes and incidents.
+read many records late and in one batch, and must still give the same minutes and incidents.
 """
 
 from __future__ import annotations
@@ -28,18 +29,18 @@ from tests.support.fake_registry import framed
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 SECONDS = 360
 STEP = 10
-#: A batch with a longer time range excuses all clients without data (`monitor/departures.py`); then only later batches
-#: notice a departure.
+#: Seconds of input in a portion. A batch with a longer time range would excuse all clients without data
+#: (`monitor/departures.py`), and only later batches would notice that a client is gone.
 PORTION = 40
 MIB = 1 << 20
 FLEET = 16
 #: The client that is stuck permanently, and the second of the campaign at which it becomes stuck.
 STUCK, STUCK_FROM = "client-0", 150
-#: A client that reports in Avro, with a new schema number each minute.
+#: A client that reports in Avro, with a new schema id each minute.
 AVRO = "client-5"
 #: Seconds of every slice in which one client reports nothing: long enough to count as gone.
 AWAY = (100, 220)
-#: Recordings of failures → their modes, and recordings of clients that only look as if they failed.
+#: FAILING: recording of a failed client → its failure mode. HARMLESS: recordings of clients that only seem to fail.
 FAILING: Mapping[str, str] = {
     "deadlock-0.11": "producer-callback-deadlock",
     "deadlock-3.9": "producer-callback-deadlock",
@@ -50,14 +51,14 @@ FAILING: Mapping[str, str] = {
     "shutdown-left-behind-a": "consumer-shutdown-loop",
 }
 HARMLESS = ("healthy-3.9", "idle-4.1", "clean-close-4.1", "outage-3.9")
-#: Second of a slice at which its recordings start; so their failures end, and are reported, before the slice ends.
+#: Second of a slice at which its recordings start: so early that their failures also end before the slice does.
 RECORDED_FROM = 30
 JUNK = (b"{", b'{"a": 1', b"\x0a\x07\xff\x00\x80", b"[1, 2", b"42 ")
 
 
 @dataclass(frozen=True)
 class Published:
-    """A record to publish. `client`: its client; `ts_ms`: its time on the topic, equal to the event time."""
+    """A record to publish. `client`: id of what it is from; `ts_ms`: record timestamp, equal to the event time."""
 
     stream: Literal["metrics", "logs"]
     ts_ms: int
@@ -73,7 +74,7 @@ class Published:
 
 @dataclass(frozen=True)
 class Slice:
-    """The records of SECONDS seconds from `begin_ms` on, in order of time."""
+    """The records of the SECONDS seconds from `begin_ms` on, in order of time."""
 
     number: int
     begin_ms: int
@@ -163,7 +164,7 @@ def _group(at: int, begin_ms: int) -> Iterator[Published]:
 
 
 def _recorded(name: str, number: int, begin_ms: int) -> Iterator[Published]:
-    """Yield a recording's records as those of a process that exists only in this slice."""
+    """Yield a recording's records, moved to this time and renamed to a process that exists only in this slice."""
     timed = _recording(name)
     shift_ms = begin_ms - timed[0][0]
     process = f"{name}-{number}"
@@ -193,6 +194,6 @@ def _unreadable(chosen: random.Random, number: int, begin_ms: int) -> Iterator[P
 
 
 def _chatter(begin_ms: int) -> Iterator[Published]:
-    """Yield log lines that have nothing to do with Kafka."""
+    """Yield log lines that do not concern Kafka."""
     for second in range(SECONDS):
         yield Published("logs", begin_ms + 1000 * second, b"GET /orders/7 200 in 4 ms", f"web-{second % 8}")

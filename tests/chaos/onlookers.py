@@ -1,4 +1,4 @@
-"""Simulate honest clients beside a flood that become stuck one by one, to measure the delay of their verdicts."""
+"""Simulate honest clients during a flood. They become stuck one by one, which shows how late verdicts on them are."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Onlookers:
         return [(_name(client), at) for client, at in self._stuck.items() if since <= at < until]
 
     def settle(self) -> None:
-        """Stop making further clients stuck."""
+        """Let no further client become stuck."""
         self._settled.set()
 
     def __enter__(self) -> Self:
@@ -86,9 +86,9 @@ def _name(client: int) -> str:
 
 
 def clients_of(servers: str, topic: str) -> tuple[dict[str, float], set[str]]:
-    """Return when each onlooker was first reported as failing (`time.time()`), and all clients with any state.
+    """Return (client → time of the first record that reports it as failing, clients with any record) for onlookers.
 
-    Reads the whole topic of states. Raises TimeoutError.
+    Reads the whole `topic` with the monitor's records. Raises TimeoutError.
     """
     failing: dict[str, float] = {}
     clients: set[str] = set()

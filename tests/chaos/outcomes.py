@@ -17,9 +17,9 @@ from tests.chaos.faults import Fault
 class Outcome:
     """Outcome of a fault.
 
-    `recovery`: seconds from the fault's end until everything was processed and shown again. `hidden`: records that
-    became unavailable during the fault. `final`: everything has been compared. `again`: earlier attempts with
-    differences.
+    `recovery`: seconds from the fault's end until all records were processed and the exporter was right again.
+    `hidden`: number of records that the fault deleted unread. `final`: True if all results have been compared.
+    `again`: number of earlier attempts with differences.
     """
 
     number: int
@@ -48,13 +48,13 @@ class Outcome:
 
 
 class Outcomes:
-    """The outcomes of a campaign so far, by number of the fault, in a file."""
+    """The outcomes of a campaign so far, which are stored in a file."""
 
     def __init__(self, file: Path, seed: int, faults: Sequence[Fault]) -> None:
         self._file = file
         self._campaign = {"seed": seed, "kinds": [fault.kind.name for fault in faults]}
         self._of: dict[int, Outcome] = {}
-        #: Total duration of the campaign in all its parts, and the machine's load before it.
+        #: Total duration (s) of the campaign, with all its resumed runs, and the machine's load before the first one.
         self.seconds, self.load = 0.0, os.getloadavg()[0]
         #: Conditions under which the newest outcome was found.
         self.conditions: dict[str, str] = {}
@@ -70,7 +70,7 @@ class Outcomes:
         self.seconds, self.load, self.conditions = document["seconds"], document["load"], document["conditions"]
 
     def todo(self, faults: Sequence[Fault]) -> list[Fault]:
-        """Return the faults that have not passed."""
+        """Return the faults that have not passed completely."""
         done = {number for number, outcome in self._of.items() if outcome.final and outcome.passed}
         return [fault for fault in faults if fault.number not in done]
 

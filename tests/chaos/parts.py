@@ -16,7 +16,7 @@ STOP_SECONDS = 60.0
 
 
 class Supervised:
-    """A program that is restarted a second after it ends, until it is held or closed."""
+    """A program that is restarted a second after it ends, until `hold`, `stop` or `close` is called."""
 
     def __init__(
         self, name: str, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
@@ -42,7 +42,7 @@ class Supervised:
             self._end()
 
     def abandon(self) -> Process:
-        """Suspend the program, as if its machine froze; `release` starts another one. The caller must end this one."""
+        """Suspend the process, as if its machine froze, and return it; `release` starts another. The caller ends it."""
         self._wanted.clear()
         with self._lock:
             process, self._process = self._process, None
@@ -67,7 +67,7 @@ class Supervised:
         self._thread.join()
 
     def processes(self, chosen: Callable[[str], bool]) -> list[tuple[int, str]]:
-        """Return the (pid, command line) of matching processes in the program's session, in any process group."""
+        """Return (pid, command line) of the processes in the program's session with `chosen(command line)` true."""
         with self._lock:
             leader = self._process.pid if self._process is not None else None
         return [] if leader is None else [process for process in session(leader) if chosen(process[1])]
@@ -113,7 +113,7 @@ class Supervised:
 
 
 def everything(_: str) -> bool:
-    """Match all processes of a part."""
+    """Match all processes, for instance in `Supervised.kill`."""
     return True
 
 

@@ -28,7 +28,7 @@ class Table:
         self.rows: list[Row] = []
 
     def look(self) -> list[Row]:
-        """Read new commits; return all rows."""
+        """Read the table's new Delta commits; return all rows read so far."""
         while (log := self._folder / "_delta_log" / f"{self._version:020}.json").exists():
             for line in log.read_text(encoding="utf-8").splitlines():
                 action = json.loads(line)
@@ -50,7 +50,7 @@ def _ms(time: datetime) -> int:
 
 @dataclass
 class History:
-    """The three tables of a run."""
+    """The tables of a run's history."""
 
     folder: Path
     minutes: Table = field(init=False)
@@ -95,7 +95,7 @@ class Ends:
 
 
 class Topic:
-    """All records of a topic so far."""
+    """A reader that keeps all records of a topic."""
 
     def __init__(self, servers: str, topic: str) -> None:
         self._topic = topic
@@ -104,7 +104,7 @@ class Topic:
         self._at: dict[int, int] = {}
 
     def look(self, seconds: float = ANSWER_SECONDS) -> list[tuple[bytes | None, bytes | None]]:
-        """Read to the end; return all records. Raises TimeoutError."""
+        """Read to the topic's end; return all records read so far. Raises TimeoutError."""
         listed = self._consumer.list_topics(self._topic, timeout=seconds).topics[self._topic].partitions
         self._consumer.assign([TopicPartition(self._topic, p, self._at.get(p, 0)) for p in listed])
         left, deadline = set(listed), time.monotonic() + seconds
@@ -132,7 +132,7 @@ def position(checkpoint: Path) -> Mapping[str, Mapping[int, int]]:
     for number in done:
         try:
             lines = (checkpoint / "offsets" / str(number)).read_text(encoding="utf-8").splitlines()
-            # Skip the rate source, which stores a number instead of offsets.
+            # Skip Spark's rate source, for which the line is a number instead of offsets.
             sources = [read for line in lines[2:] if isinstance(read := json.loads(line), dict)]
         except (OSError, ValueError):
             continue
@@ -143,7 +143,7 @@ def position(checkpoint: Path) -> Mapping[str, Mapping[int, int]]:
 
 @dataclass(frozen=True)
 class Incident:
-    """A client's failure in the history: the strongest status that it reached, and how it ended."""
+    """A failure in the history. `status`: the strongest one; `end`: closed, withdrawn, or None while it is open."""
 
     client: str
     mode: str

@@ -40,7 +40,7 @@ NUDGED_MS = 86_400_000
 
 @dataclass(frozen=True)
 class Cluster:
-    """A broker and the gateway to it. Without a gateway, the broker is shared and must not be disturbed."""
+    """A broker and the gateway to it. Without a gateway, other tests share the broker, so faults must not strike it."""
 
     kafka: KafkaSettings
     broker: Broker
@@ -62,7 +62,7 @@ def gated(folder: Path) -> Iterator[Cluster]:
 
 
 class SchemaRegistry:
-    """A schema registry that knows a schema for every number, and can be stopped. Use it as a context manager."""
+    """A schema registry that has a schema for every id, and can be stopped. Use it as a context manager."""
 
     def __init__(self) -> None:
         self._registry, self._open = fake_registry.Registry(), ExitStack()
@@ -94,9 +94,9 @@ Launch = Callable[["Run"], tuple[Sequence[str], Mapping[str, str]]]
 class Run:
     """A monitor with its exporter, topics, checkpoint and history, and the input published for it.
 
-    `folder`: everything of the run; checkpoint and history are on separate disks if these can be mounted. `launch`: the
-    command and environment that start the monitor, by default as on a user's machine. `more`: settings of [monitor].
-    Use it as a context manager; `release` starts monitor and exporter.
+    `folder`: for all files of the run; checkpoint and history are on separate disks if these can be mounted. `launch`:
+    function to the monitor's start command and environment, by default those of a user. `more`: settings of [monitor].
+    Use it as a context manager. Monitor and exporter start with their `release`.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class Run:
 
     @property
     def inputs(self) -> Mapping[str, str]:
-        """Return stream → topic."""
+        """Return stream (`metrics`, `logs`) → its input topic."""
         return {"metrics": self.settings.topics.metrics[0], "logs": self.settings.topics.logs[0]}
 
     def publish(self, records: Iterable[Published]) -> None:
@@ -159,7 +159,7 @@ class Run:
             )
 
     def nudge(self) -> None:
-        """Send a meaningless line outside the time range of all others, to start another batch."""
+        """Send a log line with a time far from that of all other records, only to start another batch."""
         self._produce(self.inputs["logs"], b"a line", 0, NUDGED_MS, {})
 
     def flushed(self, seconds: float = 120.0) -> None:
@@ -173,7 +173,7 @@ class Run:
         return {topic: self._asked.ends(topic) for topic in self.inputs.values()}
 
     def worked_off(self) -> bool:
-        """True if the results of everything in the broker are written."""
+        """True if the monitor has written the results of all records on the input topics."""
         try:
             return position(self.checkpoint / QUERY) == self.ends()
         except KafkaException:
@@ -184,11 +184,11 @@ class Run:
         return self.newest("commits") < self.newest("offsets")
 
     def newest(self, kind: str) -> int:
-        """Return the newest planned (`offsets`) or committed (`commits`) batch; -1 before the first."""
+        """Return the number of the newest batch planned (`offsets`) or committed (`commits`); -1 before the first."""
         return max((int(path.name) for path in (self.checkpoint / QUERY / kind).glob("[0-9]*")), default=-1)
 
     def shown(self) -> list[Any] | None:
-        """Return the states that the exporter shows; None while it reports itself as not reliable."""
+        """Return the states that the exporter shows; None while its health check fails."""
         try:
             base = f"http://{self.settings.prometheus.host}:{self.settings.prometheus.port}"
             with urllib.request.urlopen(f"{base}/healthz", timeout=5):
@@ -200,7 +200,7 @@ class Run:
         return clients
 
     def metric(self, name: str) -> float | None:
-        """Return the sum of one of the monitor's own metrics (name without prefix); None if it is absent."""
+        """Return the sum of all series of one of the monitor's metrics (name without prefix); None without series."""
         port = self.settings.monitor.metrics_port
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
@@ -276,8 +276,8 @@ class Run:
                 **self._more,
             },
             "registry": {"url": self.registry.url},
-            # Missing data that all clients share does not count, so the time for which an end is shown depends on the
-            # batches.
+            # Show departed clients for a week. How long a shorter time really is depends on how records are cut into
+            # batches, because time in which no client reports does not count.
             "absence": {"shown_seconds": 7 * 86_400},
             "prometheus": {"port": free_port(), "ttl_seconds": 7 * 86_400},
         }

@@ -1,7 +1,7 @@
-"""The monitor on a Spark cluster, submitted as in deploy/cluster.md, reports the same as the code without Spark.
+"""Check that the monitor on a Spark cluster (submitted as in deploy/cluster.md) reports the same as without Spark.
 
 The cluster loses an executor and a worker. Its driver hangs, a second driver takes over, and the first one comes back.
-The cluster grows from two workers to four and shrinks to two, always with the checkpoint that it began with.
+The cluster grows from two workers to four and shrinks to two. Throughout, the monitor uses the same checkpoint.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ pytestmark = pytest.mark.long
 HEAP_MB, PARTITIONS = 512, 4
 WAIT_SECONDS, NUDGE_SECONDS = 400.0, 5.0
 DEADLOCK = "producer-callback-deadlock"
-#: A hanging driver keeps its cores; without this limit it would also take the cores of all new workers.
+#: Limits the first driver's cores: while it hangs, it would otherwise also take the cores of all new workers.
 AT_FIRST = {"spark__cores__max": "2"}
-#: Memory that deploy/cluster.md requests beside the heap: Python, RocksDB, threads.
+#: Memory that deploy/cluster.md requests in addition to the JVM's heap, for Python, RocksDB and threads.
 BESIDE_HEAP = {"driver": "640m", "executor": "1g"}
 
 
@@ -42,9 +42,9 @@ BESIDE_HEAP = {"driver": "640m", "executor": "1g"}
 class Trial:
     """The run, its expected results, and what was observed.
 
-    `executors`, `drivers`: their command lines. `errors`: standard error of executors. `most`: largest number of
-    workers at work at once. `events`: Spark's event log. `came_back`: exit code of the driver that hung while another
-    took over.
+    `executors`, `drivers`: command lines. `errors`: standard error of executors. `most`: largest number of workers at
+    work at once; `left`: workers at the end. `events`: folder of Spark's event log. `came_back`: exit code of the
+    driver that hung while another took over.
     """
 
     slices: Sequence[Slice]
@@ -151,13 +151,13 @@ def worked_off(run: Run) -> bool:
 
 
 def as_started(run: Run, starts: int) -> bool:
-    """Assert that the driver ended only when the test ended it."""
+    """Assert that the driver was started at most `starts` times, so it did not end by itself; return True."""
     assert run.monitor.starts <= starts, run.monitor.tail()
     return True
 
 
 def finish(run: Run, last: Slice) -> None:
-    """Wait until the history has everything that was read: it is written with a batch, 20 s later."""
+    """Wait until the history counts all records, which a batch writes every 20 s; then stop the monitor."""
     deadline = time.monotonic() + WAIT_SECONDS
     while compare.counted(run, last.begin_ms, last.end_ms)[0] < len(last.records) and time.monotonic() < deadline:
         run.nudge()
@@ -191,7 +191,7 @@ def test_the_newest_states_are_those_of_the_fleet(trial: Trial) -> None:
     fleet = {load.fleet_client(number) for number in range(load.FLEET)}
     assert fleet <= states.keys()
     assert {name for name in fleet if any(v["status"] == "confirmed" for v in states[name]["verdicts"])} == {load.STUCK}
-    # Each client's last sample lies within the last ten seconds.
+    # Each client reported in the last ten seconds of the input, so its newest window ends in the last minute.
     assert {trial.end_ms - states[name]["window_end"] < 60_000 for name in fleet} == {True}
 
 
@@ -212,7 +212,7 @@ def test_the_log_of_events_has_both_drivers_and_what_they_asked_for(trial: Trial
     ]
     assert len(drivers) == 2
     added = sorted(sum(event["Event"] == "SparkListenerExecutorAdded" for event in events) for events in drivers)
-    # The first driver had two executors and a replacement for the killed one; the second had four at once.
+    # The first driver had two executors and a replacement for the killed one; the second had four at the same time.
     assert added[0] >= 3 and added[1] >= 4
     for events in drivers:
         (asked,) = (e["Spark Properties"] for e in events if e["Event"] == "SparkListenerEnvironmentUpdate")
@@ -236,6 +236,6 @@ def test_every_jvm_runs_with_the_settings(trial: Trial) -> None:
 
 
 def test_executors_log_warnings_and_no_more(trial: Trial) -> None:
-    # Two executors, one replacement for the killed one, and four of the second driver.
+    # Executors: two, a replacement for the killed one, and four of the second driver.
     assert len(trial.errors) >= 7
     assert not [line for text in trial.errors for line in text.splitlines() if " INFO " in line]
