@@ -100,7 +100,7 @@ def by_batch(
 ) -> dict[float, list[Snapshot | LogEntry]]:
     """Sort inputs by time and group them by the second in which their batch ends.
 
-    `beside`: id of a client that reports only to advance the time. Batches with its data only are six times as long.
+    `beside`: id of a client that reports only to advance the time. Batches with only its data are six times as long.
     """
     numbered: dict[int, list[Snapshot | LogEntry]] = {}
     for one in sorted(inputs, key=lambda one: one.ts_ms or 0):

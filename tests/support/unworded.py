@@ -1,4 +1,4 @@
-"""List the messages at WARN and above of client libraries that no log pattern matches (`tests/golden/unworded.txt`).
+"""List client libraries' messages at WARN and above that no log pattern matches (`tests/golden/unworded.txt`).
 
 python -m tests.support.unworded LIBRARY REPOSITORY REVISION…   walks the sources of these revisions in a clone of the
 library (a git directory), prints each message with neither log pattern nor decision, and fails if there is one

@@ -44,7 +44,7 @@ def test_names_are_an_api(rule: Rule) -> None:
 
 @each_alert
 def test_annotations_are_complete(rule: Rule) -> None:
-    # `effect` is the text after the owner in a notification's title, `clients` the number of all clients in it.
+    # Parts of a notification's title: `clients` is a number of clients, `effect` says what happens to them.
     titles = {"effect", "clients"}
     assert set(rule.annotations) - titles == ANNOTATIONS
     assert "status" not in rule.labels or rule.annotations.keys() > titles

@@ -130,7 +130,7 @@ PASTES = [
     (f"WARN {P} Error while fetching metadata with correlation id 68252 :\n{{orders=UNKNOWN_TOPIC_OR_PARTITION}}", 2,
      "unknown topic", "orders"),
 ]  # fmt: skip
-#: Lines that restarts and new topics cause, each as often as it is normal.
+#: Lines that restarts and new topics cause, each with a number of times that is still normal.
 EVERYDAY = [
     (f"WARN {C} Connection to node 2 (kafka-2/10.0.0.2:9092) could not be established. Node may not be available.", 1),
     (f"INFO {C} Node 2 disconnected.", 3),

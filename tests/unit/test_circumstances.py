@@ -1,4 +1,4 @@
-"""Test how a window shows whether brokers answered its client, and how far back it looks for that."""
+"""Test how a window shows whether brokers answered its client, and how far back it looks for an answer."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def test_a_healthy_producer_is_never_suspected_because_its_selector_rests(health
         verdicts = (verdict for record in records for verdict in record["verdicts"] if verdict["mode"] == MODE)
         seen |= {(verdict["status"], verdict.get("reason")) for verdict in verdicts}
     assert {status for status, _ in seen} == {"ok", "unknown"}
-    # In the case "caught sending", a sample comes just before the select that sends the only record of half a minute.
+    # "caught sending" has samples just before the select that sends the only record of 30 s, so work seems to wait.
     doubts = [str(reason) for _, reason in seen - {("ok", None), ("unknown", FEW), ("unknown", ALL_SILENT)}]
     assert all(doubt.endswith(" in the last 20 s, although work waits") for doubt in doubts)
 

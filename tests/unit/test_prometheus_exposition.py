@@ -1,4 +1,4 @@
-"""Test the text for Prometheus: exact lines, no invalid values, no duplicates, no leftovers."""
+"""Test the text that Prometheus scrapes: exact lines, no invalid values, no duplicates, bounded size."""
 
 from __future__ import annotations
 
@@ -306,7 +306,7 @@ def evidence(scraped: list[str]) -> dict[str, list[tuple[str, float]]]:
 
 @pytest.mark.parametrize("client_series", ["all", "unhealthy"])
 def test_evidence_is_served_of_the_unhealthy_and_of_five_like_them(client_series: str) -> None:
-    """Five of nine healthy producers of its service are served for comparison, but no consumer and no other service."""
+    """Besides the failing producer, five of nine healthy ones of its service are served, but nothing of others."""
     ill = deadlock()
     ill["indicators"] |= {"select_rate": 0.0, "undelivered_seconds": 58.0}
     numbers = {"select_rate": 12.0, "metadata_age_seconds": 90.0}

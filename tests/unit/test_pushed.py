@@ -1,4 +1,4 @@
-"""Test that our broker plugin's headers show which client pushed; as in Kafka, each metric has its own resource."""
+"""Test that our broker plugin's headers show which client pushed. Kafka's clients push one resource per metric."""
 
 from __future__ import annotations
 

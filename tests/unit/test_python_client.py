@@ -184,7 +184,7 @@ def test_every_record_is_counted_and_one_a_millisecond_timed() -> None:
         producer.acknowledge(2 * position + 1)
     metrics = probe.metrics()
     assert metrics["record-ack-total"] == 8
-    # Only the first record of each pair, sent at one time, is timed (2 ms); the second would have shown 4 ms.
+    # Of two records sent at one time, only the first is timed (2 ms); the second would have shown 4 ms.
     assert metrics["ack-latency-max"] == pytest.approx(2.0)
 
 

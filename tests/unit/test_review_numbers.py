@@ -66,7 +66,7 @@ def test_objectives_are_summed_per_service_and_period_worst_first() -> None:
 
 
 def test_each_service_is_held_against_the_target_of_its_owner() -> None:
-    """One unhealthy minute in ten overspends a budget of 0.5 %, but is half of 20 %. The third service has no owner."""
+    """One minute in ten is unhealthy: too much for 99.5 %, but half the budget for 80 %. One service has no owner."""
     payments, batch = Owner("payments", "1", "payments-oncall"), Owner("batch", slo_target=0.8)
     owners = Owners([Row(payments, ("orders",), (), ""), Row(batch, ("nightly",), (), "")])
     rows = [

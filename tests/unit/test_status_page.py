@@ -166,7 +166,7 @@ TURNING = "\u202eevil\u05d0"
 
 
 class _Bare(HTMLParser):
-    """Collects text outside <bdi>, <title>, <style> and <option>. An option is its own line and turns no other text."""
+    """Collects text outside <bdi>, <title>, <style> and <option>. An option is its own line and reverses no other."""
 
     def __init__(self) -> None:
         super().__init__()

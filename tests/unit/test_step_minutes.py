@@ -31,7 +31,7 @@ def minutes_of() -> list[Snapshot]:
 
 
 def later(after: float) -> list[Snapshot]:
-    """Return samples of another client from `after` seconds later, so that time passes."""
+    """Return samples of another client, `after` seconds after the three clients' last ones, so that time passes."""
     return [snapshot(SECONDS + after + n, {"select-total": 1}, "z", instance="h:z") for n in range(20)]
 
 

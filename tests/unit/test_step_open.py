@@ -204,7 +204,7 @@ def test_a_close_that_has_begun_is_no_end(monitor: Monitor) -> None:
 
 @pytest.mark.long
 def test_a_loop_that_logs_no_more_has_gone_after_three_minutes(monitor: Monitor) -> None:
-    """A shutdown loop logs as long as it lasts, so the end of its lines ends it."""
+    """A shutdown loop logs as long as it lasts, so three minutes without its lines end it."""
     reads = [snapshot(s, {"fetch-requests-total": 10.0 * s}, "group", "legacy-consumer") for s in range(0, 120, 10)]
     loop = [logged(120 + n / 20, "offset-manager-lookup-failed", thread="w", address="k:9092") for n in range(400 * 20)]
     monitor.run([*reads, *loop], 1200, 0)

@@ -125,7 +125,7 @@ def test_a_suspended_monitor_accuses_no_client() -> None:
 
 
 def test_a_failure_that_is_over_when_they_report_again_is_closed() -> None:
-    """All input arrives at once, as after a night without the monitor: one batch advances time and has the recovery."""
+    """All input arrives at once, as after a night without the monitor; one batch advances time and shows recovery."""
     monitor = Stepped()
     report(monitor, 0, 200, CLIENTS, stuck="p3")
     well = [reading(second, c) for second in range(4000, 4200, 10) for c in CLIENTS]

@@ -1,4 +1,4 @@
-"""Test what the step's worker keeps of record counts until they are written to the history."""
+"""Test how the step's worker collects record counts until it writes them to the history."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _LINE = re.compile(r'kafka_client_(\w+)\{.*client_id="([^"]+)"(?:,(\w+="[^"]*"))
 
 
 def scraped(recording: str, delta: bool = False) -> dict[tuple[str, str, str | None], float]:
-    """Return what Prometheus scrapes for a recording's last window: (client id, metric, its own label) → value."""
+    """Return what Prometheus scrapes for a recording's last window: (client id, metric, the metric's label) → value."""
     records = [one for one in read([RECORDINGS / recording]) if one.stream != "logs"]
     now_ms = int(time.time() * 1000)
     stepped, states = Stepped(), States(Settings())

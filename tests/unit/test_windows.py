@@ -1,4 +1,4 @@
-"""Test windows of samples: which samples belong together, what counts once, and three measurements, by hand."""
+"""Test windows of samples: which samples belong together, what counts once, and measurements calculated by hand."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def test_the_buffer_by_hand() -> None:
         *(snapshot(s, {**BUFFER, "buffer-available-bytes": 900 - 20 * s, "waiting-threads": 2}) for s in (0, 10, 20))
     )
     assert measured["buffer_used_ratio"] == {"last": pytest.approx(0.5), "max": pytest.approx(0.5)}
-    # The buffer fills by 0.02 of its size per second, and half of it is still free.
+    # The buffer fills by 0.02 of its size per second, and half of it is still free: it is full in 25 s.
     assert measured["buffer"]["seconds_to_full"] == pytest.approx(25.0)
     assert measured["buffer"]["waiting_threads"] == 2.0
 
@@ -187,7 +187,7 @@ def test_what_is_not_known_is_not_there() -> None:
 
 
 def test_callback_time_is_derived_from_the_time_outside_the_selector() -> None:
-    # Every 10 s, the I/O thread spends 8 s outside the selector for 80 records.
+    # Every 10 s, the I/O thread spends 8 s outside the selector for 80 records: 0.1 s per record.
     measured = indicators(*(snapshot(s, selector(10 * s, 0.5e8 * s, 1.5e8 * s, 8 * s)) for s in (0, 10, 20)))
     assert measured["io_thread_busy_ratio"] == pytest.approx(0.8)
     assert measured["callback_seconds"]["avg"] == pytest.approx(0.1)
@@ -224,7 +224,7 @@ def test_the_culprit_topic_stands_out() -> None:
 
 @cache
 def storm() -> Stepped:
-    """Run 10,000 lines a second of one log pattern for ten seconds, in batches of one second."""
+    """Step a bucket with 10,000 lines a second of one log pattern for ten seconds, in batches of one second."""
     monitor = Stepped()
     for second in range(10):
         monitor.batch(
