@@ -1,4 +1,4 @@
-"""From a series to the pager: a real Prometheus fires our rules, and a real Alertmanager routes them to a webhook."""
+"""Check the path from a series to the pager: Prometheus evaluates our rules, and Alertmanager calls a webhook."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.support.waiting import WAIT_SECONDS, eventually, patient
 PROMETHEUS = shutil.which("prometheus")
 ALERTMANAGER = shutil.which("prometheus-alertmanager") or shutil.which("alertmanager")
 PATIENCE_SECONDS = 300.0
-#: Extra time for transfers between the programs on a busy machine.
+#: Extra time (s) that transfers between the programs may take on a busy machine.
 SLACK_SECONDS = 15.0
 MONITOR_RUNS = 'kafka_client_health_query_up{query="monitor"} 1\n'
 
@@ -43,7 +43,7 @@ pytestmark = [
 
 
 class World:
-    """The pages that Prometheus scrapes (`client_page`, `monitor_page`; None: down), and what the webhook received."""
+    """The pages that Prometheus scrapes (None: the page's server is down), and what the webhook received."""
 
     def __init__(self) -> None:
         self.client_page = ""
@@ -52,7 +52,7 @@ class World:
         self.alertmanager = ""
 
     def firing(self) -> set[tuple[str, str]]:
-        """Return name and severity of every alert that was delivered as firing and not yet as resolved."""
+        """Return (name, severity) of every alert that was delivered as firing and not yet as resolved."""
         state: dict[str, dict[str, Any]] = {}
         for notification in list(self.received):
             state |= {alert["fingerprint"]: alert for alert in notification["alerts"]}
@@ -99,12 +99,11 @@ def world(tmp_path: Path) -> Iterator[World]:
 def prometheus(
     folder: Path, pages: str, alertmanager: str, every: str = "1s", again: str = "1s", paging: str = ""
 ) -> Iterator[str]:
-    """Run Prometheus with the rules in a folder, waits cut to a second; it scrapes `pages` as exporter and as monitor.
+    """Run Prometheus with the rules in `folder/rules`, their waits cut to a second; yields its address.
 
-    Yields its address.
-
-    `every`: interval of scrapes and evaluations. `again`: interval at which it repeats an alert, which stays valid four
-    times as long. `paging`: evaluation interval of paging rules, if different.
+    `pages`: address that serves the pages of exporter and monitor. `every`: interval of scrapes and evaluations.
+    `again`: interval at which Prometheus repeats an alert, which stays valid four times as long. `paging`: evaluation
+    interval of paging rules, if different.
     """
     assert PROMETHEUS
     address = free_address()
@@ -169,7 +168,7 @@ def test_every_alert_arrives_with_its_runbook_and_no_other(world: World) -> None
 
 
 def test_a_page_arrives_within_the_documented_time(tmp_path: Path) -> None:
-    """Uses the delivered waits, from the moment in which the exporter has the verdict: 5 + 10 + 3 s plus transfers."""
+    """With our own waits, a page arrives 5 + 10 + 3 s, plus transfers, after the exporter has the verdict."""
     assert ALERTMANAGER
     scraping = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text("utf-8"))["scrape_configs"][0]
     evaluating = yaml.safe_load((ROOT / "alerts/rules/failure-modes.yml").read_text("utf-8"))["groups"][0]
@@ -190,7 +189,7 @@ def test_a_page_arrives_within_the_documented_time(tmp_path: Path) -> None:
         stack.enter_context(started([ALERTMANAGER, *routing], tmp_path / "alertmanager.log", alertmanager))
         every, rules = scraping["scrape_interval"], evaluating["interval"]
         address = stack.enter_context(prometheus(tmp_path, pages, alertmanager, every, again="1m", paging=rules))
-        # A first notification for a group delays later ones of the group by five minutes.
+        # Wait until no alert is pending: its notification would delay the page by five minutes if both share a group.
         eventually(lambda: scraped(address), "both are scraped")
         eventually(lambda: quiet(running), "nothing counts as down")
         begun = time.monotonic()
@@ -228,7 +227,7 @@ def test_blind_monitor_silences_the_clients_and_speaks_itself(world: World) -> N
 
 
 def quiet(world: World) -> bool:
-    """Return whether Alertmanager has no alert. Each call renews the exporter's page, which must not become stale."""
+    """True if Alertmanager has no alert. Each call renews the exporter's page, which must not become stale."""
     world.client_page = metrics(healthy(end_ms=now_ms()))
     return not world.known()
 
@@ -274,7 +273,7 @@ def free_address() -> str:
 
 @contextmanager
 def serving(world: World) -> Iterator[str]:
-    """Serve the pages to scrape and the webhook at one address."""
+    """Run a server with the pages to scrape and the webhook; yields its address."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

@@ -1,4 +1,4 @@
-"""Check the compose demo without a container engine: its files fit the schema, and programs can read their mounts."""
+"""Check the Docker Compose demo without a container engine: its files, and whether its programs find the failures."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ EXPECTED = {
     "checkout": "send-blocked-on-metadata",
 }
 CLIENTS = [name for name, service in DEMO.items() if "/demo/failing.py" in service.get("command", ())]
-#: Time (ms) for which a client is judged after all failures were found.
+#: Clients are judged for this time (ms) after all failures were found; a false accusation could appear meanwhile.
 AFTERWARDS_MS = 60_000
-#: Services of the product, which run `kafka-health`; the first ends by itself.
+#: Services that run `kafka-health`; the first one ends by itself.
 OURS = ["topics", "monitor", "exporter", "groups"]
 
 
@@ -75,7 +75,7 @@ def test_the_image_of_the_applications_has_the_libraries_that_are_tested() -> No
     [("prometheus", ("promtool", "check", "config")), ("alertmanager", ("amtool", "check-config"))],
 )
 def test_the_others_read_what_is_mounted(service: str, check: Sequence[str], tmp_path: Path) -> None:
-    """A container's view of its volumes as links in a folder."""
+    """Links in a folder take the place of the volumes that are mounted in the container."""
     for volume in BASE[service]["volumes"]:
         source, target, *_ = volume.split(":")
         if source.startswith("."):
@@ -92,7 +92,7 @@ def test_the_others_read_what_is_mounted(service: str, check: Sequence[str], tmp
 
 
 def test_outside_containers_its_programs_find_what_fails_and_nothing_else(tmp_path: Path) -> None:
-    """The commands and variables of the files, with the addresses and ports of this machine."""
+    """Uses the commands and environment variables of the Compose files, with addresses and ports of this machine."""
     bin_, port = Path(sys.executable).parent, free_port()
     with ExitStack() as running:
         broker = running.enter_context(Broker(tmp_path / "broker", {"auto.create.topics.enable": "false"}))

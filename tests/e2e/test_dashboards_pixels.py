@@ -1,7 +1,7 @@
 """Check dashboards as operators see them: drawn by Grafana's own components in Chromium, with fleets in a Prometheus.
 
 There are three installations with the same client names: two clusters with a thousand clients each, and a smaller
-staging. With every scrape, other clients become the worst. The test takes a minute, most of it for drawing.
+staging. With every scrape, different clients become the worst ones. The test takes a minute, most of it for drawing.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ pytestmark = [
 CLIENTS, GROUPS, FAILING = 1_000, 40, 0.02
 INTERVAL_SECONDS = 2
 SECONDS = 60
-#: Number of clients that become the worst with every scrape.
+#: Number of clients that become the worst ones with each scrape.
 TURN = 15
 LINES = 20
 RED, YELLOW, BLUE = (look.PALETTE[name] for name in (look.CRITICAL, look.WARNING, look.GOOD))
 #: An unknown state in a timeline, Grafana's default green, and the background of an unknown number.
 GREY, GREEN, UNKNOWN = look.BAND.upper(), "#73BF69", look.UNKNOWN.upper()
-#: Looks to take pictures of if DASHBOARDS_PICTURES names a folder.
+#: Names of the views of which pictures are saved if DASHBOARDS_PICTURES names a folder.
 PICTURES = ("overview", "producers", "consumers", "one client")
 #: Width of a phone's screen in px.
 PHONE = 390
@@ -61,7 +61,7 @@ def installation(cluster: str, env: str) -> Settings:
 
 
 def clients(number: int, failing: float) -> Iterator[dict[str, Any]]:
-    """Yield the records of a fleet and its groups."""
+    """Yield the records of `number` clients and of GROUPS consumer groups."""
     end = now_ms()
     yield from fleet(number, failing, services=50, end_ms=end)
     for place in range(GROUPS):
@@ -72,7 +72,7 @@ def clients(number: int, failing: float) -> Iterator[dict[str, Any]]:
 
 
 class Turning:
-    """The exporter of an installation in which other clients become the worst with every scrape."""
+    """The exporter of an installation in which different clients become the worst ones with every scrape."""
 
     def __init__(self, settings: Settings, number: int, failing: float) -> None:
         self._states = States(settings)
@@ -102,7 +102,7 @@ class Turning:
 
 @pytest.fixture(scope="module")
 def fleets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    bundle()  # The drawing script may first have to fetch packages; nothing is scraped meanwhile.
+    bundle()  # Before Prometheus starts: the drawing script may first have to fetch packages.
     others = [
         Turning(installation("us", "prod"), CLIENTS, FAILING).page,
         Turning(installation("eu", "prod"), CLIENTS, FAILING).page,
@@ -128,7 +128,7 @@ def drawn(fleets: Prometheus) -> dict[str, list[Seen]]:
 
 
 def pictured(look: Look) -> Look:
-    """Return the look with a picture file, if pictures are wanted."""
+    """Return the look, with a file for its picture if DASHBOARDS_PICTURES and PICTURES ask for one."""
     folder = os.environ.get("DASHBOARDS_PICTURES")
     if folder is None or look.name not in PICTURES:
         return look
@@ -137,7 +137,7 @@ def pictured(look: Look) -> Look:
 
 @pytest.mark.parametrize(("theme", "width"), [("light", WIDTH), ("dark", WIDTH), ("light", PHONE), ("dark", PHONE)])
 def test_every_panel_is_drawn_in_each_theme_and_on_a_phone(fleets: Prometheus, theme: str, width: int) -> None:
-    """With DASHBOARDS_LOOKS=FOLDER, the folder gets a picture of each whole dashboard, to be looked at."""
+    """If DASHBOARDS_LOOKS names a folder, pictures of all whole dashboards are saved there for people to look at."""
     folder, url = os.environ.get("DASHBOARDS_LOOKS"), fleets.url.removesuffix("/api/v1")
     looks = []
     for name, board in BOARDS.items():
@@ -172,7 +172,7 @@ def test_no_text_is_cut_and_nothing_lies_outside(drawn: dict[str, list[Seen]]) -
 
 
 def test_a_chart_has_twenty_lines_at_most_and_room_for_them(drawn: dict[str, list[Seen]]) -> None:
-    """Over the whole range some hundreds of clients were among the worst, others at each moment."""
+    """Over the whole range, hundreds of clients are among the worst at some moment, but different ones each time."""
     charts = every(drawn, "timeseries")
     assert {where: len(panel["series"]) for where, panel in charts if len(panel["series"]) > LINES} == {}
     assert {where: panel["plot"] for where, panel in charts if panel["series"] and panel["plot"] < 0.43} == {}
@@ -197,7 +197,7 @@ def test_names_of_series_are_distinct(drawn: dict[str, list[Seen]]) -> None:
 
 
 def test_installations_apart_are_the_numbers_above(drawn: dict[str, list[Seen]]) -> None:
-    """One suspected client is gone; it counts in both places."""
+    """The table's columns add up to the numbers above it. A suspected client that is gone counts in both."""
     apart = the(drawn, "overview", "Clusters and environments")
     for title in ("Confirmed", "Suspected", "Not judged", "Reporting"):
         (shown,) = the(drawn, "overview", title)["values"]
@@ -208,7 +208,7 @@ def test_installations_apart_are_the_numbers_above(drawn: dict[str, list[Seen]])
 
 
 def test_groups_in_trouble_are_among_those_that_are_seen_first(drawn: dict[str, list[Seen]]) -> None:
-    """A timeline shows the first twenty by name; with more groups, the worst would be on another page."""
+    """A timeline has twenty rows per page, in order of name, so its query must return only the worst groups."""
     bands = the(drawn, "consumers", "State of each group")["series"]
     red = [one for one in bands if RED in map(hexadecimal, one["bands"])]
     (trouble,) = the(drawn, "consumers", "Groups in trouble")["values"]
@@ -216,7 +216,7 @@ def test_groups_in_trouble_are_among_those_that_are_seen_first(drawn: dict[str, 
 
 
 def test_columns_have_the_meant_order(drawn: dict[str, list[Seen]]) -> None:
-    """Labels (what is wrong, which client, where) come before values."""
+    """Columns with labels (what is wrong, which client, where) come before columns with values."""
     for where, panel in every({name: drawn[name] for name in BOARDS}, "table"):
         if not panel["nothing"]:
             labels = [column for column in panel["columns"] if column in ORDER]
@@ -293,7 +293,7 @@ def test_a_link_of_a_row_leads_to_that_client_in_its_installation(drawn: dict[st
 
 
 def test_the_dashboard_that_an_alert_links_to_shows_that_client_alone(drawn: dict[str, list[Seen]]) -> None:
-    """Three installations have clients of this name; only the alert's own is shown."""
+    """Several installations have a client of this name; the dashboard shows only the one of the alert."""
     page = drawn["one client"]
     (row,) = the(drawn, "one client", "Unhealthy now")["rows"]
     assert {"confirmed", "orders-api", "order-producer", "eu", "prod"} <= {cell["text"] for cell in row}

@@ -110,7 +110,7 @@ class Prometheus:
         return [one for one in result if any(value != "NaN" for _, value in one.get("values", [one.get("value")]))]
 
     def label_values(self, selector: str, label: str) -> list[str]:
-        """Return a variable's values, with the request that Grafana makes."""
+        """Return the values of a dashboard variable, by the request that Grafana sends for them."""
         values: list[str] = self._get(f"label/{label}/values", {"match[]": selector})
         return values
 
@@ -121,7 +121,7 @@ class Prometheus:
 
 
 def chosen(board: Board, text: str, choice: Mapping[str, str]) -> str:
-    """Replace the variables in a text as Grafana does."""
+    """Replace the variables in a query as Grafana does. `choice`: variable → chosen value."""
     constants = {v["name"]: v["query"] for v in board["templating"]["list"] if v["type"] == "constant"}
     for name, value in SECOND.items():
         text = text.replace(name, value)
@@ -132,7 +132,7 @@ def chosen(board: Board, text: str, choice: Mapping[str, str]) -> str:
 
 
 def empty(prometheus: Prometheus, board: Board, choice: Mapping[str, str] | None = None) -> set[str]:
-    """Return the titles of panels with a query that yields no series."""
+    """Return the titles of the panels that have at least one query without any series."""
     return {
         panel["title"]
         for panel in panels(board)
@@ -188,7 +188,7 @@ def sick() -> list[dict[str, Any]]:
 
 
 def traffic(rate: float, seconds: float) -> dict[str, dict[str, Any]]:
-    """Return kind → indicators of the traffic with brokers."""
+    """Return kind → indicators of the traffic with brokers. `rate`, `seconds`: of failures and delays; 0: healthy."""
     return {
         "producer": {
             "record_error_rate": rate,
@@ -251,7 +251,7 @@ def fit(end: int | None = None) -> list[dict[str, Any]]:
 
 
 class Monitor:
-    """The monitor's own metrics; time advances with each scrape."""
+    """Makes the monitor's own metrics; each scrape adds a batch. `busy`: with incidents, rejected and lost records."""
 
     def __init__(self, busy: bool) -> None:
         self._metrics, self._busy = SelfMetrics(), busy
@@ -283,7 +283,7 @@ def counted(reason: str | None) -> Any:
 
 @contextmanager
 def serving(page: Callable[[], str | bytes]) -> Iterator[str]:
-    """Serve a page: a text, or its bytes with gzip."""
+    """Serve what `page` returns: text, or bytes compressed with gzip. Yields the address."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -326,12 +326,12 @@ def watching(
 ) -> Iterator[Prometheus]:
     """Run Prometheus with deploy/prometheus/prometheus.yml on a fleet in each cluster.
 
-    It scrapes and evaluates every `interval_seconds`, regardless of the files. `others`: pages of the exporters of
-    other installations.
+    It scrapes and evaluates every `interval_seconds`, regardless of the intervals in the files. `others`: functions
+    that return the pages of further exporters.
     """
     assert PROMETHEUS
     records = [(name, value) for name, value, _ in (wire(dict(one)) for one in fleet)]
-    # Rendered once: the records never change, so the pages need not be rendered per scrape and do not go stale.
+    # Render the pages only once, because the records never change.
     texts = [b"".join(_exporter(cluster, records).metrics()).decode() for cluster in clusters]
     pages: list[Callable[[], str]] = [*(partial(str, text) for text in texts), *others]
     with ExitStack() as stack:
@@ -388,7 +388,7 @@ def fine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
 
 @pytest.mark.parametrize("name", BOARDS)
 def test_every_panel_shows_something_while_clients_fail(name: str, failing: Prometheus) -> None:
-    """Series are left out only when an exporter reaches its limit, which this one does not; it has no owner files."""
+    """Two panels stay empty: this exporter does not reach its limit of series, and it has no owner files."""
     assert empty(failing, BOARDS[name]) <= {"Series left out", "Files of owners"}
 
 
@@ -440,7 +440,7 @@ def test_annotations(name: str, failing: Prometheus) -> None:
         for annotation in board["annotations"]["list"]
         if "expr" in annotation
     }
-    # All clients here have run since the first scrape.
+    # No version is new, because all clients here have run since the first scrape.
     assert by_name.pop("New versions", []) == []
     assert by_name.keys() == {"Critical alerts", "Warnings"}
     assert all(by_name.values())
@@ -464,7 +464,7 @@ def test_numbers_are_right(failing: Prometheus) -> None:
         for panel in panels(board)
         if panel["type"] == "stat"
     }
-    # Seven clients fail, one suspected client is gone, three are healthy; groups are not clients.
+    # Seven clients fail, three are healthy, and a suspected one is gone. Consumer groups do not count as clients.
     assert (shown["Reporting"], shown["Confirmed"], shown["Suspected"], shown["Not judged"]) == ("10", "7", "1", "0")
 
 
@@ -476,13 +476,13 @@ def test_a_version_has_the_share_of_its_producers_that_is_unhealthy(failing: Pro
         columns = (prometheus.series(chosen(board, target["expr"], {})) for target in table["targets"])
         return [[float(row["value"][1]) for row in column] for column in columns]
 
-    # Of one version four producers fail, one for each mode that only producers have; the gone client no longer counts.
+    # The version has five producers, not counting the one that is gone. Four fail, one for each producers' mode.
     assert shown(failing) == [[5], [pytest.approx(4 / 5)]]
     assert shown(fine) == [[1], [0]]
 
 
 def test_weekly_numbers_are_those_of_the_definition(failing: Prometheus) -> None:
-    """Of ten judged clients that report, seven are unhealthy; the gone client counts in neither sum."""
+    """Ten clients report and are judged; seven of them are unhealthy. The client that is gone does not count."""
     board = BOARDS["review"]
     value = {
         panel["title"]: float(failing.series(chosen(board, panel["targets"][0]["expr"], {}))[0]["value"][1])

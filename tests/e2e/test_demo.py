@@ -1,4 +1,4 @@
-"""Run the demo as a newcomer does: clients fail, the monitor reports it with evidence, the pager rings, all ends."""
+"""Run the demo as a newcomer does: clients fail, the monitor reports it with evidence, and pages reach the pager."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from deploy.demo.clients import CLIENTS
 from deploy.demo.stack import QUICK_START
 from tests.support.waiting import WAIT_SECONDS, patient
 
-#: Time from the blocked I/O thread to a confirmed verdict.
+#: Longest permitted time (s) from the block of the I/O thread to the confirmed verdict.
 CONFIRMED_SECONDS = 150
 STARTED_SECONDS = 300
 ENDED_SECONDS = 150
 #: Allowed difference between the onset in the review and the onset that the client reported.
 ONSET_SECONDS = 60
-#: Series of the four measurements that the default clients have.
+#: (Metric, label) of series in which the four measurements of the default clients appear.
 MEASURED = (
     ("kafka_client_producer_buffer_used_ratio", 'service="order-api"'),
     ("kafka_client_producer_callback_seconds", 'service="order-api"'),
@@ -40,7 +40,8 @@ MEASURED = (
     ("kafka_consumergroup_group_lag", 'group="billing"'),
     ("kafka_consumergroup_group_lag_seconds", 'group="billing"'),
 )
-#: One program of each kind: JVMs started by Python, a JVM started by a script, Python programs, third-party servers.
+#: Parts of command lines, for one program of each kind: JVM started by Python, JVM started by a script, Python
+#: programs, third-party server.
 PROGRAMS = (
     "kafka.Kafka",
     "org.apache.spark.deploy.SparkSubmit",
@@ -57,14 +58,14 @@ pytestmark = [
 
 
 DEADLOCK = "producer-callback-deadlock"
-#: Modes that the default clients show.
+#: Failure modes of the default clients.
 SHOWN = {client.mode for client in CLIENTS.values() if client.default and client.mode}
-#: Modes that may be suspected as well: the deadlocked client's broker is down for a while, so its deliveries do stall.
+#: Modes that may be suspected, too: the broker of the deadlocked client is down for a while, so deliveries do stall.
 IN_AN_OUTAGE = {"delivery-stalled"}
 
 
 class Demo:
-    """`kafka-health demo` in its own process; a mark in the environment identifies all processes that it starts."""
+    """Runs `kafka-health demo` as a process. An environment variable (`mark`) identifies all processes it starts."""
 
     def __init__(self, folder: Path, *options: str) -> None:
         self.folder = folder
@@ -86,7 +87,7 @@ class Demo:
         return self.output.read_text(encoding="utf-8")
 
     def result(self) -> dict[str, dict[str, Any]]:
-        """Return the result for each client, by name."""
+        """Return client name → the client's entry in the demo's result.json."""
         courses = json.loads((self.folder / "result.json").read_text(encoding="utf-8"))
         return {course["client"]: course for course in courses}
 
@@ -104,7 +105,7 @@ class Demo:
         return pids
 
     def pages(self) -> list[dict[str, Any]]:
-        """Return the delivered alerts."""
+        """Return the alerts that reached the demo's pager."""
         return [json.loads(line) for line in (self.folder / "pages.jsonl").read_text(encoding="utf-8").splitlines()]
 
     def review(self, out: Path) -> Any:
@@ -126,7 +127,7 @@ class Demo:
             time.sleep(0.2)
 
     def wait_until_measured(self, seconds: float) -> None:
-        """Wait until the default clients' four measurements are in the Prometheus exposition and on the status page."""
+        """Wait until the exporter's metrics and its status page show the default clients' four measurements."""
         deadline = time.monotonic() + seconds
         while missing := self._not_shown():
             assert self.process.poll() is None, self.printed
@@ -160,7 +161,7 @@ class Demo:
             time.sleep(0.1)
 
     def end(self) -> None:
-        """Kill the demo; its guard kills the rest."""
+        """Kill the demo, whose guard process then kills all other processes."""
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
@@ -178,7 +179,7 @@ def occupied() -> Iterator[None]:
     usual = Settings()
     sockets = [socket.socket() for _ in range(2)]
     for taken, port in zip(sockets, (usual.prometheus.port, usual.monitor.metrics_port), strict=True):
-        # Servers set this option too: a port that a previous demo left in TIME_WAIT can be bound.
+        # Set this option as servers do, so that a port can be bound that a previous demo left in TIME_WAIT.
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             taken.bind(("127.0.0.1", port))

@@ -59,7 +59,7 @@ class ExporterProcess:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start the exporter; for a moment it has no data, like one that reads its topic."""
+        """Start the exporter. At first it has no data, like an exporter that still reads its topic."""
         command = [sys.executable, "-m", "tests.support.exporter_process", self.address]
         self._process = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": str(ROOT)})
 
@@ -99,7 +99,7 @@ scrape_configs:
 
 
 def pages(world: World) -> list[dict[str, Any]]:
-    """Return every alert of the page in every delivered notification."""
+    """Return all alerts named PAGE from all delivered notifications."""
     alerts = [alert for notification in list(world.received) for alert in notification["alerts"]]
     return [alert for alert in alerts if alert["labels"]["alertname"] == PAGE]
 
@@ -117,7 +117,7 @@ def test_a_restart_of_the_exporter_neither_resolves_a_page_nor_sends_it_again(
     assert prometheus.series(FAILING), "the page goes on over the gap"
     exporter.start()
     eventually(lambda: prometheus.series("kafka_client_failure_mode"), "its series are back")
-    # News of the alert's group, such as a resolution, would be delivered within a second.
+    # Wait for an unwanted notification: a resolution or repetition would be delivered within a second.
     time.sleep(3)
     assert prometheus.series(FAILING)
     assert {(alert["status"], alert["startsAt"]) for alert in pages(world)} == {("firing", pages(world)[0]["startsAt"])}

@@ -1,4 +1,4 @@
-"""A client of the API that a program of others generates from the OpenAPI document lists the unhealthy clients."""
+"""Check that an API client, which openapi-python-client generates from our document, lists the unhealthy clients."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.unit.test_mcp import KEY, exporter
 
 UV = shutil.which("uv") or shutil.which("uv", path=str(ROOT / ".cache" / "uv" / "bin"))
 pytestmark = [pytest.mark.long, pytest.mark.skipif(UV is None, reason="needs uv")]
-#: What a user of the generated package writes.
+#: A program that uses the generated package.
 PROGRAM = """
 import sys
 from generated import Client
@@ -33,7 +33,7 @@ with Client(base_url=sys.argv[1]) as client:
 
 
 def run(folder: Path, *command: str) -> str:
-    """Run a program with the environment's programs on its PATH; return what it printed."""
+    """Run a program in `folder`, with the virtual environment there on its PATH; return what it printed."""
     programs = {**os.environ, "PATH": f"{folder}/venv/bin:{os.environ['PATH']}"}
     done = subprocess.run(command, cwd=folder, env=programs, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""Extrapolate every panel and rule from a part to 3 × 10,000 clients and 3 × 400 groups, and check the limits."""
+"""Check that every panel and rule keeps to Prometheus' limits with 3 × 10,000 clients, extrapolated from a part."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from tests.e2e.test_dashboards_queries import watching
 pytestmark = pytest.mark.long
 
 PART = 50
-#: Factor by which panels ask for fewer moments here; the number of samples is proportional to them.
+#: Panels request this many times fewer points in time here, which makes the samples as many times fewer.
 THINNED = 10
 
 
 @pytest.mark.skipif(shutil.which("prometheus") is None, reason="prometheus is not installed")
 def test_every_panel_and_rule_is_within_the_limits_of_prometheus(tmp_path: Path) -> None:
-    """Samples and time grow at most linearly with the fleet, because joins are by service, group or client."""
+    """Samples can be extrapolated: they grow linearly with the fleet, since joins are by service, group or client."""
     with watching(tmp_path, fleets(PART), busy=True, interval_seconds=5, clusters=CLUSTERS) as prometheus:
         took, groups = [*asking(prometheus, MOMENTS // THINNED)], evaluated(prometheus)
     assert {query.where: query.outcome for query in took if query.outcome != "ok"} == {}
-    # Queries of the review are per service and this part has half of the services; their range is not thinned.
+    # The review's queries are per service, and this part of the fleet has half of all services, so their factor is 2.
+    # THINNED does not affect them.
     whole = {one.where: one.samples * (2 if one.where.startswith("review") else PART * THINNED) for one in took}
     assert {where: samples for where, samples in whole.items() if samples > MAX_SAMPLES} == {}
     assert {group.where: group.outcome for group in groups if group.outcome != "ok"} == {}

@@ -1,6 +1,6 @@
 """Send a thousand failing clients to a real Alertmanager with the committed routes, templates and receivers.
 
-PagerDuty, Slack and the mail server are fakes; besides, only addresses, secrets and waits are replaced.
+PagerDuty, Slack and the mail server are fakes. Of the configuration, only addresses, secrets and waits are replaced.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class World:
             urllib.request.urlopen(request, timeout=WAIT_SECONDS).close()
 
     def settled(self, way: str, at_least: int) -> list[bytes]:
-        """Return the messages of a channel once no more arrive."""
+        """Wait for `at_least` messages of the channel `way`, and then until no more arrive; return the channel's."""
         eventually(lambda: len(self.sent[way]) >= at_least, f"{at_least} by {way}")
         waited = threading.Event()
         before = -1
@@ -75,7 +75,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 @contextmanager
 def notified(folder: Path, wait: str = "") -> Iterator[World]:
-    """Run Alertmanager with the committed configuration and fakes of its channels. `wait`: in place of its waits."""
+    """Run Alertmanager with the committed configuration and fakes of its channels. `wait`: replaces its group waits."""
     assert ALERTMANAGER
     running = World(free_address())
     with ExitStack() as stack:
@@ -120,7 +120,7 @@ def alert(name: str, severity: str, **labels: str) -> dict[str, object]:
 
 
 def failing(severity: str, clients: int, services: int) -> list[dict[str, object]]:
-    """Return alerts for clients with the same failure."""
+    """Return one alert for each of `clients` clients in `services` services, all with the same failure."""
     return [
         alert(
             DEADLOCK,
@@ -183,7 +183,7 @@ def test_a_fleet_that_fails_is_one_page(world: World) -> None:
 
 @dataclass(frozen=True)
 class Storm:
-    """A mass failure: `services` services with `each` clients per mode of `modes`, in a fleet of `fleet` clients."""
+    """A mass failure: in each of `services` services, `each` clients fail per mode; `fleet` clients are healthy."""
 
     services: int
     status: str
@@ -219,7 +219,8 @@ STORMS = {
     "200 services suspected": Storm(200, "suspected"),
     "400 groups stalled": Storm(0, "ok", groups=400),
 }
-#: Failures that take hours to develop are sent to Alertmanager directly, in Prometheus' format.
+#: Mass failure → (alert, severity, number of services; 0: one alert). These take hours to develop, so their alerts are
+#: sent to Alertmanager directly, in Prometheus' format.
 SENT: Mapping[str, Sequence[tuple[str, str, int]]] = {
     "200 services fall silent": (
         ("KafkaClientFleetServicesSilent", "warning", 0),
@@ -237,7 +238,7 @@ SENT: Mapping[str, Sequence[tuple[str, str, int]]] = {
 
 @pytest.mark.skipif(PROMETHEUS is None, reason="prometheus is not installed")
 def test_mass_failures_give_as_many_pages_and_tickets_as_in_the_table(world: World, tmp_path: Path) -> None:
-    """Runs all mass failures at once, each in its own cluster, from series through our rules in a real Prometheus."""
+    """A real Prometheus evaluates our rules on the series of all mass failures at once, each in its own cluster."""
     text = (ROOT / "alerts/README.md").read_text("utf-8")
     table = dict(re.findall(r"^\| ([^|]+) \| ([\d, |]+) \|$", text, re.MULTILINE))
     wanted = {name: [int(cell.replace(",", "")) for cell in table[name].split("|")] for name in (*STORMS, *SENT)}
@@ -274,9 +275,10 @@ def _at_least(world: World, way: str, least: int) -> bool:
 
 
 def _kinds(bodies: Sequence[bytes]) -> set[str]:
-    """Return the owner and name of the alerts in messages; a message with news of one counts as the same.
+    """Return the different alerts in messages, by subject, place and name. "Over: …" counts as the same alert.
 
-    On a busy machine, the first message of a group may contain one alert only and be named after it.
+    An alert of a whole cluster includes those of services with its name: on a busy machine, the first message of a
+    group may contain one alert only and be named after its service.
     """
     texts = [json.loads(body) for body in bodies]
     titles = [text["payload"]["summary"] if "payload" in text else text["attachments"][0]["title"] for text in texts]
@@ -326,7 +328,7 @@ def _http(sent: dict[str, list[bytes]]) -> type[BaseHTTPRequestHandler]:
 
 def _mail(sent: list[bytes]) -> type[socketserver.StreamRequestHandler]:
     class Handler(socketserver.StreamRequestHandler):
-        """Handle as much of SMTP as a sender needs."""
+        """Receives mails, with as much of SMTP as Alertmanager needs."""
 
         def handle(self) -> None:
             self.wfile.write(b"220 here\r\n")

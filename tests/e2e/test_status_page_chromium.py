@@ -39,7 +39,7 @@ FLAGS = (
     "--disable-sync",
     "--hide-scrollbars",
 )
-#: A page with an iframe of exactly the wanted width (a window cannot be narrower than 500 px).
+#: A page with an iframe of exactly the wanted width, because a window cannot be narrower than 500 px.
 FRAME = """<!doctype html><title>waiting</title><meta name="color-scheme" content="light dark">
 <style>body{{margin:0}}iframe{{border:0;display:block}}</style>
 <iframe id="f" width="{width}" height="{height}" src="{url}"></iframe>
@@ -87,7 +87,7 @@ def server() -> Iterator[Server]:
     inner = Exporter(Settings(), states, lambda: None, clock=lambda: NOW_MS / 1000 + 4)
 
     def answer(request: Request) -> Response:
-        """Return the frame, or a page that permits being framed."""
+        """Return FRAME, or a page of the exporter with a policy that permits the iframe."""
         if request.path == "/frame":
             return Response(FRAME.format(**request.query), headers={"Content-Security-Policy": ""})
         return replace(inner(request), headers={"Content-Security-Policy": "frame-ancestors 'self'"})
@@ -111,7 +111,7 @@ def test_nothing_is_wider_than_the_screen(server: Server, tmp_path: Path, width:
 
 @pytest.mark.parametrize("clients", [10, 10_000])
 def test_a_fleet_on_a_desktop_and_on_a_phone(clients: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is too wide or hard to read; a refresh keeps scroll position and opened parts; scripts are optional."""
+    """Nothing is too wide or hard to read; a refresh keeps scroll position and opened parts; no page needs scripts."""
     modules = browser.node_modules()
     monkeypatch.setattr(status_page, "REFRESH_SECONDS", 1)
     states = States(Settings(), clock=lambda: NOW_MS / 1000)

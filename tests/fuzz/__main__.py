@@ -1,10 +1,10 @@
-"""Fuzz everything that others write, guided by coverage: records, log lines, dumps, attachments, lives of clients.
+"""Fuzz the code that reads input of other programs, guided by coverage: records, log lines, dumps and attachments.
 
 python -m tests.fuzz [TARGET…] [--minutes 60] [--keep]
 
 `make fuzz` installs the fuzzer (atheris, on libFuzzer). The targets share the minutes and run one after another. A
 violation is written to .cache/fuzz/TARGET/findings, once for each place in the code, and fuzzing continues. Then long
-inputs are timed: a finding is also an input that needs far more than twice the time when it is doubled. `--keep`
+inputs are timed. It is a finding, too, if an input of twice the length takes far more than twice the time. `--keep`
 rebuilds the corpus in tests/fuzz/corpus from the inputs found.
 """
 
@@ -24,15 +24,16 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / ".cache" / "fuzz"
 CORPUS = Path(__file__).parent / "corpus"
-#: Packages with the branches that guide the fuzzer.
+#: Packages that guide the fuzzer: it looks for inputs that reach new branches in them.
 GUIDED = tuple(f"clienthealth.{room}" for room in ("formats", "decode", "logs", "attachments", "mbeans"))
-#: Further packages for the target that also judges.
+#: Further such packages for the target `lives`, which also judges the client.
 JUDGING = tuple(f"clienthealth.{room}" for room in ("step", "windows", "indicators", "modes", "adjust", "incidents"))
 TARGETS = ("records", "texts", "attachments", "lives")
 MAX_MB = 1500
-#: CPU seconds from which an input is a finding; and wall-clock seconds (other programs run too) from which it hangs.
+#: An input is a finding if it takes more than MAX_CPU_SECONDS, and counts as a hang after MAX_SECONDS of wall time,
+#: which are many more because other programs run, too.
 MAX_CPU_SECONDS, MAX_SECONDS = 10.0, 1200
-#: Pieces that, when repeated, slow down a search for a missing end.
+#: Texts to repeat in inputs: long repetitions slow down a pattern that searches for an end which is missing.
 PIECES = (
     *(
         b" ",
@@ -56,16 +57,17 @@ PIECES = (
     ),
     *(b"at ", b" at a.b(", b", ", b"> ", b"<a ", b"&lt;", b"\xc2\xa0", b"\x1b[", b"\n\n", b"clientId=", b"-1-"),
 )
-#: Bytes of timed inputs. An input is a finding if it takes longer and grows by this factor when its bytes double.
+#: Inputs of LONG bytes are timed. One is a finding if it takes more than SLOW_SECONDS, and more than GROWTH times as
+#: long with twice as many bytes.
 LONG, SLOW_SECONDS, GROWTH = 100_000, 1.0, 2.8
 #: Largest size in bytes of the corpus in the repository, and of one of its inputs.
 CORPUS_BYTES, LONGEST_KEPT = 120_000, 1_500
-#: Places in the code with a known violation.
+#: Places in the code with a violation that this process has written already.
 _KNOWN: set[tuple[str, str, int | None]] = set()
 
 
 def fuzz(target: str) -> None:
-    """Run libFuzzer, with its options as arguments, until it ends the process."""
+    """Run libFuzzer on a target, with the options on the command line, until it ends the process."""
     import atheris
 
     jobs = ROOT / "jobs"
@@ -99,7 +101,7 @@ def fuzz(target: str) -> None:
 
 
 def hold(target: str, data: bytes) -> float:
-    """Run a target on an input; return the CPU seconds. A violation becomes a finding."""
+    """Run a target on an input; return the CPU seconds. Writes a finding if the input violates a property."""
     from tests.fuzz import targets
 
     begin = time.process_time()
@@ -116,14 +118,14 @@ def hold(target: str, data: bytes) -> float:
 
 
 def blown_up(dice: random.Random, data: bytes, more: int) -> bytes:
-    """Return the input with a piece repeated in it, at most `more` bytes longer."""
+    """Return the input with a random piece repeated in it, so that it is at most `more` bytes longer."""
     at = dice.randrange(min(2, len(data)), len(data) + 1)
     piece = dice.choice(PIECES) if dice.random() < 0.6 else data[at : at + dice.randint(1, 20)] or b"x"
     return data[:at] + piece * max(0, more // len(piece)) + data[at:]
 
 
 def found(target: str, data: bytes, why: str) -> None:
-    """Write a finding to its folder."""
+    """Write an input and the reason why it is a finding."""
     folder = WORK / target / "findings"
     folder.mkdir(parents=True, exist_ok=True)
     number = len(list(folder.glob("*.txt")))
@@ -160,7 +162,7 @@ def run(target: str, seconds: float) -> None:
 
 
 def kept(target: str) -> Iterator[bytes]:
-    """Yield the inputs in the repository."""
+    """Yield the target's inputs in the corpus of the repository."""
     file = CORPUS / f"{target}.zip"
     if file.exists():
         with zipfile.ZipFile(file) as archive:
@@ -182,7 +184,7 @@ def keep(target: str) -> None:
 
 
 def time_long_inputs(target: str, seconds: float) -> None:
-    """Time inputs with a repeated piece, for this many seconds in total."""
+    """Time inputs that are lengthened by `blown_up`, for this many seconds in total."""
     from tests.fuzz import targets
 
     dice = random.Random(target)

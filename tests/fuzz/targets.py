@@ -1,6 +1,6 @@
 """Define what must hold for every input: the targets of the fuzzer and of the test that replays its corpus.
 
-An input's first two bytes select what surrounds the rest: packing, headers, a file name.
+An input's first two bytes select what is put around the rest, such as compression, headers, or a file name.
 """
 
 from __future__ import annotations
@@ -74,17 +74,17 @@ IDENTITY = ("service", "host", "instance", "client_id", "kind", "library", "vers
 
 
 class MistakeError(BaseException):
-    """An exception of a format that the decoder would hide as a record of wrong types."""
+    """Raised for an exception in a format's code, which the decoder would turn into the reject reason `wrong-types`."""
 
 
-# Promises about decoded records.
+# Checks of decoded records.
 
 
 def check(decoded: Decoded) -> None:
     """Assert everything that `Decoded` promises."""
     assert decoded.snapshots or decoded.lines or decoded.errors, "a record was skipped without a reason"
     assert all(error.split(":")[0] in REASONS for error in decoded.errors), decoded.errors
-    # One of our own mistakes, which decode.py turns into a reject.
+    # An error must not name an exception: that is a bug of ours, which decode.py turns into a reject.
     assert not any("Error: " in error for error in decoded.errors if not error.startswith("binary: not of schema")), (
         decoded.errors
     )
@@ -149,7 +149,7 @@ def check_texts(texts: Sequence[str | None]) -> None:
 
 # Records.
 
-#: Wrappers around a payload; the registry has schemas 7 (Avro) and 8 (protobuf).
+#: Functions that wrap a payload, some with a schema id: the registry has 7 (Avro) and 8 (protobuf), but not 9.
 AROUND: tuple[Callable[[bytes], bytes], ...] = (
     bytes,
     gzip.compress,
@@ -172,7 +172,7 @@ KEYS = (b"s|i|c", None, b"a\\|b|i\\\\|c|d", b"\xff")
 
 
 def records(data: bytes) -> None:
-    """Decode a record of a topic."""
+    """Decode a topic's record as metrics, as logs, and by the fast path; check the results."""
     around, how = AROUND[data[0] % len(AROUND)], data[1]
     headers, key = HEADERS[how % len(HEADERS)], KEYS[how // len(HEADERS) % len(KEYS)]
     raw = Raw("x", around(data[2:]), 0, key, headers).record
@@ -185,7 +185,7 @@ def records(data: bytes) -> None:
     # Decoding twice gives the same result: no state remains from the first time.
     assert decoded == (as_metrics if decoded.snapshots else as_logs if decoded.lines else decoded)
     quick = decode.fast(raw.value, bool(headers), latest_ms(settings, ARRIVED_MS))
-    # The fast path does not notice text that is not UTF-8 in fields that are not read.
+    # The fast path accepts some records that are rejected as binary: it does not see bad UTF-8 in fields it skips.
     assert quick is None or [quick.snapshot()] == as_metrics.snapshots or as_metrics.errors == ["binary"]
 
 
@@ -197,7 +197,7 @@ def registry() -> Registry:
     known.schemas["/schemas/ids/7"] = {"schema": json.dumps(AVRO)}
     known.schemas["/schemas/ids/8"] = {"schemaType": "PROTOBUF", "schema": ""}
     served.__enter__()
-    # Without this, the server would wait at exit for its thread, which no longer runs.
+    # Stop the server before the exit, which would otherwise wait for a thread that no longer runs.
     atexit.register(served.__exit__, None, None, None)
     return known
 
@@ -230,7 +230,8 @@ def texts(data: bytes) -> None:
         events, dumps = events_and_dumps(line, source, catalogue())
         check_events(events)
         check_judged(dumps)
-        # A JSON writer may escape every letter; only unescaped text can be searched for literals.
+        # The stream skips plain text without any of these literals, so text with an event must have one. Other formats
+        # may escape letters.
         found = (
             not (events or dumps) or decoded.format != "plain_text" or any(one in text for one in literals(catalogue()))
         )
@@ -318,7 +319,7 @@ def _of_texts() -> Iterator[bytes]:
         yield b"\0\0" + f"2026-11-20 18:40:30,123 WARN [main] {wording.literal} clientId=c, x".encode()
 
 
-# What people attach.
+# Attachments: files that people send with a ticket.
 
 FILES = (
     "app.log",
@@ -366,7 +367,7 @@ PACKED: tuple[Callable[[bytes, str], bytes], ...] = (
 
 
 class _Clock:
-    """A clock that stands still."""
+    """Takes the place of the module `time`, with a clock that stands still."""
 
     @staticmethod
     def time() -> float:
@@ -375,7 +376,7 @@ class _Clock:
 
 
 def attachments(data: bytes) -> None:
-    """Diagnose an attached file."""
+    """Diagnose an attached file twice, and check the results."""
     name = FILES[data[0] % len(FILES)]
     content = PACKED[data[1] % len(PACKED)](data[2:], name)
     with tempfile.TemporaryDirectory(prefix="fuzz-", dir=_memory()) as folder:
@@ -404,7 +405,7 @@ def attachments(data: bytes) -> None:
 
 @cache
 def _memory() -> str | None:
-    """Return a folder in memory, if there is one."""
+    """Return a folder on a disk in memory, None if the machine has none."""
     return "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 
@@ -425,7 +426,7 @@ def _of_attachments() -> Iterator[bytes]:
 
 
 def lives(data: bytes) -> None:
-    """Let one client send a record until it is gone; other clients' results must not change."""
+    """Let one client send a record again and again until it is gone; other clients' results must not change."""
     monitor = hostile.repeated(data[2:], bool(data[0] & 1))
     assert "step-failed" not in monitor.reasons
     assert monitor.published("good") == _undisturbed()
@@ -445,7 +446,7 @@ def _of_lives() -> Iterator[bytes]:
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """A target of the fuzzer. `run` raises if a property does not hold; `longest`: bytes of its longest input."""
+    """A target of the fuzzer. `run`: raises if an input violates a property; `longest`: most bytes of an input."""
 
     run: Callable[[bytes], None]
     seeds: Callable[[], Iterator[bytes]]
@@ -470,14 +471,14 @@ def holds(target: Target, data: bytes) -> None:
 
 
 def warm() -> None:
-    """Load modules that are otherwise loaded at first use."""
+    """Load the modules of all formats, which are otherwise loaded at first use."""
     for stream in decode.STREAMS:
         formats(stream)
 
 
 @contextmanager
 def nothing_hidden() -> Iterator[None]:
-    """Let exceptions of formats through, which the decoder otherwise turns into a reject reason."""
+    """Raise MistakeError for exceptions in formats' code, which the decoder otherwise turns into a reject reason."""
     seen = {stream: {fmt.name: _seen(fmt) for fmt in formats(stream)} for stream in decode.STREAMS}
 
     def stream_formats(streams: tuple[Stream, ...]) -> Mapping[str, Format]:

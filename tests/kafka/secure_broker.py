@@ -36,7 +36,7 @@ PAIR = ("-genkeypair", "-keyalg", "RSA", "-keysize", "2048", "-validity", "2")
 
 
 class SecureBroker:
-    """A secured broker. `address`: SASL_SSL for clients; `inside`: plaintext listener for the test's administrator."""
+    """A secured broker. `address`: SASL_SSL listener for clients; `inside`: plaintext listener for the test itself."""
 
     def __init__(self, folder: Path, user: str, password: str) -> None:
         self.folder, self.user, self.password = folder, user, password
@@ -106,7 +106,7 @@ class SecureBroker:
         return True
 
     def _certificates(self) -> None:
-        """Make an authority, and a certificate signed by it for the broker's address."""
+        """Make a certificate authority, and a certificate signed by it for the broker's address."""
         authority(self.folder, "ca")
         ca, broker = self.folder / "ca.p12", self.folder / "broker.p12"
         _keytool(broker, *PAIR, "-alias", "broker", "-dname", "CN=broker")
@@ -146,7 +146,7 @@ class SecureBroker:
 
 
 def authority(folder: Path, name: str) -> Path:
-    """Make an authority; return the path of its certificate (PEM). Its key is in the same folder."""
+    """Make a certificate authority; return the path of its certificate (PEM). Its key is in the same folder."""
     store, certificate = folder / f"{name}.p12", folder / f"{name}.pem"
     _keytool(store, *PAIR, "-alias", "ca", "-dname", f"CN={name}", "-ext", "bc=ca:true", "-ext", "ku=keyCertSign")
     _keytool(store, "-exportcert", "-rfc", "-alias", "ca", "-file", str(certificate))
@@ -154,7 +154,7 @@ def authority(folder: Path, name: str) -> Path:
 
 
 def documented(page: str) -> Iterator[tuple[str, argparse.Namespace]]:
-    """Yield the administrator's commands of a page, parsed as the scripts do."""
+    """Yield (program, options) of each `kafka-topics.sh` and `kafka-acls.sh` line of a page."""
     parser = argparse.ArgumentParser(exit_on_error=False)
     for flag in ("--create", "--add", "--cluster"):
         parser.add_argument(flag, action="store_true")

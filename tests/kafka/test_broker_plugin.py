@@ -1,6 +1,6 @@
 """Check that real clients' KIP-714 pushes pass through our plugin in real brokers, from the oldest to the newest.
 
-The topic is created late: until then the plugin discards pushes and logs it, and nothing else is affected.
+The topic is created late: until then the plugin discards pushes and logs that, and nothing else is affected.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from tests.support.waiting import WAIT_SECONDS, eventually
 pytestmark = pytest.mark.long
 
 NEWEST = "broker"
-#: Reporter that brokers since 4.2 can load, and that sends clients the interval.
+#: Value of `metric.reporters` with our plugin for brokers since 4.2, which also sends clients the push interval.
 SINCE_42 = f"org.apache.kafka.common.metrics.JmxReporter,{PLUGIN}Since42"
-#: The oldest broker with KIP-714, the oldest maintained, the newest that cannot load the 4.2 reporter, and the newest.
+#: Brokers: the oldest with KIP-714, the oldest maintained, the newest without the plugin for 4.2, and the newest.
 BROKERS = {
     "test-broker-3.7": jars.JarSet(("org.apache.kafka:kafka_2.13:3.7.2", *jars.LOG4J_1), without=("io.netty:*",)),
     "broker-3.9": jars.SETS["broker-3.9"],
@@ -49,7 +49,7 @@ ELSEWHERE = "127.0.0.2"
 
 @contextmanager
 def jvm(jar_set: str, program: str, folder: Path, options: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a client of the demo without an agent."""
+    """Run a Java client of the demo, without a Jolokia agent."""
     folder.mkdir()
     command = [
         *(java(), "-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
@@ -87,7 +87,7 @@ def test_modern_clients_report_through_their_brokers_alone(
         "clienthealth.colour": "blue",
     }
     port, far_port, controller_port = free_port(), free_port(), free_port()
-    # The gateway simulates another host: connections through it come from another address.
+    # The gateway simulates a client on another host: connections through it come from another address.
     gateway = Gateway(free_port(), far_port, ELSEWHERE)
     ports = {"PLAINTEXT": port, "FAR": far_port, "CONTROLLER": controller_port}
     listeners = {

@@ -1,4 +1,4 @@
-"""Compare a Java producer's callback latency, derived from its I/O thread, with its callback's own measurement."""
+"""Compare callback latency that is derived from a Java producer's metrics with what the callback itself measures."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SECONDS = 40.0
 
 
 def settled(running: Running) -> dict[str, int]:
-    """Return the client's own counters after its first second (class loading, metadata)."""
+    """Wait for 20 delivered records, so that the slow start (class loading, metadata) is over; return the counters."""
     deadline = time.monotonic() + WAIT_SECONDS
     while running.counters.get("acknowledged", 0) < 20:
         assert running.alive and time.monotonic() < deadline, running.output.read_text()
@@ -70,18 +70,18 @@ def test_derived_is_measured_within_a_fifth(broker: Broker, tmp_path: Path) -> N
         publisher.close()
     records = after["acknowledged"] - before["acknowledged"]
     measured = (after["callback_ms"] - before["callback_ms"]) / records / 1000
-    # On a busy machine, sleeps only get longer.
+    # The callback sleeps 25 ms; on a busy machine a sleep may take longer, but never less.
     assert measured > 0.024
 
     latencies = measurements(broker, settings)
     assert latencies["callback_seconds"]["source"] == "derived"
     assert latencies["callback_seconds"]["avg"] == pytest.approx(measured, rel=0.2)
-    # 20 callbacks of 25 ms per second, if nothing delays them.
+    # The callbacks keep the I/O thread busy: half of the time, if 20 callbacks per second take 25 ms each.
     assert latencies["io_thread_busy_ratio"] == pytest.approx(records / SECONDS * measured, abs=0.1)
 
 
 def measurements(broker: Broker, settings: Settings) -> dict[str, Any]:
-    """Return the indicators of the topic's only client over one window."""
+    """Return the indicators of the topic's only client, over one window with all its samples."""
     packer, now_ms = Packer(1), int(time.time() * 1000)
     for record in broker_records(broker):
         source = Source(TOPIC, record.partition, record.offset)
