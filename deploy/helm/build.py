@@ -102,8 +102,8 @@ def _closed(properties: dict[str, Schema]) -> Schema:
 def _of_default(name: str, default: Any) -> Schema:
     """Return the schema for a value with this default. An empty map or list as the default allows any content.
 
-    An integer must be at least 1, because all integers in values.yaml are counts or ports. It may be null, with which
-    a user of Helm removes a default.
+    An integer must be at least 1, because all integers in values.yaml are counts or ports. It may also be null, because
+    Helm's users remove a default in this way.
     """
     if isinstance(default, dict):
         if not default or name in _OF_KUBERNETES:

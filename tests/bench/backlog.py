@@ -44,7 +44,7 @@ class WorkedOff:
 
 
 def warm(progress: Sequence[tuple[float, int]], records: int) -> tuple[tuple[float, int], tuple[float, int]]:
-    """Return (time, records) at the begin and at the end of the warm part. Raises ServiceError if nothing is warm."""
+    """Return (time, records) at the start and at the end of the warm part. Raises ServiceError if nothing is warm."""
     begin = next((step for step in progress if step[1] >= records * WARM_AFTER), None)
     if begin is None or begin[1] >= progress[-1][1]:
         raise ServiceError("all was worked off in one batch: nothing of it is warm; measure more records")

@@ -5,7 +5,8 @@ python -m tests.bench.bench_pager [--storm MINUTES] [--after MINUTES] [--clients
 Rules, routes, intervals and waits are those of a release, in real time. By default, clients fail for half an hour, and
 the run ends an hour later. One client fails three minutes before all others and heals half-way. Prints each message,
 and the slowest evaluation of each rule group. Ends with 1 unless there are exactly two pages (first client, fleet),
-both resolved, no ticket, no message later than 15 minutes after the failures, and no slow rule group.
+both resolved, and no ticket. It also ends with 1 after a message later than 15 minutes after the failures, or an
+evaluation longer than a third of its interval.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ GROUP = re.compile(
 
 
 class Phase(NamedTuple):
-    """From `minute` on, the share `failing` of the fleet fails; if negative, except the client that failed first."""
+    """From `minute` on, the share `failing` of the fleet fails; if negative, without the client that failed first."""
 
     minute: float
     failing: float

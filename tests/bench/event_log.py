@@ -1,4 +1,4 @@
-"""Read from Spark's event log on what a query's batches spent their time."""
+"""Read from Spark's event log how long the parts of a query's batches took."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class Calculated:
 
 
 def calculated(parts: Sequence[load.Slice], cuts: int, settings: Settings, now_ms: int) -> Calculated:
-    """Calculate the tables. `cuts`: number of random cuts of a slice into batches; the last one is cut as if live."""
+    """Calculate the tables. `cuts`: random cuts of each slice into batches; the last slice is read as in real time."""
     chosen, offset, batch = random.Random(cuts), 0, 0
     states: dict[int, BucketState] = defaultdict(BucketState)
     tables = Calculated()

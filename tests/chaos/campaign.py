@@ -32,7 +32,7 @@ TOGETHER = 4
 ENDED = 6
 #: Seconds of the last slice that are published: enough to make the previous slice's minutes final.
 END = compare.FINAL_MS // 1000 + 60
-#: While the history lacks record counts, interval of log lines that start a batch, which writes counts every 20 s.
+#: Interval (s) of log lines that start another batch while the history lacks counts, which batches write every 20 s.
 NUDGE_SECONDS = 5.0
 
 

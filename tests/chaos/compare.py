@@ -120,7 +120,7 @@ def counted(run: Run, begin_ms: int, end_ms: int) -> tuple[int, int]:
 
 
 def strangers(run: Run, slices: Iterable[Slice]) -> Iterator[str]:
-    """Read new rejects (`accounts` needs them), and yield the records among all rejects that were sent readable."""
+    """Read new rejects, on which `accounts` relies; yield a sentence for each reject that was a readable record."""
     sent = {record.value for one in slices for record in one.records if record.unreadable}
     yield from _few("rejected, but readable", {(value,) for _, value in run.rejects.look()} - {(v,) for v in sent})
 

@@ -26,7 +26,7 @@ from tests.chaos.published import position
 from tests.chaos.world import Run
 from tests.support import fake_grafana
 
-#: Seconds of a slice between which its records are published during the fault; the others come before and after it.
+#: A slice's records of the seconds [BEFORE, AFTER) are published during its fault, all others before or after it.
 BEFORE, AFTER = 120, 240
 NOTICED_SECONDS = 180.0
 
@@ -303,7 +303,7 @@ def _pushed(scene: Scene, url: str) -> tuple[int, str]:
 
 
 def strayed(kind: Kind, chosen: random.Random) -> int:
-    """Return a client's clock error in ms, 0 if the kind has none; at most 300 s, because more would be rejected."""
+    """Return a client's clock error in ms, 0 if the kind has none. Records 300 s ahead or more would be rejected."""
     return chosen.choice([65_000, 240_000, 290_000, -600_000, -86_400_000]) if kind.strays else 0
 
 

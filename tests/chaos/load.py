@@ -58,7 +58,7 @@ JUNK = (b"{", b'{"a": 1', b"\x0a\x07\xff\x00\x80", b"[1, 2", b"42 ")
 
 @dataclass(frozen=True)
 class Published:
-    """A record to publish. `client`: id of what it is from; `ts_ms`: record timestamp, equal to the event time."""
+    """A record to publish. `client`: its source, which decides the partition; `ts_ms`: record and event timestamp."""
 
     stream: Literal["metrics", "logs"]
     ts_ms: int

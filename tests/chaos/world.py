@@ -95,8 +95,8 @@ class Run:
     """A monitor with its exporter, topics, checkpoint and history, and the input published for it.
 
     `folder`: for all files of the run; checkpoint and history are on separate disks if these can be mounted. `launch`:
-    function to the monitor's start command and environment, by default those of a user. `more`: settings of [monitor].
-    Use it as a context manager. Monitor and exporter start with their `release`.
+    function that returns the monitor's start command and environment, if these differ from a user's. `more`: settings
+    of [monitor]. Use it as a context manager. Monitor and exporter start with their `release`.
     """
 
     def __init__(

@@ -476,7 +476,7 @@ def test_a_version_has_the_share_of_its_producers_that_is_unhealthy(failing: Pro
         columns = (prometheus.series(chosen(board, target["expr"], {})) for target in table["targets"])
         return [[float(row["value"][1]) for row in column] for column in columns]
 
-    # The version has five producers, not counting the one that is gone. Four fail, one for each producers' mode.
+    # Four of the version's five producers fail, one in each mode that only producers have. The gone one does not count.
     assert shown(failing) == [[5], [pytest.approx(4 / 5)]]
     assert shown(fine) == [[1], [0]]
 

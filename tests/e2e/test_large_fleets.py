@@ -20,7 +20,7 @@ THINNED = 10
 
 @pytest.mark.skipif(shutil.which("prometheus") is None, reason="prometheus is not installed")
 def test_every_panel_and_rule_is_within_the_limits_of_prometheus(tmp_path: Path) -> None:
-    """Samples can be extrapolated: they grow linearly with the fleet, since joins are by service, group or client."""
+    """Samples can be extrapolated: they grow at most linearly, because joins are by service, group or client."""
     with watching(tmp_path, fleets(PART), busy=True, interval_seconds=5, clusters=CLUSTERS) as prometheus:
         took, groups = [*asking(prometheus, MOMENTS // THINNED)], evaluated(prometheus)
     assert {query.where: query.outcome for query in took if query.outcome != "ok"} == {}

@@ -57,7 +57,7 @@ class World:
             urllib.request.urlopen(request, timeout=WAIT_SECONDS).close()
 
     def settled(self, way: str, at_least: int) -> list[bytes]:
-        """Wait for `at_least` messages of the channel `way`, and then until no more arrive; return the channel's."""
+        """Wait for `at_least` messages of the channel `way`, then until no more arrive; return all its messages."""
         eventually(lambda: len(self.sent[way]) >= at_least, f"{at_least} by {way}")
         waited = threading.Event()
         before = -1

@@ -52,7 +52,7 @@ class Scaled:
 
     @property
     def filled(self) -> float:
-        """Return during which percentage of the stages' time an executor ran a task; the rest of it, it waited."""
+        """Return which percentage of the executors' time tasks took while stages ran; for the rest executors waited."""
         return float(100 * sum(b.tasks for b in self.times) / sum(b.busy for b in self.times) / self.executors)
 
     @property
