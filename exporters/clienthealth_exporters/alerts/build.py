@@ -20,23 +20,23 @@ from clienthealth.modes import modes
 from clienthealth.settings import Settings
 from clienthealth_exporters.prometheus.limits import BURNS, LIMITS
 
-#: Folder of the hand-written sources: in a checkout a link to the folder `alerts`, in a wheel the files themselves.
+#: Folder of the templates and of alertmanager.yml. In a checkout it is a link to the folder `alerts`.
 FILES = Path(__file__).with_name("files")
-#: Address of Grafana in the rules while `[links] dashboards` is empty, as in the committed files.
+#: Address of Grafana in the rules if the setting `[links] dashboards` is empty.
 GRAFANA_PLACEHOLDER = "http://127.0.0.1:3000"
 #: Evaluation interval of rules with alerts that page. alerts/README.md adds up the delays from a failure to the page.
 PAGING = "10s"
 #: Evaluation interval of rules that sum over hours and days: longer, because each evaluation reads millions of samples.
 COUNTING = "1m"
-#: Pattern of the log topics' names, used while `[topics] logs` has its default. No alert fires for a log topic without
-#: data, because clients may log nothing while everything is healthy.
+#: Regular expression for the names of log topics, used if `[topics] logs` has its default. A topic without data raises
+#: an alert, but not a log topic, because clients may log nothing while everything is healthy.
 LOG_TOPICS = "(.+[._-])?logs?([._-].+)?"
-#: Names of the example owner in alertmanager.yml, which the owners in the settings replace.
+#: Names in the example routes in alertmanager.yml. `routes_of` replaces them by the names of the real owners.
 _EXAMPLE = {"pager": "payments-oncall", "team": "payments"}
 
 
 def routes_of(owners: Owners, text: str) -> str:
-    """Return `text` (alertmanager.yml) with routes and receivers for these owners in place of the example owner's."""
+    """Return `text` (alertmanager.yml) with a route and a receiver for each owner instead of the example owner."""
     pagers = [owner.pager for owner in owners.teams() if owner.pager]
     names = {"pager": pagers, "team": [owner.team for owner in owners.teams()]}
 
@@ -44,7 +44,8 @@ def routes_of(owners: Owners, text: str) -> str:
         kind, block = match[1], match[2]
         blocks = []
         for name in dict.fromkeys(names[kind]):
-            # Matchers need the owner's real name, as in the alerts' labels. A receiver's name must be valid in a path.
+            # A matcher needs the owner's name exactly as in the alerts' labels. A receiver's name is also part of a
+            # path, so characters that are invalid there are replaced.
             matched = json.dumps(name, ensure_ascii=False).replace("'", "''")
             file = re.sub(r"[^\w.-]+", "-", name)
             of_owner = block.replace(json.dumps(_EXAMPLE[kind]), matched)
@@ -73,7 +74,7 @@ def write(out: Path, settings: Settings, dry_run: bool) -> list[Path]:
     return written
 
 
-# -- from alerts/rules/*.yml.j2 to the rules that Prometheus loads ----------------------------------------------------
+# -- Render alerts/rules/*.yml.j2 to the rules that Prometheus loads --------------------------------------------------
 
 
 def rules(settings: Settings, dry_run: bool = False) -> dict[str, str]:
@@ -91,14 +92,14 @@ def rules(settings: Settings, dry_run: bool = False) -> dict[str, str]:
 def rendered(settings: Settings, severity: Callable[[str], str], limits: object = LIMITS) -> dict[str, str]:
     """Return the rendered rules, by file name, without empty lines.
 
-    `severity`: maps the severity in a template to the severity to write. `limits`: the thresholds in the rules.
+    `severity`: returns the severity to write for a severity in a template. `limits`: the thresholds in the rules.
     """
 
     def levels(level: str) -> list[tuple[str, str]]:
-        """Return (severity, label matcher) for each alert of a condition. `level`: the severity in the template.
+        """Return (severity, label matcher) for each alert rule of a condition. `level`: severity in the template.
 
-        A critical condition needs two alerts: one pages, and the other opens a ticket for series with `quiet="yes"`.
-        The second alert empties the label `quiet`; Prometheus drops a label with an empty value.
+        A critical condition needs two rules: one pages, the other only opens a ticket, for series with `quiet="yes"`.
+        The second rule sets the label `quiet` to '', and so Prometheus drops the label from the alert.
         """
         if level != "critical":
             return [(severity(level), "")]
@@ -135,12 +136,12 @@ def templates(folder: Path) -> Environment:
 
 def _values(settings: Settings) -> dict[str, Any]:
     kept, links, quiet = kept_labels(settings), settings.links, settings.prometheus.ticket_only
-    # Alerts have no label `shard`, so a link leads to shard 1, which redirects to the shard that serves the client.
+    # Alerts have no label `shard`, so their link names shard 1. That exporter redirects to the client's shard.
     status_page = filled(
         links.status_page.rstrip("/"), lambda name: "1" if name == "shard" else f"{{{{ $labels.{name} | urlquery }}}}"
     )
     topics = settings.topics.logs if settings.topics.logs != Settings().topics.logs else ()
-    # Label sets of the monitors and exporters that must exist, for the alerts on missing monitors and exporters.
+    # The labels of each monitor and exporter that must exist. An alert fires if one of them is missing.
     clusters, shards = settings.prometheus.expect_clusters, settings.prometheus.expect_shards
     monitors = [{"cluster": cluster} for cluster in clusters]
     parts = [{"shard": f"{number + 1}/{shards}"} for number in range(shards)]
@@ -165,5 +166,5 @@ def _values(settings: Settings) -> dict[str, Any]:
 
 
 def _either(names: tuple[str, ...]) -> str:
-    """Return a regular expression that matches any of these names, escaped for a PromQL string; '' without names."""
+    """Return a regular expression for a PromQL string that matches any of these names; '' if there are no names."""
     return "|".join(re.escape(name).replace("\\", "\\\\") for name in names)

@@ -1,9 +1,9 @@
-"""`kafka-health export groups`: publish the committed offsets of all groups, and their partitions' begin and end.
+"""`kafka-health export groups`: publish all groups' committed offsets, and begin and end offset of each partition.
 
 A *reading* is one pass over all groups of a cluster. A reading publishes one snapshot for each group that is due (see
 `reader.Pace`) to the topic of client metrics. The monitor computes the lag from these snapshots. A group that cannot be
-read has no snapshot, and the log names the group once, when the failure begins. `--once` makes one reading and prints
-it as a table; with `--once --json`, as the snapshots that would otherwise be published.
+read has no snapshot, and the log names the group once, when the failure begins. `--once` makes one reading, publishes
+nothing, and prints the reading as a table; `--once --json` prints the snapshots instead.
 
 One process may read several clusters, each in its own thread, so that a cluster that hangs does not delay the others.
 """
@@ -39,18 +39,18 @@ log = logging.getLogger(__name__)
 
 #: Maximum pause (ms) between two attempts to reconnect to a broker, so that readings resume soon after a restart.
 RECONNECT_MS = 1000
-#: Allowance (s) for delivering a reading's snapshots to their topic. For 0.1 s of this time the producer gathers
-#: records.
+#: Time (s) that is planned for delivering a reading's snapshots to their topic. The producer alone waits 0.1 s of this
+#: time to fill a batch.
 DELIVERY_SECONDS = 1.0
 #: Intervals (s) at which `kafka-health watch` reads the offsets and the members of a group. Clients commit every 5 s by
-#: default.
+#: default, so `watch` sees every commit.
 WATCHED_SECONDS = 2.0
 WATCHED_MEMBERS_SECONDS = 10.0
 LEFT_OUT = "cluster %s: [groups] include and exclude leave %d groups out"
 
 
 class Cluster(NamedTuple):
-    """A cluster with groups to read. `settings`: their sections [kafka] and [groups] describe this cluster."""
+    """A cluster with groups to read. `settings`: in them [kafka] and [groups] are for this cluster."""
 
     name: str
     settings: Settings
@@ -65,9 +65,9 @@ class Cluster(NamedTuple):
 
 
 def clusters(settings: Settings) -> list[Cluster]:
-    """Return the cluster of these settings, then the clusters that `[groups] clusters` names.
+    """Return the cluster in [kafka], then the further clusters in `[groups] clusters`.
 
-    Raises SettingsError if two clusters have the same name, or if a file of settings is wrong.
+    Raises SettingsError if two clusters have the same name, or if a further cluster's settings file is wrong.
     """
     all_clusters = [Cluster(settings.prometheus.cluster_name, settings)]
     for name, file in settings.groups.clusters.items():
@@ -76,7 +76,7 @@ def clusters(settings: Settings) -> list[Cluster]:
                 f"[groups] clusters: '{name}' is already the name of this file's cluster ([prometheus] cluster_name); "
                 "choose another"
             )
-        # Environment variables override the settings of the first cluster only, so none apply to this file.
+        # Ignore environment variables here: they override only the settings of the first cluster.
         all_clusters.append(Cluster(name, load(file, environ={})))
     return all_clusters
 
@@ -97,8 +97,8 @@ def only(settings: Settings, group: str) -> Settings:
 def readings(settings: Settings, group: str) -> Generator[list[dict[str, Any]], None, None]:
     """Yield a list with the group's snapshot at each reading; an empty list if the group is not due.
 
-    `settings`: the result of `only`. The caller paces the readings. Raises InputError if there is no such group,
-    ServiceError if the group cannot be read.
+    `settings`: the result of `only`. Each `next()` makes one reading, so the caller decides when. Raises InputError if
+    there is no such group, ServiceError if the group cannot be read.
     """
     cluster = Cluster(settings.prometheus.cluster_name, settings)
     snapshots = cluster.snapshots()
@@ -118,16 +118,15 @@ def readings(settings: Settings, group: str) -> Generator[list[dict[str, Any]], 
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Publish until SIGTERM or Ctrl-C, and return 0. With `--once`, print one reading of each cluster, and return 1 if
-    a group or partition could not be read, else 0.
+    """Publish until SIGTERM or Ctrl-C, and return 0.
 
-    Raises InputError for `--json` without `--once`, SettingsError as `clusters` does, and, with `--once`, ServiceError
-    if a cluster cannot be read.
+    With `--once`, print one reading of each cluster. Then return 1 if a group or partition could not be read, else 0,
+    and raise ServiceError if a cluster cannot be read. Raises InputError for `--json` without `--once`.
     """
     if args.json and not args.once:
         raise InputError("--json needs --once")
     if args.once:
-        # Read every cluster, even if an earlier one failed. The exit code then reports the failure.
+        # The list makes sure that every cluster is read, even if a group of an earlier cluster failed.
         return max([once(cluster, as_json=args.json) for cluster in clusters(settings)])
     serve(settings, stop_event())
     return 0
@@ -165,7 +164,7 @@ def once(cluster: Cluster, as_json: bool) -> int:
 
 
 def serve(settings: Settings, stop: threading.Event) -> None:
-    """Read and publish all clusters until `stop` is set. Failures of brokers are logged, and reading goes on."""
+    """Publish the groups of all clusters until `stop` is set. A broker's failure is logged and does not end this."""
     all_clusters = clusters(settings)
     with ThreadPoolExecutor(len(all_clusters), "cluster") as threads:
         for _, each in all_clusters:
@@ -173,7 +172,7 @@ def serve(settings: Settings, stop: threading.Event) -> None:
             log.info("consumer groups of %s are read every %g s", each.kafka.bootstrap_servers, often)
         tasks = [threads.submit(GroupExporter(settings, cluster).run, stop) for cluster in all_clusters]
         wait(tasks, return_when=FIRST_EXCEPTION)
-        # If a defect ends one thread, end the other threads too, and raise the error.
+        # An unexpected error has ended a thread. So end the other threads too; `result` below raises the error.
         stop.set()
     for task in tasks:
         task.result()
@@ -182,14 +181,14 @@ def serve(settings: Settings, stop: threading.Event) -> None:
 def next_reading(now: float, interval: float, lead: float) -> float:
     """Return the time (epoch s) of the next reading: after `now`, and `lead` seconds before a multiple of `interval`.
 
-    Returns `now` if `lead` is at least `interval`. The monitor's batches begin at multiples of their trigger interval:
-    a reading just before a batch is judged at once, a reading at any other time waits for the next batch.
+    Returns `now` if `lead` is at least `interval`. The monitor's batches begin at multiples of their trigger interval.
+    So a reading that is published just before such a multiple is judged at once; any other waits for the next batch.
     """
     return now if lead >= interval else ((now + lead) // interval + 1) * interval - lead
 
 
 class GroupExporter:
-    """Read the groups of a cluster continuously, and publish snapshots of them to the topic of `settings`."""
+    """Read the groups of a cluster continuously, and publish their snapshots to the metrics topic in `settings`."""
 
     def __init__(self, settings: Settings, cluster: Cluster) -> None:
         self._settings = settings
@@ -248,7 +247,7 @@ class GroupExporter:
 
 
 def table(reading: GroupsReading) -> Iterator[str]:
-    """Yield a reading as the lines of a table: for each group its partitions, then its members without partitions."""
+    """Yield the lines of a table: for each group one per partition, then one per member that owns no partition."""
     layout = "{:<32} {:<9} {:<19} {:<28} {:>9} {:>12} {:>12} {:>10}  {}\n"
     yield layout.format("GROUP", "TYPE", "STATE", "TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "MEMBER")
     for group in reading.groups:
@@ -274,10 +273,10 @@ class _Commit(NamedTuple):
 
 @dataclass
 class Snapshots:
-    """Make canonical snapshots from readings of one cluster, with the time of each commit.
+    """Make the monitor's snapshots of groups from readings of one cluster, and add the time of each offset commit.
 
     Brokers do not report when an offset was committed. So `commit-timestamp-ms` is the time of the first reading with
-    the changed offset, and is missing until the exporter has seen a change.
+    the changed offset. It is missing until the exporter has seen the offset change.
     """
 
     cluster: str
@@ -293,7 +292,7 @@ class Snapshots:
             commits = self._commits[group.name] = {}
             topics = []
             for tp, (offset, end, start) in group.offsets.items():
-                # At a partition's first reading the time of the commit is unknown.
+                # At a partition's first reading the time of its last commit is unknown.
                 known = before.get(tp, _Commit(offset, None))
                 commits[tp] = commit = known if known.offset == offset else _Commit(offset, reading.ts_ms)
                 owner = group.owners.get(tp)

@@ -1,12 +1,12 @@
 """Read the groups of a cluster: committed offsets, begin and end offsets of their partitions, and members.
 
 A reading lists all groups of all types, and reads those that are due (see `Pace`). A share group commits no offset.
-The start offset of each of its share partitions is used instead, because every record before that offset is
-acknowledged or given up.
+Instead, the share-partition start offset (KIP-932) counts as the committed offset: the group has acknowledged or given
+up every record before it.
 
 Committed offsets are read before end offsets. Records that are produced between the two reads therefore make the lag
 larger, never negative. Each broker is queried separately. A request that a broker rejects is split in halves and
-repeated, so that a group, topic or broker that fails does not affect the others.
+repeated. So if one group, topic or broker fails, all others are still read.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ def _message(name: str) -> Any:
 
 
 _MESSAGES: list[Any] = []
-#: The request that describes a group, by the group's type. A group of another type is described as a classic group.
+#: The request for a group's members, by the group's type. For any other type, the request for classic groups is used.
 _DESCRIBE = {kind.lower(): _message(f"{kind}GroupDescribe") for kind in ("Consumer", "Streams", "Share")}
 _SHARE_OFFSETS = _message("DescribeShareGroupOffsets")
 #: States of a group without members.
 MEMBERLESS = ("Empty", "Dead")
-#: The pause before an unchanged group is read again, as a share of the time for which the group has not changed.
+#: A group without members that has not changed for some time is read again after this share of that time.
 SHARE = 0.1
 
 
 class Member(NamedTuple):
-    """A member of a group. `epoch`: the member epoch (KIP-848); None in classic groups, which have none."""
+    """A member of a group. `epoch`: the member epoch of KIP-848; None in a classic group."""
 
     client_id: str
     consumer_id: str
@@ -69,8 +69,8 @@ class Member(NamedTuple):
 class Listed(NamedTuple):
     """A group as its coordinator lists it. `broker`: id of the coordinator.
 
-    `type`: classic, consumer, streams or share; for a classic group with another protocol type than `consumer`, that
-    protocol type (`connect` for Kafka Connect). `state`: '' if the broker does not report it.
+    `type`: classic, consumer, streams or share. But for a classic group that is no consumer group, it is the protocol
+    type, such as `connect` for Kafka Connect. `state`: '' if the broker does not report it.
     """
 
     broker: int
@@ -88,7 +88,7 @@ class Offsets(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A group at the time of a reading. `members`: None if unknown; `owners`: the member that owns each partition."""
+    """A group in a reading. `members`: None if unknown. `owners`: the member to which each partition is assigned."""
 
     name: str
     type: str
@@ -102,12 +102,12 @@ class Group:
 class GroupsReading:
     """The result of one reading.
 
-    ts_ms              time (epoch ms) at which all committed offsets had been read
+    ts_ms              time (epoch ms) just after the committed offsets were read
     names              names of all existing groups that the settings do not leave out; a group that is missing in
                        `groups` was not due or could not be read
     failed_groups      the reason for each group that could not be read
-    failed_partitions  the reason for each partition with an unknown end offset, and for each partition of
-                       __consumer_offsets without a leader, because that partition's groups cannot be listed
+    failed_partitions  the reason for each partition with an unknown end offset; also for each partition of
+                       __consumer_offsets without a leader: the groups in that partition are missing in `names`
     left_out           number of groups that `[groups] include` and `exclude` leave out
     """
 
@@ -120,7 +120,7 @@ class GroupsReading:
 
     @property
     def failures(self) -> dict[str, str]:
-        """Return the reason for each failed group and partition, by `group NAME` and `the end of TOPIC/PARTITION`."""
+        """The reasons of all failures, with the keys `group NAME` and `the end of TOPIC/PARTITION`."""
         groups = {f"group {name}": why for name, why in sorted(self.failed_groups.items())}
         ends = {f"the end of {tp.topic}/{tp.partition}": why for tp, why in sorted(self.failed_partitions.items())}
         return groups | ends
@@ -176,7 +176,7 @@ class GroupReader:
         self._disconnect()
 
     def read(self) -> GroupsReading:
-        """Read all groups that are due. Raises ServiceError if none can be read, such as without a broker."""
+        """Read all groups that are due. Raises ServiceError if no group can be read, for example without a broker."""
         if self._admin is None:
             self._admin = self.connect()
         attempt = _Attempt(self._admin)
@@ -200,7 +200,7 @@ class GroupReader:
             self._disconnect()
         for name in due:
             if name in committed:
-                # A group with an unknown end offset is due again at the next reading.
+                # If an end offset is unknown, do not record the read, so that the group is due at the next reading.
                 if limits.unread.keys().isdisjoint(committed[name]):
                     self._pace.read(name, states[name], committed[name], now)
             else:
@@ -217,7 +217,10 @@ class GroupReader:
                 self._admin = None
 
     def _listed(self, attempt: _Attempt) -> dict[str, Listed]:
-        """Return the groups that the settings do not leave out, by name. Raises ServiceError if no broker answers."""
+        """List the groups of all brokers, except those that the settings leave out. The keys are the groups' names.
+
+        Raises ServiceError if no broker answers.
+        """
         brokers = [broker["broker_id"] for broker in attempt.admin.describe_cluster()["brokers"]]
 
         def ask(one: Sequence[int]) -> dict[int, Any]:
@@ -236,7 +239,7 @@ class GroupReader:
                     attempt.left_out += 1
                     continue
                 self._groups_of_broker[broker].add(name)
-                # Brokers before 3.8 report no type, because they have only classic groups.
+                # Brokers before 3.8 report no group type, because they have only classic groups.
                 group_type = row.get("group_type") or "classic"
                 if group_type == "classic" and row["protocol_type"] not in ("consumer", ""):
                     group_type = row["protocol_type"]
@@ -271,7 +274,9 @@ class GroupReader:
         return self._asked(ask, names, attempt, attempt.groups)
 
     def _describe(self, attempt: _Attempt, names: Set[str], states: Mapping[str, str]) -> None:
-        """Read the members of each group: at once if its state changed, else every `members_interval_seconds`."""
+        """Read the members of these groups, but of a group with an unchanged state only every
+        `members_interval_seconds`.
+        """
         now, every = self.clock(), self.settings.members_interval_seconds
         self._described = {name: description for name, description in self._described.items() if name in states}
 
@@ -289,7 +294,8 @@ class GroupReader:
         failed: dict[str, str] = {}
         for name, row in self._asked(ask, {*filter(due, names)}, attempt, failed).items():
             by_member = sorted(_assigned(row), reverse=True)
-            # In a share group several members may have the same partition. The first member by id counts as its owner.
+            # In a share group several members may have the same partition. Then the member with the smallest id counts
+            # as owner: `by_member` is in reverse order, so this member is the last to be set.
             owners = {tp: member for member, partitions in by_member for tp in partitions}
             members = [member for member, _ in reversed(by_member)]
             self._described[name] = _Description(members, owners, states[name], now)
@@ -304,9 +310,9 @@ class GroupReader:
     def _asked(
         self, ask: Callable[[Sequence[str]], Mapping[str, _Value]], names: Set[str], attempt: _Attempt, failed: _Reasons
     ) -> dict[str, _Value]:
-        """Query each coordinator for its groups, several groups of one type per request. Return the result by group.
+        """Call `ask` for these groups, several groups of one coordinator and type at a time. Return results by group.
 
-        A group that fails even in a request of its own is added to `failed` with the reason.
+        If `ask` fails for a group alone, the group is added to `failed` with the reason.
         """
         by_request: dict[tuple[int, str], list[str]] = defaultdict(list)
         for name in sorted(names):
@@ -346,7 +352,7 @@ def _raised(row: Any) -> bool:
 
 
 def _assigned(group: Any) -> Iterator[tuple[Member, list[TopicPartition]]]:
-    """Yield each member of a described group with its partitions; for Streams, the partitions of its active tasks."""
+    """Yield each member in a describe response with its partitions; for Streams, those of the member's active tasks."""
     topics = {
         part.subtopology_id: [*part.source_topics, *(topic.name for topic in part.repartition_source_topics)]
         for part in getattr(getattr(group, "topology", None), "subtopologies", None) or ()
@@ -354,7 +360,7 @@ def _assigned(group: Any) -> Iterator[tuple[Member, list[TopicPartition]]]:
     for row in group.members:
         if hasattr(row, "member_assignment"):
             given = []
-            # Ignore an unreadable assignment: brokers accept any bytes from a client as an assignment.
+            # Ignore an unreadable assignment: a client chooses its bytes, and the broker does not check them.
             with suppress(struct.error, ValueError, IndexError):
                 if group.protocol_type == "consumer":
                     decoded = ConsumerProtocolAssignment.decode(row.member_assignment)
@@ -370,12 +376,12 @@ def _assigned(group: Any) -> Iterator[tuple[Member, list[TopicPartition]]]:
 
 @dataclass(slots=True)
 class _Seen:
-    """A group at its last reading. Times are seconds of the clock that `Pace` is given.
+    """A group when it was last read. Times are seconds of the same clock as the argument `now` of `Pace`.
 
     committed  a hash of the group's committed offsets; None if they could not be read
-    failing    the reason if the group could not be read, else ''
-    since      time of the group's last change
-    at         time of the reading
+    failing    why the group could not be read; '' if it was read
+    since      when the group last changed
+    at         when the group was read
     """
 
     state: str
@@ -386,12 +392,12 @@ class _Seen:
 
 
 class Pace:
-    """Schedule the reads: a group with members is due at each reading, an empty or failing group less and less often.
+    """Decide which groups to read: those with members at each reading, empty or failing ones less and less often.
 
-    Most groups of a large cluster are abandoned. Commits are visible only in a group's offsets, so a group with members
-    is read every time. A group without members changes only through an administrator, or when a member joins. Each
-    reading lists the state of every group, so a new member is noticed at once. `longest`: maximum time until a group is
-    read again, in seconds of the same clock as `now`.
+    Most groups of a large cluster are abandoned. An offset commit shows only if a group is read, so a group with
+    members is read each time. A group without members changes only if an administrator changes its offsets, or if a
+    member joins. A new member is noticed at once, because each reading lists the states of all groups. `longest`:
+    maximum time until a group is read again, in seconds of the same clock as `now`.
     """
 
     def __init__(self, longest: float) -> None:
@@ -399,7 +405,10 @@ class Pace:
         self._seen: dict[str, _Seen] = {}
 
     def due(self, states: Mapping[str, str], now: float) -> set[str]:
-        """Return the groups to read now. `states`: state of every existing group; all other groups are forgotten."""
+        """Return the groups to read now, and forget groups that are not in `states`.
+
+        `states`: the state of every existing group.
+        """
         self._seen = {name: seen for name, seen in self._seen.items() if name in states}
         wait = {
             name
@@ -410,15 +419,15 @@ class Pace:
         return states.keys() - wait
 
     def read(self, name: str, state: str, committed: Mapping[TopicPartition, int], now: float) -> None:
-        """Record a successful read of a group at time `now`, with the group's state and committed offsets."""
+        """Record that a group was read at time `now`, with the group's state and committed offsets."""
         self._note(name, state, hash(frozenset(committed.items())), "", now)
 
     def failed(self, name: str, state: str, reason: str, now: float) -> None:
-        """Record a failed read of a group at time `now`, with the reason."""
+        """Record that a group could not be read at time `now`, with the reason."""
         self._note(name, state, None, reason, now)
 
     def failing(self, waiting: set[str]) -> dict[str, str]:
-        """Return the reason for each group in `waiting` that could not be read at its last reading."""
+        """Return the reason for each group in `waiting` that could not be read the last time."""
         return {name: self._seen[name].failing for name in waiting if self._seen[name].failing}
 
     def _note(self, name: str, state: str, committed: int | None, failing: str, now: float) -> None:

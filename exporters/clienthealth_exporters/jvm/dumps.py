@@ -1,7 +1,7 @@
 """Thread dumps: the reasons to take one, the schedule of the dumps, and the log record that contains a dump.
 
-A reason is *weak* if it can also hold for an idle client, otherwise *strong*. Most reasons are defined by failure modes
-(`worth_a_dump`). While all reasons are weak, at most WEAK_DUMPS dumps are taken.
+A reason is *weak* if it can also hold for an idle client, otherwise *strong*. Most reasons come from the failure modes'
+method `worth_a_dump`. While all reasons are weak, at most WEAK_DUMPS dumps are taken.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ DUMP_DATASET = "kafka.thread-dump"
 MAX_DUMP_BYTES = 900_000
 WEAK_DUMPS = 3
 PAIR = 2
-#: Pauses between two dumps while there are reasons, in multiples of the minimum pause. The last pause repeats.
+#: Pauses between consecutive dumps while a reason persists, in multiples of the setting `[jvm] dump_min_seconds`. The
+#: last pause repeats.
 PAUSES = (1, 1, 2, 4)
 
 
 @dataclass(frozen=True)
 class Reason:
-    """A reason to take a dump, strong or weak (see the module). `text`: in words, for the log record of the dump."""
+    """A reason to take a dump, strong or weak (see the module). `text`: the reason in words, as the log shows it."""
 
     text: str
     strong: bool = True
@@ -67,7 +68,7 @@ class Suspicion:
 
 
 class DumpBudget:
-    """A limit on the dumps of all JVMs together: when a cluster fails, all clients have reasons for a dump at once.
+    """Limits the number of dumps of all JVMs together, because a cluster's failure is a reason in all JVMs at once.
 
     Thread-safe. `per_minute`: maximum number of dumps per minute on average.
     """
@@ -92,10 +93,10 @@ class DumpBudget:
 
 
 class DumpPlan:
-    """The schedule of one JVM's dumps: at least `min_seconds` apart, with longer pauses the longer reasons persist.
+    """Decides when to take dumps of one JVM: at least `min_seconds` apart, less often the longer a reason persists.
 
-    The budget grants dumps in pairs, because a stuck thread shows only in two dumps. After 2 × `min_seconds` without a
-    dump and without a reason, the schedule starts again.
+    The plan asks `budget` for two dumps at a time, because only the comparison of two dumps shows a stuck thread. After
+    2 × `min_seconds` without a dump and without a reason, the pauses start again with the shortest.
     """
 
     def __init__(self, min_seconds: float, budget: DumpBudget) -> None:
@@ -126,9 +127,9 @@ def _reading(snapshot: Snapshot) -> Reading:
 
 
 def dump_record(process: ClientProcess, ts_ms: int, dump: str, reason: str) -> dict[str, Any]:
-    """Return a thread dump as one log record in the Elastic Common Schema with dotted keys. `ts_ms`: epoch ms.
+    """Return a thread dump as one log record in the Elastic Common Schema, with keys such as `host.name`.
 
-    A dump larger than MAX_DUMP_BYTES is cut by `shortened`.
+    The record has at most MAX_DUMP_BYTES of the dump (`shortened`). `ts_ms`: time of the dump (epoch ms).
     """
     record = {
         "@timestamp": datetime.fromtimestamp(ts_ms / 1000, UTC).isoformat(timespec="milliseconds"),
@@ -147,8 +148,8 @@ def dump_record(process: ClientProcess, ts_ms: int, dump: str, reason: str) -> d
 def shortened(dump: str, limit: int = MAX_DUMP_BYTES) -> str:
     """Return the dump, cut to `limit` bytes of UTF-8 by leaving out whole threads.
 
-    The thread DestroyJavaVM and threads with `kafka` in their name or stack are kept first. The kept threads stay in
-    their order.
+    The first threads to keep are DestroyJavaVM and those with `kafka` in their name or stack. The order of the threads
+    does not change.
     """
     if len(dump.encode()) <= limit:
         return dump

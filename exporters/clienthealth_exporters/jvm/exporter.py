@@ -1,10 +1,10 @@
 """`kafka-health export jvm`: read the Kafka clients of JVMs through their Jolokia agents.
 
 Each JVM is read once per interval, with one request for all its MBeans. A snapshot of each client goes to the topic of
-client metrics. If a sample gives a reason (see `dumps`), a thread dump goes to the topic of client logs. A JVM that
-does not answer is logged and read less and less often, without delaying the other JVMs.
+client metrics. If a snapshot gives a reason (see `dumps`), a thread dump goes to the topic of client logs. If a JVM
+does not answer, this is logged, and the JVM is read less and less often, without delaying the reads of other JVMs.
 
-A target is `[SERVICE=]URL`, followed by options of the JVM's clients that JMX does not show:
+A target is `[SERVICE=]URL`, followed by options of the JVM's clients that JMX does not show, such as
 `orders=http://10.0.0.7:8778/jolokia/ max.block.ms=10000 group.id=billing`. The option `metrics=pushed` is for a JVM
 with clients that push their metrics through the broker plugin: for such a target the exporter publishes no metrics, and
 only looks for reasons to take thread dumps.
@@ -38,17 +38,17 @@ from clienthealth_exporters.publish import Publisher
 
 log = logging.getLogger(__name__)
 
-#: Maximum number of JVMs that are read at the same time, each by a thread. A JVM that hangs occupies its thread until
-#: the timeout.
+#: Maximum number of JVMs that are read at the same time, each in a thread. A JVM that does not answer occupies a thread
+#: until the timeout.
 WORKERS = 256
 MAX_BACKOFF_SECONDS = 60.0
 TICK_SECONDS = 0.2
-#: Number of consecutive reads without a Kafka client after which a warning is logged; several, because an application
-#: may create its first client late.
+#: A warning is logged after this many consecutive reads without a Kafka client. It takes several reads, because an
+#: application may create its first client late.
 READS_WITHOUT_CLIENTS = 6
-#: Client options that a target may give, because JMX does not show these options (not even a consumer's group).
+#: Client options that may follow a target's URL, because JMX does not show them (not even a consumer's group).
 TARGET_OPTIONS = (*CONFIG_OPTIONS, GROUP_OPTION)
-#: The option of a target with clients that push their metrics through the broker plugin.
+#: Option after a target's URL: the target's clients push their metrics through the broker plugin.
 PUSHED = "metrics=pushed"
 
 
@@ -89,7 +89,7 @@ class Target:
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Read until SIGTERM or Ctrl-C. Return 1 if records could not be delivered at the end, else 0."""
+    """Read all targets until SIGTERM or Ctrl-C. Return 1 if records were lost at the end, else 0."""
     given = [Target.parse(text) for text in (*settings.jvm.targets, *args.target)]
     targets = Targets(given, args.targets_file)
     stop = stop_event()
@@ -102,7 +102,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 class Targets:
-    """The given targets, and those in a file that may change. Raises InputError if no target and no file is given."""
+    """The given targets, and those in a file, which may change at any time. Raises InputError if there is neither."""
 
     def __init__(self, targets: Sequence[Target], file: Path | None = None) -> None:
         if not targets and file is None:
@@ -113,7 +113,7 @@ class Targets:
             self._in_file = Reread(f"targets of {file}", [file], lambda: _targets(file), former=())
 
     def now(self) -> tuple[Target, ...]:
-        """Return all targets. If the file cannot be read, logs that once and uses the file's previous targets."""
+        """Return all targets. If the file cannot be read, log this once, and use the file's previous targets."""
         return (*self._given, *(self._in_file.current() if self._in_file else ()))
 
 
@@ -133,7 +133,7 @@ class Exporter:
     publisher: Publisher
 
     def run(self, stop: threading.Event) -> None:
-        """Read until `stop` is set. First reads of targets that appear together are spread over the interval."""
+        """Read all targets until `stop` is set. The first reads of new targets are spread over the interval."""
         watched: dict[Target, Watch] = {}
         under_way: dict[Target, Future[None]] = {}
         budget = DumpBudget(self.settings.jvm.dumps_per_minute)
@@ -160,7 +160,7 @@ class Sink(Protocol):
 
 @dataclass(eq=False)
 class Watch:
-    """The reader of one JVM. `due`: time of the next read in seconds of `clock`. The first read is after `delay` s."""
+    """The reader of one JVM. `delay`: seconds until the first read. `due`: time of the next read on `clock` (s)."""
 
     target: Target
     settings: Settings
@@ -192,8 +192,7 @@ class Watch:
             self._failures += 1
             longest = max(interval, MAX_BACKOFF_SECONDS)
             interval = min(interval * 2 ** (self._failures - 1), longest)
-            # Log failures only until the pause reaches its maximum: a thousand JVMs that never answer would fill the
-            # log.
+            # Stop logging at the maximum pause. Otherwise a thousand JVMs that never answer would fill the log.
             if self._failures == 1 or self._pause < longest:
                 log.warning("%s does not answer: %s; next try in %.0f s", self.target.service, error, interval)
             self._pause = interval
@@ -208,7 +207,7 @@ class Watch:
     def publish(self) -> None:
         """Read the JVM once; publish its clients' snapshots and, if one is due, a thread dump.
 
-        Raises JolokiaError if the agent does not answer, refuses, or does not name the process.
+        Raises JolokiaError if the agent does not answer, refuses the request, or does not report the process's name.
         """
         mbeans = self._agent.read(PATTERNS)
         found = process_of(self.target.service, mbeans, self.target.config)

@@ -28,14 +28,13 @@ _DUMP = {
 
 
 class JolokiaError(ServiceError):
-    """The agent did not answer, refused the request, or is no Jolokia agent."""
+    """The agent did not answer, refused the request, or is not a Jolokia agent."""
 
 
 class Jolokia:
     """The Jolokia agent at `url`. Proxy settings of the environment are ignored, because agents need no proxy.
 
-    `timeout` (s) is the limit for connecting, for each wait for data, and for reading the whole answer, each
-    separately.
+    `timeout`: maximum time (s) to connect, maximum time without data, and maximum time to read the whole answer.
     """
 
     def __init__(self, url: str, timeout: float, user: str = "", password: str = "") -> None:
@@ -98,7 +97,7 @@ class Jolokia:
         try:
             with suppress(msgspec.DecodeError):
                 return msgspec.json.decode(content)
-            # Older agents write NaN, which JSON does not allow.
+            # Older agents write NaN, which `msgspec` rejects and `json` accepts.
             return json.loads(content)
         except ValueError as error:
             raise JolokiaError(f"{self.url}: the answer is not JSON") from error

@@ -1,11 +1,11 @@
-"""The monitor's metrics about itself: its input, its delay, and the duration of its batches.
+"""The monitor's metrics about itself, for example its unread input and the duration of its batches.
 
 The monitor serves these metrics, and two probes, on its own port, because they must be available when everything else
 fails. The metrics have their own registry, without global state.
 
 /metrics    Prometheus text format
-/healthz    200 while batches end, or while the first may still be running; 503 lets a platform restart the monitor
-/readyz     200 after the first batch, and as long as batches end
+/healthz    200, but 503 if no batch ended within HUNG_SECONDS, so that a platform restarts the monitor
+/readyz     like /healthz, but also 503 until the first batch has ended
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ PREFIX = "kafka_client_health"
 QUERY = "monitor"
 #: The names of the limits on the monitor's work and memory: values of the label `limit` of the metric `left_out`.
 LIMITS = ("clients", "clients-per-service", "new-clients", "events-per-process", "events", "readings-per-second")
-#: The label `reason` of the metric of rejected records, if the step fails for a process (monitor/faults.py).
+#: Value of the label `reason` of the metric `records_rejected`: judging a process raised an error (monitor/faults.py).
 FAILED = "step-failed"
 LATENCY_BUCKETS = (5, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600)
 PROBES = frozenset({"/healthz", "/readyz"})
-#: Time (s) without the end of a batch after which the monitor counts as hanging; for /healthz the time also counts from
-#: the start. A batch of a backlog takes a minute; a batch of many small files takes several minutes.
+#: If no batch ends for this time (s), the monitor counts as hanging; for /healthz this includes the first batch. A batch
+#: of a backlog takes a minute, one that reads many small files several minutes.
 HUNG_SECONDS = 600.0
 
 
@@ -74,7 +74,7 @@ class SelfMetrics:
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
-        #: The gauges and the counters by name, without their common prefix.
+        #: The gauges and the counters; the keys are the metrics' names without the prefix PREFIX.
         self.gauges = _made(Gauge, _TABLE["gauges"], registry)
         self.counters = _made(Counter, _TABLE["counters"], registry)
         self.latency = Histogram(
@@ -109,7 +109,7 @@ class SelfMetrics:
         return labelled
 
     def counted(self, counts: Iterable[Count]) -> None:
-        """Add the counts of a batch to the metrics, for good and rejected records."""
+        """Add the numbers of read and of rejected records in a batch to the metrics."""
         for row in counts:
             self.counters["records_read"].labels(row.topic).inc(row.records)
             if row.reason is not None:
@@ -119,9 +119,9 @@ class SelfMetrics:
                     self.gauges["newest_event_timestamp_seconds"].labels(row.topic, of).set(newest_ms / 1000)
 
     def stepped(self, summaries: Iterable[Summary], now: float) -> None:
-        """Update the metrics by the results of the buckets in a batch. `now`: the time (epoch s) of their verdicts.
+        """Update the metrics from the summaries of a batch's buckets. `now`: time of the batch's verdicts (epoch s).
 
-        Buckets without a result keep their last values.
+        For a bucket without a summary, the gauges keep the bucket's last values.
         """
         for summary in summaries:
             if summary.bucket is not None:
@@ -139,7 +139,7 @@ class SelfMetrics:
         self.gauges["skewed_clients"].labels(QUERY).set(sum(skewed for _, skewed in self._clients.values()))
 
     def progressed(self, progress: Mapping[str, Any]) -> None:
-        """Update the metrics by the progress of a query, as Spark reports it in JSON after each batch."""
+        """Update the metrics after a batch. `progress`: Spark's report on the query's progress, decoded from JSON."""
         query = progress["name"]
         self.batches += 1
         took = progress["durationMs"].get("triggerExecution", 0) / 1000 - self.pause
@@ -151,8 +151,8 @@ class SelfMetrics:
                 for topic, partitions in latest.items():
                     behind = sum(offset - end.get(topic, {}).get(p, 0) for p, offset in partitions.items())
                     self.gauges["input_lag_records"].labels(topic, query).set(max(0, behind))
-                # A batch that ends before its start offset shows that the partition was created again. Records up to
-                # that end are skipped.
+                # An end offset below the start offset shows that the partition was deleted and created again. Spark
+                # skips the new records before this end offset, so they count as lost.
                 start = source.get("startOffset") or {}
                 for topic, partitions in end.items():
                     for partition, offset in partitions.items():
@@ -163,7 +163,7 @@ class SelfMetrics:
 
 @dataclass
 class Port:
-    """Answers HTTP requests for /metrics, /healthz and /readyz (see above); any other path gets a 404.
+    """Answers HTTP requests for /metrics, /healthz and /readyz (see the module); any other path gets a 404.
 
     `last_batch`: returns when a batch last ended (epoch s), None before the end of the first batch.
     """

@@ -61,19 +61,19 @@ def session(name: str, settings: Settings) -> SparkSession:
         conf = SparkConf().setAll([("spark.app.name", name), *options.items()])
 
         def start() -> None:
-            # Ignore an error. The next call starts the context again and raises the same error.
+            # Ignore an error here: `getOrCreate` below tries to start the context again, and raises the same error.
             with suppress(PySparkRuntimeError):
                 SparkContext._ensure_initialized(conf=conf)
 
-        # Start the JVM in a thread. Otherwise Ctrl-C during the start would delete the file that the JVM has to write,
-        # and the JVM would not end.
+        # Start the JVM in a thread, because Ctrl-C interrupts only the main thread. If Ctrl-C interrupted the start,
+        # PySpark would delete the file to which the JVM must write its port, and the JVM would not end.
         starting = threading.Thread(target=start, name="start of the JVM", daemon=True)
         starting.start()
         starting.join()
     spark = builder.config(map=dict[str, Any](options)).getOrCreate()
-    # Cache the Java classes that PySpark looks up: with each column, and twenty times with each exception (each
-    # iteration over a Java object ends with an exception). Without the cache the JVM searched every jar for each of
-    # these names, in all packages that PySpark imports. These searches took an eighth of the JVM's CPU time.
+    # Cache the Java classes that PySpark looks up for each column, and twenty times for each Java exception (every
+    # iteration over a Java object ends with one). Without the cache, the JVM searches all jars at each lookup, once per
+    # package that PySpark imports. These searches took an eighth of the JVM's CPU time.
     jvm = cast(Any, spark._jvm)
     jvm.py4j = SimpleNamespace(reflection=SimpleNamespace(TypeUtil=jvm.py4j.reflection.TypeUtil))
     for kept in ("functions", "org.apache.spark.sql.functions", "PythonUtils"):
@@ -82,7 +82,7 @@ def session(name: str, settings: Settings) -> SparkSession:
 
 
 def archive_classes(spark: SparkSession, draft: Path) -> None:
-    """Write the classes that the JVM has loaded to the archive. `draft`: path of a temporary file on the same disk."""
+    """Archive the JVM's loaded classes (AppCDS) for later JVMs. `draft`: a temporary path on the archive's disk."""
     cast(Any, spark._jvm).org.codehaus.janino.ScriptEvaluator(_JVM["archive"] % draft).evaluate(None)
     jars.keep_archive(draft, spark.conf.get("spark.driver.extraClassPath", "") or "")
 
@@ -110,9 +110,9 @@ def _jvm(settings: Settings) -> str:
 
 
 def driver_options(settings: Settings) -> Mapping[str, str]:
-    """Return the options that a JVM needs at its start.
+    """Return the Spark options that must be set before the driver's JVM starts.
 
-    Under spark-submit these options must be given to spark-submit.
+    With spark-submit, give these options to spark-submit.
     """
     return {
         "spark.driver.memory": f"{settings.monitor.heap_mb}m",
@@ -121,9 +121,9 @@ def driver_options(settings: Settings) -> Mapping[str, str]:
 
 
 def submit_options(settings: Settings, cluster: bool) -> Mapping[str, str]:
-    """Return options that make spark-submit's JVMs run like ours.
+    """Return options for spark-submit, so that its JVMs run like those that this module starts.
 
-    `cluster`: True if the driver is on another machine.
+    `cluster`: True if the driver runs on another machine than spark-submit.
     """
     log4j = f"-Dlog4j2.configurationFile={_LOG4J.name if cluster else _LOG4J.as_uri()}"
     options = {
@@ -131,8 +131,8 @@ def submit_options(settings: Settings, cluster: bool) -> Mapping[str, str]:
         **settings.spark.options,
         **{f"spark.{part}.memory": f"{settings.monitor.heap_mb}m" for part in _BESIDE_HEAP},
         _JAVA_OPTIONS: f"{log4j} {_jvm(settings)}",
-        # An executor starts before our files are on its machine. So the executor uses Log4j's own default, and logs
-        # only warnings.
+        # An executor starts before our logging configuration is on its machine. So the executor uses Log4j's default
+        # configuration, and this flag limits that to warnings.
         "spark.executor.extraJavaOptions": f"-Dlog4j2.level=WARN {_jvm(settings)}",
     }
     return {**options, "spark.files": str(_LOG4J)} if cluster else options
@@ -142,7 +142,7 @@ def missing_driver_options(spark: SparkSession, settings: Settings) -> list[str]
     """Return `OPTION: MISSING FLAGS` for each of the `driver_options` that the JVM of a submitted program lacks."""
     in_force = {key: spark.conf.get(key, "") or "" for key in driver_options(settings)}
     lacks = {
-        # The path of the logging file is not compared, because it differs between machines.
+        # Do not compare the path of the logging configuration, because it differs between machines.
         key: [flag for flag in value.split() if flag.partition("file:")[0] not in in_force[key]]
         for key, value in driver_options(settings).items()
     }
@@ -150,7 +150,7 @@ def missing_driver_options(spark: SparkSession, settings: Settings) -> list[str]
 
 
 def class_path(settings: Settings) -> str:
-    """Return the jars that come before PySpark's own jars in the class path, as a class path.
+    """Return the class path of our own jars. These jars come before PySpark's jars.
 
     Raises DependencyError if a jar cannot be downloaded.
     """
@@ -180,13 +180,13 @@ class Together:
     """Run several jobs of a query at the same time: while the driver commits one job, executors work on another."""
 
     def __init__(self) -> None:
-        # Keep the threads, because each has a connection to the JVM that would outlive the thread.
+        # Reuse the threads: each opens a connection to the JVM, and the connection stays open after the thread ends.
         self._threads = ThreadPoolExecutor(thread_name_prefix="job")
 
     def __call__(self, spark: SparkSession, jobs: Sequence[Callable[[], None]]) -> None:
         """Run the jobs, and return when all have ended. Raises the error of the first job in the list that failed."""
-        # Each job's thread gets a copy of this thread's Spark properties, which tie the job to the query: the job ends
-        # with the query. A job changes some properties, but only in its own copy.
+        # Give each job's thread a copy of this thread's Spark properties. They tie the job to the query, so that
+        # stopping the query also stops the job. A job changes some properties, but only in its own copy.
         running = [self._threads.submit(inheritable_thread_target(spark)(job)) for job in jobs]
         wait(running)
         for ended in running:

@@ -1,4 +1,4 @@
-"""The stateful step in Spark's workers: a bucket's chunks and state → the rows to publish, and the new state."""
+"""Run the stateful step in Spark's workers: judge the clients of one bucket (a share of all clients) at a time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from clienthealth.monitor.faults import Fault
     from clienthealth.monitor.step import Published
 
-#: Columns of the output rows: for the topics (key, value and headers as on Kafka), for the history, and for the driver.
+#: Columns of the output rows, whose destination depends on `kind`: a topic, the history, or the driver. For a topic,
+#: `key`, `value` and `headers` are those of the Kafka record.
 ROWS = "kind string, key binary, value binary, headers string"
 STATE = "data binary"
 
@@ -48,7 +49,7 @@ Row = tuple[str, bytes | None, bytes | None, str | None]
 
 
 class Quality(msgspec.Struct, array_like=True):
-    """The input of one topic that arrived in one minute (epoch ms): number of records, of rejected and of late records.
+    """The input of one topic that arrived in one minute: the numbers of all, of rejected and of late records.
 
     `batches`: number of batches in which these records were read.
     """
@@ -62,15 +63,15 @@ class Quality(msgspec.Struct, array_like=True):
 
 
 class Summary(msgspec.Struct):
-    """The work of a bucket in a batch: number of rows of each kind, and values for the monitor's own metrics.
+    """The result of a bucket's step in a batch: number of rows of each kind, and values for the monitor's own metrics.
 
     bucket    the bucket's number; None for counts and rejects, or if the step had no result
-    changes   numbers of changes of incidents: mode, change, number
+    changes   (failure mode, change, number of incidents with this change), such as change "opened"
     onsets    the onset (epoch ms) of each incident that opened
     clients   number of clients and groups in the state
     skewed    number of clients with a wrong clock
     late      number of samples and events that came too late
-    left_out  number of clients, samples and events that were left out, by the name of the limit
+    left_out  number of clients, samples and events that were left out, by the exceeded limit (`self_monitoring.LIMITS`)
     failed    number of processes for which the step failed, by the topic of their newest record; under '' also the
               number of records that were too large to publish
     """
@@ -100,8 +101,8 @@ def by_bucket(opened: Iterable[OpenIncident], buckets: int) -> Mapping[int, byte
 def stepper(settings: Settings, opened: Mapping[int, bytes], numbers: Sequence[int] = ()) -> Step:
     """Return the function for `applyInPandasWithState`.
 
-    `numbers`: Spark's number of each bucket, see `decoder`. `opened`: incidents that are open in the history, by
-    bucket. A bucket without a state starts with these incidents, so that a new checkpoint continues the history.
+    `numbers`: the key that Spark sees for each bucket (`checkpoint.numbers_of`). `opened`: the incidents that are open
+    in the history, by bucket. A bucket without a state starts with them, so a new checkpoint continues the history.
     """
 
     buckets = {number: bucket for bucket, number in enumerate(numbers)}
@@ -119,9 +120,9 @@ def stepper(settings: Settings, opened: Mapping[int, bytes], numbers: Sequence[i
 def stepped(
     bucket: int, frames: Iterable[pd.DataFrame], state: GroupState, settings: Settings, opened: Mapping[int, bytes]
 ) -> Iterator[pd.DataFrame]:
-    """Step one bucket in one batch, and yield one frame with the rows to publish; nothing without rows.
+    """Judge one bucket's input of one batch. Yield one frame with the output rows, or nothing if there are none.
 
-    `frames`: the chunks, in the column `data`. `opened`: see `stepper`.
+    `frames`: the bucket's chunks, in the column `data`. `opened`: see `stepper`.
     """
     import pandas as pd
 
@@ -154,13 +155,13 @@ def _judged(
 def advance(
     bucket: int, packed: Sequence[bytes], kept: GroupState, settings: Settings, opened: Mapping[int, bytes], now_ms: int
 ) -> tuple[tuple[Published, list[Row], Summary] | None, list[Fault]]:
-    """Step a bucket and keep its new state.
+    """Run the step on a bucket's chunks and state, and store the new state in `kept`. Return (result, faults).
 
-    A bucket with a state is stepped even without input, so that time passes in it.
+    If the bucket has a state, the step runs even without chunks, because verdicts also depend on the time.
 
-    Returns (result, faults). The result is None in two cases: the bucket has no state and needs none; or the step
-    raises an error that no single process causes, so the bucket loses the batch. `packed`: the chunks as bytes. `kept`:
-    Spark's store of the bucket's state. `opened`: see `stepper`. `now_ms`: this machine's clock.
+    The result is None in two cases: the bucket has no state and needs none; or the step raises an error that no single
+    process causes, and then the bucket's input is lost. `packed`: the encoded chunks. `kept`: Spark's store of the
+    bucket's state. `opened`: see `stepper`. `now_ms`: this machine's clock.
     """
     from clienthealth.measure.packed import decode
     from clienthealth.monitor.faults import isolated
@@ -195,8 +196,8 @@ def advance(
 def _taken_over(incident: OpenIncident, settings: Settings, now_ms: int) -> OpenIncident:
     """Return an incident from the history as if its client had sent data until now.
 
-    So the incident stays open for the full time until the client counts as gone. A failure that shows in samples or log
-    lines counts as last seen when the new checkpoint begins to read: `start_seconds_back` before now.
+    So the incident stays open until the client has been silent long enough to count as gone. A failure that shows in
+    samples or log lines counts as last seen `start_seconds_back` before now, where a new checkpoint begins to read.
     """
     from clienthealth.modes import modes
 
@@ -207,7 +208,7 @@ def _taken_over(incident: OpenIncident, settings: Settings, now_ms: int) -> Open
 
 
 def _rows(published: Published, bucket: int, most: int, now_ms: int) -> tuple[list[Row], Summary]:
-    """Return the rows to publish, and the summary. `most`: maximum size (bytes) of a record on the topics."""
+    """Return the output rows and the summary of a step. `most`: maximum size (bytes) of a record on the topics."""
     from clienthealth.monitor.faults import REASON
 
     too_large = f"{REASON}: the record would take more than {most} bytes, [topics] max_message_bytes"
@@ -234,8 +235,9 @@ def _rows(published: Published, bucket: int, most: int, now_ms: int) -> tuple[li
 
 
 def fits(most: int, *parts: bytes | None) -> bool:
-    """True if a record of `parts` (such as key and value), compressed for sending, fits the topic's limit `most`
-    (bytes). A record above this limit must also have at most SENT_BYTES before compression.
+    """True if a record of `parts` (such as key and value) has at most `most` bytes after compression.
+
+    A record that is larger before compression must have at most SENT_BYTES then, the producer's limit.
     """
     size = sum(map(len, filter(None, parts))) + AROUND
     if size <= most or size > SENT_BYTES:
@@ -244,10 +246,10 @@ def fits(most: int, *parts: bytes | None) -> bool:
 
 
 def _rejected(data: Sequence[bytes], most: int) -> list[Row]:
-    """Return rejects to publish: each record as it arrived, with the reason and its place as headers; and a summary.
+    """Return a row for each rejected record, and a summary.
 
-    If a record exceeds the topic's limit (`most`, in bytes), its value is left out. If the record is still too large,
-    its key and its own headers are left out, too.
+    A row has the record as it arrived, with added headers: the reason, topic, partition and offset. If this exceeds the
+    topic's limit (`most`, in bytes), the value is left out; if still too large, also the key and the record's headers.
     """
     rows: list[Row] = []
     for reject in (reject for item in data for reject in _unpack_rejects(item)):
@@ -260,9 +262,9 @@ def _rejected(data: Sequence[bytes], most: int) -> list[Row]:
 
 
 def headers_of(reason: str, source: Source | None, before: Iterable[Mapping[str, str]] = ()) -> str:
-    """Return a reject's headers as JSON: the headers of the record (`before`), the reason, and the record's place.
+    """Return a reject's headers as JSON: a list of objects with `key` and `value` (Base64).
 
-    Each header is an object with `key` and `value`; the value is Base64.
+    The list has the rejected record's headers (`before`), the reason, and the record's topic, partition and offset.
     """
     added = {"reject_reason": reason[:MAX_REASON]}
     if source is not None:
@@ -273,15 +275,15 @@ def headers_of(reason: str, source: Source | None, before: Iterable[Mapping[str,
 
 
 def _fault(fault: Fault) -> Row:
-    """Return a reject for a process for which the step failed.
+    """Return a reject for a process that was left out of the step because its data raised an error.
 
-    The reject names the newest input record of the process.
+    The reject's headers name the topic, partition and offset of the process's newest input record.
     """
     return REJECT, fault.client.key.encode(), None, headers_of(fault.reason, fault.source)
 
 
 class _Kept(msgspec.Struct, array_like=True):
-    """The state of the bucket COUNTS.
+    """The state of the bucket COUNTS, which has no clients: it adds up the numbers of input records.
 
     rows      counts that are not in the history yet
     given_ms  when counts were last returned for the history (epoch ms)
@@ -292,7 +294,7 @@ class _Kept(msgspec.Struct, array_like=True):
 
 
 def _counted(data: Sequence[bytes], state: GroupState, every_seconds: int) -> list[Row]:
-    """Return counts for the monitor's own metrics, and every `every_seconds` also the counts for the history."""
+    """Return a row of counts for the monitor's own metrics; every `every_seconds` also a row for the history."""
     counts = [count for item in data for count in counts_of(item)]
     kept = _unpack_kept(bytes(state.get[0])) if state.exists else _Kept()
     if not counts and not kept.rows:
@@ -317,7 +319,7 @@ def _counted(data: Sequence[bytes], state: GroupState, every_seconds: int) -> li
 
 _pack = msgspec.msgpack.Encoder().encode
 _json = msgspec.json.Encoder().encode
-#: The input of the bucket COUNTS in a batch without any records.
+#: An empty list of counts: the input of the bucket COUNTS if a batch has no records.
 NO_COUNTS = _pack([])
 _unpack_rejects = msgspec.msgpack.Decoder(list[Reject]).decode
 _unpack_kept = msgspec.msgpack.Decoder(_Kept).decode

@@ -1,4 +1,4 @@
-"""Read and write topics with Spark."""
+"""Read and write Kafka topics with Spark."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from clienthealth.spark.stepping import GZIP_LEVEL, SENT_BYTES
 
 
 def connection(settings: Settings) -> Mapping[str, str]:
-    """Return Spark's options for reaching the brokers: addresses and security, by the names of the Java client.
+    """Return Spark's options for the connection to the brokers: the Java client's options with the prefix `kafka.`.
 
-    The monitor's own clients share one name in the brokers' logs and quotas. These clients push no metrics, because the
-    monitor would then judge itself. Raises SettingsError if the options are wrong.
+    The monitor's own clients share one client id, which brokers use in logs and quotas. These clients push no metrics,
+    because the monitor would then judge itself. Raises SettingsError if the options are wrong.
     """
     options = {f"kafka.{name}": value for name, value in java_options(settings.kafka.options).items()}
     ours = {"kafka.client.id": "kafka-health-monitor", "kafka.enable.metrics.push": "false"}
@@ -29,12 +29,12 @@ def stream(spark: SparkSession, settings: Settings, topics: Sequence[str], limit
 
     A missing topic is read once it exists; until then, only the other topics are read. Records that retention deleted
     unread are skipped and counted (`losses.py`), because a monitor that stops at such a gap would judge nothing.
-    `limit`: a lower number of records per batch than that of the settings; 0: that of the settings.
+    `limit`: maximum number of records per batch, if lower than the one in the settings; 0: only that in the settings.
     """
     start_ms = int((time.time() - settings.monitor.start_seconds_back) * 1000)
     most = settings.monitor.max_offsets_per_trigger
-    # A poll also unpacks records beyond the end of the batch. So `max.poll.records` is limited, too, to find a faulty
-    # record.
+    # A poll also unpacks records after the end of the batch. So `limit` applies to `max.poll.records`, too. Otherwise a
+    # record after the batch could exhaust the memory, and the search for that record (`poison`) would not find it.
     fetching = {"kafka.max.poll.records": str(min(limit or POLLED, POLLED))}
     return (
         spark.readStream.format("kafka")
@@ -67,11 +67,11 @@ NO_TOPIC = "(?!)"
 
 #: Number of records that the Java client returns per poll. Spark seeks before each poll, so the rest of a fetch (1 MB)
 #: is fetched and unpacked again. With 50 records per poll, this repeated work took half of the time for a backlog. All
-#: records of a poll are in memory. If large records exhaust the heap, fewer records are read at a time (`poison`).
+#: records of a poll are in memory. If they exhaust the heap, `poison` sets a lower limit.
 POLLED = 2000
 
 #: Limits on the size of sent records. The producer checks the uncompressed size, the brokers check the compressed size.
-#: The state of a group of 10,000 partitions exceeds both defaults. gzip is used because every reader can unpack it.
+#: The record of a group with 10,000 partitions exceeds both defaults. gzip is used because every reader can unpack it.
 SENDING = {
     "kafka.compression.type": "gzip",
     "kafka.compression.gzip.level": str(GZIP_LEVEL),
@@ -80,9 +80,6 @@ SENDING = {
 
 
 def write(records: DataFrame, settings: Settings) -> None:
-    """Write rows of topic, key, value and headers to Kafka.
-
-    A record may be written twice, both times with the same key.
-    """
+    """Write rows with the columns topic, key, value and headers to Kafka. Spark may write a record twice."""
     options = {**SENDING, **connection(settings)}
     records.write.format("kafka").options(**options).option("includeHeaders", "true").save()

@@ -1,9 +1,9 @@
 """Prepare each Python worker of Spark before its first task, and define the process from which Spark forks workers.
 
 Only functions that run in workers import this module; the driver never does. A worker that imports all modules by
-itself costs half a second and 100 MB. This process has imported all modules, and the workers that are forked from it
-share this memory. The option `spark.python.daemon.module` names this module only if Spark runs on a single machine. On
-a cluster an executor's daemon starts before our files are there, so workers import for themselves.
+itself costs half a second and 100 MB. So the process from which Spark forks workers (the daemon) imports them once, and
+the workers share its memory. This works only if Spark runs on a single machine, where `spark.python.daemon.module`
+names this module. On a cluster the daemon starts before our files are there, so each worker imports for itself.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if __name__ == "__main__":
 
     daemon.manager()
 
-# Spark collects a worker's garbage after every task, which is enough. After `freeze`, these collections skip the
-# imported modules.
+# Switch off automatic garbage collection, because Spark already collects a worker's garbage after every task.
+# `freeze` makes these collections skip the objects of the imported modules, which never become garbage.
 gc.collect()
 gc.freeze()
 gc.disable()
