@@ -161,7 +161,7 @@ class Demo:
             time.sleep(0.1)
 
     def end(self) -> None:
-        """Kill the demo, whose guard process then kills all other processes."""
+        """Kill the demo; its guard process then kills all other processes."""
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
