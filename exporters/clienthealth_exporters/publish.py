@@ -1,7 +1,7 @@
 """Publish records to Kafka without silent loss: send undelivered records again, within bounded memory.
 
-kafka-python's producer buffers without a bound and drops a record after its delivery timeout. `Publisher.send` instead
-waits while too many records are in flight, so that the caller slows down. Failed records are sent again.
+kafka-python's producer has an unlimited buffer, and drops a record after its delivery timeout. `Publisher` sends such a
+record again. While too many records are in flight, `Publisher.send` waits, so that the caller slows down.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ from clienthealth.settings import Settings
 log = logging.getLogger(__name__)
 
 CAPACITY = 20_000
-#: Minimum time (s) between two warnings that `send` waits, or two about undelivered records of one topic.
+#: Minimum time (s) between two warnings that `send` waits, or between two about undelivered records of the same topic.
 WARNING_SECONDS = 60.0
 _json = msgspec.json.Encoder().encode
-#: Maximum time (ms) that the producer's send() waits for a topic's metadata, for example if the topic does not exist.
+#: Maximum time (ms) for which the producer's send() waits for a topic's metadata. It waits for so long, for example, if
+#: the topic does not exist.
 MAX_BLOCK_MS = 5_000
 #: Explanation for the log if the brokers return no metadata of a topic.
 NO_METADATA = (
@@ -41,8 +42,8 @@ class Publisher:
 
     `capacity`: maximum number of records in flight (sent and not acknowledged, or to be sent again); at the maximum,
     `send` waits. `pause_seconds`: pause between two attempts to send the failed records again. A separate thread makes
-    these attempts, because a callback on the producer's own thread must not send, and a topic that accepts nothing must
-    not delay the records of other topics. A record that is too large for the producer is logged and dropped.
+    these attempts. The producer's own thread, which reports a failure, must not send, and a topic that accepts nothing
+    must not delay the records of other topics. A record that is too large for the producer is logged and dropped.
     """
 
     def __init__(self, producer: KafkaProducer, capacity: int = CAPACITY, pause_seconds: float = 1.0) -> None:
@@ -60,9 +61,9 @@ class Publisher:
 
     @classmethod
     def to(cls, settings: Settings, client_id: str, **options: Any) -> Self:
-        """Return a publisher to the settings' brokers. `options`: options of kafka-python's producer.
+        """Return a publisher to the brokers in the settings. `options`: options of kafka-python's producer.
 
-        Raises ServiceError if no broker can be reached, SettingsError if the settings of the login are wrong.
+        Raises ServiceError if no broker can be reached, SettingsError if the authentication settings are wrong.
         """
         options = {"linger_ms": 100, "max_block_ms": MAX_BLOCK_MS, **options}
         return cls(kafka.producer(settings, client_id=client_id, **options))
@@ -77,7 +78,7 @@ class Publisher:
         try:
             encoded = _json(value)
         except UnicodeEncodeError:
-            # A log may contain half a surrogate pair, which UTF-8 cannot encode; `replace` writes ? instead.
+            # A log line may contain half a surrogate pair, which UTF-8 cannot encode; `replace` writes ? instead.
             encoded = json.dumps(value, ensure_ascii=False).encode(errors="replace")
         with self._changed:
             if self._under_way >= self._capacity:
@@ -106,7 +107,7 @@ class Publisher:
         return self._under_way
 
     def _due(self, warning: str) -> bool:
-        """True if this warning was not logged within the last WARNING_SECONDS; it then counts as logged now."""
+        """True if this warning was not logged within the last WARNING_SECONDS. Then the caller must log it."""
         now = time.monotonic()
         if due := now - self._warned.get(warning, float("-inf")) >= WARNING_SECONDS:
             self._warned[warning] = now

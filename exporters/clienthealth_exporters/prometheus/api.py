@@ -1,4 +1,4 @@
-"""The API for programs, `/api/v1`. The types of this module define the API's answers and its OpenAPI document.
+"""The API for programs, `/api/v1`. The answers and the OpenAPI document are made from the types in this module.
 
 Within v1, fields may be added, but existing fields never change, so a program must ignore fields that it does not know.
 Times are epoch milliseconds. An unknown value is null or absent, never 0.
@@ -28,7 +28,7 @@ from clienthealth_exporters.prometheus.filters import FIELDS, Filters
 from clienthealth_exporters.prometheus.states import State, States
 
 PREFIX = "/api/v1/"
-#: Number of clients or incidents in an answer: PAGE is the default, MAX_PAGE the maximum.
+#: Number of clients or incidents per answer. PAGE is the default, and MAX_PAGE the maximum that a request may choose.
 PAGE, MAX_PAGE = 60, 500
 
 
@@ -43,8 +43,8 @@ class Failure(msgspec.Struct, omit_defaults=True):
 class ClientSummary(msgspec.Struct):
     """A client, or a consumer group (`kind` is group), in short.
 
-    `status` is the status word of the status page. `last_seen`: time of the client's last data. `written`: time at
-    which the monitor wrote the client's record. `lag` is in records. `page`: relative address of the client's page.
+    `status`: as on the status page. `last_seen`: time of the client's last data. `written`: time at
+    which the monitor wrote the client's record. `lag`: in records. `page`: relative address of the client's page.
     """
 
     key: str
@@ -70,10 +70,10 @@ class ClientList(msgspec.Struct):
 
     `at`: time of the newest data of any client, null without data.
 
-    With the parameter `fields`, each client has only the named fields. To poll, set `since` to the `at` of the previous
-    answer; the answer then has only clients with a record that was written at that time or later. `trouble` is the
-    reason why the answer may be incomplete (the topic is not read to its end, or Kafka does not answer), null if it is
-    complete.
+    With the parameter `fields`, each client has only the named fields and `key`. To poll, set the parameter `since` to
+    the `at` of the previous answer. The answer then has only clients with a record that was written at that time or
+    later. `trouble` is the reason why the answer may be incomplete (the topic is not read to its end, or Kafka does not
+    answer), null if the answer is complete.
     """
 
     clients: list[ClientSummary]
@@ -108,8 +108,8 @@ class ModeVerdict(msgspec.Struct, omit_defaults=True):
     """The verdict on one failure mode. Only a failure (suspected or confirmed) has title, cause, action and `since`.
 
     `since`: onset of the failure. `reason`: why the status is unknown. `detail`: the mode's measurements. `ruled_out`:
-    innocent explanations that data refutes; `not_ruled_out`: the others, each with the data that would decide.
-    `adjusted`: names of the adjustments that changed the verdict.
+    innocent explanations that the data refutes. `not_ruled_out`: innocent explanations that are still possible, each
+    with the data that would decide. `adjusted`: names of the later corrections that changed the verdict.
     """
 
     mode: str
@@ -147,8 +147,9 @@ def _onset(verdict: Verdict) -> int | None:
 class ClientDetails(msgspec.Struct):
     """All data of a client: the client's newest record, and the known bugs of the client's version (`advisories`).
 
-    `departed`: the client has gone. `stale`: no record came for long, so that `ok` verdicts became unknown. `samples`:
-    number of samples in the window. `options`: those that the client reports. `also_seen`: known issues in its log.
+    `departed`: True if the client has gone. `stale`: True if `ok` verdicts became unknown, because no record came for
+    long. `samples`: number of samples in the window. `options`: the client's reported configuration options.
+    `also_seen`: known issues in the client's log.
     """
 
     client: ClientSummary
@@ -180,7 +181,7 @@ class Incident(msgspec.Struct):
 
 
 class IncidentChange(msgspec.Struct):
-    """A change of a client's status in a failure mode, seen by this exporter. Status "no longer": the failure ended.
+    """A change of a client's status in a failure mode. Status "no longer" means that the failure ended.
 
     `client`: the client's key. `at`: time of the change.
     """
@@ -192,9 +193,9 @@ class IncidentChange(msgspec.Struct):
 
 
 class IncidentList(msgspec.Struct):
-    """Open failures, those of the worst clients first, and the newest changes since the exporter started, newest first.
+    """Open failures (`open`), those of the worst clients first, and changes since the exporter started, newest first.
 
-    Each list has at most `limit` entries. `open_total`: number of all open failures.
+    Each list has at most as many entries as the parameter `limit`. `open_total`: number of all open failures.
     """
 
     open: list[Incident]
@@ -204,7 +205,7 @@ class IncidentList(msgspec.Struct):
 
 
 class ModeEntry(msgspec.Struct):
-    """A failure mode that the monitor judges. `confused_with`: other situations that look like this mode."""
+    """A failure mode that the monitor judges. `confused_with`: other situations that look the same in the data."""
 
     id: str
     title: str
@@ -269,7 +270,7 @@ class Api:
         self._view = view
 
     def __call__(self, request: Request) -> Response:
-        """Return the answer; 304 if the request's ETag is still current; a Problem if the request fails."""
+        """Return the answer to a request: status 304 if the request's ETag is current, a Problem if it fails."""
         path, _, key = request.path.removeprefix(PREFIX).partition("/")
         key = unquote(key)
         route = ROUTES.get(f"{path}/{{key}}" if key else path)
@@ -287,7 +288,7 @@ class Api:
         return _answer(answer, etag=request.etag)
 
     def clients(self, _key: str, query: Mapping[str, str]) -> Any:
-        """Return a page of the clients that match the query; ValueError if a parameter is invalid."""
+        """Return a page of the clients that match the query. Raises ValueError if a parameter is invalid."""
         view, limit, filters = self._view(), _number(query, "limit", PAGE, MAX_PAGE), Filters.from_query(query)
         since, page = _number(query, "since", 0), _number(query, "page", 1)
         found = filters.among(self._states.live(), view.settings, view.owners)
@@ -309,7 +310,10 @@ class Api:
         return {**msgspec.structs.asdict(answer), "clients": short}
 
     def client(self, key: str, _query: Mapping[str, str]) -> ClientDetails | None:
-        """Return the client with this key, even if its record is kept only for old links; None if no record is kept."""
+        """Return the client with this key, None if there is no record.
+
+        A client that was dropped, or that another shard serves, is also found if its record is kept (`history.Recall`).
+        """
         state = next((state for state in self._states.live() if state.key == key), None)
         if state is None and (names := key_parts(key)) is not None:
             state = self._states.recalled(names)
@@ -346,9 +350,9 @@ class Api:
 
 
 class Route(NamedTuple):
-    """A path of the API: its description, the function that answers, the type of the answer, and its parameters.
+    """A path of the API. `says`: its description. `answer`: the function that answers. `parameters`: by name.
 
-    `answers` is None for the OpenAPI document.
+    `answers`: type of the answer, None for the OpenAPI document.
     """
 
     says: str

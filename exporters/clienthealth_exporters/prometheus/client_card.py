@@ -1,4 +1,4 @@
-"""Prepare the data of one client for the page templates: texts, table rows and the four measurements."""
+"""Prepare the data of one client for the HTML templates: texts, table rows and four measurements."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from clienthealth_exporters.prometheus.states import LAG_ALARMS, SILENT_SECONDS
 
 _PACKAGE = "clienthealth_exporters.prometheus"
 MAX_EVIDENCE = 12
-#: Number of a verdict's facts that are shown first: as many as a reader takes in at a glance.
+#: Number of a verdict's facts that the page shows first: as many as a person takes in at a glance.
 DECIDING = 3
 MAX_PARTITIONS = 25
 
 
 @dataclass(frozen=True)
 class View:
-    """The data of a page besides the clients. Times are epoch seconds.
+    """What a page needs besides the clients. Times are epoch seconds.
 
     trouble   why the state may be incomplete (the topic is not read, Kafka does not answer); None if it is complete
     newest    time of the newest data of any client; None before the first record
@@ -49,7 +49,7 @@ class View:
 
 
 def page(template: str, **values: Any) -> str:
-    """Return a page of the exporter as HTML. `template`: its file name; `values`: its variables."""
+    """Return a page as HTML. `template`: file name of the template. `values`: the template's variables."""
     return rendered(_PACKAGE, template, **values)
 
 
@@ -60,7 +60,7 @@ def address(client: Client) -> str:
 
 
 def owner_of(owners: Owners, client: Client) -> Owner | None:
-    """Return the owner of a client's service; for a group, the group's owner if it has one. None without an owner."""
+    """Return the owner of a client's service, or of a group if `client` is a group with its own owner, else None."""
     named = owners.of_group(client.group or client.client_id) if client.kind == "group" else None
     return named or owners.owner_of(client.service)
 
@@ -87,7 +87,7 @@ def blindness(view: View) -> list[str]:
 
 
 def since(view: View, verdict: Verdict) -> str:
-    """Return the time at which a failure began and its duration, as text."""
+    """Return as text when a failure began, and for how long it has lasted."""
     begun = amount(verdict.since_ms)
     if begun is None:
         return "since an unknown time"
@@ -103,8 +103,8 @@ def onset(view: View, record: HealthRecord) -> str:
 def facts_of(verdict: Verdict) -> tuple[list[Evidence], list[Evidence]]:
     """Return (deciding facts, other facts), both in the order of the verdict's evidence.
 
-    At most DECIDING facts are deciding. The newest fact of each kind comes before a second fact of the same kind,
-    because facts of different kinds weigh more than repetitions.
+    The deciding facts are the newest fact of each kind, then the newest of all others, up to DECIDING facts. Facts of
+    different kinds come first, because they weigh more than repetitions.
     """
     facts = verdict.evidence
     of_each_kind = {fact.kind: fact for fact in facts}.values()
@@ -113,7 +113,7 @@ def facts_of(verdict: Verdict) -> tuple[list[Evidence], list[Evidence]]:
 
 
 def what_is_wrong(record: HealthRecord) -> str:
-    """Return the titles and causes of the client's failures; if it has none, a group's lag state, else ''."""
+    """Return the titles and causes of the client's failures. Without failures, return a group's lag state, else ''."""
     titles = []
     for verdict in record.verdicts:
         if verdict.unhealthy:
@@ -124,25 +124,25 @@ def what_is_wrong(record: HealthRecord) -> str:
 
 
 def reasons(record: HealthRecord) -> list[str]:
-    """Return the reasons of a client's `unknown` verdicts, sorted, each once."""
+    """Return why verdicts on the client are `unknown`: the distinct reasons, sorted."""
     return sorted({str(verdict.reason) for verdict in record.verdicts if verdict.reason})
 
 
 def judged(record: HealthRecord) -> str:
-    """Return, as text, how many failure modes of a healthy client were judged, and which were not, with the reason."""
+    """Return as text in how many failure modes a client is ok, and which modes were not judged, with the reasons."""
     fine, blind = others(record)
     return f"nothing found in {len(fine)} of {len(fine) + len(blind)} failure modes; not judged: {', '.join(blind)}"
 
 
 def others(record: HealthRecord) -> tuple[list[str], list[str]]:
-    """Return (modes with status ok, modes with status unknown, each with its reason in parentheses)."""
+    """Return (ids of modes with status ok, ids of modes with status unknown with the reason in parentheses)."""
     fine = [v.mode for v in record.verdicts if v.status == "ok"]
     blind = [f"{v.mode} ({v.reason})" if v.reason else v.mode for v in record.verdicts if v.status == "unknown"]
     return fine, blind
 
 
 def runbook_url(settings: Settings, name: str) -> str:
-    """Return the address of a mode's runbook: below `[links] runbooks`, else on this server."""
+    """Return the address of a mode's runbook: below `[links] runbooks` if that is set, else on this server."""
     return f"{runbooks(settings.links, status_page='.')}/{quote(name)}"
 
 
@@ -156,15 +156,15 @@ def plain(value: Any) -> str:
 
 
 def level(ratio: float) -> str:
-    """Return the severity of a used share (0 to 1): ok, warn or bad."""
+    """Return how severe the used share (0 to 1) of a buffer or queue is: ok, warn or bad."""
     return "bad" if ratio >= LIMITS.buffer_full_ratio else "warn" if ratio >= LIMITS.buffer_used_ratio else "ok"
 
 
 def partition_rows(record: HealthRecord) -> list[tuple[str, str, str, str, str]]:
     """Return (topic-partition, lag state, lag, age of the oldest unread record, member's client id) of each partition.
 
-    All five values are texts; an unknown lag is "unknown", an unknown age or client id ''. Partitions in a state of
-    LAG_ALARMS come before all others; within these two groups the largest lag comes first.
+    All five values are texts; an unknown lag is "unknown", an unknown age or client id ''. Partitions with a lag state
+    in LAG_ALARMS come first. Within these partitions, and within the rest, the largest lag comes first.
     """
 
     def order(row: Mapping[str, Any]) -> tuple[bool, float]:
@@ -180,15 +180,15 @@ def partition_rows(record: HealthRecord) -> list[tuple[str, str, str, str, str]]
     return rows
 
 
-# -- The four measurements of a client as text: buffer, callback, topic queue, lag. Unknown is never shown as 0. ------
+# -- The four measurements of a client as text: buffer, callback, topic queue, lag. An unknown one is never "0". ------
 
 
 @dataclass(frozen=True)
 class Measurement:
     """A measurement of a client, in words.
 
-    value    None if unknown, or if this kind of client does not have the measurement (`applies` is False)
-    note     more about the measurement, such as the maximum
+    value    None if the value is unknown, or if this kind of client does not have the measurement (`applies` is False)
+    note     a further measurement in words, such as the maximum
     ratio    the used share (0 to 1) of the buffer or queue; None if it has no limit
     """
 
@@ -207,7 +207,7 @@ class Measurement:
 def measurements(record: HealthRecord) -> list[Measurement]:
     """Return the four measurements (buffer, callback, topic queue, lag), always in this order."""
     kind = record.client.kind
-    # Producers of librdkafka report a queue per topic, Java producers do not.
+    # Only librdkafka's producers report a queue per topic. For other producers the measurement does not apply.
     queues = any(row.get("used_ratio") is not None for row in record.rows("queues"))
     readers: tuple[tuple[str, bool, Callable[[str, HealthRecord], Measurement]], ...] = (
         ("Buffer", kind == "producer", _buffer),
@@ -250,7 +250,7 @@ def _queue(name: str, record: HealthRecord) -> Measurement:
     if ratios:
         used, topic = max(ratios)
         return Measurement(name, f"{wording.percent(used)} full", f"{topic}, fullest of {len(ratios)}", used)
-    # The Java consumer has no queue per topic, so show the topic with the largest lag instead.
+    # Without queues (the Java consumer has none per topic), name the topic with the largest lag instead.
     waiting: dict[str, float] = {}
     for row in record.rows("lag"):
         waiting[row["topic"]] = waiting.get(row["topic"], 0) + (amount(row.get("records")) or 0)

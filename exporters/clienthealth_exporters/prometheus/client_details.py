@@ -1,4 +1,4 @@
-"""Prepare the parts that only a client's own page has: last hour, incidents, dumps, options, and a text to copy."""
+"""Prepare what only a client's own page shows: plots of the last hour, incidents, dumps, options, a text to copy."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from clienthealth_exporters.prometheus.client_card import View
 from clienthealth_exporters.prometheus.history import HOUR_SECONDS, PLOTTED, Track
 from clienthealth_exporters.prometheus.states import State
 
-#: Heights in pixels: of the plot, and of the row of times below the plot.
+#: Height of a plot, and of the row of times below the plot, in pixels.
 _HEIGHT, _AXIS = 56, 18
 _QUARTER_SECONDS = 900
-#: Maximum time (s) between two samples that a line joins. Between samples further apart the measurement is unknown.
+#: A plot joins two samples by a line only if at most this time (s) is between them; for a longer gap it draws nothing.
 _GAP_SECONDS = 180.0
 Point = tuple[float, float | None]
 
@@ -35,19 +35,19 @@ _WORDS: dict[str, Callable[[float], str]] = {
 
 
 def details(view: View, state: State, track: Track | None) -> dict[str, Any]:
-    """Return the values for client.html.j2 besides the card, by their names in the template.
+    """Return the variables that client.html.j2 needs in addition to the client's card.
 
-    `track`: the exporter's history of the client, None if it has none. `plots` is then None, too.
+    `track`: the exporter's history of the client, or None; then the variable `plots` is None, too.
     """
     record, drawn = state.record, None
     if track is not None:
         plots = (plot(name, track.series(name, view.now - HOUR_SECONDS), view.now) for name in PLOTTED)
         drawn = [of_hour for of_hour in plots if of_hour]
-    # Open failures come from the record, earlier changes of status from the exporter's memory.
+    # The page lists open failures from the record, and earlier changes of status from the exporter's history.
     lasting = ((v, since) for v in record.verdicts if v.unhealthy and (since := amount(v.since_ms)) is not None)
     incidents = [(since / 1000, f"{v.mode}: still {v.status}") for v, since in lasting]
     incidents += [(change.at, f"{change.mode}: {change.status}") for change in (track.changes() if track else ())]
-    # Plain text of the evidence, for a ticket. A button copies this text; without scripts the reader selects it.
+    # The evidence as plain text, to be copied into a ticket.
     client = record.client
     evidence = [f"{client.service} / {client.client_id} on {client.instance}, {wording.moment(view.now, view.now)}"]
     for verdict in record.verdicts:
@@ -63,7 +63,7 @@ def details(view: View, state: State, track: Track | None) -> dict[str, Any]:
         "plots": drawn,
         "incidents": sorted(incidents, reverse=True),
         "dumps": sorted(dumps, key=lambda fact: -(amount(fact.ts_ms) or 0)),
-        # Only options that the client reports: any other option has the library's default or an unknown value.
+        # Show only options that the client reports. Any other option may have the library's default or another value.
         "options": sorted(record.config.items()),
         "advice": lint({**record.config, **_measured(record)}, record.client.kind),
         "known": list(_known(record)),
@@ -72,7 +72,7 @@ def details(view: View, state: State, track: Track | None) -> dict[str, Any]:
 
 
 def _measured(record: HealthRecord) -> dict[str, str]:
-    """Return measurements as options named `measured.…`, for the advice that compares options with measurements.
+    """Return measurements as options named `measured.…`, so that `lint` can compare options with measurements.
 
     `full_poll_ms`: estimated time that the handler needs for max.poll.records records.
     """
@@ -86,7 +86,7 @@ def _measured(record: HealthRecord) -> dict[str, str]:
 
 
 def _known(record: HealthRecord) -> Iterator[tuple[str, str]]:
-    """Yield (name, text) of the client's identity and of each indicator in the record that is not a list."""
+    """Yield (name, text): first the parts of the client's identity, then each indicator that is not a list."""
     client = record.client
     library = f"{client.library or ''} {client.version or ''}".strip()
     known = [("service", client.service), ("client id", client.client_id), ("kind", client.kind), ("library", library)]
@@ -97,7 +97,7 @@ def _known(record: HealthRecord) -> Iterator[tuple[str, str]]:
 
 
 def plot(name: str, points: Sequence[Point], now: float) -> Markup | None:
-    """Return a figure of a measurement over the last hour as SVG with a caption; None if every value is unknown.
+    """Return an SVG plot with caption of a measurement in the last hour; None if every value is unknown.
 
     `points`: (epoch seconds, value or None), in order of time.
     """
@@ -108,7 +108,7 @@ def plot(name: str, points: Sequence[Point], now: float) -> Markup | None:
     top = 1.0 if name in ("Buffer", "Topic queue") else max(*values, 1e-9) * 1.05
     span = f"{words(min(values))} to {words(max(values))}"
     summary = f"{name}, last hour: {span}, last {words(values[-1])}, {len(values)} readings"
-    # A stretch is a sequence of points that one line joins. A gap or an unknown value begins a new stretch.
+    # Divide the points into stretches, each drawn as one line. A gap or an unknown value ends a stretch.
     stretches: list[list[tuple[float, float]]] = [[]]
     last = 0.0
     for at, value in points:

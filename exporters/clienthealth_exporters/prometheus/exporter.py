@@ -38,15 +38,15 @@ from clienthealth_exporters.prometheus.webhook import Webhook
 
 log = logging.getLogger(__name__)
 PROBES = frozenset({"/healthz", "/readyz", "/livez"})
-#: Maximum time (s) without a poll of the topic, after which /livez fails. The reader normally polls every few seconds.
+#: /livez fails if the topic has not been polled for this time (s). The reader normally polls every few seconds.
 STUCK_SECONDS = 120.0
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Serve until SIGTERM or Ctrl-C; return 0.
 
-    Raises ServiceError if the port is taken, SettingsError if labels are invalid or a file of owners or the webhook's
-    secret cannot be read.
+    Raises ServiceError if the port is taken. Raises SettingsError if labels in the settings are invalid, or if a file
+    of owners or the file with the webhook's secret cannot be read.
     """
     overrides = {name: value for name in ("host", "port") if (value := getattr(args, name)) is not None}
     settings = replace(settings, prometheus=replace(settings.prometheus, **overrides))
@@ -105,7 +105,7 @@ class Exporter:
                 page = self.metrics()
                 if self._complete:
                     return Response(page, exposition.CONTENT_TYPE)
-                # Let the scrape fail: after a partial page, Prometheus would take the missing clients as gone.
+                # Make the scrape fail. If it succeeded, Prometheus would end the series of all clients not read yet.
                 later = {"Retry-After": "1"}
                 return Response(page, exposition.CONTENT_TYPE, HTTPStatus.SERVICE_UNAVAILABLE, later)
             case "/healthz" | "/readyz":
@@ -120,13 +120,13 @@ class Exporter:
             case html_page.SCRIPT_PATH:
                 return Response(html_page.script(), "text/javascript; charset=utf-8")
             case "/clients.json":
-                # The records are not decoded: each is returned as the monitor wrote it.
+                # Return each record as the monitor wrote it, without the cost of decoding.
                 records = ((b", " if number else b"") + state.raw for number, state in enumerate(self.states.live()))
                 return Response(itertools.chain((b"[",), records, (b"]",)), "application/json")
             case path if path.startswith(api.PREFIX):
                 return self._api(request)
             case path if path.startswith(RUNBOOKS) and path.endswith("/"):
-                # Redirect a path that ends with a slash, because the page's relative links would be wrong there.
+                # Redirect to the path without the slash, because the page's relative links are wrong below a slash.
                 above = {"Location": f"../{path.rstrip('/').rpartition('/')[2]}"}
                 return Response("", "text/plain", HTTPStatus.MOVED_PERMANENTLY, above)
             case path if path.startswith(RUNBOOKS):
@@ -140,18 +140,18 @@ class Exporter:
     def metrics(self) -> Iterator[bytes]:
         """Return the page for Prometheus as an iterator of blocks.
 
-        The page has only the exporter's own metrics until the whole topic has been read once.
+        Until the whole topic has been read once, the page has only the exporter's own metrics.
         """
         trouble = self.trouble()
         self._complete = self._complete or trouble is None
         return (text.encode("utf-8", "replace") for text in self._page(trouble, whole=self._complete))
 
     def prepare(self) -> None:
-        """Make the lines of all clients before the first scrape. For 20,000 clients this takes 4 s of CPU."""
+        """Make the lines of all clients in advance, because it takes 4 s of CPU for 20,000 clients."""
         self.states.shown(self.states.live(), self.settings.prometheus.max_series_per_metric, {})
 
     def _page(self, trouble: str | None, whole: bool) -> Iterator[str]:
-        """Yield the metrics of clients, groups and services if the page is `whole`, then those of the exporter."""
+        """Yield the text of all metrics; without `whole`, only that of the exporter's own metrics."""
         lacking = dict[str, int]()
         if whole:
             states, cap = self.states.live(), self.settings.prometheus.max_series_per_metric
@@ -159,7 +159,7 @@ class Exporter:
             yield from self._rendered(services.samples(states))
             cluster = self.settings.prometheus.cluster_name
             yield from self._rendered(services.owners_of(states, self._owners.current(), cluster))
-        # `lacking` is complete only after all blocks above have been made.
+        # `lacking` counts the left-out series. It is complete only here, after all clients' lines were yielded.
         self._dropped.update(lacking)
         left_out = Counter({EVERYBODY: self.states.left_out}) if self.states.left_out else Counter[str]()
         dropped: list[Sample] = [((name,), count) for name, count in sorted((self._dropped + left_out).items())]
@@ -174,7 +174,7 @@ class Exporter:
         yield from self._rendered((METRICS[f"kafka_client_health_{name}"], samples) for name, samples in own.items())
 
     def _rendered(self, metrics: Iterable[tuple[Family, list[Sample]]]) -> Iterator[str]:
-        """Yield the text of each metric of services or of the exporter. A metric without samples has no text."""
+        """Yield the text of each metric that has samples. The metrics are those of services or of the exporter."""
         return (exposition.rendered(family, samples, self._begin) for family, samples in metrics if samples)
 
     def _view(self) -> status_page.View:
@@ -188,22 +188,22 @@ class Exporter:
         )
 
     def _facets_of(self, states: list[State], owners: Owners) -> Facets:
-        """Return the result of `facets`, which is called again only after the states or the owners changed."""
+        """Return the result of `facets`, cached until the states or the owners change."""
         if self._facets[0] is not states or self._facets[1] is not owners:
             self._facets = (states, owners, facets(states, self.settings, owners))
         return self._facets[2]
 
     def _client(self, request: Request) -> Response:
-        """Return a client's page, or a redirect to the shard that serves the client.
+        """Return a client's page, or a redirect to the exporter of the client's shard if its address is known.
 
-        Stale clients and clients of other shards have pages, too, because an alert may link to them.
+        Clients that were dropped and clients of other shards have pages, too, because an alert may link to them.
         """
         service, instance, client_id = (request.query.get(name, "") for name in ("service", "instance", "client_id"))
         names = service, instance, client_id
         for state in self.states.live():
             if (state.client.service, state.client.instance, state.client.client_id) == names:
                 return Response(status_page.client(self._view(), state, self.states.history.track(state.key)))
-        # `shard`: another shard that serves the client, as 2/4. `page`: that shard's status page. '' means none.
+        # If another shard serves the client: `shard` is its name (such as 2/4), `page` the address of its status page.
         shard, page, ours = "", "", self.settings.prometheus
         asked = Client(service, "", instance, client_id)
         number = place(asked.key.encode("utf-8", "replace"), ours)

@@ -1,9 +1,9 @@
 """Prometheus text format (0.0.4). A client's lines are made once per record, not at each scrape.
 
 The library prometheus-client builds and prints every sample at each scrape: for 12,000 partitions 90,000 lines, which
-takes seconds (tests/bench/bench_scrape.py measures both ways). Here a scrape joins text that is already made. Labels
-that all lines of a client have in common are stored once. Most healthy clients have equal ends of lines (`} 1`) and
-share one object for them.
+takes seconds (tests/bench/bench_scrape.py measures both ways). Here a scrape only joins texts that exist already. To
+save memory, the labels that all lines of a client have in common are stored once, and equal ends of lines (such as
+`} 1`, for most healthy clients) share one object.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _BLOCK_CLIENTS = 1_000
 _NOTHING = ("",) * len(FAMILIES)
 
 
-#: The metrics that are made from an indicator, by the indicator's name, each with its position in FAMILIES.
+#: For each indicator's name: the metrics that need this indicator, each with its position in FAMILIES.
 _BY_INDICATOR: defaultdict[str, list[tuple[int, Family]]] = defaultdict(list)
 for _position, _family in enumerate(FAMILIES):
     _BY_INDICATOR[_family.needs].append((_position, _family))
@@ -35,11 +35,11 @@ for _position, _family in enumerate(FAMILIES):
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """The lines of one record on the page.
+    """The lines of one record on the page, in parts.
 
-    `client`, `group`, `partition`: the first labels of every line of that scope, as text. `ends`: for each metric, in
-    the order of FAMILIES, the ends of the metric's lines after these labels, as one text; '' for a metric without a
-    value.
+    `client`, `group`, `partition`: the labels with which every line of a metric of this scope begins. `ends`: for each
+    metric, in the order of FAMILIES, the rest of the metric's lines after these labels, as one text; '' for a metric
+    without a value.
     """
 
     client: str
@@ -49,11 +49,10 @@ class Lines:
 
 
 class Shown(NamedTuple):
-    """The lines of a record, and which of them a page contains.
+    """The lines of a record, and which of them the page contains.
 
     group     True if the page contains the record's metrics of its consumer group (scope "group")
-    whole     True if the page contains the record's other metrics; False if of these only those that every record has
-              (`Family.always`)
+    whole     True if the page contains all metrics without `Family.evidence`; False: only those with `Family.always`
     evidence  True if the page contains the metrics that decide failure modes (`Family.evidence`)
     """
 
@@ -75,7 +74,7 @@ def group_of(client: Client) -> str:
 
 
 def beginning(settings: Settings) -> str:
-    """Return the first labels of every series as text: the labels of the installation and of the shard."""
+    """Return the labels with which every series begins, as text: the installation's labels, then the label `shard`."""
     shard = settings.prometheus.shard
     labels = {**fixed_labels(settings), **({"shard": shard} if shard else {})}
     return "".join(f"{_pairs((name,), (value,))}," for name, value in labels.items())
@@ -84,14 +83,14 @@ def beginning(settings: Settings) -> str:
 def lines(record: HealthRecord, cluster: str, begin: str = "") -> Lines:
     """Return the lines of a record.
 
-    `cluster`: label cluster_name of a client; that of a group is the instance of the group. `begin`: the result of
+    `cluster`: value of the label `cluster_name`; for a group, its instance is used instead. `begin`: the result of
     `beginning`.
     """
     client = record.client
     if client.kind == "group":
         cluster = client.instance
     ends = list(_NOTHING)
-    # An empty list or mapping means unknown; a zero is a value.
+    # Skip indicators that are an empty list or mapping, because they are unknown. But 0 is a known value.
     known = [name for name, value in record.indicators.items() if value or type(value) not in (list, dict)]
     for name in ("", *known):
         for position, family in _BY_INDICATOR.get(name, ()):
@@ -111,8 +110,8 @@ def lines(record: HealthRecord, cluster: str, begin: str = "") -> Lines:
 def page(shown: Sequence[Shown], cap: int, dropped: MutableMapping[str, int]) -> Iterator[str]:
     """Yield the page of all clients in blocks of text, metric by metric.
 
-    If a metric has more than `cap` series, the page has only those of the first clients in the order of `shown`.
-    `dropped` is increased by the number of left-out series of each metric.
+    If a metric has more than `cap` series, the page contains only those of the first clients in `shown`. For each
+    metric, `dropped` is increased by the number of series that are left out.
     """
     for index, family in enumerate(FAMILIES):
         blocks = _once if family.scope == "partition" else _each
@@ -127,8 +126,8 @@ def _each(
 ) -> Iterator[str]:
     """Yield the lines of a metric, client by client, in blocks of _BLOCK_CLIENTS clients.
 
-    A client with more lines than are left of `cap` is skipped, and `dropped` is increased by the number of its lines.
-    `index`: the metric's position in FAMILIES.
+    At most `cap` lines are yielded. A client whose lines would exceed this is skipped, and `dropped` is increased by
+    the number of its lines. `index`: the metric's position in FAMILIES.
     """
     block: list[str] = []
     for one in shown:
@@ -153,12 +152,10 @@ def _each(
 def _once(
     index: int, family: Family, shown: Sequence[Shown], cap: int, dropped: MutableMapping[str, int]
 ) -> Iterator[str]:
-    """Yield, as one block, the lines of a metric of partitions, which several clients and groups may report.
+    """Yield the lines of a metric of partitions as one block. `index`: the metric's position in FAMILIES.
 
-    `index`: the metric's position in FAMILIES.
-
-    Each series has one line, with the value of the last record that has the series. At most `cap` series are yielded;
-    `dropped` is increased by the number of further lines.
+    Several clients and groups may report the same partition. So each series has only one line, with the value from the
+    last record in `shown`. At most `cap` series are yielded, and `dropped` is increased by the number of further lines.
     """
     values: dict[str, str] = {}
     for of_record, _, whole, _ in shown:
@@ -198,7 +195,7 @@ def _head(family: Family) -> str:
 
 @functools.lru_cache(maxsize=20_000)
 def _several(names: tuple[str, ...], samples: tuple[Sample, ...]) -> str:
-    """Return the ends of lines for a metric with extra labels, one line per sample. Equal samples share one object."""
+    """Return the ends of a metric's lines: extra labels and value, one line per sample. The cache shares equal ones."""
     return "".join([f",{labels_text(names, extra)}}} {_value(value)}\n" for extra, value in dict(samples).items()])
 
 

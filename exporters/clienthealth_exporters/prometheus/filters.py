@@ -1,4 +1,4 @@
-"""Filters of the status page: fields, text and page number. The page's address contains them, and can be shared."""
+"""Filters of the status page: fields, text and page number. They are in the page's address, which can be shared."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from clienthealth_exporters.prometheus.states import State
 #: The fields to filter by, in the order of the form on the status page.
 FIELDS = ("cluster", "team", "service", "mode", "cause", "status", "library", "version")
 PAGE_SIZE = 60
-#: Maximum number of values in a list to choose from. A field with more values has a text box with up to MAX_PROPOSED
-#: suggestions.
+#: For a field with at most MAX_LISTED values the form has a list to choose from, for any other field a text box with at
+#: most MAX_PROPOSED suggestions.
 MAX_LISTED = 40
 MAX_PROPOSED = 500
-#: By field of FIELDS: the number of clients with each value.
+#: For each field in FIELDS: the number of clients with each value.
 Facets = Mapping[str, Counter[str]]
 
 
@@ -28,7 +28,7 @@ Facets = Mapping[str, Counter[str]]
 class Filters:
     """The filters in an address of the status page. `text`: part of a service, instance, client id or group.
 
-    `chosen`: the required value, by field of FIELDS. `page`: number of the page, from 1.
+    `chosen`: field → the value that a client must have. `page`: number of the page, from 1.
     """
 
     text: str = ""
@@ -77,7 +77,7 @@ def facets(states: Iterable[State], settings: Settings, owners: Owners) -> Facet
 
 
 def _values(name: str, state: State, settings: Settings, owners: Owners) -> list[str]:
-    """Return a client's values of a field: several only for `mode` and `cause`. A group's cluster is its instance."""
+    """Return a client's values of a field, several only for `mode` and `cause`. A group's instance is its cluster."""
     client = state.client
     if name == "mode":
         return [mode for mode, _, _ in state.failures]

@@ -1,4 +1,4 @@
-"""Read the compacted topic `client-health` from its beginning, and report why the read state may be incomplete."""
+"""Read the compacted topic `client-health` from its beginning, and report why records may be missing."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ CLIENT_ID = "kafka-client-health-exporter"
 #: Options of the admin client. Its metadata expires soon, because the client looks for new and returning brokers only
 #: when its metadata has expired.
 ASKING = {"request_timeout_ms": ANSWER_MS, "metadata_max_age_ms": round(CHECK_SECONDS * 1000)}
-#: Options of the consumer and the admin client. kafka-python asks a random broker first; the timeout leaves time to try
-#: another broker.
+#: Options of the consumer and the admin client. kafka-python connects to a random broker first. If that broker is down,
+#: the timeout leaves time to try another broker.
 CONNECTING = {"client_id": CLIENT_ID, "bootstrap_timeout_ms": 10_000}
 CODECS = "pip install 'kafka-client-health[exporters]' brings all codecs"
 
@@ -38,11 +38,11 @@ class HealthTopic:
     """The reader of the topic: calls `put(key, value, timestamp_ms)` for every record.
 
     The reader uses no consumer group, so that several exporters can each read everything. Every CHECK_SECONDS the
-    reader requests the end of the topic from the brokers, because polls do not show the loss of a broker. While a
-    partition has no leader, the reader reads the other partitions. When the whole topic is read, the reader calls
+    reader requests the end offsets from the brokers, because polls do not show the loss of a broker. While a partition
+    has no leader, the reader reads the other partitions. When the whole topic has been read, the reader calls
     `prepare`, and only then sets `trouble` to None.
 
-    connect, ask  make the consumer and the admin client
+    `connect`: makes the consumer. `ask`: makes the admin client.
     """
 
     settings: Settings
@@ -50,7 +50,7 @@ class HealthTopic:
     connect: Callable[..., KafkaConsumer] = consumer
     ask: Callable[..., KafkaAdminClient] = admin
     prepare: Callable[[], None] = lambda: None
-    #: The reason why the read state may be incomplete; None while the whole topic is read and Kafka answers.
+    #: The reason why records may be missing; None while the topic is read to its end and Kafka answers.
     trouble: str | None = "starting"
     _looked: float = field(default_factory=time.monotonic)
 
@@ -60,7 +60,7 @@ class HealthTopic:
         return time.monotonic() - self._looked
 
     def run(self, stop: threading.Event) -> None:
-        """Read until `stop` is set. Errors of Kafka are logged, and reading starts again; any other error is raised."""
+        """Read until `stop` is set. After an error of Kafka, log it and read again; any other error is raised."""
         while not stop.is_set():
             self._looked = time.monotonic()
             try:
@@ -99,7 +99,7 @@ class HealthTopic:
                         self.put(record.key, record.value, record.timestamp)
 
     def _compare(self, reader: KafkaConsumer, there: Extents) -> None:
-        """Assign new partitions to the consumer from their beginning, and set `trouble`.
+        """Let the consumer read new partitions from their beginning, and set `trouble`.
 
         `there`: the topic's present partitions with their begin and end offsets.
         """

@@ -1,8 +1,8 @@
-"""The exporter's bounded memory: each client's newest samples and changes of status, and services by hour.
+"""What the exporter remembers of the past: each client's newest samples and status changes, and services by hour.
 
-The memory is empty when the exporter starts, because the topic has only the newest record of each client. One hour of
-2,000 clients takes 12 MB (measured). The memory also has records of clients that this exporter no longer serves or that
-another shard serves, because an alert may link to their pages.
+The history is empty when the exporter starts, because the topic has only the newest record of each client. Its size is
+limited: one hour of 2,000 clients takes 12 MB (measured). `Recall` keeps records of clients that this exporter no
+longer serves or that another shard serves, because an alert may link to their pages.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 #: `State.lag`.
 PLOTTED: Mapping[str, int | None] = {"Buffer": 0, "Callback": 1, "Topic queue": 3, "Lag": None}
 HOUR_SECONDS = 3600
-#: POINTS: maximum number of samples per client: an hour with one sample per half minute. MAX_CLIENTS: maximum number of
-#: clients with samples; beyond it, a new unhealthy client replaces one that was not unhealthy in the last hour.
+#: POINTS: maximum number of samples per client, enough for an hour with a sample each half minute. MAX_CLIENTS: maximum
+#: number of clients with samples; then a new unhealthy client replaces one that was not unhealthy in the last hour.
 POINTS = 120
 MAX_CLIENTS = 2000
 MAX_CHANGES = 40
 HOURS = 24
 MAX_SERVICES = 2000
-#: Maximum number of records in `Recall`. If there are more, the record that was kept first is dropped.
+#: Maximum number of records in `Recall`. At the maximum, the record that was added first is dropped.
 MAX_RECALLED = 5_000
 Names = tuple[str, str, str]
 _WIDTH = 1 + len(PLOTTED)
@@ -43,7 +43,7 @@ _WIDTH = 1 + len(PLOTTED)
 
 @dataclass(frozen=True)
 class Change:
-    """One change of a client's status in a failure mode to `status`. `at`: epoch seconds."""
+    """A change of a client's status in a failure mode. `status`: the new status. `at`: epoch seconds."""
 
     at: float
     mode: str
@@ -62,7 +62,7 @@ class Track:
         self.unhealthy_at = 0.0
 
     def add(self, at: float, state: State) -> None:
-        """Add a state of the client. `at`: time of the state (epoch seconds)."""
+        """Add the client's measurements and statuses at time `at` (epoch seconds)."""
         values = [state.lag if position is None else state.largest[position] for position in PLOTTED.values()]
         self._points.extend([at, *(nan if value is None else value for value in values)])
         del self._points[: -_WIDTH * POINTS]
@@ -76,9 +76,9 @@ class Track:
             self.unhealthy_at = at
 
     def series(self, name: str, since: float) -> list[tuple[float, float | None]]:
-        """Return (epoch seconds, value) of a measurement, oldest first; None where the value was unknown.
+        """Return (epoch seconds, value) of a measurement, oldest first; an unknown value is None.
 
-        `name`: a key of PLOTTED. `since`: epoch seconds of the earliest sample.
+        `name`: a key of PLOTTED. `since`: earlier samples are left out (epoch seconds).
         """
         column = 1 + list(PLOTTED).index(name)
         # Copy the points, because the thread that reads the topic may append to them at any time.
@@ -87,7 +87,7 @@ class Track:
         return [(at, None if isnan(value) else value) for at, value in pairs if at >= since]
 
     def changes(self) -> list[Change]:
-        """Return the kept changes of the client's statuses, however old, the newest first."""
+        """Return the client's newest changes of status, however old, the newest first."""
         return list(self._changes)[::-1]
 
 
@@ -104,12 +104,12 @@ class History:
         self.begun: float | None = None
 
     def note(self, state: State) -> None:
-        """Add a state to the samples of its client, and count it in the hourly shares of its service."""
+        """Add a state to the samples of its client and to the hourly shares of the client's service."""
         at = state.seen
         with self._lock:
             self.begun = at if self.begun is None else min(self.begun, at)
             if state.key not in self._tracks and len(self._tracks) >= MAX_CLIENTS:
-                # A new unhealthy client may replace one that was not unhealthy in the last hour.
+                # Make room for a new client only if it is unhealthy, by dropping one that was not in the last hour.
                 calm = (key for key, track in self._tracks.items() if track.unhealthy_at < at - HOUR_SECONDS)
                 oldest = next(calm, None) if any(status != "unknown" for _, status in state.statuses) else None
                 if oldest is not None:
@@ -159,7 +159,7 @@ def lag_of(record: HealthRecord) -> float | None:
 
 
 class NamedRecord(msgspec.Struct):
-    """The client in a record. Only its names, kind and group are decoded."""
+    """The client in a record. To save time, only these fields of the client are decoded."""
 
     service: str
     instance: str
@@ -169,14 +169,14 @@ class NamedRecord(msgspec.Struct):
 
     @property
     def names(self) -> Names:
-        """The client's names in the address of its page: service, instance, client id."""
+        """Service, instance and client id, which identify the client in the address of its page."""
         return self.service, self.instance, self.client_id
 
 
 class Recall:
-    """Records of clients that this exporter no longer serves or another shard serves, so that their pages still exist.
+    """Records of clients that this exporter no longer serves or that another shard serves, for their pages.
 
-    Thread-safe. Keeps one record for each client, and at most MAX_RECALLED.
+    Thread-safe. Keeps the newest record of each client, and at most MAX_RECALLED records.
     """
 
     def __init__(self) -> None:
@@ -184,7 +184,7 @@ class Recall:
         self._records: dict[Names, tuple[str, bytes, float]] = {}
 
     def keep(self, names: Names, key: str, raw: bytes, written: float) -> None:
-        """Keep a client's record in place of its earlier one. `raw`: the record as JSON; `written`: epoch seconds."""
+        """Keep a client's record instead of its earlier one. `raw`: the record as JSON; `written`: epoch seconds."""
         with self._lock:
             self._records.pop(names, None)
             if len(self._records) >= MAX_RECALLED:
@@ -192,5 +192,5 @@ class Recall:
             self._records[names] = key, strict(raw), written
 
     def get(self, names: Names) -> tuple[str, bytes, float] | None:
-        """Return (key, record as JSON, time at which it was written in epoch seconds); None if none is kept."""
+        """Return (key, record as JSON, epoch seconds at which the record was written); None if no record is kept."""
         return self._records.get(names)

@@ -1,4 +1,4 @@
-"""The thresholds above which measurements need attention: one table for alerts, dashboards and the status page."""
+"""The thresholds above which measurements need attention; alerts, dashboards and the status page use the same ones."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ LIMITS = Limits()
 
 @dataclass(frozen=True)
 class Burn:
-    """A pair of windows. An alert fires if the error budget burns faster than `factor` in both windows.
+    """A rule for a burn-rate alert: it fires if the error budget burns faster than `factor` in both windows.
 
-    A factor of 1 spends exactly the whole error budget in the budget's period. `hold`: how long both windows must
-    exceed the factor before the alert fires. `pages`: True if the alert pages, False if the alert opens a ticket.
+    At factor 1 the error budget lasts exactly for the period of the SLO. `hold`: how long the factor must be exceeded
+    in both windows before the alert fires. `pages`: True if the alert pages, False if it opens a ticket.
     """
 
     long: str
@@ -59,7 +59,8 @@ class Burn:
     pages: bool = False
 
 
-#: The windows for alerts/rules/slo.yml.j2: those of Google's SRE workbook, and the pair 1d and 2h of kubernetes-mixin.
+#: The pairs of windows in alerts/rules/slo.yml.j2. They are from Google's SRE workbook, except the pair 1d and 2h, which
+#: is from kubernetes-mixin.
 BURNS = (
     Burn("1h", "5m", 14.4, "2m", pages=True),
     Burn("6h", "30m", 6, "15m", pages=True),

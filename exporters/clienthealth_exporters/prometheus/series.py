@@ -16,15 +16,16 @@ from clienthealth.measure.lag_state import STATE_ORDER
 from clienthealth.model.health_record import HealthRecord, amount
 from clienthealth.model.tables import table
 
-#: (values of the extra labels, value): a sample.
+#: A sample: (values of the metric's extra labels, value).
 Sample = tuple[tuple[str, ...], float]
 #: The labels of a client's series.
 CLIENT = ("service", "host", "instance", "client_id")
-#: Maximum number of healthy clients that are served with evidence, too, for comparison, for each service and kind of
-#: client with an unhealthy client.
+#: Metrics with `Family.evidence` are served for unhealthy clients. For comparison they are also served for up to PEERS
+#: healthy clients of the same service and kind.
 PEERS = 5
 Scope = Literal["client", "group", "partition", "service", "exporter"]
-#: The labels that identify the subject of a series, by scope. The installation's fixed labels precede these labels.
+#: By scope: the labels that name the client, group or service of a series. The installation's fixed labels come before
+#: these labels.
 SCOPES: Mapping[Scope, tuple[str, ...]] = {
     "client": CLIENT,
     # group_type: classic, consumer, streams or share; for a classic group with another protocol type, that type.
@@ -40,15 +41,15 @@ class Family(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
 
     extra      labels in addition to the labels of the scope
     indicator  path of the value in a record's indicators, with a dot between two levels
-    stats      names of several numbers below `indicator`; each number is a sample with its name as the label
+    stats      names of numbers in the mapping `indicator`; each number is a sample with its name as the label's value
     nonzero    True if a series exists only while the value is not 0, because for nearly all clients the value is 0
-    lag        name of the value in each row of the indicator `lag`, which has one row per partition
+    lag        name of a number in the rows of the indicator `lag`; each row, for one partition, is a sample
     reads      key in READS of the function that returns the samples
-    onset      id of a failure mode: while the client has this failure, the value is the time (s) since its onset, if
-               that is longer than the indicator, which reaches back only to the start of the window
+    onset      id of a failure mode: during this failure, the value is the time (s) since its onset if that is larger
+               than the indicator, which cannot be longer than the window
     detail     "mode.name": the number `name` in the detail of the failure `mode`; for an interval its upper end
     evidence   True if the metric decides a failure mode: served only for unhealthy clients and their peers (`PEERS`)
-    largest    for a metric of services: the value is the maximum of this metric over the service's clients
+    largest    for a metric of services: name of a client's metric; the value is its maximum over the service's clients
     at         values of the extra labels that select the series of `largest`; None selects all
     """
 
@@ -185,6 +186,6 @@ METRICS: Mapping[str, Family] = {
 ALL_FAMILIES = tuple(METRICS.values())
 #: The metrics of clients and groups, in the order of the page.
 FAMILIES = tuple(METRICS[name] for scope in ("client", "group", "partition") for name in _TABLE[scope])
-#: The metric that every client and group has. `series_dropped_total` counts a client that is left out as a whole as one
-#: dropped series of this metric.
+#: The name of a metric that every client and group has. If a client is left out as a whole, `series_dropped_total`
+#: counts one dropped series of this metric.
 EVERYBODY = FAMILIES[0].name

@@ -1,4 +1,4 @@
-"""Sums over the clients of each service: the number in each state, and the worst value of each measurement.
+"""Sums for each service: the number of its clients in each state, and the worst client's value of each measurement.
 
 The sums cover all clients, even those without series because of `max_series_per_metric` or `client_series`. Without
 these clients, shares and error budgets would be wrong.
@@ -18,20 +18,20 @@ from clienthealth_exporters.prometheus.series import ALL_FAMILIES, METRICS, Fami
 if TYPE_CHECKING:
     from clienthealth_exporters.prometheus.states import State
 
-#: The states of a client in the sums; a service has a series for each state.
+#: The states in which clients are counted. Each service has a series for each state, even if the number is 0.
 STANDINGS = ("ok", "partial", "unknown", "suspected", "confirmed", "gone")
-#: Maximum number of combinations of kind, library and version per service. Clients could otherwise create any number of
-#: series by their reports.
+#: Maximum number of combinations of kind, library and version per service. Clients report these texts, and could
+#: otherwise create any number of series.
 VERSIONS = 20
 #: Metrics of a service with the value of the service's worst client.
 WORST = [family for family in ALL_FAMILIES if family.largest]
 
 
 def standing(record: HealthRecord) -> str:
-    """Return a client's state in the sums.
+    """Return the state (in STANDINGS) in which a client is counted.
 
-    A stale client is `unknown`, whatever its verdicts are. A group is `unknown`, too: only its lag is judged, and an
-    `ok` group would lower the share of failing clients.
+    A stale client is `unknown`, whatever its verdicts are. A group is `unknown`, too, because only its lag is judged:
+    if it counted as `ok`, it would lower the share of failing clients.
     """
     if record.departed:
         return "gone"
@@ -54,7 +54,7 @@ def sent(record: HealthRecord) -> float | None:
 
 
 def samples(states: Iterable[State]) -> Iterator[tuple[Family, list[Sample]]]:
-    """Yield each metric of services with its samples. Consumer groups are not clients and do not count."""
+    """Yield each metric of services with its samples. Consumer groups are left out, because they are not clients."""
     clients = [state for state in states if state.client.kind != "group"]
     alike = Counter([(state.client.service, state.standing, state.statuses) for state in clients])
     standings: Counter[tuple[str, str]] = Counter()
@@ -91,7 +91,8 @@ def samples(states: Iterable[State]) -> Iterator[tuple[Family, list[Sample]]]:
 def _versions(clients: Iterable[State]) -> list[Sample]:
     """Return the number of clients by service, kind, library, version and state.
 
-    A combination beyond the VERSIONS most frequent ones of the service counts as library '' and version "other".
+    A service's VERSIONS most frequent combinations are counted separately; all others count as library '' and version
+    "other".
     """
     running: Counter[tuple[str, ...]] = Counter()
     by_service: defaultdict[str, Counter[tuple[str, ...]]] = defaultdict(Counter)
@@ -113,7 +114,7 @@ def _versions(clients: Iterable[State]) -> list[Sample]:
 def owners_of(states: Iterable[State], owners: Owners, cluster: str) -> Iterator[tuple[Family, list[Sample]]]:
     """Yield the metrics of the owners of services and groups; nothing if no owners are configured.
 
-    `cluster`: cluster name of a group that is known only from its members.
+    `cluster`: cluster name for groups without a record of their own, which are known only from their members.
     """
     if not owners.rows:
         return

@@ -31,18 +31,18 @@ _URGENCY: Mapping[Standing, int] = {"ok": 0, "partial": 5, "unknown": 10, "suspe
 _STATUSES = {urgency: status for status, urgency in _URGENCY.items()}
 #: The threshold of each metric in WORST, in the same order; None if the metric has none.
 _LIMITS = (LIMITS.buffer_used_ratio, LIMITS.callback_seconds, None, LIMITS.queue_used_ratio, None)
-#: The two kinds of subjects of a record, as label values.
+#: A record is about a client or about a consumer group. These are the label values for the two cases.
 CLIENTS, GROUPS = "clients", "groups"
-#: Lag states of a consumer group that need attention, the most urgent last.
+#: The lag states that need attention, the most urgent last.
 LAG_ALARMS = STATE_ORDER[STATE_ORDER.index("WARN") :]
-#: Time (s) without any record about a client after which the client's state becomes unknown: the monitor has stopped or
+#: If no record about a client comes for this time (s), the client's state becomes unknown: the monitor has stopped or
 #: gets no input. For a client with a long window, the time is that window plus SILENT_SECONDS / 2. In both cases
-#: `[monitor] publish_seconds`, the minimum time between two records of unchanged verdicts, is added.
+#: `[monitor] publish_seconds` is added: for so long the monitor may write no record if the verdicts do not change.
 SILENT_SECONDS = 180
 #: Minimum time (s) between two log lines about unreadable records.
 COMPLAINT_SECONDS = 60
-#: While `max_clients` clients are kept: ROOM_SECONDS is the minimum time (s) between two searches for clients to evict,
-#: _ROOM_SHARE the maximum share of `max_clients` that one search finds.
+#: At `max_clients` clients, a search finds clients to evict in favour of new ones. ROOM_SECONDS: minimum time (s) from
+#: one search to the next. _ROOM_SHARE: maximum number of clients that a search finds, as a share of `max_clients`.
 ROOM_SECONDS = 5.0
 _ROOM_SHARE = 0.1
 
@@ -51,17 +51,17 @@ _ROOM_SHARE = 0.1
 class State:
     """A client's newest record. Times are epoch seconds, except the window's, which are epoch milliseconds.
 
-    raw          the record as JSON, decoded only when needed, because few clients are ever viewed in full
+    raw          the record as JSON; decoded only when needed, because few clients' pages are ever opened
     written      when the monitor wrote the record
     seen         time of the client's last data
-    urgency      rank in lists: the larger, the nearer to the top
+    urgency      rank in lists; the largest is at the top
     standing     the client's state in the sums of its service (`services.STANDINGS`)
     statuses     (mode, status) of all verdicts that are not ok
     failures     (mode, status, cause) of the suspected and confirmed verdicts; cause '' if unknown
     largest      the values for `services.WORST`
     lag          in records
     sent         records per second
-    shown        True if the client has series of its own
+    shown        True if the client has series of its own, not only a part in its service's sums
     silent_from  when the client's state becomes unknown without a newer record
     lines        the client's series, made on first use
     """
@@ -88,19 +88,19 @@ class State:
 
     @property
     def record(self) -> HealthRecord:
-        """The decoded record."""
+        """The client's newest record, decoded anew at each access."""
         return decode(self.raw)
 
     @property
     def status(self) -> str:
-        """The status word: confirmed, suspected, lagging (groups), unknown, partial, ok or gone (without a failure)."""
+        """The status in a word: confirmed, suspected, lagging (groups), unknown, partial, ok, or gone without failure."""
         if self.departed and self.urgency <= _URGENCY["unknown"]:
             return "gone"
         return _STATUSES.get(self.urgency, "lagging")
 
     @property
     def worth(self) -> tuple[bool, bool]:
-        """The rank for eviction, the lowest first: healthy clients that have gone, other healthy ones, failing ones."""
+        """The order of eviction: first healthy clients that have gone, then other healthy ones, then failing ones."""
         return self.urgency >= _URGENCY["suspected"], not self.departed
 
     @property
@@ -110,7 +110,7 @@ class State:
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """The identity of the client or group, without the service of a group, as two services may report one group."""
+        """The identity of the client or group. Two services may report one group, so the service is no part of it."""
         client = self.client
         if client.kind == "group":
             return "group", client.instance, self.group
@@ -128,20 +128,20 @@ _ELSEWHERE = msgspec.json.Decoder(_Elsewhere)
 class States:
     """The newest record per key. Thread-safe: the reader of the topic writes, the web server reads.
 
-    A record with an older window than the known record is ignored. The record of a departure overlaps with the last
-    windows before the departure, and replaces them. After a departure, only a window that cannot overlap with the
-    departure brings the client back.
+    A record with an older window than the known record is ignored. The record of a client that has gone overlaps with
+    the client's last windows, and replaces their record. After that, only a record with a window that cannot overlap
+    with the gone client's record shows that the client is back.
 
-    A client is dropped `ttl_seconds` after its last record, counted only while records arrive. So no client loses its
-    series because the monitor gets no data; but after `silent_from` its `ok` verdicts become `unknown` (`aged`).
+    A client is dropped `ttl_seconds` after its last record, but this time counts only while other records arrive. So a
+    client keeps its series if the monitor gets no data; but after `silent_from` its `ok` verdicts become `unknown`.
 
     The setting `max_clients` limits the number of clients, so that client names that change at every start neither fill
-    the memory nor slow the scrapes. `left_out` counts records without room.
+    the memory nor slow the scrapes. `left_out` counts the records that were dropped because of this limit.
 
-    If several exporters share a fleet, each keeps the clients of its own shard. From other shards an exporter keeps two
-    things: the names of groups with records of their own, because the lag of such a group comes from that record on any
-    shard; and the records of unhealthy clients (`recalled`), so that a link works on any exporter. Raises SettingsError
-    if labels of the settings are invalid or in use.
+    If several exporters (shards) share a fleet, each keeps its own clients and two things about the clients of others.
+    First, the names of groups with records of their own: the lag of such a group comes from that record, not from its
+    members. Second, the records of unhealthy clients (`recalled`), so that a link to a client's page works on any
+    exporter. Raises SettingsError if labels in the settings are invalid or in use.
     """
 
     def __init__(self, settings: Settings, clock: Callable[[], float] = time.time) -> None:
@@ -162,12 +162,13 @@ class States:
         self.left_out = 0
         self._complained = -inf
         self.history = History()
-        #: Called with a client's state before and after a change. None: the client has no state.
+        #: Called with a client's states before and after a change. None: no state, before the first record or after the
+        #: client was removed.
         self.changed: Callable[[State | None, State | None], None] = lambda before, after: None
         self._recall = Recall()
 
     def put(self, key: bytes | None, value: bytes | None, timestamp_ms: int) -> None:
-        """Take a record of the topic. `value` None removes the client; an unreadable record is counted and logged.
+        """Process a record of the topic. `value` None removes the client. An unreadable record is counted and logged.
 
         `timestamp_ms`: when the monitor wrote the record (epoch ms).
         """
@@ -206,23 +207,24 @@ class States:
 
     @property
     def newest(self) -> float | None:
-        """Return the newest event time of any client, or of any group if there are no clients (epoch s), or None."""
+        """Return the newest event time of all clients (epoch s); if there are none, of all groups; else None."""
         return self._newest.get(CLIENTS, self._newest.get(GROUPS))
 
     @property
     def newest_of(self) -> Mapping[str, float]:
-        """Return the newest event time (epoch s) of CLIENTS and of GROUPS. A subject without records is absent."""
+        """Return the newest event times (epoch s), by CLIENTS and GROUPS. A key without records is absent."""
         with self._lock:
             return dict(self._newest)
 
     def live(self) -> list[State]:
-        """Return one state per client, the most urgent first, after dropping clients beyond their time to live.
+        """Drop clients that are older than `ttl_seconds`. Return one state per client left, the most urgent first.
 
-        The caller must not change the list. The same list is returned until a client changes.
+        The same list is returned until a client changes, so the caller must not change the list.
         """
         now = self._clock()
         with self._lock:
-            # A client without new records first becomes unknown, and is dropped after its time to live.
+            # `ttl_seconds` counts at most until SILENT_SECONDS after the newest record of any client. So if the monitor
+            # stops, all clients become unknown but are not dropped.
             oldest = min(now, self._written + SILENT_SECONDS) - self._settings.prometheus.ttl_seconds
             old = [key for key, state in self._states.items() if state.written < oldest]
             for key in old:
@@ -257,7 +259,7 @@ class States:
         return self._state(key, raw, round(1000 * written))
 
     def _forgotten(self, state: State) -> None:
-        """Keep the record of a dropped client that fails or has failed, because an alert may link to its page."""
+        """Keep the record of a dropped client if the client fails or has failed: an alert may link to its page."""
         names = state.client.service, state.client.instance, state.client.client_id
         track = self.history.track(state.key)
         if state.urgency >= _URGENCY["suspected"] or self._recall.get(names) or (track and track.unhealthy_at):
@@ -289,7 +291,7 @@ class States:
         return series
 
     def _room(self, new: State) -> bool:
-        """True if there is room for a new client, if necessary after evicting a client of lower rank (`worth`)."""
+        """True if there is room for a new client. If necessary, evict a client of lower `worth` first."""
         most = self._settings.prometheus.max_clients
         if len(self._states) < most:
             return True
@@ -297,7 +299,7 @@ class States:
             self._looked = self._clock()
             lesser = [state for state in self._states.values() if state.worth < (True, True)]
             lesser.sort(key=attrgetter("worth", "written"))
-            # The first to evict stands at the end of the list.
+            # The client to evict first is the last in the list.
             self._spare = [state.key for state in lesser[: max(1, int(most * _ROOM_SHARE))]][::-1]
         while self._spare:
             key = self._spare[-1]
@@ -306,7 +308,7 @@ class States:
                 break
             self._spare.pop()
             if not self._spare:
-                # The list is used up, so allow a new search at once.
+                # No client is left in the list, so allow a new search at once.
                 self._looked = -inf
             if other is not None:
                 self._forgotten(self._states.pop(key))
@@ -315,14 +317,14 @@ class States:
         return False
 
     def _note(self, key: str, value: bytes, written: float) -> None:
-        """Keep from another shard a group's name, and the record of a client that is, or was, unhealthy.
+        """Process another shard's record: keep a group's name, and the record of a client that is or was unhealthy.
 
         `written`: epoch seconds.
         """
         try:
             record = _ELSEWHERE.decode(value)
         except msgspec.DecodeError:
-            # Do not count this unreadable record: the shard that serves the client counts it.
+            # Do not add this unreadable record to `decode_errors`, because the client's own shard does.
             return
         client = record.client
         if record.worst in ("suspected", "confirmed") or self._recall.get(client.names):
@@ -387,9 +389,7 @@ def _compared(states: Sequence[State]) -> set[str]:
 
 
 def _beyond(record: HealthRecord, most: Sequence[float | None]) -> bool:
-    """True if a measurement exceeds the threshold of an alert, or the client's clock is wrong.
-
-    The alert then needs the client's own series.
+    """True if an alert needs the client's own series: a measurement exceeds a threshold, or the clock is wrong.
 
     `most`: the client's values for `services.WORST`.
     """
@@ -403,7 +403,7 @@ def _beyond(record: HealthRecord, most: Sequence[float | None]) -> bool:
 
 
 def urgency(record: HealthRecord) -> int:
-    """Return the client's rank in lists: the larger, the nearer to the top.
+    """Return the client's rank in lists; the largest is at the top.
 
     A group with a lag state of LAG_ALARMS ranks just below suspected clients.
     """

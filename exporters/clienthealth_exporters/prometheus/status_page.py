@@ -32,20 +32,21 @@ from clienthealth_exporters.prometheus.states import State
 __all__ = ["View", "client", "fleet", "missing", "overview"]
 
 REFRESH_SECONDS = 15
-#: FULL_CARDS: maximum number of unhealthy clients with a full card; each further one gets a line. MAX_CAUSES: maximum
-#: number of rows on causes. MAX_OWNED: maximum number of rows on services.
+#: The page shows at most FULL_CARDS unhealthy clients as full cards, each further one as a line. Above them it shows at
+#: most MAX_CAUSES causes and MAX_OWNED services of unhealthy clients, one per row.
 FULL_CARDS = 10
 MAX_CAUSES = 12
 MAX_OWNED = 8
 NAMED_SERVICES = 3
-#: Minimum number of unhealthy clients for rows on causes and services. For fewer clients, cards are enough.
+#: With fewer unhealthy clients than this, the page shows no rows on causes and services, because the cards are enough.
 SUMMED_UP_FROM = 3
 MAX_SERVICES = 200
 MAX_VERSIONS = 60
 MAX_SILENT = 100
-#: For each level: minimum unhealthy share of an hour, name of the colour, and a sign for readers who see no colours.
+#: Levels for a service's unhealthy share in an hour: (minimum share, name of the colour, sign for readers who see no
+#: colours).
 LEVELS = ((0.0, "ok", ""), (1e-9, "some", "·"), (0.05, "warn", "!"), (0.25, "bad", "‼"))
-#: Folder of the runbooks: in a checkout a link to alerts/runbooks, in a wheel the files themselves.
+#: Folder of the runbooks. In a checkout it is a link to alerts/runbooks.
 FOLDER = Path(__file__).parent / "runbooks"
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
 _NAME = re.compile(r"[a-z0-9-]+")
@@ -57,12 +58,12 @@ _WORDS = (*_ILL, *_TITLES)
 
 @dataclass(frozen=True)
 class Cause:
-    """A failure mode with one cause, and how many clients have it.
+    """A failure mode with one cause, and how many clients have this failure.
 
     cause      id of the cause, '' if unknown
-    confirmed, suspected  number of clients
-    services   the NAMED_SERVICES services with the most such clients
-    more       number of further services with such clients
+    confirmed, suspected  number of clients with this status
+    services   the NAMED_SERVICES services with the most clients that have this failure
+    more       number of further services that have such clients
     """
 
     mode: str
@@ -95,7 +96,7 @@ def overview(view: View, states: list[State], facets: Facets, filters: Filters) 
     ill = [state for status in _ILL for state in matching[status]]
     summed_up = len(ill) >= SUMMED_UP_FROM and filters.page == 1
     services = _services(ill, ordered, view.owners) if summed_up else []
-    # Services by team. The team of the worst service comes first; the team '' has the services without an owner.
+    # Group the services by team, the worst service's team first. Services without an owner are under the team ''.
     teams: dict[str, list[Service]] = {}
     for one in services[:MAX_OWNED]:
         teams.setdefault(one.owner.team if one.owner else "", []).append(one)
@@ -160,7 +161,7 @@ def fleet(view: View, states: list[State], history: History) -> str:
 
 
 def missing(view: View, name: str, shard: str) -> str:
-    """Return the page for a client without a record, as HTML. `name`: the client in words.
+    """Return the HTML page that says that there is no record of a client. `name`: the client in words.
 
     `shard`: another shard that serves the client, '' if none.
     """
@@ -168,7 +169,7 @@ def missing(view: View, name: str, shard: str) -> str:
 
 
 def _causes(ill: Iterable[State]) -> Iterator[Cause]:
-    """Yield each pair of failure mode and cause, the one with the most confirmed clients first."""
+    """Yield each combination of failure mode and cause, the one with the most confirmed clients first."""
     found: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     where: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for state in ill:
@@ -198,7 +199,7 @@ def _services(ill: Iterable[State], every: Iterable[State], owners: Owners) -> l
 
 
 def _by_status(states: list[State]) -> dict[str, list[State]]:
-    """Return the clients by status word, the worst status first; an empty list for a status without clients."""
+    """Return the clients by status, the worst status first. A status without clients has an empty list."""
     by_status: dict[str, list[State]] = {word: [] for word in _WORDS}
     for state in states:
         by_status[state.status].append(state)
@@ -206,15 +207,15 @@ def _by_status(states: list[State]) -> dict[str, list[State]]:
 
 
 def _cell(share: float | None) -> tuple[str, str, str]:
-    """Return (colour, sign, text) for an hour's unhealthy share (0 to 1, None if unknown)."""
+    """Return (colour, sign, text) for a service's unhealthy share in an hour (0 to 1, None if unknown)."""
     if share is None:
         return "none", "", ""
     _, level, mark = [row for row in LEVELS if share >= row[0]][-1]
     return level, mark, wording.percent(share)
 
 
-# -- Runbooks. The exporter serves them, so that an alert's link needs no other server. markdown-it turns their Markdown
-# into HTML; it escapes HTML in the Markdown, and makes no links that run a script.
+# -- Runbooks. The exporter serves them itself, so that an alert's link needs no other server. markdown-it converts the
+# Markdown to HTML, escapes HTML in it, and makes no links that run a script.
 
 
 def runbook_names() -> list[str]:

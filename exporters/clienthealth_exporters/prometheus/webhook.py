@@ -1,8 +1,8 @@
-"""Incidents for automation: each change of a client's failure is sent to a webhook as a CloudEvent.
+"""Send incidents to a webhook: when a client's failure begins, changes or ends, a CloudEvent is sent.
 
 A separate thread sends the events in order, and repeats an event that the receiver did not accept. The thread that
-reads the health topic never waits for the sending thread. No event is sent before the exporter has read the whole
-health topic once. If several exporters send the same change, their events have the same id.
+reads the health topic never waits for the sending thread. Changes are sent only once the exporter has read the whole
+health topic. If several exporters send the same change, their events have the same id.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ log = logging.getLogger(__name__)
 #: MAX_WAITING: maximum number of waiting events; if there are more, the oldest is dropped. MAX_FACTS: maximum number of
 #: facts in an event. MAX_TEXT: maximum number of characters in a fact.
 MAX_WAITING, MAX_FACTS, MAX_TEXT = 1_000, 5, 500
-#: PAUSES: pauses (s) after consecutive failed attempts; the last pause repeats. GIVE_UP_SECONDS: maximum age (s) of an
-#: event; an older one is dropped after its next failed attempt.
+#: PAUSES: pauses (s) after consecutive failed attempts to send; the last pause repeats. GIVE_UP_SECONDS: if an attempt
+#: fails and the event is older than this (s), the event is dropped.
 PAUSES, GIVE_UP_SECONDS = (1.0, 2.0, 5.0, 15.0, 60.0), 3_600.0
 ANSWER_SECONDS = 10.0
-#: HTTP statuses below 500 after which a retry can succeed. Any other status from 300 to 499 means that the receiver
-#: refuses the event for good.
+#: HTTP statuses below 500 after which the event is sent again. Any other status from 300 to 499 means that the receiver
+#: refuses the event, so the event is dropped.
 LATER = frozenset({408, 425, 429})
 #: Minimum time (s) between two warnings about the same problem.
 WARNING_SECONDS = 60.0
@@ -46,7 +46,7 @@ TYPES = {(False, True): "opened", (True, True): "changed", (True, False): "close
 
 
 class Webhook:
-    """Sends events until `close`. Raises SettingsError if the file of the secret cannot be read.
+    """Sends events until `close`. Raises SettingsError if the file with the secret cannot be read.
 
     `trouble`: returns None once the whole health topic has been read.
     """
@@ -72,7 +72,7 @@ class Webhook:
         self._thread.start()
 
     def note(self, before: State | None, after: State | None) -> None:
-        """Queue the events for a client's change from `before` to `after`; None means no state. Never waits."""
+        """Queue the events for a client's change from state `before` to `after` (None: no state). Never waits."""
         self._begun = self._begun or self._trouble() is None
         if not self._begun:
             return
@@ -97,8 +97,8 @@ class Webhook:
     def _events(self, before: State | None, after: State | None) -> Iterator[Mapping[str, Any]]:
         """Yield an event for each failure mode with another status in `after` than in `before`.
 
-        Only suspected and confirmed count as a status here, so for the receiver a failure that became unknown has
-        ended.
+        Any other status than suspected or confirmed is the same as no failure here. So if a failure becomes unknown,
+        the event is `closed`.
         """
         was, now = ({mode: status for mode, status, _ in one.failures} if one else {} for one in (before, after))
         state = after or before
@@ -143,7 +143,7 @@ class Webhook:
                 if not done and time.monotonic() - noted > GIVE_UP_SECONDS:
                     self._dropped("the receiver did not accept the event within an hour")
                     done = True
-                # The event may have been dropped in the meantime, to make room for newer ones.
+                # Remove the event from the queue, unless `note` has already dropped it to make room for newer events.
                 if done and self._waiting and self._waiting[0][1] is event:
                     self._waiting.popleft()
                     self._changed.notify_all()
@@ -152,7 +152,7 @@ class Webhook:
                 return
 
     def _sent(self, event: Mapping[str, Any]) -> bool:
-        """Send the event. Return True if it is done: the receiver accepted it, or refused it for good."""
+        """Send the event. Return False if the event must be sent again, True if it was accepted or refused."""
         body, stamp = json.dumps(event, ensure_ascii=False).encode(errors="replace"), str(int(time.time()))
         headers = {
             "Content-Type": "application/cloudevents+json; charset=utf-8",

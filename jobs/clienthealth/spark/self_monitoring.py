@@ -40,8 +40,8 @@ LIMITS = ("clients", "clients-per-service", "new-clients", "events-per-process",
 FAILED = "step-failed"
 LATENCY_BUCKETS = (5, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600)
 PROBES = frozenset({"/healthz", "/readyz"})
-#: If no batch ends for this time (s), the monitor counts as hanging; for /healthz this includes the first batch. A batch
-#: of a backlog takes a minute, one that reads many small files several minutes.
+#: If no batch ends for this time (s), the monitor counts as hanging; for /healthz this includes the first batch. The
+#: batch of a backlog takes a minute, one that reads many small files several minutes.
 HUNG_SECONDS = 600.0
 
 
