@@ -1,4 +1,4 @@
-"""Read incidents from a review.json, and describe each as an annotation for Grafana."""
+"""Read incidents from a review.json, and convert each to an annotation for Grafana."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Incident:
     def annotation(self) -> dict[str, Any]:
         """Return the arguments of grafana_client's add_annotation for this incident.
 
-        An open incident is a point at its start. One of the tags is the incident's identity, so that a later push finds
-        the annotation.
+        While an incident is open, its annotation has no duration. One of the tags is the incident's identity, so that a
+        later push finds the annotation.
         """
         still = "" if self.stop_ms is not None else " (still open)"
         return {
@@ -45,7 +45,7 @@ class Incident:
 
 
 def incidents(path: Path) -> list[Incident]:
-    """Return the listed incidents in a review.json: of each theme only the longest (`Theme.listed`).
+    """Return the incidents that a review.json lists: only the longest ones of each theme.
 
     Raises InputError if the file cannot be read or is no review.json.
     """

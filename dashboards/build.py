@@ -1,4 +1,4 @@
-"""Build all dashboards as JSON for Grafana 12 (10 and later should work).
+"""Build all dashboards as JSON for Grafana 12 (versions from 10 on should work).
 
 kafka-health generate          writes dashboards/out with the addresses of a single machine
 kafka-health dashboards push   sends all dashboards to a Grafana, with the addresses and the target in your settings

@@ -1,8 +1,8 @@
 """Colours, thresholds and words that mean the same on every dashboard.
 
-People with any kind of colour vision can distinguish blue, yellow and dark red (a test measures the differences), but
-not Grafana's green, yellow and red. No colour carries a meaning alone: a coloured value also has a word or a number,
-and a threshold in a chart has a line.
+The colours are blue, yellow and dark red, because people with any kind of colour vision can distinguish them (a test
+measures the differences), but not Grafana's green, yellow and red. No meaning is shown by colour alone: a coloured
+value also has a word or a number, and a threshold in a chart has a line.
 """
 
 from __future__ import annotations
@@ -15,25 +15,27 @@ from grafana_foundation_sdk.models import dashboard as model
 from clienthealth.model.verdicts import STATUS_ORDER
 from clienthealth.modes import modes
 
-#: Grafana's names of the three colours, which follow the light or dark theme, and one RGB value for each.
+#: Grafana's names of the three colours, and in PALETTE an RGB value for each. The shade that Grafana shows for a name
+#: depends on the light or dark theme.
 GOOD, WARNING, CRITICAL = "blue", "yellow", "dark-red"
 PALETTE: Mapping[str, str] = {GOOD: "#5794F2", WARNING: "#FADE2A", CRITICAL: "#C4162A"}
 #: Colours for values that are neither good nor bad: NEUTRAL is the colour of text, CLEAR is transparent.
 NEUTRAL, CLEAR = "text", "transparent"
-#: Background colour of a text for an unknown value.
+#: Background colour of a cell or panel whose value is unknown.
 UNKNOWN = "#50565e"
-#: Colour of an unknown state in a timeline: NEUTRAL would be black on a light page, and stand out more than a failure.
+#: Colour of an unknown state in a timeline. NEUTRAL is not used there, because on a light page it is black, and would
+#: stand out more than a failure.
 BAND = "#8e959e"
 
 #: Colours of the verdict statuses, in the order of STATUS_ORDER. A query shows a status as its position in that order,
 #: so that `max` finds the worst status.
 STATUS_COLOURS = (NEUTRAL, GOOD, WARNING, CRITICAL)
 
-#: Lag states of a consumer group, the worst one last: REWIND ranks above STOP because records are processed again.
+#: Lag states of a consumer group, the worst one last. REWIND is worse than STOP, because records are processed again.
 LAG_STATES = ("UNKNOWN", "IDLE", "OK", "WARN", "STALL", "STOP", "REWIND")
 LAG_COLOURS = (NEUTRAL, GOOD, GOOD, WARNING, CRITICAL, CRITICAL, CRITICAL)
 
-#: Colours to tell failure modes apart, without the colours that mean healthy in other panels.
+#: Colours to distinguish failure modes. Blue and green are not among them, because they mean healthy in other panels.
 FAILURES = (
     "dark-red", "orange", "purple", "yellow", "light-red", "dark-purple", "dark-orange", "light-purple", "dark-yellow",
     "light-orange", "super-light-red", "super-light-purple",
@@ -49,7 +51,7 @@ Limits = Mapping[float, str]
 
 
 def limits(base: str, above: Limits) -> build.ThresholdsConfig:
-    """Return thresholds: the colour `base` below the first limit, then each limit's colour from that limit on.
+    """Return thresholds: a value has the colour `base` below all limits, else the colour of the highest limit reached.
 
     Every panel gets explicit thresholds, because Grafana's default paints every value above 80 red.
     """
@@ -59,7 +61,7 @@ def limits(base: str, above: Limits) -> build.ThresholdsConfig:
 
 
 def words(numbered: Mapping[int, tuple[str, str]]) -> list[model.ValueMapping]:
-    """Return mappings that show a number as a coloured word. `numbered`: (word, colour) by number."""
+    """Return mappings that show numbers as coloured words. `numbered`: number → (word, colour)."""
     options = {
         str(value): model.ValueMappingResult(text=text, color=colour, index=index)
         for index, (value, (text, colour)) in enumerate(numbered.items())
@@ -68,23 +70,23 @@ def words(numbered: Mapping[int, tuple[str, str]]) -> list[model.ValueMapping]:
 
 
 def coloured(texts: Mapping[str, str]) -> list[model.ValueMapping]:
-    """Return mappings that show each text in a colour. `texts`: the colour by text."""
+    """Return mappings that show texts in colours. `texts`: text → colour."""
     return [model.ValueMap({text: model.ValueMappingResult(text=text, color=c) for text, c in texts.items()})]
 
 
 def unknown(words: str) -> list[model.ValueMapping]:
-    """Return mappings that show a missing value as `words` in the colour UNKNOWN, in place of the colour of 0."""
+    """Return mappings that show a missing value as `words` in the colour UNKNOWN instead of the colour of a 0."""
     unknown = model.ValueMappingResult(text=words, color=UNKNOWN)
     return [model.SpecialValueMap(model.DashboardSpecialValueMapOptions(model.SpecialValueMatch.NULL_AND_NAN, unknown))]
 
 
 def status_words() -> list[model.ValueMapping]:
-    """Return mappings for the numbers of verdict statuses (their positions in STATUS_ORDER)."""
+    """Return mappings that show a position in STATUS_ORDER as the name of the verdict status."""
     return words(dict(enumerate(zip(STATUS_ORDER, (BAND, *STATUS_COLOURS[1:]), strict=True))))
 
 
 def lag_words() -> list[model.ValueMapping]:
-    """Return mappings for the numbers of a consumer group's lag states (their positions in LAG_STATES)."""
+    """Return mappings that show a position in LAG_STATES as the name of the lag state."""
     return words(dict(enumerate(zip(LAG_STATES, (BAND, *LAG_COLOURS[1:]), strict=True))))
 
 

@@ -1,4 +1,4 @@
-"""Turn the declaration of a dashboard (`Page`) into the JSON that Grafana reads."""
+"""Convert the definition of a dashboard (`Page`) to the JSON that Grafana reads."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from dashboards.look import CRITICAL, WARNING
 from dashboards.panel import Panel
 from dashboards.scope import DATASOURCE, OF_KEPT, OF_SERVICE, TAG, keeping, named, variable
 
-#: Id of a dashboard's first row; each further row has the next id. The ids of panels are below FIRST_ROW.
+#: Id of a dashboard's first row; each further row has the next id. The panels have lower ids than FIRST_ROW.
 FIRST_ROW = 900
 
 
@@ -40,8 +40,8 @@ class Section:
 class Page:
     """A dashboard.
 
-    name       the dashboard's uid is made from it
-    variables  names for `scope.variable`
+    name       short name; the dashboard's uid contains it
+    variables  names of the dashboard's variables, as `scope.variable` takes them
     since      start of the time range when the dashboard is opened
     refresh    how often the dashboard reloads itself; '' means never, for heavy queries with results that change slowly
     """
@@ -58,7 +58,7 @@ class Page:
 def rendered(page: Page, settings: Settings) -> dict[str, Any]:
     """Return the dashboard as JSON values, with the labels and addresses of the settings.
 
-    Raises CatalogueError if two panels have the same id, SettingsError as `keeping`.
+    Raises CatalogueError if two panels have the same id, SettingsError if the settings name no label to keep.
     """
     board = (
         build.Dashboard(page.title)
@@ -103,7 +103,7 @@ def rendered(page: Page, settings: Settings) -> dict[str, Any]:
 
 
 def _check_ids(name: str, document: Mapping[str, Any]) -> None:
-    """Raise CatalogueError if two panels have the same id, because a link to one would open the other."""
+    """Raise CatalogueError if two panels have the same id: a link to the first panel might open the second."""
     titles: dict[int, str] = {}
     for panel in [*document["panels"], *(inner for row in document["panels"] for inner in row.get("panels", []))]:
         if panel["id"] in titles:
@@ -115,7 +115,7 @@ def _check_ids(name: str, document: Mapping[str, Any]) -> None:
 def plain(dashboard: model.Dashboard) -> dict[str, Any]:
     """Return a dashboard as JSON values, without some defaults that Grafana's SDK adds."""
     document: dict[str, Any] = json.loads(json.dumps(dashboard, cls=JSONEncoder))
-    # Remove `placement`, because with it Grafana hides links and annotations in a menu.
+    # Remove `placement`, because links and annotations with this field are hidden in a menu.
     for item in [*document["links"], *document["annotations"]["list"]]:
         item.pop("placement", None)
     for item in document["templating"]["list"]:
@@ -128,7 +128,7 @@ def plain(dashboard: model.Dashboard) -> dict[str, Any]:
 
 
 def _kept(value: Any, settings: Settings) -> Any:
-    """Return the value with the settings' labels and status page put into each text (`keeping`, `_addressed`)."""
+    """Return the value with the labels and the status page of the settings in each text (`keeping`, `_addressed`)."""
     if isinstance(value, dict):
         return {key: _kept(inner, settings) for key, inner in value.items()}
     if isinstance(value, list):
@@ -139,7 +139,7 @@ def _kept(value: Any, settings: Settings) -> Any:
 def _addressed(text: str, settings: Settings) -> str:
     """Return a link's text with `${status_page}` replaced by an address that depends on the labels of a series or row.
 
-    Other texts stay the same, and so do links if the settings name only one status page (an address without braces).
+    Any other text does not change, nor does a link if the settings name only one status page (without braces).
     """
     page = settings.links.status_page.rstrip("/")
     of_series = re.search(r"\$\{(__field\.labels|__data\.fields)\.", text)
@@ -168,9 +168,9 @@ def _alerts(name: str, severity: str, colour: str, scope: str) -> build.Annotati
 
 
 def _deployments() -> build.AnnotationQuery:
-    """Return annotations for the times at which a service starts to run a version of a client library.
+    """Return annotations for the times at which a service starts to run another version of a client library.
 
-    A version that the service ran within the hour before, or a service without earlier clients, has no annotation.
+    There is no annotation if the service ran this version within the hour before, or had no clients in that hour.
     """
     running = f'kafka_client_service_version_clients{{status!="gone", {OF_SERVICE}}}'
     what, client = listed((*KEPT, "service", "library", "version")), listed((*KEPT, "service"))
@@ -205,7 +205,7 @@ def _incidents() -> build.AnnotationQuery:
 
 
 class _Tagged(Builder[Dataquery]):
-    """A query for Grafana's own annotations with the product's tag, because the SDK has no builder for such a query."""
+    """A query for the annotations in Grafana that have the tag TAG. The SDK has no builder for such a query."""
 
     def build(self) -> Dataquery:
         return UnknownDataquery({"limit": 100, "matchAny": False, "tags": [TAG], "type": "tags"})

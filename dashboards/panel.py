@@ -1,4 +1,4 @@
-"""Panels in the common style of all dashboards. Each panel has a fixed id, which links and annotations refer to."""
+"""Panels in the common style of all dashboards. Each panel has a fixed id, because links and annotations contain it."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ from dashboards.scope import DATASOURCE
 Panel: TypeAlias = Builder[model.Panel]
 Linked: TypeAlias = Sequence[Builder[model.DashboardLink]]
 NOTHING = "no data"
-#: Text for an empty result in a panel where an empty result is good.
+#: Text of a panel without data, if it is good that there is no data, for example because no client fails.
 NONE = "none"
-#: Grafana's units for seconds: AGE shows "1 hour, 45 minutes" (single values), CLOCK shows 01:45:00 (an axis).
+#: Grafana's units for seconds: AGE shows "1 hour, 45 minutes", for single values; CLOCK shows 01:45:00, for an axis.
 AGE, CLOCK = "dtdurations", "dthms"
 #: Text for an unknown number in a table.
 UNKNOWN = "–"
-#: Maximum number of points in time in a chart, because each point makes a query more expensive: with three times as
-#: many (one for each pixel), Prometheus took 30 s for 10,000 clients.
+#: Maximum number of points in time in a chart. Each point makes the query more expensive: with one point per pixel,
+#: three times as many, Prometheus took 30 s for 10,000 clients.
 MOMENTS = 240
-#: The order of label columns in tables: what is wrong, with which client, where. Columns with values follow.
+#: The order of label columns in tables: first what is wrong, then the client, then its place. Value columns follow.
 ORDER = (
     "status", "mode", "service", "team", "client_id", "group", "topic", "partition", "library", "version", "kind",
     "reason", "source_topic", "metric", "member_host", "instance", "host", "cluster_name", "cluster", "env", "shard",
 )  # fmt: skip
 
-#: Labels with short values get narrow columns; the other labels share the rest of a row's width.
+#: Labels with narrow columns, because their values are short. All other labels share the rest of the width.
 NARROW = ("status", "partition", "library", "version", "kind", "shard")
-#: FEW: maximum number of value columns in a table of full width; with more columns, all columns are narrow. WHOLE: the
-#: full width in units of Grafana's grid.
+#: A table's value columns are narrow if there are more than FEW, or if the table has less than the full width WHOLE
+#: (units of Grafana's grid).
 FEW, WHOLE = 6, 24
 
 
 @dataclass(frozen=True)
 class Query:
-    """A query, and the legend of its series, in which `{{label}}` stands for a label's value.
+    """A query. `legend`: the name of each series; `{{label}}` in it stands for a label's value.
 
-    `limit`: True if the series is drawn as a dashed line.
+    `limit`: True if the series are drawn as dashed lines.
     """
 
     expr: str
@@ -74,13 +74,13 @@ def chart(
 ) -> Panel:
     """Return a chart with lines over time.
 
-    above    colours by threshold; each threshold is drawn as a dashed line
-    ceiling  minimum for the upper end of the axis
-    width    in units of the grid
-    links    where a click on a series leads
-    stacked  True if the series are drawn on top of each other
-    colours  fixed colour by the first word of a series' name
-    nothing  text for an empty result
+    above    threshold → colour from there on; each threshold is drawn as a dashed line
+    ceiling  the axis ends at this value or above
+    width    in units of Grafana's grid, which has 24 columns
+    links    the links that a click on a series offers
+    stacked  True if the chart shows the sum: each series is drawn on top of the one before
+    colours  the text with which a series' name begins → the series' colour
+    nothing  text if there is no data
     """
     panel = (
         timeseries.Panel()
@@ -109,7 +109,7 @@ def chart(
     if ceiling is not None:
         panel.axis_soft_max(ceiling)
     if unit == CLOCK:
-        # Without decimals(0), Grafana 11 shows NaN on an axis of a few seconds, because it reads 00:00:03 as a number.
+        # Without decimals(0), Grafana 11 reads 00:00:03 as a number, and shows NaN on an axis of a few seconds.
         panel.decimals(0)
     if stacked:
         panel.stacking(common_build.StackingConfig().mode(common.StackingMode.NORMAL).group("A"))
@@ -139,8 +139,8 @@ def number(
 ) -> Panel:
     """Return a panel with the newest value in large type; with `legend`, the series' name is shown instead.
 
-    `above`: colours by threshold; GOOD below the first threshold. Without `above` and `mappings`, the value has no
-    colour.
+    `above`: threshold → colour from there on; below the first threshold the colour is GOOD. Without `above` and
+    `mappings`, the value has no colour.
     """
     panel = (
         stat.Panel()
@@ -186,12 +186,12 @@ def rows(
 ) -> Panel:
     """Return a table: one row per set of labels, one column per query.
 
-    columns   (query, unit) by heading
+    columns   heading → (query, unit)
     hidden    labels without a column
-    above     thresholds by heading
-    words     mappings of values to words by heading
-    coloured  for a label: the colour of each of its values
-    linked    for a label: where a click on its value leads; `links` is for all other columns
+    above     heading → thresholds of the column
+    words     heading → mappings that show the column's values as words
+    coloured  label → colours of the label's values
+    linked    label → links that a click on the label's value offers; `links` is for all other columns
     largest   heading of the column by which the rows are sorted, the largest value first
     nothing   text for an empty table
     """
@@ -215,7 +215,7 @@ def rows(
         _lettered([Query(expr, heading) for heading, (expr, _) in columns.items()]), columns.items(), strict=True
     ):
         panel.with_target(_instant(ref, query, prometheus_model.PromQueryFormat.TABLE))
-        # Grafana names the value column of a single query `Value`, those of several queries `Value #A`, `Value #B`, ….
+        # Grafana names the value column `Value` if there is one query, else `Value #A`, `Value #B`, ….
         names["Value" if len(columns) == 1 else f"Value #{ref}"] = heading
         panel.override_by_name(heading, _column(unit, (above or {}).get(heading), (words or {}).get(heading, ())))
     for label, texts in (coloured or {}).items():
@@ -230,7 +230,7 @@ def rows(
     if len(columns) > 1:
         panel.with_transformation(model.DataTransformerConfig(id_val="merge", options={}))
     left_out = {name: True for name in ("Time", "__name__", "job", *hidden)}
-    # Without explicit places, Grafana sorts columns alphabetically, and puts the value of a single query first.
+    # Give each column its place. Otherwise Grafana sorts columns by name, or puts the value of a single query first.
     places = {name: place for place, name in enumerate((*ORDER, *names))}
     # Without these two overrides, Grafana would write `nothing`, the text for an empty table, into each empty cell.
     panel.override_by_field_type("string", [model.DynamicConfigValue("noValue", "")])
@@ -263,7 +263,7 @@ def timeline(
 ) -> Panel:
     """Return a state timeline: one band per series, twenty bands per page. `mappings`: words and colours of states.
 
-    `nothing`: text for an empty result.
+    `nothing`: text if there is no data.
     """
     return (
         statetimeline.Panel()
@@ -296,7 +296,7 @@ def words(id_: int, title: str, description: str, markdown: str, *, width: int =
 
 
 def alert_list(id_: int, title: str, description: str, *, width: int = 8, height: int = 9) -> Panel:
-    """Return a list of this product's pending and firing alerts, from all data sources, sorted by importance."""
+    """Return a panel with a list of our pending and firing alerts, from all data sources, sorted by importance."""
     options = {
         "alertInstanceLabelFilter": '{alertname=~"KafkaClient.+", alertname!="KafkaClientHealthWatchdog"}',
         "alertName": "",
@@ -313,7 +313,7 @@ def alert_list(id_: int, title: str, description: str, *, width: int = 8, height
 
 
 def with_no_data_text(panel: Panel, nothing: str) -> Panel:
-    """Return the panel with `nothing` as its text for no data."""
+    """Return the panel. If there is no data, it now shows the text `nothing`."""
     cast(timeseries.Panel, panel).no_value(nothing)
     return panel
 
@@ -347,7 +347,7 @@ def _legend() -> common_build.VizLegendOptions:
 def _ranked(queries: Sequence[Query]) -> common_build.VizLegendOptions:
     """Return a legend with the worst series first, because only a few names are visible without scrolling.
 
-    The worst series has the largest maximum, or the smallest minimum if a query selects the smallest series.
+    The worst series has the largest maximum; but if a query selects the smallest series, it has the smallest minimum.
     """
     lowest = any("bottomk(" in query.expr for query in queries)
     legend = _legend().display_mode(common.LegendDisplayMode.TABLE).calcs(["min" if lowest else "max"])

@@ -1,6 +1,6 @@
 """Send dashboards to a Grafana over its HTTP API, and incidents as annotations.
 
-A dashboard that is already equal in Grafana is not written, so that a second push makes no new version of it.
+A dashboard that has not changed is not written, so that a second push does not create a new version in Grafana.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from dashboards.annotations import Incident
 from dashboards.scope import TAG
 
 TOKEN_VARIABLE = "GRAFANA_TOKEN"
-#: Fields of a dashboard that Grafana sets itself. Two dashboards are equal even if these fields differ.
+#: Fields of a dashboard that Grafana sets itself. They are ignored when dashboards are compared.
 _GRAFANAS_OWN = frozenset({"id", "version", "schemaVersion"})
 
 Outcome = Literal["created", "updated", "unchanged"]
@@ -38,7 +38,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True)
 class Pushed:
-    """The result of the push of one dashboard."""
+    """The result of pushing one dashboard."""
 
     title: str
     outcome: Outcome
@@ -68,7 +68,7 @@ def token(file: str | None) -> str:
 
 
 class Grafana:
-    """A Grafana that receives dashboards. `credential`: the token; `timeout`: maximum seconds for one request.
+    """A client for the API of a Grafana. `credential`: the token; `timeout`: maximum seconds for one request.
 
     Raises SettingsError if the address is invalid. Each failed request raises ServiceError, without the token in its
     text.
@@ -113,14 +113,14 @@ class Grafana:
         address = f"{self._url}/d/{board['uid']}"
         if there is not None and _same(there, board, folder):
             return Pushed(board["title"], "unchanged", address)
-        # Name the folder each time: without a folder, Grafana moves the dashboard to General.
+        # Name the folder in each update: without it, Grafana moves the dashboard to the folder General.
         payload = {"dashboard": {**board, "id": None}, "folderUid": folder, "overwrite": True, "message": message}
         with self._request(f"the dashboard '{board['title']}'"):
             self._api.dashboard.update_dashboard(payload)
         return Pushed(board["title"], "created" if there is None else "updated", address)
 
     def annotate(self, incident: Incident) -> Outcome:
-        """Write an annotation for an incident, from its start to its end if it has ended; all dashboards show it.
+        """Write an annotation, which all dashboards show, for an incident.
 
         A later call for the same incident updates the annotation, for example when the incident has ended.
         """
@@ -168,7 +168,7 @@ def _same(there: Mapping[str, Any], board: Mapping[str, Any], folder: str) -> bo
 
 
 def _holds(there: Any, ours: Any) -> bool:
-    """True if `there` contains all values of `ours`; further fields in `there` are defaults that Grafana added."""
+    """True if `there` contains all values of `ours`. Further fields in `there` do not matter: Grafana adds defaults."""
     if isinstance(ours, Mapping):
         return isinstance(there, Mapping) and all(key in there and _holds(there[key], ours[key]) for key in ours)
     if isinstance(ours, list):

@@ -1,4 +1,4 @@
-"""The scope of a dashboard: its variables, label matchers that use the variables, and links to narrower dashboards."""
+"""What a dashboard shows: its variables, the label matchers that use them, and links to dashboards that show less."""
 
 from __future__ import annotations
 
@@ -20,24 +20,23 @@ from clienthealth.settings import Settings
 from clienthealth_exporters.prometheus.series import CLIENT
 
 TAG = "kafka-client-health"
-#: Maximum number of series in a chart over all clients: the worst ones. A chart with more series would be unreadable
-#: and slow.
+#: A chart over all clients shows only this number of series, the worst ones. With more it would be unreadable and slow.
 WORST = 20
 DATASOURCE = common.DataSourceRef(type_val="prometheus", uid="${datasource}")
 
 
 def matchers(labels: Sequence[str]) -> str:
-    """Return label matchers that select the values of a dashboard's variables: `service=~"$service", …`."""
+    """Return label matchers for the values chosen in a dashboard's variables: `service=~"$service", …`."""
     return ", ".join(f'{label}=~"${label}"' for label in labels)
 
 
 def of_series(labels: Sequence[str]) -> str:
-    """Return URL parameters that set a dashboard's variables to the labels of the clicked series."""
+    """Return URL parameters for a link from a series: they set a dashboard's variables to the series' labels."""
     return "&".join(f"var-{label}=${{__field.labels.{label}:percentencode}}" for label in labels)
 
 
 def of_row(labels: Sequence[str]) -> str:
-    """Return URL parameters that set a dashboard's variables to the labels of the clicked table row."""
+    """Return URL parameters for a link from a table row: they set a dashboard's variables to the row's labels."""
     return "&".join(f"var-{label}=${{__data.fields.{label}:percentencode}}" for label in labels)
 
 
@@ -47,7 +46,7 @@ def named(labels: Sequence[str]) -> str:
 
 
 def keeping(text: str, settings: Settings) -> str:
-    """Replace the default labels of an installation (KEPT) in queries, links and legends by those of the settings.
+    """Replace the default labels of an installation (KEPT) in a query, link or legend by those in the settings.
 
     Raises SettingsError if the settings name no label.
     """
@@ -59,8 +58,8 @@ def keeping(text: str, settings: Settings) -> str:
     return text
 
 
-#: OF_…: matchers for the series of the chosen installation, clients, topics, groups or services. BY_…: the labels that
-#: identify a client, or a service in one shard.
+#: OF_…: label matchers for the installation, clients, topics, groups or services that are chosen on the dashboard.
+#: BY_…: labels to aggregate by. BY_CLIENT identifies a client, BY_SHARD a service in one shard of the exporter.
 OF_KEPT = matchers(KEPT)
 OF_CLIENT = f"{OF_KEPT}, {matchers(CLIENT)}"
 OF_TOPIC = f'{OF_KEPT}, topic=~"$topic"'
@@ -68,18 +67,18 @@ OF_GROUP = f'{OF_KEPT}, group=~"$group"'
 OF_GROUP_TOPIC = f'{OF_GROUP}, topic=~"$topic"'
 OF_SERVICE = f'{OF_KEPT}, service=~"$service"'
 BY_CLIENT = listed((*KEPT, *CLIENT))
-#: Parts of a legend. NAMED_KEPT: the installation, such as staging or production. LEGEND: client and installation.
+#: Legends. NAMED_KEPT names the installation, such as staging or production; LEGEND names client and installation.
 NAMED_KEPT = named(KEPT)
 LEGEND = f"{{{{instance}}}} · {{{{client_id}}}} {NAMED_KEPT}"
 BY_SHARD = listed((*KEPT, "shard", "service"))
 
-#: Variables with a list: label and query. The lists change rarely, so Grafana queries them only when a dashboard is
-#: opened. The sums per service give the list of services: these series are few and always exist, so the query does not
-#: load every client. A client without a service has an empty label, so the variables match `.*`, never `.+`.
+#: Variables for which Grafana offers a list: name → (title, query for the list). The lists change rarely, so Grafana
+#: queries them only when a dashboard is opened. The services are taken from the sums per service, because these series
+#: are few and always exist. A client without a service has an empty label, so "All" must be `.*`, not `.+`.
 _LISTS: Mapping[str, tuple[str, str]] = {
     "service": ("Service", f"label_values(kafka_client_service_clients{{{OF_KEPT}}}, service)")
 }
-#: Variables with a text box, because a fleet has too many values for a list.
+#: Variables with a text box (name → title), because a fleet has too many values for a list.
 _TYPED: Mapping[str, str] = {
     "host": "Host",
     "instance": "Instance",
@@ -95,12 +94,12 @@ GROUP_VARIABLES = ("group", "topic")
 
 
 def variable(name: str, settings: Settings) -> Builder[model.VariableModel]:
-    """Return the dashboard variable with this name: a label, `datasource`, or a constant from the settings."""
+    """Return the dashboard variable with this name. `name`: a label, `datasource`, or a constant from the settings."""
     if name in _TYPED:
         box = build.TextBoxVariable(name).label(f"{_TYPED[name]} (pattern)").description(_PATTERN)
         return box.default_value(".*")
     if name not in _FIXED:
-        # A label of installations: take its values from the exporters' own series, because few series load quickly.
+        # The label names an installation. Take its values from exporter_up: these series are few, and load quickly.
         kept = (name.capitalize(), f"label_values(kafka_client_health_exporter_up, {name})")
         label, query = _LISTS.get(name, kept)
         return (
@@ -129,20 +128,20 @@ def worst(
     among: str = "",
     zeros: bool = False,
 ) -> str:
-    """Return a query for the series with the worst value at any time in the range, drawn over the whole range.
+    """Return a query that selects the series with the worst values in the time range, and draws them over all of it.
 
-    A plain topk selects other series at each point in time, so that a chart meant for twenty series shows hundreds.
+    A plain topk selects again at each point in time, and in the end a chart meant for twenty series shows hundreds.
 
-    each    query for all series: a selector, unless `by` is coarser than a client. Prometheus takes twenty times as
-            long for a sum over 10,000 clients at each time as for selecting the series first
+    each    query for all series. For a series per client it must be a plain selector: for 10,000 clients, Prometheus
+            needs twenty times as long to aggregate them at each time as to select the series first
     by      labels that identify a series; of several series with equal labels (two shards, two replicas) the largest
             value is drawn
     most    maximum number of series
     pick    topk if large values are bad, bottomk if small values are bad
     ranked  query for the values by which series are selected; '' for the worst value of `each` in the range
     among   query; only clients in its result are selected
-    zeros   True if a missing series counts as 0 while an exporter answers; otherwise a stacked chart would continue at
-            the last value of the series
+    zeros   True if a missing series is drawn as 0 while an exporter answers, for stacked charts: these would continue
+            the series at its last value
     """
     end = "max" if pick == "topk" else "min"
     over = f"({ranked})" if ranked else f"{end}_over_time(({each})[$__range:$__interval] @ end())"
@@ -164,7 +163,7 @@ def ever(series: str) -> str:
 def failing_or_chosen(mode: str) -> str:
     """Return a query for the clients that failed in a mode at any time in the range.
 
-    If host, instance or client id are chosen, the chosen clients are included, healthy or not.
+    If a host, instance or client id is chosen on the dashboard, the clients with it are included, healthy or not.
     """
     failing = f'kafka_client_failure_mode{{mode="{mode}", status=~"suspected|confirmed", {OF_CLIENT}}}'
     names = "".join(f"${name}" for name in CLIENT if name != "service")
@@ -194,18 +193,17 @@ def _link(title: str, url: str) -> build.DashboardLink:
 
 
 def _narrowed(uid: str, field: str, labels: tuple[str, ...]) -> str:
-    """Return the address of a dashboard with its variables set to `labels` of a series or row (`field`)."""
+    """Return the address of a dashboard with its variables set to `labels`. `field`: as in `to_client`."""
     own = of_row if field == "__data.fields" else of_series
     choice = "&".join(own(some) for some in (labels, KEPT) if some)
     return f"/d/{uid}?{choice}&${{__url_time_range}}&${{datasource:queryparam}}"
 
 
 def to_client(dashboard: str, field: str = "__field.labels") -> list[Builder[model.DashboardLink]]:
-    """Return two links from a client's series or row: to a dashboard for only this client, and to the client's page on
-    the exporter.
+    """Return two links from a client's series or row: to a dashboard of only this client, and to the client's page.
 
-    `field`: `__field.labels` for a series, `__data.fields` for a row. The links do not contain `host`, because it may
-    be unknown and the other labels are enough.
+    `field`: `__field.labels` for a series, `__data.fields` for a row. The links do not contain the label `host`,
+    because its value may be unknown, and because all other labels are enough.
     """
     labels = tuple(label for label in CLIENT if label != "host")
     evidence = "&".join(f"{label}=${{{field}.{label}:percentencode}}" for label in labels)
@@ -216,12 +214,12 @@ def to_client(dashboard: str, field: str = "__field.labels") -> list[Builder[mod
 
 
 def to_runbook(runbooks: str) -> list[Builder[model.DashboardLink]]:
-    """Return a link from a row with a failure mode to the mode's runbook. `runbooks`: address of all runbooks."""
+    """Return a link from a row with a failure mode to the mode's runbook. `runbooks`: address of the runbooks."""
     return [_link("Runbook", f"{runbooks}/${{__data.fields.mode}}")]
 
 
 def to_group() -> list[Builder[model.DashboardLink]]:
-    """Return a link from a group's series to the dashboard of consumers for only that group."""
+    """Return a link from a group's series to the dashboard on consumers, limited to that group."""
     return [_link("This group alone", _narrowed(dashboard_uid("consumers"), "__field.labels", ("group",)))]
 
 

@@ -1,4 +1,4 @@
-"""Panels on the metrics that decide failure modes. Only unhealthy clients and some healthy ones have these metrics."""
+"""Panels of metrics that decide failure modes. Only unhealthy clients, and some healthy ones, have these metrics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dashboards.panel import CLOCK, Panel, Query, chart, rows
 from dashboards.panels.measurements import worst_clients
 from dashboards.scope import BY_CLIENT, LEGEND, NAMED_KEPT, OF_CLIENT, OF_SERVICE, WORST, to_client, worst
 
-#: Maximum number of services for which the healthiest client is drawn for comparison.
+#: Maximum number of services for which the service's healthiest client is drawn, too, for comparison.
 _BEST = 4
 #: Maximum number of rows in the table of undelivered records.
 _LEFT_ROWS = 100
@@ -21,9 +21,10 @@ _BY_SERVICE = listed((*KEPT, "service"))
 
 
 def _beside_best(metric: str, among: str, pick: str = "topk") -> list[Query]:
-    """Return two queries: for the worst clients, and, drawn dashed, for the best client of each of _BEST services.
+    """Return two queries: one for the worst clients, and one, drawn dashed, for the best clients of _BEST services.
 
-    `metric`, `among`, `pick`: see `scope.worst`. The services are those with the worst best client.
+    `metric`, `among`, `pick`: see `scope.worst`. Each of these services has one such client; the services are those
+    whose best client has the worst value.
     """
     best = f"{'min' if pick == 'topk' else 'max'} by ({_BY_SERVICE}) ({metric}{{{OF_SERVICE}}})"
     return [

@@ -1,7 +1,7 @@
 """One dashboard per failure mode, made from its mode.toml: deciding measurements, the verdict, further measurements.
 
-`panels` in mode.toml names the panels with the deciding measurements. The other panels are the same for all modes with
-the same kinds of client. Until a client is chosen, charts show only failing clients. Evidence from logs and thread
+`panels` in mode.toml names the panels with the deciding measurements. All further panels depend only on the kinds of
+client that can have the mode. Until a client is chosen, charts show only failing clients. Evidence from logs and thread
 dumps has no series; links lead to the status page, which shows this evidence.
 """
 
@@ -20,7 +20,7 @@ from dashboards.panels import evidence, groups, verdicts
 from dashboards.panels import measurements as measured
 from dashboards.scope import CLIENT_VARIABLES, GROUP_VARIABLES, failing_or_chosen
 
-#: Names of further panels, by kind of client, which each mode shows in addition to its deciding panels.
+#: Names of the further panels, after the deciding ones, for modes of producers and for modes of consumers.
 _OF_PRODUCERS = (
     "buffer_used", "io_busy", "waiting_threads", "callback_time", "queue_time", "records_failed", "request_latency",
     "seconds_to_full",
@@ -63,9 +63,10 @@ def page(mode: Mode, links: LinkSettings) -> Page:
 
 
 def _measured(mode: Mode, name: str) -> Panel:
-    """Return the panel with this name, limited to the clients that fail in the mode or are chosen by name.
+    """Return the panel with this name, only for clients that fail in the mode or are chosen on the dashboard.
 
-    Raises CatalogueError if there is no such panel, or if its function needs arguments or takes no `among`.
+    `name`: a function in evidence.py or measurements.py. Raises CatalogueError if there is no such function, or if it
+    requires arguments or has no parameter `among`.
     """
     made = next((vars(module)[name] for module in (evidence, measured) if name in vars(module)), None)
     if not inspect.isfunction(made) or made.__module__ not in (evidence.__name__, measured.__name__):

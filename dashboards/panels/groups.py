@@ -1,4 +1,4 @@
-"""Panels on the lag of consumer groups. Their series have the labels cluster_name and group, but no client labels."""
+"""Panels on the lag of consumer groups. The series have the labels cluster_name and group, but no client labels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _BY = listed((*KEPT, "cluster_name", "group"))
 _TOPIC = listed((*KEPT, "cluster_name", "topic"))
 _PARTITION = f"{_TOPIC}, partition"
 _GROUP = f"{{{{group}}}} on {{{{cluster_name}}}} {NAMED_KEPT}"
-#: Lag states that count as trouble: the states that the timeline draws dark red.
+#: The lag states that the timeline draws in dark red. A group in one of these states is in trouble.
 _TROUBLE = "STALL|STOP|REWIND"
 
 
@@ -118,10 +118,10 @@ def lag_by_topic() -> Panel:
 
 
 def _busiest(offset: str, partition: str, by: str) -> str:
-    """Return a query for the records per second of the busiest series in the time shown.
+    """Return a query for records per second: only the series with the most records in the time shown.
 
     `offset`: query for the offsets of partitions. `partition`: labels that identify a partition. `by`: labels that
-    identify a series, which is the sum over its partitions.
+    identify a series; its value is the sum over its partitions.
     """
     pace = f"max by ({partition}) (deriv({offset}[$__range:$__interval] @ end()))"
     picked = f"topk({WORST // 2}, sum by ({by}) ({pace}))"

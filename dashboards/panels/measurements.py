@@ -1,4 +1,4 @@
-"""Panels on the measurements of clients. A panel has the same id on every dashboard.
+"""Panels of clients' measurements. A panel has the same id on every dashboard.
 
 A chart over all clients shows at most `WORST` clients: those with the worst values in the time shown.
 """
@@ -33,7 +33,7 @@ def worst_clients(
 ) -> str:
     """Return a query for the clients with the worst values of a metric.
 
-    `metric`: its name. `matchers`: further label matchers. Other parameters: see `scope.worst`.
+    `metric`: name of the metric. `matchers`: further label matchers. All other parameters: see `scope.worst`.
     """
     scope = f"{matchers}, {OF_CLIENT}" if matchers else OF_CLIENT
     return worst(f"{metric}{{{scope}}}", by, most, pick, among=among)
@@ -64,7 +64,8 @@ def last_seen(kinds: Iterable[str], width: int = 12, among: str = "") -> Panel:
     silent = worst(
         seen,
         BY_CLIENT,
-        # Rank by how often the data did not change: ranking by the age of the data takes Prometheus much longer.
+        # Rank clients by the number of points in time without new data. Prometheus needs much longer to rank clients by
+        # the age of their data.
         ranked=" - ".join(f"{count}({seen}[$__range:$__interval] @ end())" for count in ("count_over_time", "changes")),
         among=among or ever(_of(kinds)),
     )
@@ -365,7 +366,7 @@ def refused(kind: str, width: int = 12) -> Panel:
 
 
 def versions(id_: int, kind: str) -> Panel:
-    """Return a table of libraries and versions: number of clients of this kind, and the share that is unhealthy."""
+    """Return a table: for each library and version, the number of clients of this kind and their unhealthy share."""
     by = listed((*KEPT, "library", "version"))
 
     def clients(statuses: str) -> str:

@@ -1,4 +1,4 @@
-"""The dashboard of the monitor itself, because a monitor without data must not look like a healthy fleet.
+"""The dashboard of the monitor itself. It is needed because a monitor without data finds no failures.
 
 The thresholds equal those in alerts/rules/watchdog.yml.j2; a test compares them.
 """
@@ -27,10 +27,10 @@ def _each(
     legend: str = "",
     most: int = WORST,
 ) -> Query:
-    """Return a query with a line for each value of `label` in each installation, at most `most` lines: the highest.
+    """Return a query that draws a line for each installation and value of `label`; if `label` is '', per installation.
 
-    `measured`: returns the query for the labels to aggregate by. With an empty `label`, each installation has one line.
-    `legend`: text before the installation in a line's name; '' for the value of `label`.
+    Only the `most` highest lines are drawn. `measured`: called with the labels to aggregate by, returns the expression.
+    `legend`: the first part of a line's name, before the installation; '' for the value of `label`.
     """
     by = listed((*KEPT, label)) if label else listed(KEPT)
     return Query(worst(measured(by), by, most), f"{legend or f'{{{{{label}}}}}'} {NAMED_KEPT}")
@@ -49,7 +49,7 @@ def _latency(by: str, share: float) -> str:
 
 
 def age_of_newest() -> str:
-    """Return a query for the age (s) of the newest data; with several installations, the largest of their ages."""
+    """Return a query for the age (s) of the newest data; for several installations, the largest age."""
     return f"max({_age(listed(KEPT), 'exporter_newest_record_timestamp_seconds')})"
 
 

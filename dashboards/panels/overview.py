@@ -31,8 +31,8 @@ _LEGEND = """\
 Blue is healthy, yellow suspected, dark red confirmed; grey is not known. Read from left to right: do clients report, \
 does any of them fail, is the monitor itself up to date. Choose a service above, click a row for the client and its \
 evidence; *Kafka clients* at the top leads to producers, consumers, each failure mode, the review and the monitor."""
-#: The heartbeat alert, which always fires. The alert has no labels of an installation, because its expression is a
-#: constant.
+#: The heartbeat alert, which always fires. It is left out of lists of alerts. It has no labels of an installation,
+#: because its expression is a constant.
 _WATCHDOG = "KafkaClientHealthWatchdog"
 _NAMED = f'alertname=~"KafkaClient.+", alertname!="{_WATCHDOG}"'
 _FIRING = f'ALERTS{{alertstate="firing", {_NAMED}, {OF_KEPT}, service=~"$service|"}}'

@@ -1,8 +1,8 @@
-"""The numbers of the weekly review up to now: healthy client-minutes, the error budget, and what spent the budget.
+"""The weekly review's numbers up to now: healthy client-minutes, the error budget, and what spent the budget.
 
 The definitions are those of the review: suspected and confirmed clients are unhealthy, and unknown and gone clients
-count neither as healthy nor as unhealthy. The rules in `alerts/rules` record the series, one sample a minute. The chart
-of the pace counts only confirmed failures, as the alerts do.
+count neither as healthy nor as unhealthy. The rules in `alerts/rules` record the series, one sample a minute. Only the
+chart of how fast the budget is spent counts confirmed failures alone, as the alerts do.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CONFIRMED = "service:kafka_client_confirmed:count"
 
 
 def _minutes(series: str, by: str = "") -> str:
-    """Return a query for client-minutes in the time shown: the sum of `series`, a count of clients at each minute.
+    """Return a query for the client-minutes in the time shown. `series`: the number of clients, with a sample a minute.
 
     `by`: a clause ` by (labels)`, '' for one total.
     """

@@ -1,4 +1,4 @@
-"""Panels on verdicts, for all failure modes or for one: numbers of clients, unhealthy clients, and status over time."""
+"""Panels of verdicts in all failure modes or in one: numbers of clients, unhealthy clients, and status over time."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from dashboards.scope import (
 
 _MODE = "kafka_client_failure_mode"
 _SINCE = "kafka_client_failure_mode_since_timestamp_seconds"
-#: Maximum number of bands in a timeline: those of the worst clients. The table and the status page show more clients.
+#: Maximum number of bands in a timeline, one per client, the worst clients. The table and the status page show more.
 _BANDS = 100
-#: 0 while an exporter answers. `… or _NONE` in a query turns a missing count into 0: without failing clients there is
-#: no series to count.
+#: Query with the value 0 while an exporter answers. `COUNT or _NONE` gives 0 if no client fails: without it the result
+#: would be empty, because there would be no series to count.
 _NONE = f"0 * max(kafka_client_health_exporter_up{{{OF_KEPT}}})"
 
 
 def clients(statuses: str, by: str = "") -> str:
     """Return a query that counts the clients of the chosen services with these statuses (`confirmed|suspected`).
 
-    `by`: a clause ` by (labels)`, '' for one total. Replicas of the exporter count once; shards are added up.
+    `by`: a clause ` by (labels)`, '' for one total. Shards of the exporter are added up, replicas are not.
     """
     chosen = f'status=~"{statuses}", {OF_SERVICE}'
     return f"sum{by} (max by ({BY_SHARD}, status) (kafka_client_service_clients{{{chosen}}}))"
@@ -59,7 +59,8 @@ def by_mode() -> Query:
 def failing(status: str, by: str = "", mode: Mode | None = None) -> str:
     """Return a query that counts the chosen clients with this status in `mode`; in at least one mode if `mode` is None.
 
-    A client may count for two statuses, in different modes, and may count after it has gone. `by`: as for `clients`.
+    If `mode` is None, the counts for two statuses may include the same client, for different modes. Clients that have
+    gone are included. `by`: as for `clients`.
     """
     return f'count{by} (max by ({BY_CLIENT}) ({_MODE}{{status="{status}", {_of(mode)}}}))'
 
@@ -104,7 +105,7 @@ def suspected(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
 
 
 def unknown(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
-    """Return a panel with the number of clients that cannot be judged in `mode`; in any mode at all if it is None."""
+    """Return a panel with the number of clients with status unknown in `mode`; if it is None, in all modes at once."""
     judged = "in any failure mode" if mode is None else "in this failure mode"
     alert = "No alert." if mode else "Alerts: KafkaClientServiceNotJudged, KafkaClientFleetNotJudged."
     return number(
@@ -123,7 +124,7 @@ def unknown(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
 def unhealthy(id_: int, mode: Mode | None = None, width: int = 24, runbooks: str = "") -> Panel:
     """Return a table of clients that are unhealthy in `mode` (None: in any mode), with their owners and onsets.
 
-    `runbooks`: the address of the runbooks for links from each mode; '' for no such links.
+    `runbooks`: the address of the runbooks, to which the modes link; '' for no such links.
     """
     now = f'max by ({BY_CLIENT}, mode, status) ({_MODE}{{status=~"suspected|confirmed", {_of(mode)}}}) == 1'
     since = f"max by ({BY_CLIENT}, mode) ({_SINCE}{{{_of(mode)}}}) * 1000"
@@ -150,7 +151,7 @@ def unhealthy(id_: int, mode: Mode | None = None, width: int = 24, runbooks: str
 
 
 def history(id_: int, mode: Mode) -> Panel:
-    """Return a timeline of the statuses of unhealthy clients in a mode, the worst first."""
+    """Return a timeline of the clients that are not ok in a mode, the worst first."""
     return timeline(
         id_,
         "Verdict over time",
@@ -165,7 +166,10 @@ def history(id_: int, mode: Mode) -> Panel:
 
 
 def failures(id_: int) -> Panel:
-    """Return a timeline of failures by service and mode, the worst first. Names of clients would be too long."""
+    """Return a timeline of failures with a band for each service and mode, the worst first.
+
+    There are no bands per client, because clients' names would be too long.
+    """
     return timeline(
         id_,
         "Failures over time",
@@ -187,10 +191,10 @@ def failures(id_: int) -> Panel:
 
 
 def _over_time(by: str, shown: Sequence[str], of_status: str) -> str:
-    """Return a query for the worst status at each time, as its position in STATUS_ORDER, for the _BANDS worst series.
+    """Return a query for the _BANDS worst series: at each time, the worst status as its position in STATUS_ORDER.
 
-    `by`: labels that identify a series. `shown`: the statuses to show. `of_status`: a query with {} in place of the
-    status; the query has the value 1 for each series in that status.
+    `by`: labels that identify a series. `shown`: the statuses to show. `of_status`: a query in which {} stands for a
+    status; its value is 1 for each series with that status.
     """
     parts = [f"{of_status.format(s)} * {STATUS_ORDER.index(s)}" for s in reversed(shown) if s != "ok"]
     return worst("\n  " + "\n  or\n  ".join(parts) + "\n", by, _BANDS)

@@ -59,8 +59,8 @@ class Burn:
     pages: bool = False
 
 
-#: The pairs of windows in alerts/rules/slo.yml.j2. They are from Google's SRE workbook, except the pair 1d and 2h, which
-#: is from kubernetes-mixin.
+#: The pairs of windows in alerts/rules/slo.yml.j2. The pair 1d and 2h is from kubernetes-mixin, the others are from
+#: Google's SRE workbook.
 BURNS = (
     Burn("1h", "5m", 14.4, "2m", pages=True),
     Burn("6h", "30m", 6, "15m", pages=True),

@@ -93,7 +93,7 @@ class State:
 
     @property
     def status(self) -> str:
-        """The status in a word: confirmed, suspected, lagging (groups), unknown, partial, ok, or gone without failure."""
+        """One of confirmed, suspected, lagging (only groups), unknown, partial, ok, and gone (without a failure)."""
         if self.departed and self.urgency <= _URGENCY["unknown"]:
             return "gone"
         return _STATUSES.get(self.urgency, "lagging")

@@ -7,9 +7,9 @@ producer = KafkaProducer(bootstrap_servers="kafka:9092", client_id="order-produc
 
 Producer = report(confluent_kafka.Producer, service="orders-api")
 
-The second form is for confluent-kafka: it returns a class to use in place of the library's class, with clients that
-report. A client cannot be changed later, because librdkafka passes its statistics only to callbacks that are in the
-client's first configuration.
+The second form is for confluent-kafka: it returns a class to use instead of the library's class. The clients of this
+class report. An existing client cannot be made to report, because librdkafka passes its statistics only to callbacks in
+the configuration with which the client was created.
 
 The application runs as before. Every 10 s the reporter sends a snapshot of each client to the topic `client-metrics` of
 the same cluster. The reporter sends a last snapshot when the client is closed or the process ends. A snapshot contains:
@@ -27,9 +27,10 @@ the same cluster. The reporter sends a last snapshot when the client is closed o
 The lines that librdkafka writes to the application's `logger`, and librdkafka's errors, go to the topic `client-logs`.
 The lines of the loggers of kafka-python and aiokafka go to `logs_topic` if that is given.
 
-A record costs some microseconds and, while the record is in flight, two small objects. Everything else happens on one
-daemon thread with a small producer of its own. The reporter needs only the library and msgspec. The reporter never
-raises into the application. A client's `close()` takes at most `close_seconds` longer, to send the last snapshot. While
+For each record, the reporter takes some microseconds of the application's time, and keeps two small objects while the
+record is in flight. Everything else happens on one daemon thread with a small producer of its own. The reporter needs
+only the client's library and msgspec. The application never gets an exception from the reporter. A client's `close()`
+takes at most `close_seconds` longer, to send the last snapshot. While
 the cluster is unreachable, snapshots are dropped and counted (`Reporter.dropped_total`). After a fork the child must
 call `report` again for its own clients.
 
@@ -59,13 +60,13 @@ from clienthealth_exporters.python_client.probes import Sender, Watched
 
 log = logging.getLogger(__name__)
 
-#: The module of this package that handles a library, by the top-level package of a client's class.
+#: The module of this package that handles a client's library. The key is the top-level package of the client's class.
 _LIBRARIES = {"kafka": "kafka_python", "aiokafka": "aio", "cimpl": "confluent", "confluent_kafka": "confluent"}
-#: Environment variables that name the service (the first one that is set counts) and the instance.
+#: Environment variables that name the service (the first one that is set is used) and the instance.
 SERVICE, INSTANCE = ("KAFKA_HEALTH_SERVICE", "OTEL_SERVICE_NAME"), "KAFKA_HEALTH_INSTANCE"
 #: Maximum number of log lines that wait for the next report. If there are more, the oldest are dropped.
 MAX_LINES = 1000
-#: Time (s) for which no log lines are sent after the topic accepted none of a report's lines.
+#: If the topic accepts none of the log lines of a report, no log lines are sent for this time (s).
 PAUSE_SECONDS = 60.0
 
 #: Instance and client id of every reported client, so that no two clients get the same name: kafka-python, for example,
@@ -84,18 +85,17 @@ def report(
     close_seconds: float = 1.0,
     kafka_options: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Report on producers and consumers from now on. Return the Reporter.
+    """Report on these producers and consumers from now on. Return the Reporter.
 
-    If the first argument is a class of confluent-kafka, returns a subclass of that class instead. All clients of the
-    subclass report.
+    But if the first argument is a class of confluent-kafka, return a subclass of that class, with clients that report.
 
     service        by default $KAFKA_HEALTH_SERVICE, or $OTEL_SERVICE_NAME
     instance       a name of the process; by default $KAFKA_HEALTH_INSTANCE, or host:pid
     topic          topic for the snapshots
     logs_topic     topic for log lines, "" for none; by default `client-logs` for confluent-kafka, else none
     close_seconds  maximum time that a client's close() waits until the last snapshot is delivered
-    kafka_options  options of the reporter's own producer; by default the options of the first client that concern the
-                   cluster and its security
+    kafka_options  options of the reporter's own producer; by default the first client's options for the connection and
+                   the security
 
     Raises TypeError if there is no client or no service, or if an argument is neither a producer nor a consumer (of
     confluent-kafka: a class of these).
@@ -135,7 +135,7 @@ def report(
 
 
 def _module_of(client: Any) -> Any:
-    """Return the module that handles the library of a client or class. Raises TypeError if no module handles it."""
+    """Return the module for the library of a client or class. Raises TypeError if there is no module for it."""
     of = client if isinstance(client, type) else type(client)
     for base in of.__mro__:
         if (name := _LIBRARIES.get(base.__module__.partition(".")[0])) is not None:
@@ -150,10 +150,10 @@ def _module_of(client: Any) -> Any:
 
 @dataclass(eq=False)
 class Reporter:
-    """Publishes snapshots of the clients of one process, from a thread of its own. Fields are those of `report`.
+    """Publishes snapshots of one process's clients, from a thread of its own. Most fields are arguments of `report`.
 
-    `sender`: sends the records; None until there is a client. `at_end`: called when the thread ends, because no client
-    is left.
+    `sender`: sends the records; None until there is a client. `at_end`: called when no client is left, and so the
+    thread ends.
     """
 
     process: ClientProcess
@@ -163,7 +163,7 @@ class Reporter:
     close_seconds: float
     sender: Sender | None = None
     at_end: Callable[[], None] = lambda: None
-    #: Number of snapshots that were delivered, and number that were dropped because they could not be delivered.
+    #: Number of snapshots that were delivered, and number of snapshots that could not be delivered and were dropped.
     delivered_total: int = 0
     dropped_total: int = 0
     _watched: list[Watched] = field(default_factory=list)
@@ -174,7 +174,7 @@ class Reporter:
     _no_lines_before: float = 0.0
 
     def watch(self, watched: Watched) -> None:
-        """Report on one more client. If another reported client has the same client id, appends a number: `id-2`."""
+        """Report on one more client. If another client reports under the same id, append a number, such as `id-2`."""
         wanted, number = watched.client_id, 1
         with _LOCK:
             while (self.process.instance, watched.client_id) in _TAKEN:
@@ -191,9 +191,9 @@ class Reporter:
         self._wake.set()
 
     def on_line(self, logger: str, *line: Any) -> None:
-        """Keep a log line (level, text) if there is a topic for lines.
+        """Keep a log line (level, text) if there is a topic for log lines.
 
-        A call without a line means new statistics: it wakes the reporter's thread.
+        A call without a line wakes the reporter's thread, because the library has new statistics.
         """
         if not line:
             self._wake.set()
@@ -201,14 +201,14 @@ class Reporter:
             self.keep(logger, line[0], line[1])
 
     def keep(self, logger: str, level: int, text: str, more: Mapping[str, Any] | None = None) -> None:
-        """Keep a log line until the next report. `more`: further fields; they replace equally named fields."""
+        """Keep a log line until the next report. `more`: further fields of the line, which replace the usual ones."""
         process = self.process
         client = {"service": process.service, "host": process.host, "instance": process.instance}
         line = {"time": time.time(), "level": logging.getLevelName(level), "logger": logger, "message": text}
         self._lines.append(json.dumps({**client, **line, **(more or {})}).encode())
 
     def snapshot(self, watched: Watched) -> dict[str, Any]:
-        """Return a client's snapshot in the canonical form, with the library's measurements while the client exists."""
+        """Return a client's snapshot as the monitor reads it, with the library's metrics if the client still exists."""
         client, probe = watched.client(), watched.probe
         metrics, topics = probe.metrics(), probe.topics()
         if client is not None:
@@ -227,7 +227,7 @@ class Reporter:
         return canonical.key(snapshot).encode(), json.dumps(snapshot, allow_nan=False).encode()
 
     def _finish(self, watched: Watched) -> None:
-        """Hand the last snapshot of a closed client to the thread, and wait up to `close_seconds` for its delivery."""
+        """Let the thread send the last snapshot of a closed client. Wait up to `close_seconds` for its delivery."""
         with _LOCK:
             if watched not in self._watched:
                 return
@@ -244,8 +244,8 @@ class Reporter:
             _TAKEN.discard((self.process.instance, watched.client_id))
 
     def _at_exit(self) -> None:
-        # Leave out producers of kafka-python: the library closes them after this function, and only their close() shows
-        # the final number of undelivered records.
+        # Leave out producers of kafka-python. The library closes them after this function, and only then is their final
+        # number of undelivered records known.
         for watched in list(self._watched):
             if watched.probe.kind == "consumer" or watched.library != "kafka-python":
                 self._finish(watched)
@@ -254,7 +254,7 @@ class Reporter:
         while True:
             self._wake.clear()
             now = time.monotonic()
-            # A client with new measurements of its library is due one interval earlier.
+            # Report a client one interval earlier if its library has new measurements.
             due = [one for one in list(self._watched) if now >= one.due - self.interval_seconds * one.fresh()]
             try:
                 self._publish(due)
@@ -264,11 +264,11 @@ class Reporter:
                 for watched in due:
                     watched.due = now + self.interval_seconds * watched.patience
                     if watched.client() is None and watched in self._watched:
-                        # The client object was freed without a close(). The client's last snapshot has just been
-                        # published.
+                        # The client object was freed without a close(). Its last snapshot has just been published, so
+                        # do not report it any more.
                         self._forget(watched)
                 if not self._watched and not self._last:
-                    # End the thread. A later client of the same class starts a new thread.
+                    # No client is left, so end the thread. If a new client is watched, a new thread starts.
                     self._thread = None
                     break
                 following = min((watched.due for watched in self._watched), default=now)
@@ -302,7 +302,7 @@ class Reporter:
 
 
 class _Lines(logging.Handler):
-    """Passes a library's log lines to the reporter, except those from threads of the reporter and its producer."""
+    """Passes a library's log lines to the reporter, except lines that the reporter itself and its producer cause."""
 
     def __init__(self, reporter: Reporter) -> None:
         super().__init__()
@@ -316,8 +316,8 @@ class _Lines(logging.Handler):
             self._reporter.keep(record.name, record.levelno, record.getMessage(), more)
         last, logger = logging.lastResort, logging.getLogger(record.name)
         while last is not None and record.levelno >= last.level:
-            # If an application has no handler of its own, `logging` writes warnings to standard error. With this
-            # handler `logging` no longer does so; write the warnings here instead.
+            # If an application has no handler, `logging` writes warnings to standard error. It no longer does so once
+            # this handler exists. So if there is no other handler, write the warnings here.
             if any(not isinstance(handler, _Lines) for handler in logger.handlers):
                 break
             if not logger.propagate or logger.parent is None:

@@ -1,4 +1,4 @@
-"""aiokafka: probe the calls of a producer or consumer, and send the reporter's snapshots.
+"""aiokafka: measure the calls of a producer or consumer, and send the reporter's snapshots.
 
 Snapshots are sent on the event loop of the reporter's thread, because the application's loop may be blocked.
 """
@@ -23,7 +23,7 @@ from clienthealth_exporters.python_client.probes import (
     quietly,
 )
 
-#: Options for connecting to the cluster, which the reporter's producer takes from the reported client.
+#: Options for the connection to the cluster. The reporter's producer uses those of the reported client.
 _CONNECTION = (
     *("bootstrap_servers", "security_protocol", "ssl_context", "sasl_mechanism", "sasl_plain_username"),
     *("sasl_plain_password", "sasl_kerberos_service_name", "sasl_kerberos_domain_name", "sasl_oauth_token_provider"),
@@ -31,7 +31,7 @@ _CONNECTION = (
 
 
 def watched(client: Any) -> Watched:
-    """Probe a client's calls from now on, and return the client as `Watched`.
+    """Measure a client's calls from now on. Return the client as `Watched`.
 
     Raises TypeError if the client is neither an AIOKafkaProducer nor an AIOKafkaConsumer.
     """
@@ -42,7 +42,7 @@ def watched(client: Any) -> Watched:
     base: Any = type(client)
     client.__dict__[ATTRIBUTE] = probe
     client.__class__ = (_watched_producer if producing else _watched_consumer)(base)
-    # A producer has neither a group nor a limit of the time between polls.
+    # Both values are None for a producer.
     group, limit = getattr(client, "_group_id", None), getattr(client, "_max_poll_interval_ms", None)
     config = {} if limit is None else {"max.poll.interval.ms": str(limit)}
     client_id = getattr(_connection(client), "_client_id", None) or "aiokafka"
@@ -54,7 +54,7 @@ def _connection(client: Any) -> Any:
 
 
 def connection_of(client: Any) -> dict[str, Any]:
-    """Return the client's options for connecting to its cluster, without unset ones."""
+    """Return those of the client's connection options that are set."""
     values = {name: getattr(_connection(client), f"_{name}", None) for name in _CONNECTION}
     return {name: value for name, value in values.items() if value is not None}
 
@@ -65,7 +65,7 @@ def _stopping(base: Any) -> Any:
         try:
             await base.stop(self)
         finally:
-            # `closed` waits until the last snapshot is sent. A thread keeps that wait from blocking the loop.
+            # Run `closed` in a thread, because it waits until the last snapshot is sent, and would block the loop.
             await asyncio.to_thread(quietly, self.__dict__[ATTRIBUTE].closed)
 
     return stop
@@ -87,8 +87,8 @@ def _watched_producer(base: Any) -> type:
             count.taken()
 
             def settled(future: asyncio.Future[Any]) -> None:
-                # Read the private attribute: future.exception() would suppress asyncio's warning about an exception
-                # that the application never retrieved.
+                # Read the private attribute, because future.exception() marks the exception as retrieved. Then asyncio
+                # would not warn if the application itself never retrieves it.
                 if future.cancelled() or getattr(future, "_exception", None) is not None:
                     count.gave_up()
                 else:
@@ -132,13 +132,11 @@ class Sender:
         self._producer: Any = None
 
     def deliver(self, records: Sequence[tuple[str, bytes, bytes]]) -> int:
-        """Send records (topic, key, value). Wait up to DELIVERY_SECONDS; return how many were acknowledged."""
+        """Send records (topic, key, value). Return how many were acknowledged within DELIVERY_SECONDS."""
         return self._loop.run_until_complete(asyncio.wait_for(self.send(records), DELIVERY_SECONDS))
 
     async def send(self, records: Sequence[tuple[str, bytes, bytes]]) -> int:
-        """Send records (topic, key, value) on the event loop of the reporter's thread; return how many were
-        acknowledged.
-        """
+        """Send records (topic, key, value) on the event loop. Return how many were acknowledged."""
         if self._producer is None:
             producer = aiokafka.AIOKafkaProducer(**self._options)
             try:

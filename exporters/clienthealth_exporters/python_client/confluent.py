@@ -1,9 +1,9 @@
-"""confluent-kafka (librdkafka): make a class with reporting clients, to use in place of the library's class.
+"""confluent-kafka (librdkafka): make a subclass of the library's class, with clients that report.
 
 librdkafka passes statistics, errors and log lines to callbacks in the configuration, and the outcome of a record to the
 callback of `produce()`. Each of these callbacks is wrapped; the wrapper calls the application's callback as before. The
 callbacks run in the application's `poll()`. If the application does not poll, or if a callback does not return, the
-reporter's thread keeps running.
+reporter's thread still reports the client.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ _CONNECTION = (
     *("bootstrap.servers", "metadata.broker.list", "security.", "ssl.", "sasl.", "enable.ssl.", "oauth_cb"),
     *("client.dns.lookup", "broker.address.", "socket."),
 )
-#: Attribute of a client that holds `on_delivery` of its configuration: the callback for records without their own.
+#: Attribute of a client for the option `on_delivery` in its configuration: the callback for records without a callback.
 _ON_DELIVERY = "_kafka_health_on_delivery"
-#: Position of the callback among the positional arguments of `produce()`, not counting the topic.
+#: Position of the callback among the positional arguments of `produce()` after the topic.
 _POSITION = 3
 
 
 class Reported:
     """Collects the statistics, log lines and errors of one client for the reporter.
 
-    on_line  called with (level, text) of a log line or an error; a call without arguments means new statistics
+    on_line  called with (level, text) for a log line or an error; called without arguments if there are new statistics
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -63,18 +63,18 @@ class Reported:
         config["error_cb"] = self._calling(self.keep_error, config.get("error_cb"))
         if config.get("logger") is not None:
             config["logger"] = _Tee(config["logger"], self)
-        # Remove on_delivery: the library calls it only for records without a callback, and every record gets ours.
+        # Remove on_delivery: the library would never call it, because every record gets our callback, which calls it.
         config.pop("on_delivery", None)
         return config
 
     def fresh(self) -> bool:
-        """True if there are new statistics."""
+        """True if there are statistics that `taken` has not returned yet."""
         return self._stats is not None
 
     def taken(self, _client: Any = None) -> tuple[Mapping[str, float], list[dict[str, Any]]]:
-        """Return (metrics, topics) of the newest statistics, in the canonical form.
+        """Return the newest statistics as (metrics, topics) of a snapshot.
 
-        Returns ({}, []) if there are no new statistics since the previous call.
+        Returns ({}, []) if no statistics came since the previous call.
         """
         text, self._stats = self._stats, None
         if text is None or not (decoded := FORMAT.decode(Record(text=text, document=msgspec.json.decode(text)))):
@@ -90,8 +90,8 @@ class Reported:
     def keep_error(self, error: Any) -> None:
         """Report a KafkaError as a log line.
 
-        If the application has a logger, the library writes its errors to the logger too, except that all brokers are
-        down.
+        If the application has a logger, the library writes its errors to the logger, too. Then only the error "all
+        brokers are down" is reported here, because the library does not log it.
         """
         if self.config.get("logger") is None or error.name() == "_ALL_BROKERS_DOWN":
             self.on_line(logging.ERROR, f"{error.name()}: {error.str()}")
@@ -119,8 +119,8 @@ class _Tee:
 def reporting(base: Any, start: Callable[..., None], interval_seconds: float) -> Any:
     """Return a subclass of `base` with clients that report. Raises TypeError if `base` is no Producer and no Consumer.
 
-    `start` is called for each new client with its `Watched`, its options for connecting to the cluster, and its
-    `Reported`. `interval_seconds`: the interval of statistics, unless the client's configuration gives one.
+    `start`: called for each new client with its `Watched`, its connection options, and its `Reported`.
+    `interval_seconds`: the interval of statistics, unless the client's configuration gives one.
     """
     if not issubclass(base, confluent_kafka.Producer | confluent_kafka.Consumer):
         raise TypeError(f"{base.__name__} is neither a Producer nor a Consumer")
@@ -131,7 +131,8 @@ def reporting(base: Any, start: Callable[..., None], interval_seconds: float) ->
         given = {**(kwargs.pop(name) if name else {}), **(args[0] if args else {}), **kwargs}
         probe, reported = ProducerProbe() if producing else ConsumerProbe(), Reported(given)
         base.__init__(self, reported.wrapped(interval_seconds), *args[1:])
-        # With delivery.report.only.error the library does not report successes, so acknowledged records are not known.
+        # With delivery.report.only.error the library reports only failures. Then the number of acknowledged records is
+        # unknown.
         only_errors = str(given.get("delivery.report.only.error", "")).lower()
         probe.all_reported = only_errors not in ("true", "1", "t", "yes", "on")
         self.__dict__.update({ATTRIBUTE: probe, _ON_DELIVERY: given.get("on_delivery")})
@@ -142,7 +143,7 @@ def reporting(base: Any, start: Callable[..., None], interval_seconds: float) ->
         watched.fresh, watched.patience = reported.fresh, 1.25
         quietly(start, watched, connection_of(given), reported)
 
-    # Not every version of the library has all methods of _PRODUCER and _CONSUMER: produce_batch, for example, is new.
+    # Wrap only methods that this version of the library has: produce_batch, for example, is new.
     wrappers = _PRODUCER if producing else _CONSUMER
     calls = {name: wrapper(getattr(base, name)) for name, wrapper in wrappers.items() if hasattr(base, name)}
     return named_like(type(base.__name__, (base,), {"__init__": begin, **calls}), base)
@@ -194,7 +195,7 @@ def _producing_batch(method: Any) -> Callable[..., Any]:
 def _callback(producer: Any, topic: str, own: Callable[..., object] | None) -> tuple[Callable[..., Any], Any]:
     """Return (callback, counter): a delivery callback that counts one record's outcome, and the counter of its topic.
 
-    The callback then calls `own`, or the configured on_delivery if `own` is None, as the library does.
+    After counting, the callback calls `own`, or the configured on_delivery if `own` is None, as the library does.
     """
     probe: ProducerProbe = producer.__dict__[ATTRIBUTE]
     own = own or producer.__dict__[_ON_DELIVERY]
@@ -214,7 +215,7 @@ def _callback(producer: Any, topic: str, own: Callable[..., object] | None) -> t
 
 
 def _polling(method: Any) -> Callable[..., Any]:
-    """Return a method that calls `method` (poll or consume), measures the time, and counts the messages."""
+    """Return a method that calls `method` (poll or consume), measures the call's duration, and counts the messages."""
 
     def poll(self: Any, *args: Any, **kwargs: Any) -> Any:
         with self.__dict__[ATTRIBUTE].poll(self) as got:
@@ -226,14 +227,14 @@ def _polling(method: Any) -> Callable[..., Any]:
     return poll
 
 
-#: By the name of a method of the library's class: the function that makes the method's replacement.
+#: The methods to replace, by name, each with the function that makes the replacement from the library's method.
 _CLOSING = {"close": closing, "__exit__": closing}
 _PRODUCER = {"produce": _producing, "produce_batch": _producing_batch, **_CLOSING}
 _CONSUMER = {"poll": _polling, "consume": _polling, **_CLOSING}
 
 
 def connection_of(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options in a client's configuration for connecting to the cluster."""
+    """Return the connection options in a client's configuration."""
     return {name: value for name, value in config.items() if name.startswith(_CONNECTION)}
 
 
@@ -255,7 +256,7 @@ class Sender:
         self._producer: Any = None
 
     def deliver(self, records: Sequence[tuple[str, bytes, bytes]]) -> int:
-        """Send records (topic, key, value). Wait up to DELIVERY_SECONDS + 1; return how many were acknowledged."""
+        """Send records (topic, key, value). Return how many were acknowledged within DELIVERY_SECONDS + 1."""
         if self._producer is None:
             self._producer = confluent_kafka.Producer(self._options)
         failed: list[object] = []
@@ -267,5 +268,5 @@ class Sender:
         return max(0, len(records) - len(failed) - int(left))
 
     def close(self) -> None:
-        """Drop the producer. `deliver` leaves no record in flight, and librdkafka ends with the object."""
+        """Drop the producer. This ends librdkafka, too. No record is lost, because `deliver` waits for all records."""
         self._producer = None

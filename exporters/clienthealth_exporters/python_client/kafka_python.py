@@ -1,8 +1,8 @@
-"""kafka-python 3: probe the calls of a producer or consumer, and send the reporter's snapshots.
+"""kafka-python 3: measure the calls of a producer or consumer, and send the reporter's snapshots.
 
-A subclass replaces the client's class, so that calls go through the probe while `isinstance` and the client's identity
-stay the same. No strong reference to the client is kept, so the client is closed and freed as before. Arguments,
-results and exceptions pass through unchanged.
+The client's class is replaced by a subclass that measures each call. The client stays the same object, and `isinstance`
+gives the same result. Only weak references to the client are kept, so the client is closed and freed as before.
+Arguments, results and exceptions do not change.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from clienthealth_exporters.python_client.probes import (
 )
 
 log = logging.getLogger(__name__)
-#: Prefixes of the options for connecting to the cluster, which the reporter's producer takes from the reported client.
+#: Prefixes of the options for the connection to the cluster. The reporter's producer uses those of the reported client.
 _CONNECTION = ("bootstrap_servers", "security_", "ssl_", "sasl_", "proxy_url", "socks5_proxy", "client_dns_lookup")
-#: Factor to milliseconds by metric: kafka-python 3.0 measures these metrics in seconds, but documents milliseconds.
+#: Factors to milliseconds, by metric. For these metrics kafka-python 3.0 reports seconds, but documents milliseconds.
 _FACTORS = {"record-queue-time-avg": 1000.0, "record-queue-time-max": 1000.0}
 _GROUPS = ("producer-metrics", "consumer-metrics", "consumer-fetch-manager-metrics", "consumer-coordinator-metrics")
 
 
 def watched(client: Any) -> Watched:
-    """Probe a client's calls from now on, and return the client as `Watched`.
+    """Measure a client's calls from now on. Return the client as `Watched`.
 
     Raises TypeError if the client is neither a KafkaProducer nor a KafkaConsumer.
     """
@@ -60,14 +60,14 @@ def watched(client: Any) -> Watched:
 
 
 def watch(client: Any, probe: Any) -> None:
-    """Replace the client's class by a subclass that routes the client's calls through the probe."""
+    """Replace the client's class by a subclass that measures the client's calls with the probe."""
     base: Any = type(client)
     client.__dict__[ATTRIBUTE] = probe
     client.__class__ = (_watched_producer if probe.kind == "producer" else _watched_consumer)(base)
 
 
 def accepted(probe: ProducerProbe, future: Any, topic: Any, began: float) -> None:
-    """Count the outcome of a record that `send()` accepted, and time the callbacks added later to the record's future.
+    """Let the future of a record count the record's outcome, and time callbacks that are added to the future later.
 
     `topic`: the counts of the record's topic. `began`: when `send()` was called, in seconds of `probe.clock`.
     """
@@ -116,9 +116,9 @@ def _watched_consumer(base: Any) -> type:
 
 
 def timed_future(base: Any, timed: Callable[[Callable[[Any], object]], Callable[[Any], object]]) -> type:
-    """Return a subclass of `base`, a class of futures, that wraps callbacks with `timed`.
+    """Return a subclass of `base` (a class of futures) that wraps each added callback with `timed`.
 
-    Only callbacks that are added before the future is done are wrapped.
+    Callbacks that are added after the future is done are not wrapped.
     """
 
     def timing(add: Callable[[Any, Callable[..., object]], Any]) -> Callable[..., Any]:
@@ -133,10 +133,10 @@ def timed_future(base: Any, timed: Callable[[Callable[[Any], object]], Callable[
 
 
 def library_metrics(client: Any, kind: str) -> dict[str, float]:
-    """Return kafka-python's `metrics()` of a client under the monitor's names (CLIENT_METRICS of this kind of client).
+    """Return those of a client's `metrics()` that the monitor knows (CLIENT_METRICS for this kind of client).
 
-    kafka-python reports 0 as the average of no values. An average with an infinite maximum had no values, and is left
-    out.
+    kafka-python reports 0 as the average if there were no values. Then the maximum is infinite, so an average with an
+    infinite maximum is left out.
     """
     ours = {name: f"{name.removesuffix('-avg')}-max" for name in CLIENT_METRICS[kind]}
     known = {*ours, *ours.values()}
@@ -153,7 +153,7 @@ def library_metrics(client: Any, kind: str) -> dict[str, float]:
 
 
 def connection_of(client: Any) -> dict[str, Any]:
-    """Return the client's options for connecting to its cluster, without unset ones."""
+    """Return those of the client's connection options that are set."""
     return {name: value for name, value in client.config.items() if name.startswith(_CONNECTION) and value is not None}
 
 
@@ -175,11 +175,11 @@ class Sender:
         self._producer: Any = None
 
     def deliver(self, records: Sequence[tuple[str, bytes, bytes]]) -> int:
-        """Send records (topic, key, value). Wait up to DELIVERY_SECONDS; return how many were acknowledged."""
+        """Send records (topic, key, value). Return how many were acknowledged within DELIVERY_SECONDS."""
         if self._producer is None:
             self._producer = kafka.KafkaProducer(**self._options)
-            # Exclude this producer from kafka-python's cleanup at exit: that cleanup closes reported clients, and this
-            # producer then sends the clients' last snapshots.
+            # Exclude this producer from kafka-python's cleanup at exit. The cleanup closes the application's clients,
+            # and then this producer must still send their last snapshots.
             getattr(self._producer, "_unregister_cleanup", lambda: None)()
         futures = [self._producer.send(topic, key=key, value=value) for topic, key, value in records]
         until = time.monotonic() + DELIVERY_SECONDS

@@ -1,4 +1,4 @@
-"""Probes that measure a producer or consumer of any library. A probe keeps only numbers, in bounded memory."""
+"""Probes: objects that measure a producer's or consumer's calls, for any library, in a limited amount of memory."""
 
 from __future__ import annotations
 
@@ -17,23 +17,24 @@ from clienthealth.model.clients import Kind
 
 log = logging.getLogger(__name__)
 
-#: The attribute of a reported client that holds its probe.
+#: Name of the attribute in which a reported client holds its probe.
 ATTRIBUTE = "_kafka_health_probe"
 #: Maximum time (s) to wait for the acknowledgement of snapshots and log lines.
 DELIVERY_SECONDS = 5.0
-#: Maximum number of topics in a producer's snapshot, and of partitions in a consumer's.
+#: Maximum number of topics in a producer's snapshot, and maximum number of partitions in a consumer's snapshot.
 MAX_TOPICS = 500
-#: Minimum time (s) between two records with a measured latency: records sent closer together take about the same time.
+#: Minimum time (s) between two records of which the latency is measured. Measuring more records would not help, because
+#: records that are sent at almost the same time have similar latencies.
 SAMPLING_SECONDS = 0.001
-#: Buckets of durations: bucket n ends at SMALLEST_SECONDS × GROWTH^n, so each bound is a fifth above the one before.
-#: The last bucket begins at 51 minutes and has no upper bound.
+#: Buckets of the histogram of durations. Bucket n ends at SMALLEST_SECONDS × GROWTH^n, so each upper bound is a fifth
+#: above the one before. The last bucket begins at 51 minutes and has no upper bound.
 SMALLEST_SECONDS = 1e-6
 GROWTH = 2**0.25
 BUCKETS = 128
 
 
 def quietly(work: Callable[..., None], *args: object) -> None:
-    """Run `work`; log its exceptions and never raise, because a defect here must not affect the application."""
+    """Run `work`, and log its exceptions instead of raising them: our defects must not affect the application."""
     try:
         work(*args)
     except Exception:
@@ -41,7 +42,7 @@ def quietly(work: Callable[..., None], *args: object) -> None:
 
 
 def named_like(made: type, base: type) -> type:
-    """Give the class `made` the name and module of `base`, which the application's logs may show, and return `made`."""
+    """Give the class `made` the name and module of `base`, so that logs show no other name. Return `made`."""
     made.__name__, made.__qualname__, made.__module__ = base.__name__, base.__qualname__, base.__module__
     return made
 
@@ -60,7 +61,7 @@ def closing(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Sender(Protocol):
-    """Sends snapshots and log lines with the application's library. Only the reporter's thread calls a Sender."""
+    """Sends snapshots and log lines with the client's library. Only the reporter's thread calls its methods."""
 
     def deliver(self, records: Sequence[tuple[str, bytes, bytes]]) -> int:
         """Send records (topic, key, value) and wait for the brokers. Return how many were acknowledged.
@@ -76,10 +77,10 @@ class Sender(Protocol):
 class Watched:
     """A reported client, held by a weak reference.
 
-    more      returns (metrics, topics) of the library for a client: metrics by names of CLIENT_METRICS, used where the
-              probe has none; topics in the canonical form, used in place of the probe's (None: use the probe's)
-    fresh     returns True if the library has new measurements; the client is then due one interval earlier
-    patience  number of intervals after which a snapshot is due even without new measurements
+    more      returns the library's own measurements as (metrics, topics) of a snapshot: metrics that the probe has,
+              too, are ignored; topics replace the probe's topics, unless they are None
+    fresh     returns True if the library has new measurements; then the snapshot is due one interval earlier
+    patience  number of intervals from one snapshot to the next if the library has no new measurements
     due       time of the next snapshot, on the monotonic clock
     """
 
@@ -97,7 +98,7 @@ class Watched:
 
 
 class Summary(NamedTuple):
-    """A summary of durations, in seconds. `p99` is at most a fifth too large, and never larger than `max`."""
+    """A summary of durations (s). `p99` is at most a fifth larger than the true value, and never larger than `max`."""
 
     number: int
     avg: float
@@ -106,7 +107,7 @@ class Summary(NamedTuple):
 
 
 class Durations:
-    """Durations in a fixed amount of memory: their number, sum, maximum, and a histogram for the 99th percentile.
+    """Summarizes durations in a fixed amount of memory: number, sum, maximum, and a histogram for the 99th percentile.
 
     Not thread-safe: the caller must hold a lock.
     """
@@ -127,7 +128,7 @@ class Durations:
         self._buckets[min(position, BUCKETS - 1)] += 1
 
     def drain(self) -> Summary | None:
-        """Return a summary of the durations since the previous call, and forget them; None if there were none."""
+        """Return a summary of the durations since the previous call, None if there were none. Then start anew."""
         if not self._count:
             return None
         rank, seen = math.ceil(0.99 * self._count), 0
@@ -144,9 +145,9 @@ class Durations:
 
 
 class _Topic:
-    """Counts the records of one topic. Thread-safe by the probe's lock.
+    """Counts the records of one topic. Thread-safe, with the lock of the probe.
 
-    refused  number of failed records that the library never accepted; they are in `failed`, but not in `sent`
+    refused  number of records that the library never accepted; they also count as `failed`, but not as `sent`
     """
 
     __slots__ = ("_lock", "acknowledged", "failed", "refused", "sent")
@@ -161,7 +162,7 @@ class _Topic:
             self.sent += 1
 
     def not_taken(self) -> None:
-        """Count a record for which `send()` raised an error as failed and refused."""
+        """Count a record as failed and refused, because `send()` raised an error."""
         with self._lock:
             self.failed += 1
             self.refused += 1
@@ -172,10 +173,10 @@ class _Topic:
 
 
 class ProducerProbe:
-    """Counts sent, acknowledged and failed records; times acknowledgements and the application's callbacks.
+    """Counts sent, acknowledged and failed records; measures latencies and the duration of the application's callbacks.
 
-    Every record is counted. The time until the acknowledgement is measured for at most one record per millisecond.
-    `closed` is called after the client was closed.
+    Every record is counted. The latency, from `send()` to the acknowledgement, is measured for at most one record per
+    millisecond. `closed` is called after the client was closed.
     """
 
     kind: Kind = "producer"
@@ -183,16 +184,16 @@ class ProducerProbe:
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self.closed: Callable[[], None] = lambda: None
         self.clock = clock
-        # Reentrant: a garbage collection while the lock is held may run application code that calls the probe again.
+        # The lock is reentrant: while it is held, a garbage collection may run application code that sends a record.
         self._lock = threading.RLock()
         self._topics: dict[str, _Topic] = {}
         self._other_topics = _Topic(self._lock)
         self._latencies, self._callbacks = Durations(), Durations()
         self._next_sample = 0.0
-        #: False if the library reports only failures; the number of unacknowledged records is then unknown.
+        #: False if the library reports only failures. Then the number of acknowledged records is unknown.
         self.all_reported = True
         self._callback_began: float | None = None
-        #: Only kafka-python: the subclass that times callbacks, by class of futures.
+        #: Only for kafka-python: for each class of futures, its subclass that times callbacks.
         self.futures: dict[type, type] = {}
 
     def topic(self, name: str) -> _Topic:
@@ -206,14 +207,14 @@ class ProducerProbe:
         return counts
 
     def sampled(self, began: float) -> float | None:
-        """Return `began` if the latency of the record that was sent at `began` is to be measured, else None."""
+        """Return `began` if the latency of a record that was sent at `began` must be measured, else None."""
         if began < self._next_sample:
             return None
         self._next_sample = began + SAMPLING_SECONDS
         return began
 
     def delivered(self, topic: _Topic, began: float | None, _metadata: object = None) -> None:
-        """Count an acknowledged record, and measure its latency. `began`: the result of `sampled`."""
+        """Count an acknowledged record, and measure its latency unless `began` is None. `began`: from `sampled`."""
         seconds = None if began is None else self.clock() - began
         with self._lock:
             topic.acknowledged += 1
@@ -221,7 +222,10 @@ class ProducerProbe:
                 self._latencies.add(seconds)
 
     def timed(self, callback: Callable[..., object]) -> Callable[..., object]:
-        """Return a callback that runs `callback` and measures its duration. A producer runs one callback at a time."""
+        """Return a callback that runs `callback` and measures its duration.
+
+        Callbacks of a producer must not overlap; the libraries run one at a time.
+        """
         clock = self.clock
 
         def run(*outcome: Any) -> object:
@@ -238,8 +242,8 @@ class ProducerProbe:
     def metrics(self) -> dict[str, float]:
         """Return the counts so far, and the times (ms) measured since the previous call.
 
-        The time so far of a callback that is still running counts for the maximum, and for the average only if no other
-        callback returned.
+        The maximum includes the time so far of a callback that is still running. If no callback returned since the
+        previous call, this time is also the average.
         """
         began = self._callback_began
         with self._lock:
@@ -263,7 +267,7 @@ class ProducerProbe:
         return values
 
     def topics(self) -> list[dict[str, Any]]:
-        """Return the sent and failed records of each topic, in the canonical form."""
+        """Return the numbers of sent and failed records of each topic, as in a snapshot."""
         with self._lock:
             counts = {name: (topic.sent, topic.failed) for name, topic in self._topics.items()}
         return [
@@ -274,14 +278,14 @@ class ProducerProbe:
 
 @dataclass(slots=True)
 class Polled:
-    """The result of a poll: records by partition, and the number of records of which the partition is not tracked."""
+    """The records that a poll returned, by partition. `others`: number of records without a known partition."""
 
     records: Mapping[Any, Any] = field(default_factory=dict)
     others: int = 0
 
 
 class ConsumerProbe:
-    """Measures the time in and between polls, the records consumed, and the lag of each partition at its last poll."""
+    """Measures the time in polls and between polls, the records consumed, and the lag of each partition."""
 
     kind: Kind = "consumer"
 
@@ -310,7 +314,7 @@ class ConsumerProbe:
             quietly(self._polled, consumer, got)
 
     def polling(self) -> None:
-        """Note that `poll()` begins."""
+        """Record that a call of `poll()` begins."""
         now = self.clock()
         with self._lock:
             if self._last_began is not None:
@@ -327,8 +331,8 @@ class ConsumerProbe:
                 self._consumed += len(batch)
                 counts = self._partitions.get(partition)
                 if counts is None and len(self._partitions) < MAX_TOPICS:
-                    # Remove partitions that are no longer assigned, but only when a new partition appears, so that not
-                    # every poll reads the assignment.
+                    # Remove partitions that are no longer assigned. Do so only when a new partition appears, because
+                    # reading the assignment at every poll would cost time.
                     assigned = consumer.assignment()
                     self._partitions = {tp: kept for tp, kept in self._partitions.items() if tp in assigned}
                     counts = self._partitions[partition] = [0, 0, 0]
@@ -339,7 +343,7 @@ class ConsumerProbe:
                     counts[2] = max(0, (consumer.highwater(partition) or position) - position)
 
     def metrics(self) -> dict[str, float]:
-        """Return the counts so far, and the times since the previous call, including those of a poll in progress.
+        """Return the counts so far, and the times measured since the previous call; a poll may still be in progress.
 
         `last-poll-seconds-ago` is in s (0 during a poll), `time-between-poll-max` in ms.
         """
@@ -365,7 +369,7 @@ class ConsumerProbe:
         return values
 
     def topics(self) -> list[dict[str, Any]]:
-        """Return records consumed, position and lag of each partition, in the canonical form."""
+        """Return records consumed, position and lag of each partition, as in a snapshot."""
         with self._lock:
             by_partition = {(tp.topic, tp.partition): tuple(values) for tp, values in self._partitions.items()}
         return [
@@ -375,5 +379,5 @@ class ConsumerProbe:
 
 
 def entry(topic: str, partition: int | None, metrics: Mapping[str, float]) -> dict[str, Any]:
-    """Return the entry of a topic (`partition` None) or of a partition in a canonical snapshot."""
+    """Return the entry of a topic (`partition` None) or partition for the list `topics` of a snapshot."""
     return {"topic": topic, "partition": partition, "thread": None, "metrics": dict(metrics)}
