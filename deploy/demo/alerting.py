@@ -1,4 +1,4 @@
-"""Start Prometheus and Alertmanager on this machine, with the product's rules, routes and local addresses."""
+"""Start Prometheus and Alertmanager on this machine, with the product's rules and routes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from clienthealth.settings import Settings
 from clienthealth_exporters.alerts.build import FILES, write
 from deploy.demo.processes import Process, port_or_free
 
-#: Names of the program: Debian installs Alertmanager as prometheus-alertmanager.
+#: Possible names of the program. Debian's package names it prometheus-alertmanager.
 ALERTMANAGER = ("prometheus-alertmanager", "alertmanager")
 PROMETHEUS = ("prometheus",)
 INTERVAL = "5s"
@@ -34,7 +34,7 @@ class Alerting:
 
 
 def program(names: tuple[str, ...]) -> str | None:
-    """Return the path of the first installed program of these names, None if none is installed."""
+    """Return the path of the first of these programs that is installed, None if none is."""
     return next((path for name in names if (path := shutil.which(name))), None)
 
 
@@ -52,9 +52,9 @@ def missing() -> list[str]:
 
 
 def alertmanager_config(webhook_url: str, group_wait: str | None = None) -> str:
-    """Return the product's `alertmanager.yml` with a local webhook as each receiver except `heartbeat` and `nobody`.
+    """Return the product's `alertmanager.yml`, in which all receivers send to a local webhook.
 
-    These two send nothing. The configuration needs no secret and no template.
+    Only the receivers `heartbeat` and `nobody` send nothing. The configuration needs no secret and no template.
     `group_wait`: replaces `group_wait` and `group_interval` of all routes; None keeps them.
     """
     text = (FILES / "alertmanager.yml").read_text(encoding="utf-8")
@@ -79,7 +79,7 @@ def start(
     """Start Prometheus and Alertmanager, and wait until both answer. Requires that `missing()` is empty.
 
     folder       for configuration, rules, data and logs
-    scrape       host:port by scrape job
+    scrape       name of the scrape job → host:port to scrape
     webhook_url  address to which Alertmanager sends its notifications
     interval     scrape and evaluation interval of Prometheus
     group_wait   see `alertmanager_config`
@@ -123,7 +123,7 @@ def start(
 
 
 def answers(url: str) -> bool:
-    """True if the URL answers with status 200."""
+    """True if a request to the URL is answered with status 200."""
     try:
         with urllib.request.urlopen(url, timeout=2) as response:
             return bool(response.status == 200)
@@ -132,13 +132,13 @@ def answers(url: str) -> bool:
 
 
 def _prometheus_config(scrape: Mapping[str, str], alertmanager: str, interval: str) -> dict[str, object]:
-    """Return Prometheus' configuration as JSON values, which are valid YAML when written as JSON."""
+    """Return Prometheus' configuration. Written as JSON, it is also valid YAML."""
     return {
         "global": {"scrape_interval": interval, "scrape_timeout": interval, "evaluation_interval": interval},
         "rule_files": ["rules/*.yml"],
         "alerting": {"alertmanagers": [{"static_configs": [{"targets": [alertmanager]}]}]},
         "scrape_configs": [
-            # Keep the label `instance` of the exporter's series, because this label names the client.
+            # `honor_labels` keeps the label `instance` of the exporter's series, which names the client's process.
             {"job_name": job, "honor_labels": True, "static_configs": [{"targets": [target]}]}
             for job, target in scrape.items()
         ],

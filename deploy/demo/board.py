@@ -1,4 +1,4 @@
-"""Print the progress of the demo: lines for events, on a terminal also a live table, and a table at the end."""
+"""Print the progress of the demo: a line per event, a live table if there is a terminal, and a table at the end."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Board:
         self._began = time.monotonic()
 
     def say(self, text: str) -> None:
-        """Print a line that stays, with the seconds since the start, above the live table."""
+        """Print a line with the seconds since the start. The live table is redrawn below it."""
         self._erase()
         print(f"{time.monotonic() - self._began:5.0f} s  {text}", flush=True)
 
     def show(self, courses: Sequence[Course]) -> None:
-        """Redraw the table; does nothing without a terminal."""
+        """Redraw the live table. Without a terminal, do nothing."""
         if not self._terminal:
             return
         self._erase()
@@ -61,8 +61,8 @@ class Board:
 def account(courses: Sequence[Course]) -> list[str]:
     """Return the lines of the closing table.
 
-    They show for each failing client the onset, and the seconds from the onset to suspicion, confirmation and page; for
-    each control, of which modes it was accused.
+    The table shows for each failing client the onset, and the seconds from the onset to the first suspected verdict,
+    the first confirmed verdict and the page. For each control it shows the modes of which the control was accused.
     """
     lines = [f"{'client':<20} {'began (UTC)':<12} {'suspected':>10} {'confirmed':>10} {'paged':>10}"]
     for course in courses:

@@ -22,11 +22,11 @@ from deploy.demo.processes import Process, free_port
 from deploy.demo.topics import create_topics
 from deploy.supply import plugin
 
-#: Maximum time (s) until a broker answers. Three nodes on a busy machine have needed two minutes.
+#: Maximum time (s) until a started broker answers. Three nodes on a busy machine have needed two minutes.
 START_SECONDS = 300.0
 STOP_SECONDS = 20.0
 LOG4J = Path(__file__).with_name("broker-log4j.properties")
-#: JVM options for little memory and CPU, because several brokers share two cores with Spark.
+#: JVM options that save memory and CPU time, because several brokers share two cores with Spark.
 JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", f"-Dlog4j.configuration={LOG4J.as_uri()}")
 
 
@@ -34,12 +34,12 @@ class Broker:
     """A broker that can be stopped and started again on the same port and data. A context manager: started while open.
 
     folder           for data, configuration and log
-    properties       additions to the broker's configuration; they replace the demo's values
+    properties       further broker properties; they replace the demo's values
     options          security settings for clients of this broker, named as in `[kafka.options]`
-    port             by default a free port
-    controller_port  by default a free port; given, like the common `cluster_id`, for the nodes of a cluster
+    port             port for clients; by default a free port
+    controller_port  by default a free port; must be given for a node of a cluster, like the cluster's `cluster_id`
     telemetry_to     the brokers to which our plugin writes pushed client metrics; '': this broker; None: no plugin
-    jar_set          name of the set of jars for the next start
+    jar_set          name of the set of jars (`jars.SETS`) that the next start uses
     log              the broker's log file
     """
 
@@ -91,7 +91,7 @@ class Broker:
             configuration.write_text(
                 "".join(f"{key}={value}\n" for key, value in self._configuration().items()), encoding="utf-8"
             )
-            # Pass option and id as one word, because one id in 64 begins with a hyphen and would look like an option.
+            # Pass option and id as one argument, because one id in 64 begins with a hyphen, like an option.
             cluster = f"--cluster-id={self._cluster_id}"
             self._run("kafka.tools.StorageTool", "format", cluster, "--config", str(configuration))
         also = [plugin.jar()] if self._with_plugin else []
@@ -199,7 +199,7 @@ def new_cluster_id() -> str:
 def plugin_properties(servers: str) -> dict[str, str]:
     """Return the broker properties that load our plugin; the plugin writes to the brokers `servers`."""
     return {
-        # JmxReporter is the default of brokers 4.x. An explicit list replaces the default, so list JmxReporter, too.
+        # Name JmxReporter, too, because a list replaces the default of brokers 4.x, which is JmxReporter.
         "metric.reporters": f"org.apache.kafka.common.metrics.JmxReporter,{PLUGIN}",
         "clienthealth.topic": TopicSettings().metrics[0],
         "clienthealth.producer.bootstrap.servers": servers,

@@ -1,4 +1,4 @@
-"""Definition and start of a demo client: a program with options, and the faults of its broker, network or process."""
+"""Define and start a demo client: a program with options, and the faults of its broker, network or process."""
 
 from __future__ import annotations
 
@@ -23,21 +23,22 @@ from deploy.demo.running import Running
 from deploy.demo.topics import create_topics
 
 PROGRAMS = Path(__file__).parent / "java"
-#: The program for all Python libraries. For this program, `DemoClient.classpath` is the name of the library.
+#: The program of all Python clients. For a Python client, `DemoClient.classpath` is the name of the library.
 PYTHON = Path(__file__).parent / "python" / "produce_and_consume.py"
 LIBRARIES = ("confluent-kafka", "kafka-python", "aiokafka")
-#: Pause (s) between two attempts of a client's thread to start a roll (`Cluster.roll`), which takes up to a minute.
+#: Each client on the cluster has a thread that takes the nodes away one by one (`Cluster.roll`). This is the pause (s)
+#: between two attempts of such a thread. A roll takes up to a minute.
 ROLL_SECONDS = 60.0
 #: Minimum time (s) between two rolls of a cluster, however many clients the cluster has.
 REST_SECONDS = 90.0
-#: JVM options for little memory and CPU, because the whole demo shares two cores.
+#: JVM options that save memory and CPU time, because the whole demo shares two cores.
 JVM = ("-Xms16m", "-Xmx96m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 #: Sets of jars with clients that push their metrics to their brokers (KIP-714).
 PUSHING = ("clients-3.9", "clients-4.1", "streams-4.4")
 
 
 class Broker(Protocol):
-    """A broker for one client, which the demo freezes, kills and restarts."""
+    """A broker that only one client uses, so that the demo can freeze, kill and restart the broker."""
 
     @property
     def bootstrap_servers(self) -> str: ...
@@ -49,7 +50,7 @@ class Broker(Protocol):
 
 
 class LegacyBroker(Protocol):
-    """ZooKeeper and a broker 0.8.2.1."""
+    """ZooKeeper and a broker of version 0.8.2.1, for the old Scala clients."""
 
     @property
     def bootstrap_servers(self) -> str: ...
@@ -58,7 +59,7 @@ class LegacyBroker(Protocol):
 
 
 class Cluster(Protocol):
-    """A cluster of three brokers. At any time at least two of these brokers run."""
+    """A cluster of three brokers, of which at least two run at any time."""
 
     @property
     def bootstrap_servers(self) -> str: ...
@@ -84,11 +85,11 @@ class Outage:
 
     after       seconds from the client's first acknowledgement to the start of the outage
     seconds     duration of the outage
-    how         pause, kill, stop: what happens to the broker; shut: the gateway refuses connections; swallow: the
-                gateway forwards nothing; leader: the node with the only replica of the first topic is killed; freeze:
-                the client's process gets SIGSTOP, and SIGCONT at the end
-    from_onset  True if `seconds` count from the onset of the failure instead of the start of the outage
-    fails       True if the outage itself is the failure: the onset is then the start of the outage
+    how         pause, kill, stop: the broker is frozen, killed or shut down; shut: the gateway refuses connections;
+                swallow: the gateway forwards nothing; leader: the node with the only replica of the first topic is
+                killed; freeze: the client's process is frozen (SIGSTOP)
+    from_onset  True if `seconds` count from the onset of the client's failure, not from the start of the outage
+    fails       True if the outage itself is the failure, so that its start is the onset
     every       seconds from the end of an outage to the next outage; None for a single outage
     """
 
@@ -107,20 +108,20 @@ class DemoClient:
     program        name of the Java source file
     service        the service name in reports and logs
     mode           id of the failure mode that the client shows, None for a control
-    kinds          minimum number of kinds of evidence that the client's verdict must have
-    measurements   measurements that the client's load drives past the alert thresholds: a ticket on them is right, a
+    kinds          the evidence of the client's verdict must be of at least this number of kinds
+    measurements   measurements that exceed alert thresholds because of the client's load: a ticket on them is right, a
                    page is wrong
-    default        True if the client is started unless clients are named; the default clients fit a laptop
+    default        True if the client is started when the user names no clients; a laptop can run all of these
     classpath      name of the set of jars, or of the Python library
     broker         shared: the demo's broker; own: a broker for this client; none: an address without a broker;
                    legacy: version 0.8.2.1; gateway: a broker behind a gateway; cluster: three brokers, which are
                    upgraded, then restarted, killed and frozen in turn
     topics         topics that are created before the program starts
-    load_rate      records per second that each topic gets, only on the legacy broker
+    load_rate      records per second that the demo sends to each topic, only on the legacy broker
     options        system properties of the program
     nice           nice value of the process
-    not_by_pushes  the reason why the metrics are read through Jolokia although this version can push; '' if there is no
-                   reason
+    not_by_pushes  why the metrics are read through Jolokia although this version can push them; '' if they are pushed
+                   or cannot be
     """
 
     name: str
@@ -142,7 +143,7 @@ class DemoClient:
 
     @property
     def pushes(self) -> bool:
-        """True if the client's metrics arrive only through the plugin of its broker."""
+        """True if the client pushes its metrics, so that they arrive only through the plugin of its broker."""
         return self.classpath in PUSHING and not self.not_by_pushes
 
     @property
@@ -152,13 +153,13 @@ class DemoClient:
 
     @property
     def client_ids(self) -> Sequence[str]:
-        """The client ids that the options set; a glob where several clients have a common prefix."""
+        """The client ids that the options set. If several clients have a common prefix, it is a glob such as `x-*`."""
         named = [self.options[name] for name in ("p.client.id", "c.client.id") if name in self.options]
         streams = [f"{self.options[name]}-*" for name in ("s.client.id",) if name in self.options]
         return [*(name.replace("{}", "*") for name in named), *streams]
 
     def start(self, context: Context) -> Running:
-        """Start the program, its broker and its topics. A failing client begins to fail about 30 s later."""
+        """Start the broker, create the topics, start the program. A failing client begins to fail about 30 s later."""
         folder = context.run_folder / self.name
         folder.mkdir(parents=True, exist_ok=True)
         addresses, actions = self._surroundings(context)
@@ -196,7 +197,10 @@ class DemoClient:
         return running
 
     def _surroundings(self, context: Context) -> tuple[dict[str, str], list[Callable[[Running], None]]]:
-        """Prepare broker and topics. Return the options with addresses, and the functions to run beside the program."""
+        """Start the broker and create the topics.
+
+        Return the program's options with addresses, and the functions (outages, load) to run beside the program.
+        """
         if self.broker == "legacy":
             legacy = context.legacy()
             create_legacy(legacy.bootstrap_servers, self.topics)
@@ -238,7 +242,10 @@ class DemoClient:
 
 
 def _behind_a_gateway(folder: Path) -> tuple[RealBroker, Gateway]:
-    """Start a broker that advertises a gateway's address. The bootstrap port stays open while the gateway is shut."""
+    """Start a gateway, and behind it a broker that advertises the gateway's address.
+
+    The broker's own port, which clients use for bootstrap, stays open while the gateway refuses connections.
+    """
     broker_port, port = free_port(), free_port()
     gateway = Gateway(port, broker_port).open()
     advertised = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}
@@ -267,7 +274,7 @@ def _freeze(running: Running, outage: Outage) -> None:
 
 
 def _ways(broker: Broker, outage: Outage) -> tuple[Callable[[], object], Callable[[], object]]:
-    """Return the two actions that begin and end an outage of the client's own broker."""
+    """Return two functions that begin and end an outage of the client's own broker."""
     if outage.how == "pause":
         return broker.pause, broker.resume
     return (broker.kill if outage.how == "kill" else broker.stop), broker.restart

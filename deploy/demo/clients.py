@@ -1,4 +1,4 @@
-"""The demo's clients: programs that really fail, and controls: healthy programs that only look like failures."""
+"""The demo's clients: programs that really fail, and controls, which are healthy but look like failing programs."""
 
 from __future__ import annotations
 
@@ -90,7 +90,8 @@ _NOT_CLOSED = DemoClient(
     service="nightly-export",
     mode="producer-not-closed",
     default=True,
-    # Clients before 4.1.2 may stop pushing while they run, so missing metrics would not prove that this client ended.
+    # Use 4.1.2, because older clients may stop pushing while they run. Then missing metrics would not prove that the
+    # client has ended.
     classpath="clients-4.1",
     topics=("exports",),
     options={
@@ -157,7 +158,7 @@ _LOOP = DemoClient(
     classpath="legacy",
     broker="legacy",
     topics=("events",),
-    # The session timeout is longer than the stalls of a busy machine, because an expired session would end the loop.
+    # The loop ends if the ZooKeeper session expires, so the session timeout is longer than a busy machine may stall.
     options={"end": "loop", "topic": "events", "seconds": "25", "c.zookeeper.session.timeout.ms": "30000"},
     nice=19,
 )
@@ -314,7 +315,7 @@ _GROUPS = DemoClient(
 
 
 def _of_kafka_4(name: str, help: str, kind: str, **options: str) -> DemoClient:
-    """Return a client with members of one kind of group (`kind`) that stall because of `options`."""
+    """Return a client whose members stall because of `options`. `kind`: type of their group, such as share."""
     return replace(_control(_GROUPS, name, help, kinds=kind, **options), help=help, mode="consumer-stalled")
 
 
@@ -363,7 +364,7 @@ def _rolled_python(library: str, service: str) -> DemoClient:
     )
 
 
-#: Why metrics of clients 3.9 are not taken from pushes (KAFKA-19747).
+#: The reason why metrics of clients 3.9 are read through Jolokia, not taken from pushes (KAFKA-19747).
 _FALLS_SILENT = "a client 3.9 stops pushing for good when its connection breaks during a push"
 _CONTROLS = (
     _STEADY,

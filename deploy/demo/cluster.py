@@ -24,17 +24,17 @@ from deploy.demo.broker import Broker, new_cluster_id
 from deploy.demo.processes import free_port
 
 NODES = 3
-#: Maximum time (s) until all replicas are in sync. A returning node fetches the missed records in seconds.
+#: Maximum time (s) until all replicas are in sync after a node has come back. Normally this takes seconds.
 SYNC_SECONDS = 300.0
-#: Time (s) for which a node is down or frozen: longer than replica.lag.time.max.ms and a client's request timeout (both
-#: 30 s by default), shorter than a producer's delivery.timeout.ms (120 s).
+#: Time (s) for which a node is down or frozen: longer than replica.lag.time.max.ms and a client's request timeout (30 s
+#: by default), so that clients notice it; shorter than delivery.timeout.ms (120 s), so that no record fails.
 AWAY_SECONDS = 40.0
-#: What happens to the nodes in turn, once all nodes are upgraded.
+#: What happens to one node after the other, once all nodes are upgraded.
 FATES = ("restarted", "lost", "frozen")
 #: The set of jars to which nodes are upgraded.
 _NEWEST = "broker"
 _METADATA = "metadata.version"
-#: The feature versions that enable KIP-848, share and Streams groups.
+#: Names of the feature versions that enable KIP-848, share and Streams groups.
 _OF_GROUPS = ("group.version", "share.version", "streams.version")
 _HEAP_MB = 192
 _DURABLE: Mapping[str, str] = {
@@ -47,7 +47,7 @@ _DURABLE: Mapping[str, str] = {
     "transaction.state.log.min.isr": "2",
     "share.coordinator.state.topic.replication.factor": "3",
     "share.coordinator.state.topic.min.isr": "2",
-    # Elect a returning node as leader before the next node goes down. By default the election takes up to five minutes.
+    # Let a returning node become leader again before the next node goes down. By default this takes up to five minutes.
     "leader.imbalance.check.interval.seconds": "10",
 }
 
@@ -55,8 +55,8 @@ _DURABLE: Mapping[str, str] = {
 class Cluster:
     """Three nodes with data and logs in folders below `folder`. A context manager: started while open.
 
-    Topics get three partitions by default. `telemetry_to`: as for `Broker`. `jar_set`: name of the set of jars for the
-    first start of the nodes.
+    Topics have three partitions by default. `telemetry_to`: as for `Broker`. `jar_set`: name of the set of jars with
+    which the nodes first start.
     """
 
     def __init__(self, folder: Path, telemetry_to: str | None = None, jar_set: str = _NEWEST) -> None:
@@ -87,7 +87,8 @@ class Cluster:
     def start(self) -> Self:
         """Start all nodes and wait until each answers. Raises the errors of `Broker.start`."""
         try:
-            # A node answers only after two controllers have elected a leader, so start all nodes at the same time.
+            # Start all nodes at the same time: `Broker.start` waits for an answer, and a node answers only after two of
+            # the nodes have elected a controller.
             with ThreadPoolExecutor(NODES) as pool:
                 list(pool.map(Broker.start, self.nodes))
         except BaseException:
@@ -96,7 +97,7 @@ class Cluster:
         return self
 
     def kill(self) -> None:
-        """Kill all nodes, because the last node could not shut down normally without the others."""
+        """Kill all nodes. A normal shutdown is impossible: the last node would wait for the nodes that have ended."""
         self._over.set()
         for node in self.nodes:
             node.kill()
@@ -105,8 +106,8 @@ class Cluster:
         """Take one node away, bring it back, and return when every partition is in sync: one *roll*.
 
         While there are nodes of an older version, a roll upgrades one such node; the roll that upgrades the last node
-        also raises the metadata version. A later roll restarts, kills or freezes one node (FATES); every other roll
-        takes the active controller instead of the next node.
+        also raises the metadata version. Each later roll restarts, kills or freezes a node (FATES): in turn the active
+        controller or the next node.
 
         Does nothing while another thread rolls, or within `rest_seconds` after the last roll. `note` is called with a
         text at the begin and the end. Raises KafkaError, and ServiceError if the node does not come back or partitions
@@ -135,7 +136,7 @@ class Cluster:
             self._rolling.release()
 
     def settle(self) -> None:
-        """Wait until a running roll has ended, and prevent further rolls."""
+        """Wait for the end of a roll that is in progress, and prevent further rolls."""
         self._rolling.acquire()
 
     def _befall(self, node: Broker, fate: str) -> None:
@@ -152,7 +153,7 @@ class Cluster:
         node.restart()
 
     def controller(self) -> Broker:
-        """Return the active controller of the quorum. Raises ServiceError without a broker, KafkaError if one fails."""
+        """Return the active controller. Raises ServiceError if no broker answers, KafkaError if a request fails."""
         client = admin(Settings(kafka=self.kafka))
         try:
             quorum = client.describe_metadata_quorum()
@@ -178,7 +179,7 @@ class Cluster:
             client.close()
 
     def _finalise(self) -> int:
-        """Raise the metadata version to the newest that all nodes support, then the group versions.
+        """Raise the metadata version, then the group versions, to the newest ones that all nodes support.
 
         Return the new metadata version. Raises ServiceError if a version is refused.
         """
@@ -219,7 +220,7 @@ class Cluster:
         self.kill()
 
     def _out_of_sync(self) -> list[str]:
-        """Return the partitions out of sync as `topic-partition`, or one text: the reason why they cannot be listed."""
+        """Return the partitions out of sync as `topic-partition`; if they cannot be listed, only the reason."""
         try:
             client = admin(Settings(kafka=self.kafka), bootstrap_timeout_ms=2000, request_timeout_ms=5000)
         except (ServiceError, KafkaError) as error:

@@ -11,7 +11,7 @@ from deploy.demo.replay import replay
 
 
 def run_demo(args: argparse.Namespace) -> int:
-    """Run the demo, or list its clients. The exit code is that of `main.run`; the list returns 0."""
+    """Run the demo and return the exit code of `main.run`, or list the demo's clients and return 0."""
     if args.list:
         for name, client in CLIENTS.items():
             print(f"{name:<24} {'*' if client.default else ' '} {client.help}")
@@ -21,16 +21,16 @@ def run_demo(args: argparse.Namespace) -> int:
 
 
 def run_replay(args: argparse.Namespace) -> int:
-    """Publish the records of recordings in the order of their times; return 0. Raises the errors of `replay`."""
+    """Publish the records in recordings, in the order of their times. Return 0. Raises the errors of `replay`."""
     replay(load(args.config), args.paths, args.speed, args.stream, args.keep_time)
     return 0
 
 
 def names(text: str) -> tuple[str, ...]:
-    """Return names from a text in which commas separate them; empty names are dropped."""
+    """Return the names in a comma-separated text, without empty ones."""
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def expected(text: str) -> tuple[str, ...]:
-    """Return the failure modes that the demo must page, from comma-separated ids, or from 'none' (no page may come)."""
+    """Return the failure modes that must cause a page, from comma-separated ids; 'none' means that no page may come."""
     return () if text == "none" else names(text)

@@ -15,7 +15,7 @@ LOOK_SECONDS = 0.2
 class Gateway:
     """Forwards connections from 127.0.0.1:`port` to 127.0.0.1:`target`, from the call of `open` until `close`.
 
-    `source`: the address that the broker sees as the client's.
+    `source`: the address that the broker sees as the client's address.
     """
 
     def __init__(self, port: int, target: int, source: str = "127.0.0.1") -> None:
@@ -30,7 +30,7 @@ class Gateway:
         self._thread: threading.Thread | None = None
 
     def open(self) -> Self:
-        """Forward all data without delay; ends the effects of `shut`, `swallow` and `delay`."""
+        """Forward all data without delay from now on. This ends the effects of `shut`, `swallow` and `delay`."""
         self._swallows, self._delay = False, 0.0
         with self._lock:
             if self._listener is None:
@@ -56,11 +56,11 @@ class Gateway:
         self._swallows = True
 
     def delay(self, seconds: float) -> None:
-        """Forward all data in order, each chunk this number of seconds late."""
+        """Delay all forwarded data by this time (s). The order of the data does not change."""
         self._delay = seconds
 
     def close(self) -> None:
-        """Refuse and drop all connections, and end the thread."""
+        """Refuse new connections, drop the open ones, and end the thread."""
         self._closed.set()
         self.shut()
 

@@ -1,6 +1,6 @@
-"""Check that each failure is shown without a gap until the end of the demo, and pages exactly once.
+"""Check that each failure has a verdict without a gap until the end of the demo, and causes exactly one page.
 
-A demo with a time limit prints the result at its end.
+At its end, a demo with a time limit prints the result of this check.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ from clienthealth.model.wording import clock
 from deploy.demo.progress import Course, unexplained
 from deploy.demo.webhook import Page
 
-#: Maximum time (s) from onset to page, including the time as suspected and the delays of a busy machine.
+#: Maximum time (s) from a failure's onset to its page, including the time in status suspected and delays because the
+#: machine is busy.
 DUE_SECONDS = 300.0
 #: Maximum time (s) from the start of the run to the onset of a client's failure.
 BEGIN_SECONDS = 900.0
 
 
 def report(courses: Sequence[Course], pages: Sequence[Page]) -> list[str]:
-    """Return a line for each failure that has begun: its pages, and the times at which it was shown."""
+    """Return a line for each failure that has begun: its pages, and when a verdict showed it."""
     lines = []
     for course in courses:
         if course.client.mode is None or course.running.onset_ms is None:
@@ -35,9 +36,10 @@ def shortcomings(
 ) -> list[str]:
     """Return one sentence for each requirement that a run of `seconds`, ending at `now_ms` (epoch ms), did not meet.
 
-    Each failure must be shown without a gap until the end, with exactly one page, which still fires at the end. No
-    other client may be accused. Every alert must be explained by a client (`Course.explains`), must name a client if it
-    names a process, and must link to a runbook. `pager`: False if no Alertmanager runs, so no page can come.
+    Each failure must be suspected or confirmed without a gap until the end, with exactly one page, which still fires at
+    the end. No other mode may be suspected or confirmed. Each alert must have a client as its reason
+    (`Course.explains`), name a client if it names a process, and link to a runbook. `pager`: False if there can be no
+    pages, because no Alertmanager runs.
     """
     sentences = []
     for course in courses:
@@ -66,7 +68,7 @@ def shortcomings(
 
 
 def paged(course: Course, pages: Sequence[Page]) -> list[Page]:
-    """Return the pages that the client's failure explains, in order of arrival, without repeated notifications."""
+    """Return the pages that came because of the client's failure, in order of arrival, without repetitions."""
     pages_of_client = [
         page
         for page in pages

@@ -1,4 +1,4 @@
-"""Produce records for the demo's clients from outside their processes."""
+"""Send records to the topics of the demo's legacy clients, which only consume."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PAUSE_SECONDS = 0.2
 
 
 def create_legacy(bootstrap_servers: str, topics: Sequence[str]) -> None:
-    """Create topics on a broker 0.8.2, which creates a topic at the first request for its metadata."""
+    """Create topics on a broker 0.8.2, by requesting their metadata. Such a broker then creates a missing topic."""
     producer = _producer(bootstrap_servers)
     try:
         for topic in topics:
@@ -25,7 +25,7 @@ def create_legacy(bootstrap_servers: str, topics: Sequence[str]) -> None:
 
 
 def load_legacy(running: Running, bootstrap_servers: str, topics: Sequence[str], rate: float) -> None:
-    """Send `rate` records per second to each topic of a broker 0.8.2 until the program ends."""
+    """Send `rate` records per second to each topic on a broker 0.8.2 until the client's program ends."""
     producer = _producer(bootstrap_servers)
     due = 0.0
     try:

@@ -1,4 +1,4 @@
-"""Follow a log file that grows and is rotated, and yield its events. The layout is that of `java/log4j.properties`."""
+"""Follow a log file that grows and is rotated, and yield its events. `java/log4j.properties` defines its format."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 CHUNK_BYTES = 1 << 20
-#: Length (bytes) of an event's stack trace from which further lines are dropped.
+#: Once an event's stack trace has this length (bytes), further lines are dropped.
 MAX_STACK_CHARS = 20_000
 
 _LINE = re.compile(rb"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) ([A-Z]+) +\[(.*?)\] (\S+) - (.*)")
@@ -40,9 +40,9 @@ class LogEvent:
 class LogFile:
     """Follows one log file, and after a rotation the file that replaces it.
 
-    `limit`: maximum number of events that are yielded for each logger, level and second of the log's timestamps.
-    Further events are only counted, so that a client that writes 100,000 lines a second does not delay the logs of
-    other clients. `behind`: True if the last read filled a whole chunk, so that more can be read at once.
+    `limit`: maximum number of events per logger, level and second (of the log's timestamps) that are yielded. Further
+    events are only counted, so that a client that writes 100,000 lines a second does not delay the logs of other
+    clients. `behind`: True if the last read filled a whole chunk, so that the file probably has more to read.
     """
 
     def __init__(self, path: Path, limit: int) -> None:
@@ -57,7 +57,7 @@ class LogFile:
         self._count: Counter[tuple[bytes, bytes]] = Counter()
 
     def events(self) -> Iterator[LogEvent]:
-        """Yield the complete events of at most one chunk, and for omitted events an event with their number.
+        """Yield the complete events in at most one chunk. An additional event gives the number of omitted events.
 
         An event is complete when the next one follows, or when two reads in a row find no new data.
         """
@@ -88,7 +88,7 @@ class LogFile:
                 )
 
     def close(self) -> Iterator[LogEvent]:
-        """Yield the last event, and events with the numbers of omitted events. Close the file."""
+        """Yield the last event, then events that give the numbers of omitted events, and close the file."""
         yield from self._complete()
         yield from self._left_out()
         if self._open is not None:

@@ -27,7 +27,7 @@ from deploy.demo.webhook import Page
 
 LOOK_SECONDS = 1.0
 KEPT_RUNS = 3
-#: Maximum time (s) at the end of a run until all acknowledged records are consumed.
+#: Maximum time (s) to wait at the end of a run until all acknowledged records are consumed.
 CATCH_UP_SECONDS = 60.0
 #: Folders of a run that are removed at its end, as glob patterns.
 BULKY = ("broker*/data", "cluster/*/data", "legacy/data", "legacy/zookeeper", "checkpoints", "alerting/prometheus")
@@ -38,8 +38,8 @@ class Options:
     """The options of a run.
 
     seconds  duration from the start of the clients; None: until Ctrl-C
-    expect   ids of the failure modes that must be paged; empty: no page may come; None: each failure must be shown
-             until the end, with exactly one page (`lasting`), which is checked only with a duration
+    expect   ids of the failure modes that must cause a page; empty: no page may come; None: with a duration, each
+             failure must be shown until the end, with exactly one page (`lasting`); without one, nothing is checked
     clients  names of the clients to start; empty: the default clients
     folder   the folder of the run; None: a new folder in the cache
     keep     True if bulky data is kept after the run
@@ -56,9 +56,9 @@ def run(options: Options) -> int:
     """Run the demo and return its exit code.
 
     0    all requirements of `Options.expect` are met; also after Ctrl-C if `expect` is None
-    1    a requirement is not met, a client is accused of another mode, an alert is not explained by any failure, or
-         acknowledged records are lost
-    130  Ctrl-C ended a run with expected modes
+    1    a requirement is not met, a client got a verdict of a failure that it does not have, no client is the reason
+         for an alert, or acknowledged records are lost
+    130  Ctrl-C ended a run with `expect`
 
     Raises HealthError if a program is missing or a process of the product ends.
     """
@@ -78,7 +78,7 @@ def run(options: Options) -> int:
 
 
 def chosen(options: Options) -> list[DemoClient]:
-    """Return the clients to start. Raises InputError for an unknown client or mode, or a mode that no client shows."""
+    """Return the clients to start. Raises InputError for an unknown client or mode, or a mode that none of them has."""
     unknown = [name for name in options.clients if name not in CLIENTS]
     if unknown:
         raise InputError(f"unknown clients: {', '.join(unknown)}; known are {', '.join(CLIENTS)}")
@@ -136,7 +136,10 @@ def _perform(options: Options, clients: Sequence[DemoClient], stack: Stack, boar
 
 
 def _watch(options: Options, courses: Sequence[Course], stack: Stack, board: Board) -> None:
-    """Follow the run until the time is over or all expected pages have come. Raises ServiceError if a process ends."""
+    """Follow the run until its time is over or all expected pages have come.
+
+    Raises ServiceError if a process of the product ends.
+    """
     deadline = None if options.seconds is None else time.monotonic() + options.seconds
     seen_pages = 0
     begun: set[str] = set()
@@ -162,7 +165,7 @@ def _watch(options: Options, courses: Sequence[Course], stack: Stack, board: Boa
 
 
 def _lost(courses: Sequence[Course], stack: Stack, board: Board) -> Iterator[str]:
-    """Yield a sentence for each loss: acknowledged records on the cluster that are not stored, or not consumed."""
+    """Yield a sentence for acknowledged records that the cluster did not store, or that were not consumed."""
     by_topics: dict[str, list[Running]] = {}
     for course in courses:
         if course.client.broker == "cluster" and course.client.outage is None:
@@ -190,7 +193,7 @@ def _lost(courses: Sequence[Course], stack: Stack, board: Board) -> Iterator[str
 
 
 def shortcomings(expect: Sequence[str], courses: Sequence[Course], pages: Sequence[Page]) -> list[str]:
-    """Return one sentence for each expected page that did not come, and for each wrong verdict or unexplained alert."""
+    """Return one sentence for each missing page, each wrong verdict, and each alert without a client as its reason."""
     sentences = []
     for mode in expect:
         showing = [course for course in courses if course.client.mode == mode]
@@ -217,9 +220,10 @@ def shortcomings(expect: Sequence[str], courses: Sequence[Course], pages: Sequen
 
 
 def _check_environment(options: Options) -> None:
-    """Check the requirements before anything is started.
+    """Check that everything is installed, before anything is started.
 
-    Raises DependencyError if Java, its compiler or a jar is missing, or, with `expect`, Prometheus or Alertmanager.
+    Raises DependencyError if Java, its compiler or a jar is missing; with `expect`, also if Prometheus or Alertmanager
+    is missing.
     """
     path = java()
     version(path)
@@ -242,7 +246,7 @@ def _signals_interrupt() -> Iterator[None]:
         raise KeyboardInterrupt
 
     previous = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
-    # A shell starts background programs with SIGINT ignored, so restore the default of SIGINT.
+    # Restore the default of SIGINT, because programs that a shell starts in the background ignore SIGINT.
     previous[signal.SIGINT] = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
@@ -253,9 +257,9 @@ def _signals_interrupt() -> Iterator[None]:
 
 @contextmanager
 def _run_folder(options: Options) -> Iterator[Path]:
-    """Yield the folder of this run, locked until the run ends. In the default place, only KEPT_RUNS runs are kept.
+    """Yield the folder of this run, locked until the run ends. Raises InputError if the given folder is not empty.
 
-    Raises InputError if the given folder is not empty.
+    Without a given folder, make one in the cache, and remove old ones there so that KEPT_RUNS remain.
     """
     if options.folder is not None:
         folder = options.folder.resolve()

@@ -2,7 +2,7 @@
 
 Each child gets its own session, so that Ctrl-C reaches only this process. This process then ends the children normally.
 A small guard process reads from a pipe of this process. When this process is gone (even by kill -9), the guard reads
-the end of the pipe and kills the remaining children. Pipes work on Linux and macOS, whichever thread starts a child.
+the end of the pipe and kills the remaining children. This works on Linux and macOS, whichever thread starts a child.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def spawn(command: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
 def give_way(pid: int, nice: int) -> None:
     """Lower the priority of the whole session of a process that `spawn` started.
 
-    Linux shares CPUs among sessions first (`sched_autogroup_enabled`), so a nice value alone has no effect on other
-    sessions. Does nothing on other systems, or without permission.
+    Linux divides the CPU time among sessions first (`sched_autogroup_enabled`), so a process's nice value does not help
+    the processes of other sessions. Does nothing on other systems, or without permission.
     """
     with contextlib.suppress(OSError):
         Path(f"/proc/{pid}/autogroup").write_text(str(nice), encoding="ascii")
@@ -75,8 +75,8 @@ def forget(pid: int) -> None:
 def free_port() -> int:
     """Return a free TCP port on loopback, from 20,000 to 32,767.
 
-    Systems use higher ports for outgoing connections: a client on this machine could take such a port before the server
-    starts or while the server restarts, and could even connect to itself.
+    Higher ports are used for outgoing connections: a client on this machine might take such a port before the server
+    starts or while it restarts. The client could even connect to itself.
     """
     while True:
         port = random.SystemRandom().randrange(*_PORTS)
@@ -140,7 +140,7 @@ class Process:
 
     def signal(self, number: int) -> None:
         """Send a signal to the process and its children."""
-        # On macOS, signalling a process group of only dead processes raises PermissionError.
+        # On macOS, a signal to a process group raises PermissionError if all its processes have ended.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
 
@@ -162,7 +162,7 @@ class Process:
         self.signal(signal.SIGCONT)
 
     def stop(self, seconds: float = 10.0) -> None:
-        """Ask the process to end, which also ends its children. Kill the process and its children after `seconds`."""
+        """Ask the process to end, and wait at most `seconds`. Then kill what still runs of it and its children."""
         if self.alive:
             self._process.terminate()
             self.resume()
@@ -177,8 +177,9 @@ class Process:
         forget(self.pid)
 
     def wait_until(self, ready: Callable[[], bool], seconds: float) -> None:
-        """Wait until `ready` returns True. Raises ServiceError with the end of the log if the process ends or after
-        `seconds`.
+        """Wait until `ready` returns True.
+
+        Raises ServiceError, with the end of the log, if the process ends or is not ready after `seconds`.
         """
         deadline = time.monotonic() + seconds
         while not ready():

@@ -1,4 +1,4 @@
-"""Record for each demo client when it failed, when it was judged, and when it was paged."""
+"""Record for each demo client when it failed, when its verdicts changed, and when pages came."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from deploy.demo.webhook import Page
 class Course:
     """What happened to one demo client so far. Times are epoch milliseconds of this machine's clock.
 
-    now             newest status by mode: the worst status of all Kafka clients in the process
-    first           time at which a (mode, status) was first seen
-    kinds           kinds of evidence by mode, from suspected and confirmed verdicts
-    paged           time at which the first critical alert of a mode was delivered
-    alerts          time at which each "severity alertname" was first delivered
+    A failure is *shown* while its mode is suspected or confirmed.
+    now             mode → newest status, the worst of all Kafka clients in the process
+    first           (mode, status) → time at which this status was first seen
+    kinds           mode → kinds of evidence in suspected and confirmed verdicts
+    paged           mode → time at which its first critical alert was delivered
+    alerts          "severity alertname" → time at which such an alert was first delivered
     firing          modes with a critical alert that fires now
     first_shown_ms  time at which the failure of the client's own mode was first shown, None if never
     last_shown_ms   time at which that failure was last shown
     gaps            (start, end) of the periods in between in which that failure was not shown
-    events          number of timeline entries that `take_timeline` has already returned
+    events          number of timeline entries that `take_timeline` has already processed
     """
 
     client: DemoClient
@@ -44,27 +45,27 @@ class Course:
 
     @property
     def is_shown(self) -> bool:
-        """True if the client's own failure is shown now."""
+        """True if the client's own failure is suspected or confirmed now."""
         return _RANK[self.now.get(self.client.mode or "", "unknown")] >= _RANK["suspected"]
 
     @property
     def worst(self) -> tuple[Status, str]:
-        """Return (status, mode) with the worst present status; ("unknown", "") before the first verdict."""
+        """The worst present status, as (status, mode); ("unknown", "") before the first verdict."""
         return max(((status, mode) for mode, status in self.now.items()), key=_order, default=("unknown", ""))
 
     @property
     def accused(self) -> set[str]:
-        """Return the modes that were ever suspected or confirmed, without the client's own mode."""
+        """The modes, other than the client's own, that were ever suspected or confirmed."""
         return {mode for mode, status in self.first if _RANK[status] >= _RANK["suspected"]} - {self.client.mode}
 
     @property
     def wronged(self) -> set[str]:
-        """Return the wrongly accused modes: `accused`, but for a client with an outage only the confirmed modes."""
+        """The modes in `accused` that are wrong: for a client with an outage only those that were confirmed."""
         convicted = {mode for mode, status in self.first if status == "confirmed"} - {self.client.mode}
         return convicted if self.client.outage else self.accused
 
     def take_states(self, states: Sequence[Mapping[str, Any]]) -> list[str]:
-        """Take in the newest states of all clients (from /clients.json). Return a text for each status that changed."""
+        """Process the newest states of all clients (/clients.json). Return a text for each changed status."""
         now = int(time.time() * 1000)
         before, self.now = self.now, {}
         for state in states:
@@ -90,13 +91,13 @@ class Course:
         ]
 
     def take_timeline(self) -> list[str]:
-        """Return the texts of the outages and rolls in the timeline since the previous call."""
+        """Return the texts about outages and rolls that were added to the timeline since the previous call."""
         new = self.running.timeline[self.events :]
         self.events += len(new)
         return [what for _, what in new if what.startswith(("ROLL", "OUTAGE"))]
 
     def take_page(self, page: Page) -> str | None:
-        """Note an alert of a notification. Return a text on the alert if the alert is about this client, else None."""
+        """Process an alert that was delivered. If it is about this client, record it and return a text, else None."""
         if not self._is_mine(page.labels):
             return None
         mode = page.labels.get("mode", "")
@@ -112,9 +113,9 @@ class Course:
     def explains(self, labels: Mapping[str, str]) -> bool:
         """True if this client is the reason for an alert with these labels.
 
-        A client explains alerts on its own mode, alerts without a mode on a failing client or its service, and tickets
-        on the measurements in `DemoClient.measurements`. A failing consumer also explains a ticket on its group, but
-        not a page on the group.
+        A failing client is the reason for alerts that name the client or its service, and no other mode than its own.
+        A failing consumer is also the reason for a ticket on its group, but not for a page. Any client is the reason
+        for tickets on its `DemoClient.measurements`.
         """
         if "group" in labels:
             fails = self.client.mode is not None and labels["group"] == self.client.options.get("c.group.id")
@@ -155,7 +156,7 @@ class Course:
 
 
 def unexplained(pages: Sequence[Page], courses: Sequence[Course]) -> list[str]:
-    """Return one sentence for each alert that no client explains (`explains`), or that has no link to a runbook."""
+    """Return one sentence for each alert that has no client as its reason (`explains`), or no link to a runbook."""
     sentences = []
     for page in pages:
         labels = page.labels

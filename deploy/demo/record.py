@@ -1,4 +1,4 @@
-"""Record a running demo client as a folder that `kafka-health diagnose` reads.
+"""Record a running demo client into a folder that `kafka-health diagnose` can read.
 
 python -m deploy.demo.record CLIENT FOLDER [--seconds N] [--classpath JARS] [--set OPTION=VALUE]… [--pushes S]
 
@@ -39,11 +39,12 @@ from deploy.demo.legacy import LegacyBroker
 from deploy.demo.running import Running
 from deploy.demo.topics import ask_for_pushes, create_ours
 
-#: Times (s) of the thread dumps: after the start; after the onset; for a control, further dumps after the start.
+#: Times (s) of thread dumps: DUMPS_BEFORE after the start, DUMPS_AFTER_ONSET after the onset. DUMPS_WITHOUT_ONSET:
+#: further dumps of a control, after the start.
 DUMPS_BEFORE = (15.0,)
 DUMPS_AFTER_ONSET = (4.0, 12.0, 25.0, 40.0, 70.0)
 DUMPS_WITHOUT_ONSET = (30.0, 45.0, 60.0, 90.0)
-#: Patterns of all MBeans of clients, including those that the product does not read.
+#: Patterns for the names of all MBeans of clients, even of those that the product does not read.
 WHOLE = ("kafka.producer:*", "kafka.consumer:*", "kafka.server:type=FetcherLagMetrics,*", "kafka.common:type=AppInfo,*")
 #: Maximum number of pushes in one recording.
 MOST_PUSHES = 10_000
@@ -66,7 +67,7 @@ class Recording:
     def read(self, lines: Any) -> None:
         """Read the metrics of the process, and append one line of JSON for each of its Kafka clients to `lines`.
 
-        If the agent does not answer, only the timeline notes it.
+        If the Jolokia agent does not answer, only the timeline gets an entry.
         """
         begin = time.perf_counter()
         try:
@@ -81,7 +82,7 @@ class Recording:
             lines.write((json.dumps(line, separators=(",", ":"), sort_keys=True) + "\n").encode())
 
     def dump(self, label: str) -> None:
-        """Take a thread dump and write it, or the agent's error, into a file named by `label` and the time."""
+        """Take a thread dump, and write it to a file named by `label` and the time. On an error, write the error."""
         at = datetime.now(UTC)
         self.dumps += 1
         try:
@@ -95,7 +96,10 @@ class Recording:
 def record(
     client: DemoClient, context: Surroundings, folder: Path, seconds: float, linger: float = 10.0
 ) -> dict[str, Any]:
-    """Record a client for `seconds`, or until `linger` seconds after its end. Return the content of truth.json."""
+    """Record a client for `seconds`; if it ends before, until `linger` seconds after its end.
+
+    Return the content of truth.json.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     running = client.start(context)
     url = running.jolokia_urls[0].partition("=")[2].split()[0]
@@ -118,10 +122,10 @@ def record(
 
 
 def by_client(mbeans: MBeans) -> dict[str, dict[str, Any]]:
-    """Return the attributes of MBeans by client id, under the keys of a recording.
+    """Return client id → key → value of all MBean attributes, with the keys that recordings have.
 
     The key is `group/name{tag=value,…}` for a metric of a Java client's `metrics()`, else `domain:k=v,…/Attribute`.
-    MBeans without a client id are included for every client.
+    Attributes of MBeans without a client id are included for every client.
     """
     of_clients: dict[str, dict[str, Any]] = {}
     shared: dict[str, Any] = {}
@@ -201,7 +205,7 @@ def _scrubbed(text: str) -> str:
 
 
 class Surroundings:
-    """The brokers that clients need, started on demand and stopped when this context manager is closed.
+    """The brokers that clients need. They start when a client needs them, and stop when this context manager ends.
 
     `push_seconds`: the interval at which clients push their metrics, None for no pushes.
     """
@@ -235,7 +239,7 @@ class Surroundings:
             self._asking.append(settings)
 
     def pushes(self, running: Running) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-        """Return the pushed records of a process by client id: each with `ts`, `headers` and `value` in base 64."""
+        """Return the pushes of a process's clients by client id, each with `ts`, `headers` and `value` (base 64)."""
         by_client: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
         for settings in self._asking:
             for push in newest(settings, settings.topics.metrics[0], MOST_PUSHES).records:
@@ -264,7 +268,7 @@ class Surroundings:
 
 
 def main() -> None:
-    """Record the client that the command line names, and print its truth."""
+    """Record the client that the command line names, and print the content of truth.json."""
     parser = argparse.ArgumentParser(description="Records a demo client while it runs.")
     parser.add_argument("client", choices=sorted(name for name, client in CLIENTS.items() if not client.python))
     parser.add_argument("folder", type=Path)

@@ -23,8 +23,8 @@ from clienthealth.settings import Settings
 EPOCH = rb"(?<![\w.+-])(?:\d{10}\.\d+|\d{10}(?:\d{3}|\d{6}|\d{9})?)(?![\w.]|-\d)"
 DATE = rb"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:[.,]\d{1,9})?(?:Z|[+-]\d{2}:?\d{2})?"
 ANY = re.compile(rb"(?P<epoch>%s)|(?P<date>%s)" % (EPOCH, DATE))
-#: Fields that may contain a record's own time: the first field that is present counts. `ts` comes last, because
-#: librdkafka's `ts` is not a time of day.
+#: Fields that may contain a record's own time. The first of them that a record has is used. `ts` comes last, because in
+#: librdkafka's statistics `ts` is not a time of day.
 OWN = tuple(
     re.compile(rb'"%s"\s*:\s*"?(?P<time>%s|%s)' % (name, EPOCH, DATE))
     for name in (b"ts_ms", b"timeUnixNano", b"epochSecond", b"@timestamp", b"timestamp", b"time", b"asctime", b"ts")
@@ -33,17 +33,17 @@ LINE = re.compile(rb"(?:\[|%%\d\|)?(?P<time>%s|%s)" % (DATE, EPOCH))
 #: A sample in Prometheus' text format (`name{labels} value time`) or InfluxDB's (`name,tag=value… field=value… time`).
 SAMPLE = re.compile(rb"^[A-Za-z_:][\w:]*(?:(?:\{[^\n]*\})? \S+|,[^\n]*=[^\n]*) (?P<time>%s)\s*$" % EPOCH, re.MULTILINE)
 PARTS = re.compile(rb"(\d{4}-\d{2}-\d{2})([T ])(\d{2}:\d{2}:\d{2})([.,]?)(\d*)(.*)")
-#: Maximum distance (ms) from the record's own time at which another number in the record counts as a time and is
-#: shifted, too: one day. A number farther away may be a count.
+#: Any number in a record that is at most this far (ms, one day) from the record's own time is taken for a time, and is
+#: shifted, too. A number farther away may be a count.
 NEAR_MS = 86_400_000
 
 
 def replay(settings: Settings, paths: Sequence[Path], speed: float, undecided_stream: str, keep_time: bool) -> None:
-    """Publish the records of recordings in the order of their times, at `speed` times their pace.
+    """Publish the records in recordings in the order of their times, `speed` times as fast as they were recorded.
 
-    `undecided_stream`: "metrics" or "logs" for files that do not show their stream, '' if there are none. `keep_time`:
-    True if the times in the records stay as they are. Raises InputError if `paths` cannot be read, `speed` is not
-    positive, or `undecided_stream` is '' although a file needs it.
+    `undecided_stream`: "metrics" or "logs", for files in which the program cannot see what they contain; '' if there is
+    no such file. `keep_time`: True if the times in the records stay as they are. Raises InputError if `paths` cannot be
+    read, `speed` is not positive, or `undecided_stream` is '' although there is such a file.
     """
     if speed <= 0:
         raise InputError("--speed must be greater than 0")
@@ -54,8 +54,8 @@ def replay(settings: Settings, paths: Sequence[Path], speed: float, undecided_st
     timed = in_order(records)
     start, end = timed[0][0], timed[-1][0]
     began = time.time()
-    # Shift so that the last record gets the time at which it is sent. The times of a faster replay therefore begin in
-    # the past and never reach the future.
+    # Shift all times so that the last record gets the time at which it is sent. So if the replay is faster than the
+    # recording, the first records get times in the past, and no record gets a time in the future.
     shift_ms = 0 if keep_time else int(began * 1000) - start - int((end - start) * (1 - 1 / speed))
     topics = {"metrics": settings.topics.metrics[0], "logs": settings.topics.logs[0]}
     sink = producer(settings)
@@ -76,9 +76,9 @@ def replay(settings: Settings, paths: Sequence[Path], speed: float, undecided_st
 
 
 def in_order(records: list[Recorded]) -> list[tuple[int, Recorded]]:
-    """Return (epoch ms, record), sorted by time. A record without a time gets that of the record before it.
+    """Return (epoch ms, record), sorted by time. A record without a time gets the time of the record before it.
 
-    Records before the first record with a time get the earliest time.
+    If no record before it has a time, it gets the earliest time of all records.
     """
     timed = []
     last: int | None = None
@@ -99,7 +99,7 @@ def time_of(value: bytes) -> int | None:
 
 
 def moved(value: bytes, shift_ms: int) -> bytes:
-    """Return the record with its own time, and every other time within NEAR_MS of that, shifted by `shift_ms`.
+    """Return the record with its own time, and all times at most NEAR_MS from it, shifted by `shift_ms`.
 
     Each time keeps its format and precision. A record without a time stays the same.
     """

@@ -1,4 +1,4 @@
-"""A running demo client: its process, the actions beside the process, and what the program prints about itself."""
+"""A running demo client: its process, functions that run beside it, and the lines that the program prints."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from clienthealth.model.errors import HealthError, ServiceError
 from deploy.demo.processes import forget, spawn
 
 STOP_SECONDS = 5.0
-#: Log line with the client instance id that the broker assigned to a client that pushes its metrics.
+#: Log line of a client that pushes its metrics. The line contains the client instance id that the broker assigned.
 _PUSHES_AS = re.compile(rb"Client telemetry registered with client instance id: (\S+)\n")
 
 
@@ -29,9 +29,9 @@ class Running:
 
     jolokia_urls  targets for `kafka-health export jvm`
     log_file      the program's log
-    actions       functions that run beside the program, in a thread each; they must return soon after `wait` is True
+    actions       functions to run beside the program, each in a thread; they must return soon after `wait` returns True
     output        file with everything that the program prints
-    onset_ms      time (epoch ms) of the first ONSET, None before
+    onset_ms      time (epoch ms) of the first line `ONSET`, None before
     timeline      (epoch ms, text) of each event so far
     """
 
@@ -75,14 +75,14 @@ class Running:
 
     @property
     def counters(self) -> Counter[str]:
-        """Return the newest counters of COUNTERS lines, summed over all processes of the program."""
+        """The counters in each process's last line `COUNTERS`, summed over all processes of the program."""
         total = Counter[str]()
         for counted in list(self._counters.values()):
             total.update(counted)
         return total
 
     def is_instance(self, name: str) -> bool:
-        """True if an instance name, `host:pid` or `host:client_instance_id`, belongs to this program."""
+        """True if a client with this instance (`host:pid` or `host:client_instance_id`) belongs to this program."""
         process_name = name.rpartition(":")[2]
         return process_name == str(self.pid) or process_name in self._push_ids or process_name in self._read_push_ids()
 
@@ -99,7 +99,7 @@ class Running:
 
     @property
     def log_source(self) -> str:
-        """Return the line on this program's log, a JSON object, for the list of files that the log shipper reads."""
+        """This program's line (JSON) for the list of log files that the log shipper reads."""
         host = socket.gethostname()
         source = {"service": self.service, "host": host, "instance": f"{host}:{self.pid}", "file": str(self.log_file)}
         return json.dumps(source)
@@ -123,7 +123,7 @@ class Running:
         return self._onset.wait(seconds)
 
     def begins(self, what: str) -> None:
-        """Record the present time as the onset of a failure that the program itself cannot report. `what`: in words."""
+        """Record that a failure begins now, because the program itself cannot report it. `what`: the event in words."""
         self._understand(f"ONSET {int(time.time() * 1000)} {what}")
 
     def note(self, what: str) -> None:
@@ -131,7 +131,7 @@ class Running:
         self.timeline.append((int(time.time() * 1000), what))
 
     def stop(self) -> None:
-        """Ask the program to end, kill it after STOP_SECONDS, and wait for the actions beside it to end."""
+        """Ask the program to end, kill it after STOP_SECONDS, and wait until its `actions` end."""
         self._stopping.set()
         if self.alive:
             self._process.terminate()
@@ -144,7 +144,7 @@ class Running:
             thread.join(STOP_SECONDS)
 
     def check(self) -> None:
-        """Raise the error if an action failed or a line could not be parsed; otherwise do nothing."""
+        """Raise the error if one of the `actions` failed or a line could not be parsed; otherwise do nothing."""
         if self._failure is not None:
             raise self._failure
 
@@ -163,7 +163,7 @@ class Running:
                 try:
                     self._understand(line.strip())
                 except ValueError:
-                    # Go on reading, because the program would block if its pipe became full.
+                    # Do not stop reading, because the program would block once its pipe is full.
                     self._failure = ServiceError(f"{self.output}: not understood: {line.strip()}")
         self.note(f"application ended, exit code {self._process.wait()}")
         forget(self.pid)

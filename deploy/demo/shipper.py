@@ -24,13 +24,13 @@ from deploy.demo.log_file import LogEvent, LogFile
 
 log = logging.getLogger(__name__)
 
-#: Maximum number of events per second that are shipped for each logger and level of a file.
+#: Maximum number of events per second that are shipped from a file, for each logger and level.
 LIMIT = 50
 PAUSE_SECONDS = 0.5
 
 
 class Shipper:
-    """Ships the events of all log files in the list `files`, which may grow. `limit`: see `LogFile`."""
+    """Ships the events in all log files that `files` lists. Files may be added to the list. `limit`: see `LogFile`."""
 
     def __init__(self, files: Path, publisher: Publisher, topic: str, limit: int = LIMIT) -> None:
         self._files = files
@@ -70,7 +70,7 @@ class Shipper:
                 log.info("ships %s of %s", source["file"], source["instance"])
 
     def _send(self, process: ClientProcess, event: LogEvent) -> None:
-        # The fields are those of the Elastic Common Schema, with dotted keys.
+        # The fields are those of the Elastic Common Schema.
         record = {
             "@timestamp": datetime.fromtimestamp(event.ts_ms / 1000, UTC).isoformat(timespec="milliseconds"),
             "log.level": event.level,

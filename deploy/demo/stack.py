@@ -31,13 +31,13 @@ from deploy.demo.running import Running
 from deploy.demo.topics import ask_for_pushes, create_ours
 from deploy.demo.webhook import Webhook
 
-#: Maximum time (s) until the monitor's first batch has ended, on two busy cores.
+#: Maximum time (s) to wait until the monitor's first batch has ended, which takes long on two busy cores.
 MONITOR_SECONDS = 600.0
 STOP_SECONDS = 20.0
 #: Interval (s) at which JVMs are read, and at which clients push their metrics.
 INTERVAL_SECONDS = 5.0
-#: JVM options for all of Spark's JVMs: the compiler options are those of production. Bytecode verification is off,
-#: because the jars are already verified by checksums; a start then takes 18 s of CPU instead of 20 s.
+#: Options for all of Spark's JVMs. The compiler options are those of production. Bytecode verification is off, because
+#: the checksums of the jars are checked anyway: a start then takes 18 s of CPU time instead of 20 s.
 QUICK_START = {
     "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m "
     "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
@@ -45,10 +45,10 @@ QUICK_START = {
 
 
 class Stack:
-    """The processes of the product and of the clients, which `start` and `start_clients` start.
+    """The processes of the product (started by `start`) and of the clients (started by `start_clients`).
 
-    A context manager: closing it ends all processes. The clients use it as their `deploy.demo.client.Context`. `say`:
-    called with each line of progress.
+    A context manager that ends all processes when it is closed. To the clients it is the
+    `deploy.demo.client.Context`. `say`: called with each line of progress.
     """
 
     def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
@@ -158,7 +158,7 @@ class Stack:
         return states
 
     def check(self) -> None:
-        """Raise ServiceError if a process of the product has ended, or the error of a client's action that failed."""
+        """Raise ServiceError if a process of the product has ended, or the error if a client's action failed."""
         for running in self.running.values():
             running.check()
         for process in self._processes:
@@ -206,7 +206,8 @@ class Stack:
             },
             "prometheus": {"port": exporter_port},
             "identity": {
-                # Pushes have no login here, and all services share an IP address, so the client id gives the service.
+                # Derive the service of a push from the client id: in the demo a push has neither a user name nor an
+                # IP address of its own.
                 "push_services": [
                     f"{name}={client.service}" for client in clients if client.pushes for name in client.client_ids
                 ],
@@ -219,7 +220,7 @@ class Stack:
         text = "# The settings of this run of the demo.\n"
         for section, values in sections.items():
             text += f"\n[{section}]\n"
-            # A JSON string is also a TOML string.
+            # Write the values as JSON, which for these values is also valid TOML.
             text += "".join(f"{key} = {json.dumps(value)}\n" for key, value in values.items())
         self.settings_file.write_text(text, encoding="utf-8")
         self.settings = load(str(self.settings_file), environ={})

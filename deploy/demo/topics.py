@@ -1,4 +1,4 @@
-"""Create topics for the demo, and the subscriptions that make clients push their metrics."""
+"""Create the demo's topics, and the KIP-714 subscriptions that make clients push their metrics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clienthealth.platform.kafka import admin
 from clienthealth.platform.topics import Topic, inputs, outputs
 from clienthealth.settings import KafkaSettings, Settings
 
-#: Maximum time (s) for which requests are repeated while a new controller does not serve clients yet.
+#: For at most this time (s), a request is repeated while a new controller does not serve clients yet.
 _CONTROLLER_SECONDS = 60
 _HOUR_MS = 3_600_000
 

@@ -18,7 +18,7 @@ MAX_BODY = 4_000_000
 class Page:
     """One alert in a notification. `received_ms`: time of arrival (epoch ms); `status`: firing or resolved.
 
-    `started`: the time at which the alert began, as Alertmanager wrote it; repeated notifications have the same time.
+    `started`: the time at which the alert began, as Alertmanager wrote it. A repeated notification has the same time.
     """
 
     received_ms: int
@@ -29,7 +29,7 @@ class Page:
 
 
 class Webhook:
-    """A web server on loopback; a context manager that serves while open. `port`: 0 for any free port.
+    """A web server on loopback. A context manager that serves while open. `port`: 0 for any free port.
 
     Each alert that arrives is kept in `pages` and appended to `file` as a line of JSON.
     """
@@ -62,7 +62,7 @@ class Webhook:
 
     @property
     def pages(self) -> list[Page]:
-        """Return a copy of all alerts so far, in order of arrival."""
+        """A copy of the list of all alerts so far, in order of arrival."""
         with self._lock:
             return list(self._pages)
 

@@ -1,4 +1,4 @@
-"""Recordings of real Kafka clients, with the truth about each, and the score of a tool that judges them.
+"""Recordings of real Kafka clients, the known failure of each, and a score for tools that judge the recordings.
 
 from kafka_client_failures import cases, score
 
@@ -17,8 +17,8 @@ from pathlib import Path
 
 RECORDINGS = Path(__file__).with_name("recordings")
 TRUTH = "truth.json"
-#: A failure mode that many recordings of other failures also show at their end, because the process is stopped with
-#: records in the producer's buffer. An answer that names this mode for such a recording is neither right nor wrong.
+#: A failure mode that many recordings of other failures also show at their end, because the process was stopped with
+#: records in the producer's buffer. So for a recorded failure, naming this mode, too, is neither right nor wrong.
 AT_THE_END = "producer-not-closed"
 
 
@@ -44,15 +44,15 @@ class Case:
 
     @property
     def id(self) -> str:
-        """The case's name in answers and blind copies: 8 hexadecimal digits."""
+        """The case's id in answers and blind copies: 8 hexadecimal digits, a hash of the name."""
         return hashlib.sha256(self.name.encode()).hexdigest()[:8]
 
 
 @dataclass(frozen=True)
 class Score:
-    """The score of a tool.
+    """The score of a tool. An accusation is a failure mode that the tool names for a case.
 
-    by_mode           by failure mode: (failures found, failures recorded)
+    by_mode           failure mode → (failures found, failures recorded)
     controls          number of controls
     accused_controls  number of controls with at least one false accusation
     wrong             (case name, mode) of each false accusation
@@ -113,7 +113,10 @@ def cases() -> list[Case]:
 
 
 def blind(folder: Path) -> int:
-    """Copy the files of each case, except `truth.json`, to `folder`/id. Return the number of cases."""
+    """Copy each case, without `truth.json`, to a subfolder of `folder` named by the case's id.
+
+    Return the number of cases.
+    """
     known = cases()
     for case in known:
         (folder / case.id).mkdir(parents=True)
@@ -123,7 +126,7 @@ def blind(folder: Path) -> int:
 
 
 def score(answers: Mapping[str, Collection[str]]) -> Score:
-    """Score a tool. `answers`: by case id, the modes that the tool accuses the client of (empty: none).
+    """Return the score of a tool. `answers`: case id → ids of the modes that the client has, in the tool's opinion.
 
     A failure without an answer counts as not found. Raises ValueError for an id that no case has.
     """

@@ -1,4 +1,4 @@
-"""Python applications for the compose demo. Each one except `shop` fails by a mistake that real programs make.
+"""Python applications for the demo with Docker Compose. All except `shop` fail, by mistakes that real programs make.
 
     python failing.py NAME
 
@@ -30,7 +30,7 @@ TOPIC, PAYLOAD = "orders", b"x" * 200
 
 def shop() -> None:
     """Produce orders and consume them: a healthy application, which also creates the topic for the others."""
-    # Keep a reference to the admin client; otherwise the client is closed before it gets the answer.
+    # Keep a reference to the admin client. Otherwise it is freed and closed before it gets the answer.
     administrator = AdminClient({"bootstrap.servers": SERVERS})
     failed = administrator.create_topics([NewTopic(TOPIC, 3, 1)])[TOPIC].exception()
     if failed is not None and failed.args[0].code() != confluent_kafka.KafkaError.TOPIC_ALREADY_EXISTS:
@@ -46,9 +46,9 @@ def shop() -> None:
 
 
 def callback_deadlock() -> None:
-    """Deadlock: hold a lock while waiting for room in the producer's queue, although the callback needs this lock.
+    """Cause a deadlock: wait for room in the producer's queue while holding a lock that the delivery callback needs.
 
-    Only delivered records make room, and the callback of a delivered record waits for the lock.
+    A delivered record leaves the queue only after its callback, and the callback waits for the lock.
     """
     settings = {"bootstrap.servers": SERVERS, "client.id": "billing-events", "queue.buffering.max.messages": 500}
     producer, lock, delivered = report(confluent_kafka.Producer)(settings), threading.Lock(), [0]
@@ -80,7 +80,7 @@ def callback_deadlock() -> None:
 
 
 def consumer_stalled() -> None:
-    """Handle a record with a call that never returns, so that the consumer does not poll any more."""
+    """Consume records until the handler of a record never returns, so that the consumer does not poll any more."""
     consumer = KafkaConsumer(
         TOPIC, bootstrap_servers=SERVERS, client_id="mailer", group_id="mail", max_poll_interval_ms=60_000
     )

@@ -1,4 +1,4 @@
-"""A healthy application of a Python library: a producer and a consumer of the same topics that report metrics and logs.
+"""A healthy application with a Python library: a producer and a consumer on the same topics report metrics and logs.
 
     python produce_and_consume.py LIBRARY NAME=VALUE…
 
@@ -11,10 +11,10 @@ rate                   records per second to each topic
 p.bootstrap.servers    brokers of the producer and the consumer
 reports.to             brokers of the monitor, for the reports
 p.client.id, c.client.id, c.group.id
-restart.every          0, or a number of seconds: run two such processes, and replace the older one each time after that
-                       many seconds, as a rolling deployment does
+restart.every          0, or a time in s: then two such processes run, and each time after these seconds, a new process
+                       replaces the older one, as in a rolling deployment
 
-Each process prints lines `COUNTERS json` on standard output.
+Each process prints its numbers of acknowledged, failed and consumed records as lines `COUNTERS json`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ FLUSH_SECONDS = 20
 
 
 class Shipper(logging.Handler):
-    """A logging handler that sends each record as JSON to the topic of logs. `send`: called with topic and text."""
+    """A logging handler that sends each log line as JSON to the topic of logs. `send`: called with topic and text."""
 
     def __init__(self, send: Callable[[str, str], None]) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ class Application:
         }
 
     def tell(self, topic: str, text: str) -> None:
-        """Send a report to the monitor's brokers. Drop the report if the queue is full (brokers away)."""
+        """Send a report to the monitor's brokers. If they are away and the queue is full, drop the report."""
         try:
             self._reports.produce(topic, text, headers=self._identity)
         except BufferError:
@@ -97,7 +97,7 @@ class Application:
         common = {
             "bootstrap.servers": self._servers,
             "statistics.interval.ms": 1000 * REPORT_SECONDS,
-            # A client that reports statistics must not push metrics as well: the monitor would list the client twice.
+            # The client reports statistics, so it must not push metrics, too: the monitor would list the client twice.
             "enable.metrics.push": False,
             "stats_cb": lambda text: self.tell("client-metrics", text),
         }
