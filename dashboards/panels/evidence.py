@@ -21,10 +21,9 @@ _BY_SERVICE = listed((*KEPT, "service"))
 
 
 def _beside_best(metric: str, among: str, pick: str = "topk") -> list[Query]:
-    """Return two queries: one for the worst clients, and one, drawn dashed, for the best clients of _BEST services.
+    """Return two queries: for the worst clients, and (drawn dashed) for the best client of each of _BEST services.
 
-    `metric`, `among`, `pick`: see `scope.worst`. Each of these services has one such client; the services are those
-    whose best client has the worst value.
+    The services are those whose best client has the worst value. `metric`, `among`, `pick`: see `scope.worst`.
     """
     best = f"{'min' if pick == 'topk' else 'max'} by ({_BY_SERVICE}) ({metric}{{{OF_SERVICE}}})"
     return [

@@ -25,7 +25,7 @@ from dashboards.scope import (
 
 _MODE = "kafka_client_failure_mode"
 _SINCE = "kafka_client_failure_mode_since_timestamp_seconds"
-#: Maximum number of bands in a timeline, one per client, the worst clients. The table and the status page show more.
+#: A timeline shows at most this number of bands, the worst ones. The table and the status page show more clients.
 _BANDS = 100
 #: Query with the value 0 while an exporter answers. `COUNT or _NONE` gives 0 if no client fails: without it the result
 #: would be empty, because there would be no series to count.
@@ -166,10 +166,7 @@ def history(id_: int, mode: Mode) -> Panel:
 
 
 def failures(id_: int) -> Panel:
-    """Return a timeline of failures with a band for each service and mode, the worst first.
-
-    There are no bands per client, because clients' names would be too long.
-    """
+    """Return a timeline with a band per service and mode (clients' names would be too long), the worst first."""
     return timeline(
         id_,
         "Failures over time",

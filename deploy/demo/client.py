@@ -68,7 +68,7 @@ class Cluster(Protocol):
 
 
 class Context(Protocol):
-    """The services that the demo offers to its clients."""
+    """What the demo provides for a client: a folder for the run, and brokers of each kind."""
 
     @property
     def run_folder(self) -> Path: ...
@@ -197,10 +197,7 @@ class DemoClient:
         return running
 
     def _surroundings(self, context: Context) -> tuple[dict[str, str], list[Callable[[Running], None]]]:
-        """Start the broker and create the topics.
-
-        Return the program's options with addresses, and the functions (outages, load) to run beside the program.
-        """
+        """Start broker, create topics. Return options with addresses, and functions (outage, load) to run meanwhile."""
         if self.broker == "legacy":
             legacy = context.legacy()
             create_legacy(legacy.bootstrap_servers, self.topics)
@@ -242,10 +239,7 @@ class DemoClient:
 
 
 def _behind_a_gateway(folder: Path) -> tuple[RealBroker, Gateway]:
-    """Start a gateway, and behind it a broker that advertises the gateway's address.
-
-    The broker's own port, which clients use for bootstrap, stays open while the gateway refuses connections.
-    """
+    """Start a broker that advertises a gateway's address. Clients bootstrap from the broker itself, not the gateway."""
     broker_port, port = free_port(), free_port()
     gateway = Gateway(port, broker_port).open()
     advertised = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}

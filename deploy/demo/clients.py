@@ -315,7 +315,7 @@ _GROUPS = DemoClient(
 
 
 def _of_kafka_4(name: str, help: str, kind: str, **options: str) -> DemoClient:
-    """Return a client whose members stall because of `options`. `kind`: type of their group, such as share."""
+    """Return a demo client whose group members stall because of `options`. `kind`: type of the group, such as share."""
     return replace(_control(_GROUPS, name, help, kinds=kind, **options), help=help, mode="consumer-stalled")
 
 

@@ -97,7 +97,7 @@ class Cluster:
         return self
 
     def kill(self) -> None:
-        """Kill all nodes. A normal shutdown is impossible: the last node would wait for the nodes that have ended."""
+        """Kill all nodes. The last node could not shut down normally, because it needs the other nodes for that."""
         self._over.set()
         for node in self.nodes:
             node.kill()

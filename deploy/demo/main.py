@@ -136,10 +136,7 @@ def _perform(options: Options, clients: Sequence[DemoClient], stack: Stack, boar
 
 
 def _watch(options: Options, courses: Sequence[Course], stack: Stack, board: Board) -> None:
-    """Follow the run until its time is over or all expected pages have come.
-
-    Raises ServiceError if a process of the product ends.
-    """
+    """Wait until the time is over or all expected pages came. Raises ServiceError if a process of the product ends."""
     deadline = None if options.seconds is None else time.monotonic() + options.seconds
     seen_pages = 0
     begun: set[str] = set()

@@ -17,14 +17,13 @@ from deploy.demo.webhook import Page
 class Course:
     """What happened to one demo client so far. Times are epoch milliseconds of this machine's clock.
 
-    A failure is *shown* while its mode is suspected or confirmed.
     now             mode → newest status, the worst of all Kafka clients in the process
     first           (mode, status) → time at which this status was first seen
     kinds           mode → kinds of evidence in suspected and confirmed verdicts
     paged           mode → time at which its first critical alert was delivered
     alerts          "severity alertname" → time at which such an alert was first delivered
     firing          modes with a critical alert that fires now
-    first_shown_ms  time at which the failure of the client's own mode was first shown, None if never
+    first_shown_ms  time at which the client's own mode was first suspected or confirmed (*shown*), None if never
     last_shown_ms   time at which that failure was last shown
     gaps            (start, end) of the periods in between in which that failure was not shown
     events          number of timeline entries that `take_timeline` has already processed

@@ -113,10 +113,7 @@ def cases() -> list[Case]:
 
 
 def blind(folder: Path) -> int:
-    """Copy each case, without `truth.json`, to a subfolder of `folder` named by the case's id.
-
-    Return the number of cases.
-    """
+    """Copy each case, without `truth.json`, to a subfolder of `folder` named by its id. Return the number of cases."""
     known = cases()
     for case in known:
         (folder / case.id).mkdir(parents=True)

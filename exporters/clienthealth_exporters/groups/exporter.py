@@ -50,7 +50,7 @@ LEFT_OUT = "cluster %s: [groups] include and exclude leave %d groups out"
 
 
 class Cluster(NamedTuple):
-    """A cluster with groups to read. `settings`: in them [kafka] and [groups] are for this cluster."""
+    """A cluster with groups to read. `settings`: the sections [kafka] and [groups] in them describe this cluster."""
 
     name: str
     settings: Settings

@@ -53,7 +53,7 @@ _DESCRIBE = {kind.lower(): _message(f"{kind}GroupDescribe") for kind in ("Consum
 _SHARE_OFFSETS = _message("DescribeShareGroupOffsets")
 #: States of a group without members.
 MEMBERLESS = ("Empty", "Dead")
-#: A group without members that has not changed for some time is read again after this share of that time.
+#: If a group that is empty or cannot be read has not changed for a time t, it is read again after SHARE × t.
 SHARE = 0.1
 
 
@@ -217,10 +217,7 @@ class GroupReader:
                 self._admin = None
 
     def _listed(self, attempt: _Attempt) -> dict[str, Listed]:
-        """List the groups of all brokers, except those that the settings leave out. The keys are the groups' names.
-
-        Raises ServiceError if no broker answers.
-        """
+        """List by name all groups that the settings do not leave out. Raises ServiceError if no broker answers."""
         brokers = [broker["broker_id"] for broker in attempt.admin.describe_cluster()["brokers"]]
 
         def ask(one: Sequence[int]) -> dict[int, Any]:
@@ -274,9 +271,7 @@ class GroupReader:
         return self._asked(ask, names, attempt, attempt.groups)
 
     def _describe(self, attempt: _Attempt, names: Set[str], states: Mapping[str, str]) -> None:
-        """Read the members of these groups, but of a group with an unchanged state only every
-        `members_interval_seconds`.
-        """
+        """Read these groups' members; if a group's state has not changed, only every `members_interval_seconds`."""
         now, every = self.clock(), self.settings.members_interval_seconds
         self._described = {name: description for name, description in self._described.items() if name in states}
 
@@ -405,10 +400,7 @@ class Pace:
         self._seen: dict[str, _Seen] = {}
 
     def due(self, states: Mapping[str, str], now: float) -> set[str]:
-        """Return the groups to read now, and forget groups that are not in `states`.
-
-        `states`: the state of every existing group.
-        """
+        """Return the groups to read now. `states`: the state of every existing group. Any other group is forgotten."""
         self._seen = {name: seen for name, seen in self._seen.items() if name in states}
         wait = {
             name

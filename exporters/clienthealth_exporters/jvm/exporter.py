@@ -4,7 +4,7 @@ Each JVM is read once per interval, with one request for all its MBeans. A snaps
 client metrics. If a snapshot gives a reason (see `dumps`), a thread dump goes to the topic of client logs. If a JVM
 does not answer, this is logged, and the JVM is read less and less often, without delaying the reads of other JVMs.
 
-A target is `[SERVICE=]URL`, followed by options of the JVM's clients that JMX does not show, such as
+A target is `[SERVICE=]URL`, followed by options of the JVM's clients that JMX does not show. An example is
 `orders=http://10.0.0.7:8778/jolokia/ max.block.ms=10000 group.id=billing`. The option `metrics=pushed` is for a JVM
 with clients that push their metrics through the broker plugin: for such a target the exporter publishes no metrics, and
 only looks for reasons to take thread dumps.

@@ -310,10 +310,7 @@ class Api:
         return {**msgspec.structs.asdict(answer), "clients": short}
 
     def client(self, key: str, _query: Mapping[str, str]) -> ClientDetails | None:
-        """Return the client with this key, None if there is no record.
-
-        A client that was dropped, or that another shard serves, is also found if its record is kept (`history.Recall`).
-        """
+        """Return the client with this key, None if there is no record. Records in `history.Recall` are found, too."""
         state = next((state for state in self._states.live() if state.key == key), None)
         if state is None and (names := key_parts(key)) is not None:
             state = self._states.recalled(names)
@@ -350,9 +347,9 @@ class Api:
 
 
 class Route(NamedTuple):
-    """A path of the API. `says`: its description. `answer`: the function that answers. `parameters`: by name.
+    """A path of the API. `says`: its description. `answer`: the function that answers.
 
-    `answers`: type of the answer, None for the OpenAPI document.
+    `answers`: type of the answer, None for the OpenAPI document. `parameters`: the query parameters, by name.
     """
 
     says: str

@@ -34,7 +34,7 @@ MAX_PARTITIONS = 25
 class View:
     """What a page needs besides the clients. Times are epoch seconds.
 
-    trouble   why the state may be incomplete (the topic is not read, Kafka does not answer); None if it is complete
+    trouble   why records may be missing (the topic is not read to its end, Kafka does not answer), else None
     newest    time of the newest data of any client; None before the first record
     left_out  number of records that were dropped because the exporter keeps at most `max_clients` clients
     owners    the owners of services and groups

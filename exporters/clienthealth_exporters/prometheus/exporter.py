@@ -73,7 +73,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 class Exporter:
     """The exporter's state and its answers to HTTP requests.
 
-    trouble  returns why the state may be incomplete, None if it is complete
+    trouble  returns why records of clients may be missing, None if all are there
     clock    returns the time in epoch seconds
     idle     returns the seconds since the topic was last polled
 
@@ -126,7 +126,7 @@ class Exporter:
             case path if path.startswith(api.PREFIX):
                 return self._api(request)
             case path if path.startswith(RUNBOOKS) and path.endswith("/"):
-                # Redirect to the path without the slash, because the page's relative links are wrong below a slash.
+                # Redirect to the path without the slash, because the page's relative links do not work with it.
                 above = {"Location": f"../{path.rstrip('/').rpartition('/')[2]}"}
                 return Response("", "text/plain", HTTPStatus.MOVED_PERMANENTLY, above)
             case path if path.startswith(RUNBOOKS):
@@ -194,7 +194,7 @@ class Exporter:
         return self._facets[2]
 
     def _client(self, request: Request) -> Response:
-        """Return a client's page, or a redirect to the exporter of the client's shard if its address is known.
+        """Return a client's page. If another shard serves the client, redirect to that shard if its address is known.
 
         Clients that were dropped and clients of other shards have pages, too, because an alert may link to them.
         """

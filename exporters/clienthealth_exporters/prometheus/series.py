@@ -28,7 +28,7 @@ Scope = Literal["client", "group", "partition", "service", "exporter"]
 #: these labels.
 SCOPES: Mapping[Scope, tuple[str, ...]] = {
     "client": CLIENT,
-    # group_type: classic, consumer, streams or share; for a classic group with another protocol type, that type.
+    # group_type: classic, consumer, streams or share. For a classic group that is no consumer group: its protocol type.
     "group": ("cluster_name", "group", "group_type"),
     "partition": ("cluster_name",),
     "service": ("service",),

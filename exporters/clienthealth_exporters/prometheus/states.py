@@ -129,8 +129,8 @@ class States:
     """The newest record per key. Thread-safe: the reader of the topic writes, the web server reads.
 
     A record with an older window than the known record is ignored. The record of a client that has gone overlaps with
-    the client's last windows, and replaces their record. After that, only a record with a window that cannot overlap
-    with the gone client's record shows that the client is back.
+    the client's last windows, and replaces their record. After that, the client counts as back only once a record comes
+    with a window that cannot overlap with those windows.
 
     A client is dropped `ttl_seconds` after its last record, but this time counts only while other records arrive. So a
     client keeps its series if the monitor gets no data; but after `silent_from` its `ok` verdicts become `unknown`.

@@ -30,9 +30,8 @@ The lines of the loggers of kafka-python and aiokafka go to `logs_topic` if that
 For each record, the reporter takes some microseconds of the application's time, and keeps two small objects while the
 record is in flight. Everything else happens on one daemon thread with a small producer of its own. The reporter needs
 only the client's library and msgspec. The application never gets an exception from the reporter. A client's `close()`
-takes at most `close_seconds` longer, to send the last snapshot. While
-the cluster is unreachable, snapshots are dropped and counted (`Reporter.dropped_total`). After a fork the child must
-call `report` again for its own clients.
+takes at most `close_seconds` longer, to send the last snapshot. While the cluster is unreachable, snapshots are dropped
+and counted (`Reporter.dropped_total`). After a fork the child must call `report` again for its own clients.
 
 A callback is timed if it is given to `produce()` (confluent-kafka), or if it is added to the future of `send()` before
 the record is acknowledged (kafka-python).

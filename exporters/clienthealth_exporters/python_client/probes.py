@@ -222,10 +222,7 @@ class ProducerProbe:
                 self._latencies.add(seconds)
 
     def timed(self, callback: Callable[..., object]) -> Callable[..., object]:
-        """Return a callback that runs `callback` and measures its duration.
-
-        Callbacks of a producer must not overlap; the libraries run one at a time.
-        """
+        """Return a callback that runs `callback` and measures its duration. A producer never runs two at a time."""
         clock = self.clock
 
         def run(*outcome: Any) -> object:

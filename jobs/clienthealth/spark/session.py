@@ -1,6 +1,6 @@
 """The Spark session: the only place with Spark's configuration.
 
-Under spark-submit (or a platform that submits), the master and jars given there are used. Otherwise Spark runs in this
+If spark-submit starts the program, the master and jars given to spark-submit are used. Otherwise Spark runs in this
 process on all cores, with jars from our own cache. Settings that affect a query's state are the same in both cases.
 """
 

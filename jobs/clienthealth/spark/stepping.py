@@ -237,7 +237,7 @@ def _rows(published: Published, bucket: int, most: int, now_ms: int) -> tuple[li
 def fits(most: int, *parts: bytes | None) -> bool:
     """True if a record of `parts` (such as key and value) has at most `most` bytes after compression.
 
-    A record that is larger before compression must have at most SENT_BYTES then, the producer's limit.
+    Before compression, a record with more than `most` bytes must not exceed SENT_BYTES, the producer's limit.
     """
     size = sum(map(len, filter(None, parts))) + AROUND
     if size <= most or size > SENT_BYTES:
