@@ -228,7 +228,7 @@ def sources() -> list[Path]:
 
 def test_no_application_is_part_of_a_rule() -> None:
     rules = " ".join(path.read_text(encoding="utf-8") for path in sources())
-    rules += " ".join(wording.expression for wording in catalogue().wordings)
+    rules += " ".join(wording.pattern for wording in catalogue().wordings)
     assert [word for word in APPLICATION_WORDS if word in rules] == []
 
 

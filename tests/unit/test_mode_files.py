@@ -55,7 +55,7 @@ def limits(folder: Path, text: str) -> type[Limits]:
     class Thresholds(Limits, of=file):
         slow_seconds: float
 
-    assert file.facts()["id"] == "too-slow"
+    assert file.id == "too-slow"
     return Thresholds
 
 

@@ -16,6 +16,7 @@ import clienthealth.modes
 from clienthealth.model.errors import CatalogueError
 from clienthealth.modes import catalogue, mode_file, modes
 from clienthealth.read.logs.also_seen import BY_ID
+from clienthealth.read.logs.dump_formats.threads import pattern as with_parts
 from clienthealth.read.logs.self_descriptions import BY_NAME
 from clienthealth.read.logs.wordings import Catalogue, Meaning, Wording, meanings
 from tests.support import unworded
@@ -97,7 +98,7 @@ def faults(entry: Entry) -> Iterator[str]:
 
 
 def _faults(wording: Wording, meaning: Meaning) -> Iterator[str]:
-    pattern = re.compile(wording.expression, re.ASCII)
+    pattern = with_parts(wording.pattern)
     if pattern.groups != len(pattern.groupindex) or pattern.flags & re.IGNORECASE:
         yield "a group of its pattern has no name, or case is ignored: use (?:…) or (?P<name>…), [Aa]"
     if not wording.source or wording.source.keys() - SPEAKERS or not all(wording.source.values()):
@@ -222,7 +223,7 @@ def test_every_library_has_a_wording_for_what_modes_rest_on_or_a_reason_why_not(
 def test_numbers_of_lines_have_few_digits() -> None:
     """A number with more digits is no count that a client logs, and would be too large for calculations."""
     for wording in catalogue().wordings:
-        digits = re.findall(r"\(\?P<\w+>-?(?:\\d|\[\\d\.\])([+*]|\{\d+,\d+\})", wording.expression)
+        digits = re.findall(r"\(\?P<\w+>-?(?:\\d|\[\\d\.\])([+*]|\{\d+,\d+\})", with_parts(wording.pattern).pattern)
         few = all(repeats not in "+*" and int(repeats[1:-1].split(",")[1]) <= 19 for repeats in digits)
         assert few, wording.id
 
@@ -230,7 +231,7 @@ def test_numbers_of_lines_have_few_digits() -> None:
 def test_hostile_text_costs_no_more_than_its_length() -> None:
     for wording in catalogue().wordings:
         parts = [wording.literal, "[", "(", "a", "0", " ", "\n\t", "with correlation id 1 : {", "127.0.0.1:9092"]
-        pattern = re.compile(wording.expression, re.ASCII)
+        pattern = with_parts(wording.pattern)
         started = time.process_time()
         for part in parts:
             pattern.search((wording.literal + " " + part * 20_000)[:25_000])

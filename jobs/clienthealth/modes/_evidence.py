@@ -57,6 +57,8 @@ class Circumstance:
 #: but does not help to confirm it.
 ANOTHERS = Circumstance(None, "another client that the line may be about", "own-lines")
 NOTHING_NEEDED = Circumstance(True)
+#: The circumstance of a goroutine that may have come to its place only a moment ago.
+UNAGED = Circumstance(False, "one dump does not show for how long; a second dump ten seconds later would show it")
 #: Input with its own time, from which a fact can be made.
 Dated = LogEvent | Reading | ThreadDump | Sign
 
@@ -272,13 +274,24 @@ def events(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
 
 
 def stated(window: ClientWindow, meaning: Meaning) -> list[Fact]:
-    """Return one indirect fact from the last line of the log event `meaning`; [] without a line.
+    """Return one indirect fact from the line of the log event `meaning` that states the longest wait; [] without one.
 
     The fact's text is the event's `says`, then the line, or only its frame if the log pattern captures `frame`. The
-    state began at the time of the line, or earlier by the captured `minutes`.
+    state began at the time of the line, or earlier by the captured `minutes`. Of lines that state no minutes or the
+    same, the last one counts. A goroutine of which a dump does not state the minutes proves nothing, except if an
+    earlier dump shows the goroutine at the same place.
     """
-    said = [(e, f"{meaning.says}: {quoted(e.captures.get('frame', e.text))}") for e in events(window, meaning)[-1:]]
-    return [Fact.of("log", e, text, since=round(e.ts_ms - 60_000 * captured(e, "minutes"))) for e, text in said]
+    said = sorted(
+        events(window, meaning), key=lambda e: (captured(e, "minutes"), "goroutine" not in e.captures, e.ts_ms)
+    )
+    facts = []
+    for event in said[-1:]:
+        same = [e for e in said if all(e.captures.get(n) == event.captures.get(n) for n in ("goroutine", "frame"))]
+        brief = "goroutine" in event.captures and not captured(event, "minutes") and sum(e.repeats for e in same) < 2
+        text = f"{meaning.says}: {quoted(event.captures.get('frame', event.text))}"
+        since = round(min(e.ts_ms for e in same) - 60_000 * captured(event, "minutes"))
+        facts.append(Fact.of("log", event, text, since=since, given=UNAGED if brief else None))
+    return facts
 
 
 def failures(window: ClientWindow, meaning: Meaning) -> list[LogEvent]:

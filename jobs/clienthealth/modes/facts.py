@@ -4,7 +4,7 @@ Each mode is a folder with this file and `rules.py`. `rules.py` makes its thresh
 
     FILE = mode_file(__file__)
     class Thresholds(Limits, of=FILE): ...
-    MODE = LiveMode(**FILE.facts(), thresholds=Thresholds(), judge=judge, gate=GATE)
+    MODE = LiveMode(**FILE.facts(Thresholds()), judge=judge, gate=GATE)
 """
 
 from __future__ import annotations
@@ -222,10 +222,13 @@ class ModeFile:
             raise CatalogueError(f"{self.where}: there is no log event {name}; known are {', '.join(lines)}")
         return lines[own]
 
-    def facts(self) -> dict[str, Any]:
-        """Return the file's content as fields of a FailureMode. Must be called after all calls of `reads`."""
-        others = map(self._line, self._others)
-        return {**vars(self._facts), "id": self.id, "lines": (*self.lines.values(), *others), "reads": (*self._reads,)}
+    def facts(self, thresholds: Limits) -> dict[str, Any]:
+        """Return the file's content and the thresholds as fields of a FailureMode.
+
+        Must be called after all calls of `reads`.
+        """
+        lines = (*self.lines.values(), *map(self._line, self._others))
+        return {**vars(self._facts), "id": self.id, "lines": lines, "reads": (*self._reads,), "thresholds": thresholds}
 
 
 @cache

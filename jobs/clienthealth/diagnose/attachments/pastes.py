@@ -86,8 +86,9 @@ def context(content: bytes) -> Callable[[int], Context]:
 
     Only a text for people (with Markdown, or in a language without blanks) has lines that are `explained`: rows of a
     table, and lines near which the explaining words weigh at least as much as the reporting words and the output of
-    programs together. Words of quotations and code weigh nothing, except commands that the reader is to run. Any other
-    line is `quoted` if no line near it has a time, else `logged`. In a text larger than _PAGE all lines are `logged`.
+    programs together. Words of quotations and code weigh nothing, except commands that the reader is to run. The first
+    line of a stack is never `explained`. Any other line is `quoted` if no line near it has a time,
+    else `logged`. In a text larger than _PAGE all lines are `logged`.
     """
     text = content.decode("utf-8", "replace") if len(content) <= _PAGE else ""
     for_people = _RE["for_people"].search(text) is not None
@@ -116,7 +117,7 @@ def context(content: bytes) -> Callable[[int], Context]:
 
     def of_line(number: int) -> Context:
         near = range(max(0, number - _BEFORE), min(len(lines), number + _AFTER))
-        if for_people:
+        if for_people and not _RE["stack"].match(lines[number]):
             explained, reported, size, english = map(sum, zip(*map(weights, near), strict=True))
             beside = (at for at in near if abs(at - number) <= _BESIDE and fences[at] == fences[number])
             reported += _OUTPUT * any(_RE["output"].match(lines[at]) for at in beside)

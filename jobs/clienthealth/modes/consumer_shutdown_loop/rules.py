@@ -410,11 +410,5 @@ def worth_a_dump(readings: TwoReadings, thresholds: Thresholds) -> Iterator[str]
 
 
 MODE = LiveMode(
-    **FILE.facts(),
-    thresholds=Thresholds(),
-    judge=judge,
-    gate=GATE,
-    recovered=recovered,
-    doubt=doubt,
-    worth_a_dump=worth_a_dump,
+    **FILE.facts(Thresholds()), judge=judge, gate=GATE, recovered=recovered, doubt=doubt, worth_a_dump=worth_a_dump
 )

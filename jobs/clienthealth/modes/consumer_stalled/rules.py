@@ -484,4 +484,4 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
     return bool(goes_on) and not stalls and not events(window, POLL_EXPIRED, COMMIT_REFUSED)
 
 
-MODE = LiveMode(**FILE.facts(), thresholds=Thresholds(), judge=judge, gate=GATE, recovered=recovered, silence=silence)
+MODE = LiveMode(**FILE.facts(Thresholds()), judge=judge, gate=GATE, recovered=recovered, silence=silence)

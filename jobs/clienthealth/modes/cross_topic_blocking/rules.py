@@ -403,6 +403,4 @@ def worth_a_dump(readings: TwoReadings, thresholds: Thresholds) -> Iterator[str]
         yield f"the queue of {', '.join(stuck)} is full while {', '.join(starving)} got nothing"
 
 
-MODE = LiveMode(
-    **FILE.facts(), thresholds=Thresholds(), judge=judge, gate=GATE, recovered=recovered, worth_a_dump=worth_a_dump
-)
+MODE = LiveMode(**FILE.facts(Thresholds()), judge=judge, gate=GATE, recovered=recovered, worth_a_dump=worth_a_dump)

@@ -387,4 +387,4 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
     return bool(w.rises(delivered(w))[0] > 1) and _delivers(w, thresholds)
 
 
-MODE = LiveMode(**FILE.facts(), thresholds=Thresholds(), judge=judge, gate=GATE, recovered=recovered)
+MODE = LiveMode(**FILE.facts(Thresholds()), judge=judge, gate=GATE, recovered=recovered)

@@ -489,8 +489,7 @@ def worth_a_dump(readings: TwoReadings, thresholds: Thresholds) -> Iterator[str]
 
 
 MODE = LiveMode(
-    **FILE.facts(),
-    thresholds=Thresholds(),
+    **FILE.facts(Thresholds()),
     judge=judge,
     gate=GATE,
     recovered=recovered,

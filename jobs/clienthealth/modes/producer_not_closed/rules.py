@@ -308,4 +308,4 @@ def doubt(look: Look) -> str:
     return ""
 
 
-MODE = AbsenceMode(**FILE.facts(), thresholds=Thresholds(), judge=judge, explicable=explicable, doubt=doubt)
+MODE = AbsenceMode(**FILE.facts(Thresholds()), judge=judge, explicable=explicable, doubt=doubt)

@@ -16,8 +16,8 @@ from clienthealth.model.readings import LogEvent
 from clienthealth.model.values import grouped, integer
 from clienthealth.read.logs.dumps import DUMP_LINE
 
-#: For each log pattern, client, thread and address, one event per SAMPLING_MS (ms) is kept. Its `repeats` is the number
-#: of events for which it stands. So 100,000 equal lines a second need as much state as ten.
+#: For each log pattern, client, thread, address and goroutine, one event per SAMPLING_MS (ms) is kept. Its `repeats` is
+#: the number of events for which it stands. So 100,000 equal lines a second need as much state as ten.
 SAMPLING_MS = 100
 #: Equal lines of dumps count as one line if they are in the same slot of SLOT_BYTES bytes of a file, and in the same
 #: LINE_SAMPLING_MS (ms). After SLOTS slots of a file, the numbers of slots begin anew. So a dump of up to SLOTS ×
@@ -52,11 +52,12 @@ E = TypeVar("E", bound=Entry)
 def sample_key(event: LogEvent) -> tuple[str, ...]:
     """Return a key that is equal for all events of a process that are merged into one event.
 
-    These events have the same log pattern, client, thread and address, and times in the same slot of SAMPLING_MS. Lines
-    of dumps need the same text, slot of their file, and LINE_SAMPLING_MS (half a minute). The key stays the same when
-    the monitor restarts.
+    These events have the same log pattern, client, thread, address and goroutine, and times in the same slot of
+    SAMPLING_MS. Lines of dumps need the same text, slot of their file, and LINE_SAMPLING_MS (half a minute). The key
+    stays the same when the monitor restarts.
     """
-    detail = "given up" if event.captures.get("left") == "0" else event.captures.get("address", "")
+    named = (event.captures.get(name, "") for name in ("address", "goroutine", "minutes"))
+    detail = "given up" if event.captures.get("left") == "0" else "".join(named)
     subject = (event.signature, event.client_id or "", event.thread or "", detail)
     if event.signature != DUMP_LINE:
         return *subject, str(event.ts_ms // SAMPLING_MS)

@@ -21,6 +21,7 @@ from clienthealth.model.clients import Kind
 from clienthealth.model.errors import CatalogueError
 from clienthealth.model.readings import LogEvent
 from clienthealth.model.tables import converted
+from clienthealth.read.logs.dump_formats.threads import pattern as with_parts
 
 Life = Literal["begins", "closes", "closed", "loses", "is killed"]
 
@@ -32,40 +33,6 @@ class Example(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     captures: Mapping[str, str] = {}
 
 
-#: Maps our name for a kind of wait to a regular expression for Go's names of it, if Go has several names.
-_WAITS: Mapping[str, str] = {"lock": r"semacquire|sync\.\w{2,20}\.\w{2,20}"}
-
-
-class Goroutine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A goroutine that has waited for a minute or longer at one place: Go writes the minutes into a dump.
-
-    waits   kinds of wait, as Go names them in the goroutine's first line; "lock" stands for all waits for a lock
-    frame   regular expression for the function in whose call the goroutine waits
-    caller  regular expression for a function that called it; '' for any
-    within  maximum number of lines between the goroutine's first line and `frame`
-    """
-
-    waits: tuple[str, ...]
-    frame: str
-    caller: str = ""
-    within: int = 9
-
-    @property
-    def pattern(self) -> str:
-        """Regular expression for the goroutine's lines, with the groups `minutes` and `frame`."""
-        waits, line = "|".join(_WAITS.get(wait, wait) for wait in self.waits), r"\n(?!\s*goroutine )[^\n]"
-        return (
-            rf"goroutine \d{{1,12}} (?:gp=[^\n\[]{{1,100}} )?\[(?:{waits})(?: \([\w ]{{1,40}}\))?, "
-            rf"(?P<minutes>\d{{1,7}}) minutes(?:, [\w ]{{1,40}})?\]:(?:{line}{{0,1000}}){{0,{self.within}}}?"
-            rf"{line}{{0,300}}?(?P<frame>{self.frame})\("
-            + (
-                rf"(?:[^\n]{{0,1000}}\n(?!\s*goroutine )){{1,20}}?[^\n]{{0,300}}?(?:{self.caller})"
-                if self.caller
-                else ""
-            )
-        )
-
-
 class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True):
     """A log pattern.
 
@@ -73,8 +40,7 @@ class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True)
     source     maps a library to the versions that log the line, and the place in the library's source
     literal    a text that every match contains: a cheap test before the pattern (case matters)
     pattern    regular expression for a part of the message, or of the exception below the message; named groups become
-               `LogEvent.captures`; '' if `goroutine` is set
-    goroutine  the waiting goroutine that the log pattern recognises; None if there is a `pattern`
+               `LogEvent.captures`; `%name%` stands for a part in `dump_formats/shapes.toml`
     logger     beginning of the name of the logger that must have logged the line; None for any logger. Not tested if
                the record's logger contains no dot
     also       for a mode's pattern: id of the known issue in `also_seen.toml` for which the line counts, too; '' if
@@ -85,16 +51,10 @@ class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True)
     id: str
     source: Mapping[str, str]
     literal: str
-    pattern: str = ""
-    goroutine: Goroutine | None = None
+    pattern: str
     logger: str | None = None
     also: str = ""
     examples: tuple[Example, ...] = ()
-
-    @property
-    def expression(self) -> str:
-        """The log pattern's regular expression: `pattern`, or that of the goroutine."""
-        return self.goroutine.pattern if self.goroutine else self.pattern
 
 
 class Meaning(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True, dict=True):
@@ -173,7 +133,7 @@ class Catalogue:
                 self.by_id[wording.id] = meaning
                 logger = None if wording.logger is None else _abbreviated(wording.logger)
                 try:
-                    pattern = re.compile(wording.expression, re.ASCII)
+                    pattern = with_parts(wording.pattern)
                 except re.error as error:
                     raise CatalogueError(f"the log pattern {wording.id} cannot be compiled: {error}") from None
                 compiled.setdefault(wording.literal, []).append((wording, pattern, logger))
@@ -188,7 +148,8 @@ class Catalogue:
     def matches(self, text: str, logger: str | None) -> Iterator[tuple[Wording, re.Match[str]]]:
         """Yield (log pattern, match) for each log pattern that matches a text and may be logged by `logger`.
 
-        A logger's name without dots may be anything, so such a name excludes no pattern.
+        A logger's name without dots may be anything, so such a name excludes no pattern. Of several goroutines that
+        match a log pattern, the one that has waited longest is yielded; of other texts, the first.
         """
         named = logger is not None and "." in logger
         for literal, candidates in self._by_literal:
@@ -196,8 +157,12 @@ class Catalogue:
                 for wording, pattern, logged_by in candidates:
                     if logged_by is not None and named and not logged_by.match(logger or ""):
                         continue
-                    if match := pattern.search(text):
+                    if match := max(pattern.finditer(text), key=_minutes, default=None):
                         yield wording, match
+
+
+def _minutes(match: re.Match[str]) -> int:
+    return int(match.groupdict().get("minutes") or 0)
 
 
 def _abbreviated(logger: str) -> re.Pattern[str]:

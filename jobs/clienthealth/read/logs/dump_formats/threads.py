@@ -152,7 +152,7 @@ Pattern = re.Pattern[str]
 
 
 def pattern(text: str) -> Pattern:
-    """Compile a regular expression of `shapes.toml`; `%name%` in it stands for an expression of the table `parts`."""
+    """Compile a regular expression; `%name%` in it stands for an expression of the table `parts` in `shapes.toml`."""
     for name, part in TABLES["parts"].items():
         text = text.replace(f"%{name}%", part)
     return re.compile(text.replace("\n", ""), re.ASCII)
