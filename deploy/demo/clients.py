@@ -90,8 +90,7 @@ _NOT_CLOSED = DemoClient(
     service="nightly-export",
     mode="producer-not-closed",
     default=True,
-    # Use 4.1.2, because older clients may stop pushing while they run. Then missing metrics would not prove that the
-    # client has ended.
+    # Older clients than 4.1.2 may stop pushing while they run, so missing pushes would not prove that the client ended.
     classpath="clients-4.1",
     topics=("exports",),
     options={
