@@ -25,9 +25,9 @@ ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / ".cache" / "fuzz"
 CORPUS = Path(__file__).parent / "corpus"
 #: Packages that guide the fuzzer: it looks for inputs that reach new branches in them.
-GUIDED = tuple(f"clienthealth.{room}" for room in ("formats", "decode", "logs", "attachments", "mbeans"))
+GUIDED = ("clienthealth.read", "clienthealth.diagnose.attachments")
 #: Further such packages for the target `lives`, which also judges the client.
-JUDGING = tuple(f"clienthealth.{room}" for room in ("step", "windows", "indicators", "modes", "adjust", "incidents"))
+JUDGING = ("clienthealth.measure", "clienthealth.modes", "clienthealth.monitor")
 TARGETS = ("records", "texts", "attachments", "lives")
 MAX_MB = 1500
 #: An input is a finding if it takes more than MAX_CPU_SECONDS, and counts as a hang after MAX_SECONDS of wall time,

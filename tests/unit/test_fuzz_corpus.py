@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from importlib.util import find_spec
 from itertools import islice
 
 import pytest
 
-from tests.fuzz.__main__ import CORPUS, blown_up, kept
+from tests.fuzz.__main__ import CORPUS, GUIDED, JUDGING, blown_up, kept
 from tests.fuzz.targets import TARGETS, holds, nothing_hidden
 
 
@@ -35,3 +36,7 @@ def test_a_piece_is_repeated_within_a_long_input() -> None:
         data = b"\0\0abcdefgh"
         longer = blown_up(random.Random(seed), data, 1_000)
         assert longer[:2] == b"\0\0" and 900 < len(longer) <= 1_010
+
+
+def test_the_packages_that_guide_the_fuzzer_exist() -> None:
+    assert all(find_spec(package) for package in (*GUIDED, *JUDGING))
