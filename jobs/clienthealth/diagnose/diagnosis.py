@@ -148,10 +148,10 @@ def diagnose(records: Iterable[Recorded], settings: Settings, inputs: list[Input
 
 
 def _without_hosts(entries: Sequence[LogEntry], measured: Set[Place]) -> None:
-    """Attribute a log with host names to the process of a file with metrics, dumps or entries without host names.
+    """Attribute log entries that name a host to the process of the same instance for which no host is known.
 
-    Such a process has its instance in the place of a host. It gets the entries of the host if the entries of its
-    instance name exactly one other host. `measured`: the processes with metrics that name no other process.
+    A process without a known host has its instance in place of the host. It gets the entries of its instance that name
+    a host, if all of them name the same service and host. `measured`: processes with metrics that all name the process.
     """
     written = grouped({(entry.instance, entry.process) for entry in entries}, lambda pair: pair[0])
     nameless = {process for instance, of in written.items() for _, process in of if process[1] == instance}
@@ -239,9 +239,9 @@ def _also_seen(state: BucketState, clients: Sequence[Client], excerpt: bool) -> 
 def _adds_failure(
     client: Client, verdicts: Sequence[Verdict], judged_clients: Iterable[tuple[Client, list[Verdict]]]
 ) -> bool:
-    """True if a client without a client id has a failure that no named client of its process and kind has.
+    """True if a client without a client id has a failure that no client with an id of its process and kind has.
 
-    Also True if its process has no named client of its kind.
+    Also True if its process has no client of its kind with an id.
     """
     place = client.service, client.host, client.kind
     beside = [
@@ -335,7 +335,8 @@ def _worst(verdicts: Sequence[Verdict], undated: frozenset[str]) -> Verdict:
     """Return the verdict on a mode's worst incident; of equally bad incidents, on the newest.
 
     `detail.incidents` is the number of incidents if there are several. All verdicts are merged into one if there is one
-    incident, or if one rests on evidence in `undated`, which fits any incident. `verdicts`: in order of time.
+    incident, or if a failure rests on evidence from the topics `undated`, because undated evidence fits any incident.
+    `verdicts`: in order of time.
     """
     apart: list[list[Verdict]] = []
     for verdict in verdicts:
@@ -354,7 +355,7 @@ def _worst(verdicts: Sequence[Verdict], undated: frozenset[str]) -> Verdict:
 def settled(
     bucket: Bucket, by_key: Mapping[str, tuple[Client, list[Verdict]]], inputs: Sequence[Input]
 ) -> dict[str, tuple[Client, list[Verdict]]]:
-    """Adjust the verdicts in `by_key` in the stages "moment" and "shown". `inputs`: the files behind the verdicts."""
+    """Return `by_key` with its verdicts adjusted in the stage "moment", then in the stage "shown"."""
     known = contexts(bucket, [client for client, _ in by_key.values()], inputs)
     return {
         key: (client, adjust("shown", adjust("moment", verdicts, known[client]), known[client]))
@@ -365,7 +366,7 @@ def settled(
 def add_ends(
     bucket: Bucket, by_key: dict[str, tuple[Client, list[Verdict]]], ended: frozenset[str] | None = None
 ) -> None:
-    """Add to `by_key` the verdicts of the modes that judge a client's end, and those of `silence`.
+    """Add to `by_key` the verdicts of the modes that judge a client's end, and the verdicts of the function `silence`.
 
     If a client reported again after a gap, only the samples after the last gap are judged. `ended`: the instance ids
     of the ended processes; None: treat every process as ended, because no later data exists.

@@ -137,7 +137,7 @@ class _Report:
     def _client(self, story: Story) -> str:
         word = story.headline.upper()
         title = self._wrap(f"{word}  {story.name}  ({story.about})", 0, 4)[len(word) :]
-        # A short report leaves out harmless issues beside a finding, and known bugs that concern no finding.
+        # A short report leaves out harmless issues of a client with findings, and (below) bugs that concern no finding.
         issues = [also for also in story.also if not (also.known.hint and story.findings)]
         return self._template.render(
             story=story,

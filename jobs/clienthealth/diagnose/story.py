@@ -44,7 +44,7 @@ def next_command(library: str, dumps: int) -> str:
 MOST_FACTS = 6
 #: Maximum number of titles of known issues in a headline.
 MOST_TITLES = 3
-#: Keys of `Verdict.detail` that are not shown separately, because the sentence on the cause usually contains them.
+#: Keys of `Verdict.detail` that are not shown separately, because `Explanation.cause` usually contains their values.
 _IN_CAUSE = ("cause", "culprit", "victims", "topic", "bootstrap", "partition", "broker", "note")
 _NUMBER, _DURATION = re.compile(r"\d[\d.,]*"), re.compile(r" for (\d{1,9}(?:\.\d)?) s\b")
 #: _AT_FIRST: a number at the beginning of a fact's text ("at least 2 ", "1 "). _ONE_OR_MORE: the beginning of a text
@@ -217,7 +217,7 @@ class _Teller:
             detail=tuple(
                 (n.removesuffix("_seconds").replace("_", " "), _of_all(n, v, mode))
                 for n, v in verdict.detail.items()
-                # The sentence on the cause usually contains the keys in _IN_CAUSE. Without a sentence they are shown.
+                # The values of the keys in _IN_CAUSE are shown only if no sentence on the cause contains them.
                 if n not in _IN_CAUSE or (n != "note" and not explained.cause and v != "unknown")
             ),
             remedy=explained.remedy if self.dumps else f"{explained.first} {explained.remedy}".lstrip(),

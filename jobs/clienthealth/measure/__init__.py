@@ -1,1 +1,1 @@
-"""Hold the samples of clients in windows of event time, as bytes or as numpy arrays, and compute what is measured."""
+"""Hold clients' samples in windows of event time, as bytes or numpy arrays, and compute measurements from them."""

@@ -190,9 +190,9 @@ def _rows(size: int, columns: Mapping[str, Column]) -> list[dict[str, Any]]:
 def _greatest(w: Windows, window: Ints, values: Floats, topic: Ints) -> tuple[Floats, NDArray[np.object_]]:
     """Return two arrays with one element per window: the window's greatest value, and the name of that value's topic.
 
-    Both elements are NaN for a window without an element in `window`. If several topics have the greatest value, or if
-    all values of the window are NaN, the alphabetically last topic is returned. `window` (number of the window),
-    `values` and `topic` (index into `w.names`) have one element per value.
+    `window` (number of the window), `values` and `topic` (index into `w.names`) have one element per value. A window
+    without a value gets NaN in both results. If several topics have the greatest value, or if all values of the window
+    are NaN, the alphabetically last topic is returned.
     """
     number, name = unknown(len(w)), np.full(len(w), np.nan, np.object_)
     if len(window):

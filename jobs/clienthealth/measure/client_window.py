@@ -34,11 +34,11 @@ class ClientWindow:
     `departed_ms`: the time of the last sample (epoch ms) if the client stopped reporting, else None. For such a client
     the window covers its last samples and the log lines after them. For a client without samples, `departed_ms` is the
     time of its last log line, for the modes that judge a client's end. `spoke_ms`: the time (epoch ms) of the newest
-    later log line that shows that the process still runs; None without such a line. `outlived`: False if the client
-    stopped reporting only because all data ends there (in `diagnose`). `alive`: the newest evidence of each kind that
-    the process runs, from times at which the client's samples were already overdue. `ends_ms`: the time (epoch ms) of
-    the client's last sample if all data is known (in `diagnose`), else None. `rows`: returns the table from which the
-    samples were made; None if there is no such table.
+    log line that shows that the process still runs although samples are overdue; None without one. `outlived`: False if
+    the client stopped reporting only because all data ends there (in `diagnose`). `alive`: the newest evidence of each
+    kind that the process runs, from times at which the client's samples were already overdue. `ends_ms`: the time
+    (epoch ms) of the client's last sample if all data is known (in `diagnose`), else None. `rows`: returns the table
+    from which the samples were made; None if there is no such table.
     """
 
     client: Client

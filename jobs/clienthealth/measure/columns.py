@@ -43,7 +43,7 @@ class Table:
         return cls(words[:, cls.head() :].view(np.float64), *words[:, : cls.head()].T)
 
     def data(self) -> bytes:
-        """Return the table as bytes; the inverse of `of`."""
+        """Return the table as bytes, from which the method `of` makes the table again."""
         values, *columns = self._arrays()
         return np.column_stack([*columns, values.view(np.int64)]).tobytes()
 
@@ -59,7 +59,7 @@ class Table:
         return cls(matrix[:, head:], *np.fmax(columns, -1.0).astype(np.int64))
 
     def matrix(self) -> Floats:
-        """Return the table as a float matrix with contiguous columns; the inverse of `of_matrix`."""
+        """Return the table as a float matrix with contiguous columns, from which `of_matrix` makes the table again."""
         values, *columns = self._arrays()
         return np.vstack([*columns, values.T]).T
 
@@ -240,7 +240,7 @@ def ranks(texts: Sequence[str]) -> Ints:
 
 
 def counted(flags: Bools) -> Ints:
-    """Return an array with the number of True flags before each position; its last element is the number of all."""
+    """Return an array with the number of True flags before each position, and at the end their total number."""
     counts = np.zeros(len(flags) + 1, np.int64)
     np.cumsum(flags, out=counts[1:])
     return counts

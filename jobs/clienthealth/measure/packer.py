@@ -81,7 +81,7 @@ class Slot:
     """A client's positions in the open chunk, kept so that `Packer.reading` need not look them up for each sample.
 
     pack, pad  the result of `_packing`
-    round      the packer's `_round` (number of calls of `chunks`) to which the positions belong; later they are invalid
+    round      the packer's `_round` (number of calls of `chunks`) at which the positions are valid
     at         position of the client in the chunk's `all_clients`
     config_at  position of the client's newest options (`config`) in the chunk's `configs`; -1 if there are none
     topic_at   position of the topic of the client's last record (`topic`) in the chunk's `names`
@@ -226,8 +226,8 @@ class Packer:
 
         A single clock may be hours wrong. Neighbouring records of a topic were written at about the same time, so the
         median of their clients' times is right nevertheless (`topic_clock`). A sample's own time counts only if it is
-        credible. Without samples of clients, the watermark is the median time of the consumer groups' samples; without
-        these, it is the median of the times in `log_times`.
+        credible (SKEW_MS). Without samples of clients, the watermark is the median time of the consumer groups'
+        samples; without these, it is the median of the times in `log_times`.
         """
         whole = list(chunks)
         if any(chunk.rows for chunk in whole):

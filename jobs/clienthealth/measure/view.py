@@ -365,7 +365,7 @@ class Windows:
         return counts[np.maximum(begin, end)] > counts[begin]
 
     def apart(self) -> Windows:
-        """Return one window for each sample of these windows."""
+        """Split the windows: return one window per sample, in order."""
         single_readings = self.at(self.window_of_row)
         single_readings.lo, single_readings.hi = self.rows, self.rows + 1
         return single_readings

@@ -54,8 +54,8 @@ def evidence_json(evidence: Evidence) -> dict[str, Any]:
 def verdict_json(verdict: Verdict) -> dict[str, Any]:
     """Return a verdict as a JSON object: `mode` and `status`; for a failure also `since`, `detail` and `evidence`.
 
-    Written only if not empty: `reason`, `adjusted`, for a failure `ruled_out` and `not_ruled_out`, else `detail`.
-    `counts` and `proofs` are never written.
+    `reason` and `adjusted` are written if not empty. `ruled_out` and `not_ruled_out` are written for a failure if not
+    empty. Without a failure, `detail` is written if not empty. `counts` and `proofs` are never written.
     """
     fields: dict[str, Any] = {"mode": verdict.mode, "status": verdict.status}
     if verdict.unhealthy:

@@ -96,7 +96,7 @@ class Thread:
 
     @property
     def of_kafka(self) -> bool:
-        """True if the thread's name or a frame contains "kafka", and for `DestroyJavaVM`, as `main` has then ended."""
+        """True if the thread's name or a frame contains "kafka". Also for `DestroyJavaVM`: `main` has ended."""
         return self.name == "DestroyJavaVM" or any("kafka" in text.lower() for text in (self.name, *self.frames))
 
 

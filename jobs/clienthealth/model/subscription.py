@@ -38,7 +38,7 @@ MATCH_LIBRDKAFKA = (
 )
 #: Prefixes of the names of librdkafka's metrics that are read, and of counters that show the interval of a push.
 OF_LIBRDKAFKA: tuple[str, ...] = tuple(SPELLINGS["librdkafka_pushed"])
-#: Interval (s) between a client's pushes. An interval of 60 s would halve the load, but delay reports by 30 s.
+#: Interval (s) between a client's pushes. 60 s would halve the load, but each report could come 30 s later.
 INTERVAL_SECONDS = 30
 REPORTERS = "metric.reporters"
 #: Class name by which our plugin is listed in `metric.reporters`.

@@ -105,7 +105,7 @@ class FailureMode(Facts, Generic[T]):
     reads          the log events that this mode's judge uses, also events of other modes
     doubt          returns why a post-mortem cannot rule the mode out, '' if the mode is ruled out
     worth_a_dump   yields reasons why only a thread dump could explain what two samples show
-    explicable     returns True if this verdict may be a consequence of another failure mode of the same client
+    explicable     returns True if a verdict of this mode may be a consequence of another failure of the same client
     """
 
     #: True if the mode can be judged only after a client's last sample.

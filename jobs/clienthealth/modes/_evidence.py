@@ -8,7 +8,7 @@ A judge collects facts. `conclude` makes the verdict from these facts, by the sa
   verdict to `suspected` if the evidence does not refute all innocent explanations of the mode.
 
 A fact may have an innocent explanation. In that case `given` is the circumstance that excludes this explanation. If the
-circumstance is known to be false, the fact accuses no client. If no data decides the circumstance, the fact can make a
+circumstance is known to be false, the fact proves nothing. If no data decides the circumstance, the fact can make a
 verdict suspected but not confirmed.
 """
 
@@ -35,7 +35,7 @@ from clienthealth.read.logs.wordings import Meaning
 SLOT_MS = 30_000
 #: Log lines closer together (ms) count as one occurrence, because a client may log one exception twice.
 SAME_MOMENT_MS = 1000
-#: A greater metadata-age (s) means that the client never received metadata: until then metadata-age counts from 1970.
+#: A metadata-age (s) above this means that the client never received metadata: until then the age counts from 1970.
 NEVER_SECONDS = 1e8
 
 
@@ -57,7 +57,7 @@ class Circumstance:
 #: but does not help to confirm it.
 ANOTHERS = Circumstance(None, "another client that the line may be about", "own-lines")
 NOTHING_NEEDED = Circumstance(True)
-#: The circumstance of a goroutine that may have come to its place only a moment ago.
+#: The circumstance of a fact about a goroutine that may have reached its frame only a moment before the dump.
 UNAGED = Circumstance(False, "one dump does not show for how long; a second dump ten seconds later would show it")
 #: Input with its own time, from which a fact can be made.
 Dated = LogEvent | Reading | ThreadDump | Sign
@@ -276,10 +276,10 @@ def events(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
 def stated(window: ClientWindow, meaning: Meaning) -> list[Fact]:
     """Return one indirect fact from the line of the log event `meaning` that states the longest wait; [] without one.
 
-    The fact's text is the event's `says`, then the line, or only its frame if the log pattern captures `frame`. The
-    state began at the time of the line, or earlier by the captured `minutes`. Of lines that state no minutes or the
-    same, the last one counts. A goroutine of which a dump does not state the minutes proves nothing, except if an
-    earlier dump shows the goroutine at the same place.
+    The fact's text is the event's `says`, then the line, or only its frame if the log pattern captures `frame`. Of
+    lines with equal `minutes` (0 if not stated), the last one counts. The state began `minutes` before the first line
+    with the same goroutine and frame. A goroutine without stated minutes proves nothing, except if a second line shows
+    it in the same frame.
     """
     said = sorted(
         events(window, meaning), key=lambda e: (captured(e, "minutes"), "goroutine" not in e.captures, e.ts_ms)

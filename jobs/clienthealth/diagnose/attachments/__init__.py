@@ -1,1 +1,1 @@
-"""Open what people attach to a ticket (archives, mails, pastes), and find lines and dumps about Kafka in it."""
+"""Open the files that people attach to a ticket (archives, mails, pastes), and find lines and thread dumps in them."""

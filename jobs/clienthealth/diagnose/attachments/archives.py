@@ -1,9 +1,10 @@
 """Unpack files: packed streams while they are read, archives into a folder.
 
-An archive is not trusted. Names are made harmless, and links are left out. The unpacked size is limited to a multiple
-of the packed size, so that a few bytes cannot fill the disk.
+An archive is not trusted. The names of its members are made harmless, and links are left out. The unpacked size is
+limited to a multiple of the packed size, so that a few bytes cannot fill the disk.
 
-The first bytes or the name of a file show whether the file is packed, or cannot be evidence (an image, a Java class).
+The first bytes of a file show whether the file is packed. The first bytes or the name show whether the file cannot be
+evidence (an image, a Java class).
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def _begun(head: bytes, how: str) -> str | None:
 
 
 def document(members: list[str]) -> str | None:
-    """Return what a zip is, by the names of its members, if it is itself a document (an Office file, a jar)."""
+    """Return what a zip is if the names of its members show a document (an Office file, a jar), else None."""
     if "META-INF/MANIFEST.MF" in members:
         return "a Java archive"
     return next((what for start, what in _FILES["inside"].items() if any(m.startswith(start) for m in members)), None)
@@ -93,7 +94,7 @@ class Readable(Protocol):
 class Unpacked:
     """The content of a packed stream. `limit`: maximum number of unpacked bytes.
 
-    Raises UnreadableError if zstandard is needed and not installed, or if the content is cut, damaged, or too large.
+    Raises UnreadableError if zstandard is needed and not installed, or if the content is cut off, damaged or too large.
     """
 
     def __init__(self, raw: Readable, packing: Packing, limit: int) -> None:
@@ -118,7 +119,7 @@ class Unpacked:
 
 
 class _Zstd:
-    """A reader of zstd that raises EOFError for cut data, as Python's gzip does and zstandard's own reader does not."""
+    """A reader of zstd that raises EOFError for data that is cut off. (zstandard's own reader raises no error.)"""
 
     #: Input chunks are small, so that each yields little unpacked data at a time.
     PIECE = 1024
@@ -130,7 +131,7 @@ class _Zstd:
         self._raw, self._engine, self._held = raw, self._frame(), b""
 
     def read1(self, _size: int, /) -> bytes:
-        """Return the next bytes, b'' at the end. Raises EOFError if the data is cut, ValueError if it is damaged."""
+        """Return the next bytes, b'' at the end. Raises EOFError if the data is cut off, ValueError if damaged."""
         data = b""
         while not data:
             if self._engine.eof:

@@ -2,8 +2,8 @@
 
 In a block without Kafka texts, only the lines are counted. The lines around each Kafka text are parsed: the prefix is
 removed, and a line either begins an entry or continues the entry above (stack traces, the values of a configuration).
-Several writers may share a log and differ by their prefix; then the lines of each writer are collected separately. A
-thread dump within the log is one entry.
+Several writers (pods, containers, programs) may share a log, and the prefix of each line then names its writer; the
+lines of each writer are collected separately. A thread dump within the log is one entry.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MAX_ENTRY_LINES, MAX_DUMP = 500, 1 << 26
 #: The difference between a shipper's UTC time and an application's local time shows the application's zone if it is at
 #: most ZONE_EXACT_MS from a multiple of QUARTER_MS, up to MOST_QUARTERS quarters of an hour (14 hours).
 QUARTER_MS, MOST_QUARTERS, ZONE_EXACT_MS = 900_000, 56, 60_000
-#: Maximum number of different lines in memory, by which repeated lines of a burst are recognised.
+#: Maximum number of entries that `Splitter` remembers to recognise repeated entries of a burst.
 _REMEMBERED = 20_000
 
 _STAMP_ONLY = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\s*")
@@ -77,10 +77,10 @@ class Entry:
     ts_ms    the entry's own time, else the time in the shipper's prefix, else the time of an earlier line (epoch ms);
              None if all are missing
     value    the entry's text, without the prefix that a shipper puts before each line
-    stamp    the entry's own time and its place in `value`; None if missing, or if the entry may contain a dump
-    key      the writer of the entry, '' if all lines have the same writer
+    stamp    the entry's own time and its position in `value`; None if missing, or if the entry may contain a dump
+    key      the pod, container or program that wrote the entry; '' if the log has only one
     dump     True if the entry may contain a thread dump
-    repeats  number of equal entries for which this one is yielded
+    repeats  number of equal entries that this one stands for
     numbers  the numbers of all lines of the entry
     """
 
@@ -107,7 +107,7 @@ class _Open:
 
 
 class Splitter:
-    """Takes the blocks of one file, and yields its entries about Kafka.
+    """Takes the blocks of one file, and yields the file's entries that contain a Kafka text.
 
     lines    number of lines read so far
     first_ms, last_ms  time range of these lines
@@ -138,7 +138,7 @@ class Splitter:
 
     @property
     def zone_ms(self) -> int | None:
-        """The time (ms) to add to the writers' local times to get UTC; None if unknown, or if it differs by writer."""
+        """The time (ms) to add to the file's local times to get UTC; None if unknown, or if zones differ."""
         zones = set(self._zones.values())
         return zones.pop() if len(zones) == 1 else None
 
@@ -233,7 +233,7 @@ class Splitter:
         return True
 
     def _remember(self, key: bytes | tuple[bytes, bytes, int], entry: Entry) -> Iterator[Entry]:
-        """Remember the entry, to leave out equal ones. If memory is full, yield all repetitions and forget them."""
+        """Remember the entry, to leave out equal ones. At _REMEMBERED entries, yield all repetitions and forget all."""
         if len(self._left_out) >= _REMEMBERED:
             yield from self._repeated()
             self._left_out.clear()
@@ -322,7 +322,7 @@ def _is_long(entry: _Open, line: bytes) -> bool:
 def _spans(block: bytes, hits: Sequence[int], hot: int) -> Iterator[tuple[int, int]]:
     """Yield (begin, end) of each part of the block that must be parsed; a part consists of whole lines.
 
-    `hot`: number of bytes at the block's beginning that are always parsed.
+    `hot`: number of bytes at the block's beginning that are parsed because of a Kafka text in the block before.
     """
     spans: list[tuple[int, int]] = [(0, hot)] if hot else []
     for hit in hits:

@@ -112,7 +112,7 @@ def _events(content: bytes) -> Iterator[Mapping[str, str]]:
 def of_documents(documents: Iterable[Any]) -> list[Row]:
     """Return the rows in JSON documents, down to MAX_DEPTH levels; [] if there are none.
 
-    Documents after the one that exceeds MAX_ROWS rows are ignored.
+    Reading stops after the document with which the number of rows exceeds MAX_ROWS.
     """
     rows = list[Row]()
     for document in documents:

@@ -63,8 +63,9 @@ _BEFORE_TIME = re.compile(
 _ANYWHERE = re.compile(r"(?:\[\s*)?\{\s*\"")
 _AT_LINE = re.compile(rf"^[ \t\ufeff]*(?={_ANYWHERE.pattern})", re.MULTILINE)
 _PARTED = re.compile(r"[\s,]*")
-#: JSON is searched in a text until the parser has read _ATTEMPTS times as many characters as the text has. A failed
-#: attempt adds the error's position divided by _COUNTED, because the parser counts the lines before the error.
+#: The search for JSON in a text ends when failed attempts to parse have read _ATTEMPTS times as many characters as the
+#: text has. Each failed attempt also counts as the error's position divided by _COUNTED characters, because the parser
+#: counts the lines before the error.
 _ATTEMPTS, _COUNTED = 4, 50
 _NOT_NUMBER = re.compile(r"(?<=[\s:(\[,])-?(?:inf|nan)\b")
 

@@ -72,7 +72,7 @@ class Input:
 
     @property
     def clocked(self) -> bool:
-        """True if the input's times come from its items."""
+        """True if the input's items have times of their own with a date, or if no item was used."""
         return self.timed and self.dated and (self.start_ms is not None or not self.used)
 
     @property
@@ -136,10 +136,10 @@ def _words(name: str) -> tuple[str, ...]:
 
 
 def named(writer: str) -> tuple[str, str]:
-    """Return (service, instance) of a writer of lines. The instance is the whole `writer`.
+    """Return (service, instance) of the `writer` (pod, container, program) that a log line's prefix names.
 
-    The service is the name without host, process id, container, and the pod's or replica's suffix: `web` for `web-1`
-    and `pod/web-7d9f8c6b54-x2x4z/app`, `app` for `host app[12]`.
+    The instance is `writer`. The service is `writer` without host, process id, container, and the suffix of a pod or
+    replica: `web` for `web-1` and `pod/web-7d9f8c6b54-x2x4z/app`, `app` for `host app[12]`.
     """
     last = writer.split(" ")[-1] if " " in writer else writer
     name = re.sub(r"\[\d+\]$", "", last)

@@ -27,8 +27,9 @@ Context = Literal["logged", "quoted", "explained"]
 MOST = 1 << 22
 #: Maximum size of an excerpt (bytes). Only in an excerpt, each two successive lines are also examined as one line.
 _EXCERPT = 1 << 16
-#: _ALIKE: a prefix is removed if at least this number of frames begin with the prefix; fewer may be a coincidence.
-#: _ON_ONE_LINE: a line with at least this number of frames is a stack that lost its line ends.
+#: _ALIKE: a prefix is removed if at least this number of stack frames begin with it; fewer may be a coincidence.
+#: _ON_ONE_LINE: a line with at least this number of frames is a stack that lost its line ends. _MAX_JOINED: maximum
+#: number of following lines on which a frame may continue.
 _ALIKE, _ON_ONE_LINE = 3, 3
 _MAX_JOINED = 3
 #: A tool may have wrapped a text if its lines are at most _WIDEST characters wide, and at least _SHARE of the lines had
@@ -37,18 +38,21 @@ _WIDEST, _SHARE = 200, 0.8
 #: Lines that share this many first characters were written as separate lines; no tool wrapped them.
 _SAME = 12
 
-#: Words that show that a text explains or reports something, by kind.
+#: Patterns of words that show that a text explains or reports something. Words of a kind that ends in `-strongly` have
+#: a greater weight (_WEIGHTS).
 _SIGNS = {
     name: re.compile(pattern, re.VERBOSE | re.IGNORECASE | re.MULTILINE)
     for name, pattern in table(Path(__file__).with_name("explanations.toml")).items()
 }
 _WEIGHTS = {"": 1, "-strongly": 3}
-#: _PAGE: maximum size (bytes) of a text that a person wrote. _EXPLAINS: minimum weight of the words that make a line an
-#: explanation (one word is not enough). _BEFORE, _AFTER: number of lines before and after a line that are weighed too.
+#: _PAGE: maximum size (bytes) of a text that a person wrote. _BEFORE, _AFTER: the words of this number of lines before
+#: and after a line are weighed, too. _EXPLAINS: minimum weight of the explaining words if all words have less than
+#: _PROSE bytes: one word in a label or a title does not make an explanation.
 _PAGE = 1 << 18
 _EXPLAINS, _BEFORE, _AFTER = 2, 30, 20
-#: _PROSE: minimum size (bytes) of the author's words, because a label or a title alone does not make an explanation.
-#: _OUTPUT: weight that a program's output at most _BESIDE lines from a line adds to the words that report.
+#: _PROSE: size of the words (bytes) from which a single explaining word is enough. _OUTPUT: weight that is added to the
+#: reporting words if a line at most _BESIDE lines away is the output of a program. _STATEMENTS: minimum number of
+#: statements by which a text is recognised as source code.
 _PROSE, _BESIDE, _OUTPUT = 80, 3, 2
 _STATEMENTS = 3
 _ESCAPES = {"n": "\n", "r": "", "t": "\t", '"': '"'}
@@ -82,12 +86,12 @@ def restored(content: bytes) -> bytes:
 
 
 def context(content: bytes) -> Callable[[int], Context]:
-    """Return a function that gives the context of one of a text's lines. `content`: a text as `restored` returns it.
+    """Return a function from a line's number to the line's context. `content`: a text as `restored` returns it.
 
-    Only a text for people (with Markdown, or in a language without blanks) has lines that are `explained`: rows of a
-    table, and lines near which the explaining words weigh at least as much as the reporting words and the output of
+    A line can be `explained` only in a text for people (with Markdown, or in a language without blanks). Such a line is
+    a row of a table, or the explaining words near it weigh at least as much as the reporting words and the output of
     programs together. Words of quotations and code weigh nothing, except commands that the reader is to run. The first
-    line of a stack is never `explained`. Any other line is `quoted` if no line near it has a time,
+    line of a stack is never `explained`. Every line that is not `explained` is `quoted` if no line near it has a time,
     else `logged`. In a text larger than _PAGE all lines are `logged`.
     """
     text = content.decode("utf-8", "replace") if len(content) <= _PAGE else ""

@@ -242,7 +242,7 @@ class Reader:
         return taken
 
     def _listed(self, document: metrics.Document, alone: bool) -> list[Any]:
-        """Return the dumps or the records in a JSON value, else []. `alone`: True if the text is nothing but JSON."""
+        """Return the dumps or the records in a JSON value; [] without any. `alone`: True if the text is only JSON."""
         value = document.value
         if is_dump_document(document.text) and (dumps := dumps_of_document(value, len(document.lines))):
             return [_numbered(dump, document.lines) for dump in dumps]
@@ -300,7 +300,7 @@ class Reader:
     def _dumps_of(
         self, lines: list[bytes], parted: list[Stripped], layout: Layout
     ) -> Generator[Recorded, None, set[int]]:
-        """Yield the dumps in the lines of each writer; return the numbers of the lines that belong to a dump."""
+        """Yield the dumps in the lines of each pod or program; return the numbers of all lines that belong to dumps."""
         writers: dict[bytes, list[tuple[int, bytes]]] = {}
         for number, stripped in enumerate(parted):
             writers.setdefault(stripped.key, []).append((number, stripped.line))
@@ -399,7 +399,7 @@ class Reader:
         if splitter.first_ms is not None and (self._logs or not self._found):
             self.input.span(splitter.first_ms, splitter.last_ms)
             if layout.times.zoned:
-                # The zone of these times is taken for the machine's, except UTC: machines in any zone may log in UTC.
+                # The zone that these times name is taken for the machine's, except UTC: any machine may log in UTC.
                 self.input.zone_ms = -layout.times.ahead_ms or None
             elif splitter.zone_ms is not None:
                 self.input.zone_ms = splitter.zone_ms
@@ -453,7 +453,7 @@ class Reader:
     def _record(
         self, stream: _Topic, number: int, value: _Value, ts_ms: int | None = 0, writer: str = "", repeats: int = 1
     ) -> Recorded:
-        """Return a record. `value`: its bytes or parsed content. `writer`: the writer that its prefix names, or ''.
+        """Return a record. `value`: its bytes or parsed content. `writer`: the pod or program in its prefix, or ''.
 
         `ts_ms`: 0 if `value` contains the time, None if unknown. `repeats`: number of equal records,
         this one included.
@@ -475,7 +475,7 @@ class Reader:
 
 
 def _numbered(dump: Dump, numbers: Sequence[int]) -> Dump:
-    """Return a dump with line numbers of its file. `numbers`: the file's number for each line of the dump."""
+    """Return the dump, with its lines numbered as in the file. `numbers`: the file's number for each line."""
     for thread in dump.threads:
         thread.line = numbers[thread.line]
     dump.taken = frozenset(numbers[at] for at in dump.taken)

@@ -172,7 +172,8 @@ def _exported(blocks: Iterator[bytes]) -> Iterator[bytes]:
         yield last + (b"\n" if not rest else b"")
 
 
-#: Minimum share of Kafka lines that must parse after prefixes are removed. If fewer do, the lines have no prefixes.
+#: _FITS: share of the lines about Kafka that must parse once the prefixes are removed. With a lower share, the prefixes
+#: stay in the lines if more lines parse that way. _SAMPLE: number of lines from which the layout is learned.
 _FITS = 0.5
 _SAMPLE = 2_000
 #: A line that belongs to the entry above: a frame, the value of an option, an exception.
@@ -244,7 +245,7 @@ class Layout:
         return before
 
 
-#: Minimum share of lines with a prefix. The other lines come from a tool (`-- Logs begin at …`).
+#: Minimum share of lines that have a prefix. (A tool adds lines without one, such as `-- Logs begin at …`.)
 _PREFIX_SHARE = 0.8
 _MOST_PREFIXES = 3
 _PREFIX_SAMPLE = 400
@@ -263,7 +264,7 @@ _BEGINS_OR_GOES_ON = re.compile(_TIMED_OR_LEVELLED.pattern + b"|" + _GOES_ON.pat
 
 
 class Stripped(NamedTuple):
-    """A line without its prefix. `key`: the writer of the line, as the prefix names it; `time`: the prefix's time.
+    """A line without its prefix. `key`: the pod or program that the prefix names; `time`: the time in the prefix.
 
     `part`: True if the line continues on the next line.
     """
@@ -275,7 +276,7 @@ class Stripped(NamedTuple):
 
 
 class Prefixes:
-    """The prefixes of a file's lines. `names`: their kinds, outermost first; `keys`: writers in the sample."""
+    """The prefixes of a file's lines. `names`: their kinds, outermost first; `keys`: the pods or programs they name."""
 
     def __init__(self, sample: Sequence[bytes]) -> None:
         self.names: list[str] = []
@@ -322,7 +323,7 @@ def _rest(match: re.Match[bytes]) -> bytes:
 
 
 def _count(pattern: re.Pattern[bytes], matches: Sequence[re.Match[bytes]]) -> int:
-    """Return the number of lines with a pattern directly behind the prefix."""
+    """Return in how many lines the text after the prefix begins with `pattern`. `matches`: the prefix in each line."""
     return sum(pattern.match(_rest(match)) is not None for match in matches)
 
 
@@ -334,7 +335,7 @@ def _is_syslog(matches: Sequence[re.Match[bytes]]) -> bool:
 
 
 def _is_compose(matches: Sequence[re.Match[bytes]]) -> bool:
-    """True if the prefixes name few writers, and the bars (`|`) after the names are in few different columns.
+    """True if the prefixes name few containers, and the bars (`|`) after the names are in few different columns.
 
     Some versions of `docker compose` pad all names to the same width, others write one blank after each name.
     """

@@ -97,9 +97,9 @@ def lives(pid: int) -> bool:
 
 
 def agent_jar(given: Path | None) -> Path:
-    """Return the agent's jar: the given one, else ours.
+    """Return the path of the Jolokia agent's jar: `given`, else a jar that is downloaded unless it is cached.
 
-    Raises InputError if the given file does not exist, and DependencyError if our jar cannot be downloaded.
+    Raises InputError if `given` does not exist, and DependencyError if the jar cannot be downloaded.
     """
     if given is not None and not given.is_file():
         raise InputError(f"--agent {given}: there is no such file")

@@ -35,7 +35,7 @@ GONE_SECONDS = 15.0
 
 
 def watch_settings(settings: Settings, agent: Agent | None) -> Settings:
-    """Return the settings with a watch's intervals and with the password of the attached agent."""
+    """Return the settings with the intervals that `watch` uses, and with the password of the attached agent."""
     changes: dict[str, Any] = {"interval_seconds": INTERVAL_SECONDS, "dump_min_seconds": DUMP_SECONDS}
     changes |= {"dumps_per_minute": DUMPS_PER_MINUTE, "thread_dumps": True}
     if agent is not None and agent.user:
@@ -86,7 +86,7 @@ class Watched:
 def watched(text: str, jar: Path | None, settings: Settings, session: Session, agents: ExitStack) -> Watched:
     """Return the process named by `[SERVICE=]PID` or `[SERVICE=]URL [option=value]…`, after its first read.
 
-    `jar`: the agent's jar, None for ours. An agent attached here is removed when `agents` is closed.
+    `jar`: the agent's jar, None for the default. An agent attached here is removed when `agents` is closed.
 
     InputError: `text` names no process, or no agent can be attached to it. SettingsError: the URL is invalid.
     ServiceError: the process does not answer. DependencyError: a tool is missing.
@@ -193,7 +193,7 @@ def table(record: HealthRecord, seconds: float) -> list[str]:
 
 
 def _member(row: Mapping[str, Any], seconds: float) -> str:
-    """Return the member that owns the partition, and whether it commits."""
+    """Return the member that owns the partition; with unread records also the time since the last commit."""
     member, age = row.get("member"), row.get("commit_age_seconds")
     name = f"{member['client_id']} {member['host']}" if member else "no member"
     if not row.get("records"):
