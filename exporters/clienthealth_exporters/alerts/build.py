@@ -1,6 +1,6 @@
 """Build the alert rules and Alertmanager's configuration that `kafka-health alerts` writes.
 
-`deploy/reference/alerts.py` writes the committed files, with placeholders for addresses.
+`deploy/reference/alerts.py` writes the files in the repository, with placeholders for addresses.
 """
 
 from __future__ import annotations
@@ -26,17 +26,18 @@ FILES = Path(__file__).with_name("files")
 GRAFANA_PLACEHOLDER = "http://127.0.0.1:3000"
 #: Evaluation interval of rules with alerts that page. alerts/README.md adds up the delays from a failure to the page.
 PAGING = "10s"
-#: Evaluation interval of rules that sum over hours and days: longer, because each evaluation reads millions of samples.
+#: Evaluation interval of rules that sum over hours and days. It is longer than PAGING, because each evaluation reads
+#: millions of samples.
 COUNTING = "1m"
-#: Regular expression for the names of log topics, used if `[topics] logs` has its default. A topic without data raises
-#: an alert, but not a log topic, because clients may log nothing while everything is healthy.
+#: Regular expression for the names of log topics, used if `[topics] logs` has its default. An input topic without data
+#: raises an alert. A log topic without data does not, because healthy clients may log nothing.
 LOG_TOPICS = "(.+[._-])?logs?([._-].+)?"
-#: Names in the example routes in alertmanager.yml. `routes_of` replaces them by the names of the real owners.
+#: Names of the example owner in alertmanager.yml: pager and team. `routes_of` replaces them by those of real owners.
 _EXAMPLE = {"pager": "payments-oncall", "team": "payments"}
 
 
 def routes_of(owners: Owners, text: str) -> str:
-    """Return `text` (alertmanager.yml) with a route and a receiver for each owner instead of the example owner."""
+    """Return `text` (alertmanager.yml) with routes and receivers for all `owners` instead of those of the example."""
     pagers = [owner.pager for owner in owners.teams() if owner.pager]
     names = {"pager": pagers, "team": [owner.team for owner in owners.teams()]}
 
@@ -44,8 +45,8 @@ def routes_of(owners: Owners, text: str) -> str:
         kind, block = match[1], match[2]
         blocks = []
         for name in dict.fromkeys(names[kind]):
-            # A matcher needs the owner's name exactly as in the alerts' labels. A receiver's name is also part of a
-            # path, so characters that are invalid there are replaced.
+            # A matcher needs the owner's name exactly as in the alerts' labels. The name of a receiver is also part
+            # of a file's path, so characters that are invalid in a path are replaced.
             matched = json.dumps(name, ensure_ascii=False).replace("'", "''")
             file = re.sub(r"[^\w.-]+", "-", name)
             of_owner = block.replace(json.dumps(_EXAMPLE[kind]), matched)
@@ -92,14 +93,14 @@ def rules(settings: Settings, dry_run: bool = False) -> dict[str, str]:
 def rendered(settings: Settings, severity: Callable[[str], str], limits: object = LIMITS) -> dict[str, str]:
     """Return the rendered rules, by file name, without empty lines.
 
-    `severity`: returns the severity to write for a severity in a template. `limits`: the thresholds in the rules.
+    `severity`: called with a severity in a template, returns the severity to write. `limits`: thresholds in the rules.
     """
 
     def levels(level: str) -> list[tuple[str, str]]:
         """Return (severity, label matcher) for each alert rule of a condition. `level`: severity in the template.
 
-        A critical condition needs two rules: one pages, the other only opens a ticket, for series with `quiet="yes"`.
-        The second rule sets the label `quiet` to '', and so Prometheus drops the label from the alert.
+        A critical condition needs two rules: one pages; the other, for series with `quiet="yes"`, only opens a ticket.
+        The second rule sets the label `quiet` to '', so that Prometheus drops it from the alert.
         """
         if level != "critical":
             return [(severity(level), "")]
@@ -136,7 +137,7 @@ def templates(folder: Path) -> Environment:
 
 def _values(settings: Settings) -> dict[str, Any]:
     kept, links, quiet = kept_labels(settings), settings.links, settings.prometheus.ticket_only
-    # Alerts have no label `shard`, so their link names shard 1. That exporter redirects to the client's shard.
+    # Alerts have no label `shard`, so their link names shard 1. That shard's exporter redirects to the client's shard.
     status_page = filled(
         links.status_page.rstrip("/"), lambda name: "1" if name == "shard" else f"{{{{ $labels.{name} | urlquery }}}}"
     )
@@ -166,5 +167,5 @@ def _values(settings: Settings) -> dict[str, Any]:
 
 
 def _either(names: tuple[str, ...]) -> str:
-    """Return a regular expression for a PromQL string that matches any of these names; '' if there are no names."""
+    """Return a regular expression that matches any of these names, escaped for a PromQL string; '' without names."""
     return "|".join(re.escape(name).replace("\\", "\\\\") for name in names)

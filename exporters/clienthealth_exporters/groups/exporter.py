@@ -50,7 +50,7 @@ LEFT_OUT = "cluster %s: [groups] include and exclude leave %d groups out"
 
 
 class Cluster(NamedTuple):
-    """A cluster with groups to read. `settings`: the sections [kafka] and [groups] in them describe this cluster."""
+    """A cluster with groups to read. `settings`: settings with the sections [kafka] and [groups] for this cluster."""
 
     name: str
     settings: Settings
@@ -126,7 +126,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     if args.json and not args.once:
         raise InputError("--json needs --once")
     if args.once:
-        # The list makes sure that every cluster is read, even if a group of an earlier cluster failed.
+        # Make a list first: it reads every cluster, even if a group of an earlier cluster failed.
         return max([once(cluster, as_json=args.json) for cluster in clusters(settings)])
     serve(settings, stop_event())
     return 0
@@ -164,7 +164,7 @@ def once(cluster: Cluster, as_json: bool) -> int:
 
 
 def serve(settings: Settings, stop: threading.Event) -> None:
-    """Publish the groups of all clusters until `stop` is set. A broker's failure is logged and does not end this."""
+    """Publish the groups of all clusters until `stop` is set, even while brokers fail (failures are logged)."""
     all_clusters = clusters(settings)
     with ThreadPoolExecutor(len(all_clusters), "cluster") as threads:
         for _, each in all_clusters:
@@ -181,8 +181,8 @@ def serve(settings: Settings, stop: threading.Event) -> None:
 def next_reading(now: float, interval: float, lead: float) -> float:
     """Return the time (epoch s) of the next reading: after `now`, and `lead` seconds before a multiple of `interval`.
 
-    Returns `now` if `lead` is at least `interval`. The monitor's batches begin at multiples of their trigger interval.
-    So a reading that is published just before such a multiple is judged at once; any other waits for the next batch.
+    Returns `now` if `lead` is at least `interval`. The monitor's batches begin at multiples of the trigger interval. So
+    snapshots that are published just before such a multiple are judged at once; all others wait for the next batch.
     """
     return now if lead >= interval else ((now + lead) // interval + 1) * interval - lead
 
@@ -275,8 +275,8 @@ class _Commit(NamedTuple):
 class Snapshots:
     """Make the monitor's snapshots of groups from readings of one cluster, and add the time of each offset commit.
 
-    Brokers do not report when an offset was committed. So `commit-timestamp-ms` is the time of the first reading with
-    the changed offset. It is missing until the exporter has seen the offset change.
+    Brokers do not report when an offset was committed. So `commit-timestamp-ms` of a partition is the time of the first
+    reading with the present offset. It is missing until the exporter has seen the partition's offset change.
     """
 
     cluster: str
@@ -292,7 +292,7 @@ class Snapshots:
             commits = self._commits[group.name] = {}
             topics = []
             for tp, (offset, end, start) in group.offsets.items():
-                # At a partition's first reading the time of its last commit is unknown.
+                # When a partition is read for the first time, the time of its last commit is unknown.
                 known = before.get(tp, _Commit(offset, None))
                 commits[tp] = commit = known if known.offset == offset else _Commit(offset, reading.ts_ms)
                 owner = group.owners.get(tp)

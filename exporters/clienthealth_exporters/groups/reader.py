@@ -103,11 +103,11 @@ class GroupsReading:
     """The result of one reading.
 
     ts_ms              time (epoch ms) just after the committed offsets were read
-    names              names of all existing groups that the settings do not leave out; a group that is missing in
-                       `groups` was not due or could not be read
+    names              names of all existing groups that the settings do not leave out
+    groups             the groups that were read; missing are groups that were not due or could not be read
     failed_groups      the reason for each group that could not be read
-    failed_partitions  the reason for each partition with an unknown end offset; also for each partition of
-                       __consumer_offsets without a leader: the groups in that partition are missing in `names`
+    failed_partitions  the reason for each partition with an unknown end offset, and for each partition of
+                       __consumer_offsets without a leader, because the groups stored there are missing in `names`
     left_out           number of groups that `[groups] include` and `exclude` leave out
     """
 
@@ -307,7 +307,7 @@ class GroupReader:
     ) -> dict[str, _Value]:
         """Call `ask` for these groups, several groups of one coordinator and type at a time. Return results by group.
 
-        If `ask` fails for a group alone, the group is added to `failed` with the reason.
+        If `ask` fails even for one group by itself, that group is added to `failed` with the reason.
         """
         by_request: dict[tuple[int, str], list[str]] = defaultdict(list)
         for name in sorted(names):
@@ -387,12 +387,12 @@ class _Seen:
 
 
 class Pace:
-    """Decide which groups to read: those with members at each reading, empty or failing ones less and less often.
+    """Decide which groups to read: those with members in each reading, empty or failing ones less and less often.
 
-    Most groups of a large cluster are abandoned. An offset commit shows only if a group is read, so a group with
+    Most groups of a large cluster are abandoned. Only reading a group shows its new offset commits, so a group with
     members is read each time. A group without members changes only if an administrator changes its offsets, or if a
-    member joins. A new member is noticed at once, because each reading lists the states of all groups. `longest`:
-    maximum time until a group is read again, in seconds of the same clock as `now`.
+    member joins. A new member is noticed at once, because each reading lists the states of all groups.
+    `longest`: maximum time until a group is read again, in seconds of the same clock as `now`.
     """
 
     def __init__(self, longest: float) -> None:
@@ -419,7 +419,7 @@ class Pace:
         self._note(name, state, None, reason, now)
 
     def failing(self, waiting: set[str]) -> dict[str, str]:
-        """Return the reason for each group in `waiting` that could not be read the last time."""
+        """Return, for each group in `waiting` that could not be read at its last attempt, the reason."""
         return {name: self._seen[name].failing for name in waiting if self._seen[name].failing}
 
     def _note(self, name: str, state: str, committed: int | None, failing: str, now: float) -> None:

@@ -1,7 +1,7 @@
 """Thread dumps: the reasons to take one, the schedule of the dumps, and the log record that contains a dump.
 
-A reason is *weak* if it can also hold for an idle client, otherwise *strong*. Most reasons come from the failure modes'
-method `worth_a_dump`. While all reasons are weak, at most WEAK_DUMPS dumps are taken.
+A reason is *weak* if it can also hold for an idle client, otherwise *strong*. Most reasons come from the method
+`worth_a_dump` of the failure modes. While all reasons are weak, at most WEAK_DUMPS dumps are taken.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Suspicion:
 
 
 class DumpBudget:
-    """Limits the number of dumps of all JVMs together, because a cluster's failure is a reason in all JVMs at once.
+    """Limits the number of dumps of all JVMs together, because if a cluster fails, all JVMs have a reason at once.
 
     Thread-safe. `per_minute`: maximum number of dumps per minute on average.
     """
@@ -95,8 +95,8 @@ class DumpBudget:
 class DumpPlan:
     """Decides when to take dumps of one JVM: at least `min_seconds` apart, less often the longer a reason persists.
 
-    The plan asks `budget` for two dumps at a time, because only the comparison of two dumps shows a stuck thread. After
-    2 × `min_seconds` without a dump and without a reason, the pauses start again with the shortest.
+    The plan asks `budget` for two dumps at a time, because only the comparison of two dumps shows a stuck thread. If
+    there is no reason 2 × `min_seconds` or more after the last dump, the pauses start again with the shortest.
     """
 
     def __init__(self, min_seconds: float, budget: DumpBudget) -> None:

@@ -160,7 +160,7 @@ class Sink(Protocol):
 
 @dataclass(eq=False)
 class Watch:
-    """The reader of one JVM. `delay`: seconds until the first read. `due`: time of the next read on `clock` (s)."""
+    """The reader of one JVM. `delay`: seconds until the first read. `due`: time (s) of the next read, as by `clock`."""
 
     target: Target
     settings: Settings
@@ -192,7 +192,8 @@ class Watch:
             self._failures += 1
             longest = max(interval, MAX_BACKOFF_SECONDS)
             interval = min(interval * 2 ** (self._failures - 1), longest)
-            # Stop logging at the maximum pause. Otherwise a thousand JVMs that never answer would fill the log.
+            # Stop logging once the pause between two reads is at its maximum (`longest`). Otherwise a thousand JVMs
+            # that never answer would fill the log.
             if self._failures == 1 or self._pause < longest:
                 log.warning("%s does not answer: %s; next try in %.0f s", self.target.service, error, interval)
             self._pause = interval

@@ -43,8 +43,9 @@ class Failure(msgspec.Struct, omit_defaults=True):
 class ClientSummary(msgspec.Struct):
     """A client, or a consumer group (`kind` is group), in short.
 
-    `status`: as on the status page. `last_seen`: time of the client's last data. `written`: time at
-    which the monitor wrote the client's record. `lag`: in records. `page`: relative address of the client's page.
+    `status`: confirmed, suspected, lagging (only groups), unknown, partial, ok, or gone. `last_seen`: time of the
+    client's last data. `written`: time at which the monitor wrote the client's record. `lag`: in records. `page`:
+    relative address of the client's page.
     """
 
     key: str
@@ -109,7 +110,7 @@ class ModeVerdict(msgspec.Struct, omit_defaults=True):
 
     `since`: onset of the failure. `reason`: why the status is unknown. `detail`: the mode's measurements. `ruled_out`:
     innocent explanations that the data refutes. `not_ruled_out`: innocent explanations that are still possible, each
-    with the data that would decide. `adjusted`: names of the later corrections that changed the verdict.
+    with the data that would decide. `adjusted`: names of the corrections that changed the mode's own verdict.
     """
 
     mode: str

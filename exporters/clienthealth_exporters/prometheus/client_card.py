@@ -1,4 +1,4 @@
-"""Prepare the data of one client for the HTML templates: texts, table rows and four measurements."""
+"""Prepare one client's data for the HTML templates: texts, table rows, and measurements of buffer, callback and lag."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from clienthealth_exporters.prometheus.states import LAG_ALARMS, SILENT_SECONDS
 
 _PACKAGE = "clienthealth_exporters.prometheus"
 MAX_EVIDENCE = 12
-#: Number of a verdict's facts that the page shows first: as many as a person takes in at a glance.
+#: Number of a verdict's facts that a client's page shows first: as many as a person takes in at a glance.
 DECIDING = 3
 MAX_PARTITIONS = 25
 
@@ -60,7 +60,7 @@ def address(client: Client) -> str:
 
 
 def owner_of(owners: Owners, client: Client) -> Owner | None:
-    """Return the owner of a client's service, or of a group if `client` is a group with its own owner, else None."""
+    """Return the owner of a client's service; for a group, the group's own owner if it has one. None if unknown."""
     named = owners.of_group(client.group or client.client_id) if client.kind == "group" else None
     return named or owners.owner_of(client.service)
 
@@ -103,8 +103,8 @@ def onset(view: View, record: HealthRecord) -> str:
 def facts_of(verdict: Verdict) -> tuple[list[Evidence], list[Evidence]]:
     """Return (deciding facts, other facts), both in the order of the verdict's evidence.
 
-    The deciding facts are the newest fact of each kind, then the newest of all others, up to DECIDING facts. Facts of
-    different kinds come first, because they weigh more than repetitions.
+    The deciding facts are at most DECIDING: the newest fact of each kind, then the newest of the other facts. Facts of
+    different kinds are preferred, because they prove more than further facts of the same kind.
     """
     facts = verdict.evidence
     of_each_kind = {fact.kind: fact for fact in facts}.values()
@@ -180,7 +180,7 @@ def partition_rows(record: HealthRecord) -> list[tuple[str, str, str, str, str]]
     return rows
 
 
-# -- The four measurements of a client as text: buffer, callback, topic queue, lag. An unknown one is never "0". ------
+# -- A client's four measurements as text: buffer, callback, topic queue, lag. An unknown measurement is never "0". ----
 
 
 @dataclass(frozen=True)
@@ -221,7 +221,7 @@ def measurements(record: HealthRecord) -> list[Measurement]:
 def _buffer(name: str, record: HealthRecord) -> Measurement:
     used, queued = amount(record.value("buffer_used_ratio", "last")), amount(record.value("buffer", "queued_records"))
     if used is None:
-        # The buffer of kafka-python 3 has no limit, so there is no used share.
+        # Show the number of records instead: the buffer of kafka-python 3 has no limit, so it has no used share.
         return Measurement(name, None if queued is None else f"{wording.count(queued)} records queued")
     waiting, full = record.value("buffer", "waiting_threads"), record.value("buffer", "seconds_to_full")
     notes = (
@@ -250,7 +250,7 @@ def _queue(name: str, record: HealthRecord) -> Measurement:
     if ratios:
         used, topic = max(ratios)
         return Measurement(name, f"{wording.percent(used)} full", f"{topic}, fullest of {len(ratios)}", used)
-    # Without queues (the Java consumer has none per topic), name the topic with the largest lag instead.
+    # If the client reports no queue per topic, as the Java consumer, name the topic with the largest lag instead.
     waiting: dict[str, float] = {}
     for row in record.rows("lag"):
         waiting[row["topic"]] = waiting.get(row["topic"], 0) + (amount(row.get("records")) or 0)

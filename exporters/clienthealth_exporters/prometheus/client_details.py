@@ -1,4 +1,4 @@
-"""Prepare what only a client's own page shows: plots of the last hour, incidents, dumps, options, a text to copy."""
+"""Prepare what only a client's own page shows: plots of the last hour, incidents, thread dumps, options, evidence."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _WORDS: dict[str, Callable[[float], str]] = {
 
 
 def details(view: View, state: State, track: Track | None) -> dict[str, Any]:
-    """Return the variables that client.html.j2 needs in addition to the client's card.
+    """Return those variables of client.html.j2 that no other page needs.
 
-    `track`: the exporter's history of the client, or None; then the variable `plots` is None, too.
+    `track`: the exporter's history of the client, or None; without it, the variable `plots` is None.
     """
     record, drawn = state.record, None
     if track is not None:
@@ -72,9 +72,9 @@ def details(view: View, state: State, track: Track | None) -> dict[str, Any]:
 
 
 def _measured(record: HealthRecord) -> dict[str, str]:
-    """Return measurements as options named `measured.…`, so that `lint` can compare options with measurements.
+    """Return measurements as options named `measured.…`, so that `lint` can compare the client's options with them.
 
-    `full_poll_ms`: estimated time that the handler needs for max.poll.records records.
+    One of them, `full_poll_ms`, is the estimated time that the handler needs for max.poll.records records.
     """
     figures = {"buffer_used_ratio": record.value("buffer_used_ratio", "last")}
     figures["waiting_threads"] = record.value("buffer", "waiting_threads")
@@ -117,7 +117,7 @@ def plot(name: str, points: Sequence[Point], now: float) -> Markup | None:
         if value is not None:
             stretches[-1].append((_across(at, now), round(1 + (_HEIGHT - 2) * (1 - min(1.0, value / top)), 1)))
         last = at
-    # Label each quarter of an hour in UTC, the newest first.
+    # Label the time axis in UTC at each quarter of an hour, the newest first.
     quarters = range(int(now - now % _QUARTER_SECONDS), int(now) - HOUR_SECONDS, -_QUARTER_SECONDS)
     times = [(round(_across(end, now), 2), f"{datetime.fromtimestamp(end, UTC):%H:%M}") for end in quarters]
     body = [

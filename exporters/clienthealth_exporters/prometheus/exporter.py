@@ -1,7 +1,7 @@
 """`kafka-health export prometheus`: client health as Prometheus metrics, as a status page and as JSON.
 
 /metrics          Prometheus text format          /          status page for people
-/readyz, /healthz 200 while the state is complete  /client    one client (service, instance, client_id)
+/readyz, /healthz 200 if no record may be missing  /client    one client (service, instance, client_id)
 /livez            200 while the topic is polled    /fleet     services by hour, versions, stale clients
 /clients.json     every client's newest record    /runbooks/ what to do about each alert
 /api/v1/          the API for programs            /api/v1/openapi.json  the API's definition
@@ -105,7 +105,8 @@ class Exporter:
                 page = self.metrics()
                 if self._complete:
                     return Response(page, exposition.CONTENT_TYPE)
-                # Make the scrape fail. If it succeeded, Prometheus would end the series of all clients not read yet.
+                # Make the scrape fail while the topic is read for the first time. If it succeeded, Prometheus would
+                # end the series of all clients that are not read yet.
                 later = {"Retry-After": "1"}
                 return Response(page, exposition.CONTENT_TYPE, HTTPStatus.SERVICE_UNAVAILABLE, later)
             case "/healthz" | "/readyz":
@@ -138,16 +139,16 @@ class Exporter:
         return Response("not found\n", "text/plain", HTTPStatus.NOT_FOUND)
 
     def metrics(self) -> Iterator[bytes]:
-        """Return the page for Prometheus as an iterator of blocks.
+        """Return the content of /metrics as an iterator of blocks.
 
-        Until the whole topic has been read once, the page has only the exporter's own metrics.
+        Until the whole topic has been read once, the content has only the exporter's own metrics.
         """
         trouble = self.trouble()
         self._complete = self._complete or trouble is None
         return (text.encode("utf-8", "replace") for text in self._page(trouble, whole=self._complete))
 
     def prepare(self) -> None:
-        """Make the lines of all clients in advance, because it takes 4 s of CPU for 20,000 clients."""
+        """Make all clients' lines for /metrics before the first scrape: 20,000 clients take 4 s of CPU time."""
         self.states.shown(self.states.live(), self.settings.prometheus.max_series_per_metric, {})
 
     def _page(self, trouble: str | None, whole: bool) -> Iterator[str]:
@@ -159,7 +160,7 @@ class Exporter:
             yield from self._rendered(services.samples(states))
             cluster = self.settings.prometheus.cluster_name
             yield from self._rendered(services.owners_of(states, self._owners.current(), cluster))
-        # `lacking` counts the left-out series. It is complete only here, after all clients' lines were yielded.
+        # `lacking` counts the left-out series by metric. It is complete only now, after all lines of clients.
         self._dropped.update(lacking)
         left_out = Counter({EVERYBODY: self.states.left_out}) if self.states.left_out else Counter[str]()
         dropped: list[Sample] = [((name,), count) for name, count in sorted((self._dropped + left_out).items())]
@@ -196,7 +197,7 @@ class Exporter:
     def _client(self, request: Request) -> Response:
         """Return a client's page. If another shard serves the client, redirect to that shard if its address is known.
 
-        Clients that were dropped and clients of other shards have pages, too, because an alert may link to them.
+        Clients that were dropped and clients of other shards have pages, too, because an alert may link to such a page.
         """
         service, instance, client_id = (request.query.get(name, "") for name in ("service", "instance", "client_id"))
         names = service, instance, client_id

@@ -1,7 +1,7 @@
 """Prometheus text format (0.0.4). A client's lines are made once per record, not at each scrape.
 
 The library prometheus-client builds and prints every sample at each scrape: for 12,000 partitions 90,000 lines, which
-takes seconds (tests/bench/bench_scrape.py measures both ways). Here a scrape only joins texts that exist already. To
+takes seconds (tests/bench/bench_scrape.py measures it). With this module, a scrape only joins texts made before. To
 save memory, the labels that all lines of a client have in common are stored once, and equal ends of lines (such as
 `} 1`, for most healthy clients) share one object.
 """
@@ -35,11 +35,11 @@ for _position, _family in enumerate(FAMILIES):
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """The lines of one record on the page, in parts.
+    """The lines of one record on the page /metrics, in parts.
 
-    `client`, `group`, `partition`: the labels with which every line of a metric of this scope begins. `ends`: for each
-    metric, in the order of FAMILIES, the rest of the metric's lines after these labels, as one text; '' for a metric
-    without a value.
+    `client`, `group`, `partition`: the labels with which every line begins, for metrics of the scope with that name.
+    `ends`: for each metric, in the order of FAMILIES, the rest of the metric's lines after these labels, as one text;
+    '' for a metric without a value.
     """
 
     client: str
@@ -49,7 +49,7 @@ class Lines:
 
 
 class Shown(NamedTuple):
-    """The lines of a record, and which of them the page contains.
+    """The lines of a record, and which of them the page /metrics contains.
 
     group     True if the page contains the record's metrics of its consumer group (scope "group")
     whole     True if the page contains all metrics without `Family.evidence`; False: only those with `Family.always`
@@ -110,8 +110,8 @@ def lines(record: HealthRecord, cluster: str, begin: str = "") -> Lines:
 def page(shown: Sequence[Shown], cap: int, dropped: MutableMapping[str, int]) -> Iterator[str]:
     """Yield the page of all clients in blocks of text, metric by metric.
 
-    If a metric has more than `cap` series, the page contains only those of the first clients in `shown`. For each
-    metric, `dropped` is increased by the number of series that are left out.
+    The page contains at most `cap` series of each metric, and prefers the first clients in `shown`. For each metric,
+    `dropped` is increased by the number of series that are left out.
     """
     for index, family in enumerate(FAMILIES):
         blocks = _once if family.scope == "partition" else _each
@@ -195,7 +195,7 @@ def _head(family: Family) -> str:
 
 @functools.lru_cache(maxsize=20_000)
 def _several(names: tuple[str, ...], samples: tuple[Sample, ...]) -> str:
-    """Return the ends of a metric's lines: extra labels and value, one line per sample. The cache shares equal ones."""
+    """Return the ends of a metric's lines as one text: extra labels and value of each sample. Equal ones are shared."""
     return "".join([f",{labels_text(names, extra)}}} {_value(value)}\n" for extra, value in dict(samples).items()])
 
 

@@ -1,4 +1,4 @@
-"""Filters of the status page: fields, text and page number. They are in the page's address, which can be shared."""
+"""Filters of the status page: values of fields, a text, and the page number, as the page's address contains them."""
 
 from __future__ import annotations
 

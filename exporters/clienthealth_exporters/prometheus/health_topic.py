@@ -24,8 +24,8 @@ CHECK_SECONDS = 5.0
 ANSWER_MS = 4_000
 RETRY_SECONDS = 2.0
 CLIENT_ID = "kafka-client-health-exporter"
-#: Options of the admin client. Its metadata expires soon, because the client looks for new and returning brokers only
-#: when its metadata has expired.
+#: Options of the admin client. Its metadata expires after CHECK_SECONDS, because the client looks for new and returning
+#: brokers only when its metadata has expired.
 ASKING = {"request_timeout_ms": ANSWER_MS, "metadata_max_age_ms": round(CHECK_SECONDS * 1000)}
 #: Options of the consumer and the admin client. kafka-python connects to a random broker first. If that broker is down,
 #: the timeout leaves time to try another broker.
@@ -35,7 +35,7 @@ CODECS = "pip install 'kafka-client-health[exporters]' brings all codecs"
 
 @dataclass
 class HealthTopic:
-    """The reader of the topic: calls `put(key, value, timestamp_ms)` for every record.
+    """The reader of the topic `client-health`: calls `put(key, value, timestamp_ms)` for every record.
 
     The reader uses no consumer group, so that several exporters can each read everything. Every CHECK_SECONDS the
     reader requests the end offsets from the brokers, because polls do not show the loss of a broker. While a partition
@@ -99,9 +99,9 @@ class HealthTopic:
                         self.put(record.key, record.value, record.timestamp)
 
     def _compare(self, reader: KafkaConsumer, there: Extents) -> None:
-        """Let the consumer read new partitions from their beginning, and set `trouble`.
+        """Assign new partitions to the consumer, from their begin offsets, and set `trouble`.
 
-        `there`: the topic's present partitions with their begin and end offsets.
+        `there`: the partitions that the topic has now, with their begin and end offsets.
         """
         topic, assigned = self.settings.topics.health, reader.assignment()
         if new := there.known.keys() - assigned:

@@ -24,8 +24,8 @@ from clienthealth.model.verdicts import UNHEALTHY
 if TYPE_CHECKING:
     from clienthealth_exporters.prometheus.states import State
 
-#: The measurements of a client that are kept, each with its index in `State.largest`; None for the lag, which is
-#: `State.lag`.
+#: The measurements of a client that are kept, each with the index of its value in `State.largest`; None for the lag,
+#: because its value is `State.lag`.
 PLOTTED: Mapping[str, int | None] = {"Buffer": 0, "Callback": 1, "Topic queue": 3, "Lag": None}
 HOUR_SECONDS = 3600
 #: POINTS: maximum number of samples per client, enough for an hour with a sample each half minute. MAX_CLIENTS: maximum
@@ -109,7 +109,7 @@ class History:
         with self._lock:
             self.begun = at if self.begun is None else min(self.begun, at)
             if state.key not in self._tracks and len(self._tracks) >= MAX_CLIENTS:
-                # Make room for a new client only if it is unhealthy, by dropping one that was not in the last hour.
+                # If the new client is unhealthy, drop a client that was not unhealthy in the last hour, to make room.
                 calm = (key for key, track in self._tracks.items() if track.unhealthy_at < at - HOUR_SECONDS)
                 oldest = next(calm, None) if any(status != "unknown" for _, status in state.statuses) else None
                 if oldest is not None:
@@ -139,7 +139,9 @@ class History:
         return nlargest(most, found, key=lambda of_client: of_client[1].at)
 
     def services(self) -> Iterator[tuple[str, Mapping[int, float]]]:
-        """Yield (service, shares): the unhealthy share (0 to 1) of the service's judged records, by hour since 1970.
+        """Yield (service, shares). A share (0 to 1) is unhealthy records / judged records in an hour.
+
+        The key of a share is its hour, as the number of hours since 1970.
 
         The service with the largest sum of shares comes first.
         """

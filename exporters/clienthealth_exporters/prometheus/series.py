@@ -47,10 +47,11 @@ class Family(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
     reads      key in READS of the function that returns the samples
     onset      id of a failure mode: during this failure, the value is the time (s) since its onset if that is larger
                than the indicator, which cannot be longer than the window
-    detail     "mode.name": the number `name` in the detail of the failure `mode`; for an interval its upper end
+    detail     "mode.name": while the client fails in `mode`, the number `name` in the verdict's detail; of an interval,
+               the upper end
     evidence   True if the metric decides a failure mode: served only for unhealthy clients and their peers (`PEERS`)
     largest    for a metric of services: name of a client's metric; the value is its maximum over the service's clients
-    at         values of the extra labels that select the series of `largest`; None selects all
+    at         values of the extra labels that a series of the metric `largest` must have to count; None: any values
     """
 
     name: str
@@ -80,7 +81,7 @@ class Family(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
 
     @property
     def needs(self) -> str:
-        """The indicator without which a record has no sample of this metric; '' if no indicator is needed."""
+        """Name of the indicator without which a record has no sample of this metric; '' if no indicator is needed."""
         return "lag" if self.lag else "" if self.onset else self.indicator.partition(".")[0]
 
     @cached_property

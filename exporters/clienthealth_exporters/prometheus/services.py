@@ -1,7 +1,7 @@
 """Sums for each service: the number of its clients in each state, and the worst client's value of each measurement.
 
-The sums cover all clients, even those without series because of `max_series_per_metric` or `client_series`. Without
-these clients, shares and error budgets would be wrong.
+The sums cover all clients, even those that have no series of their own because of the settings `max_series_per_metric`
+or `client_series`. Without these clients, shares and error budgets would be wrong.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ WORST = [family for family in ALL_FAMILIES if family.largest]
 def standing(record: HealthRecord) -> str:
     """Return the state (in STANDINGS) in which a client is counted.
 
-    A stale client is `unknown`, whatever its verdicts are. A group is `unknown`, too, because only its lag is judged:
-    if it counted as `ok`, it would lower the share of failing clients.
+    A stale client is `unknown`, whatever its verdicts are. A group is `unknown`, too, because only its lag is judged.
+    If it counted as `ok`, it would lower the share of failing clients.
     """
     if record.departed:
         return "gone"

@@ -31,13 +31,13 @@ _URGENCY: Mapping[Standing, int] = {"ok": 0, "partial": 5, "unknown": 10, "suspe
 _STATUSES = {urgency: status for status, urgency in _URGENCY.items()}
 #: The threshold of each metric in WORST, in the same order; None if the metric has none.
 _LIMITS = (LIMITS.buffer_used_ratio, LIMITS.callback_seconds, None, LIMITS.queue_used_ratio, None)
-#: A record is about a client or about a consumer group. These are the label values for the two cases.
+#: Label values of metrics on the records about clients, and of those on the records about consumer groups.
 CLIENTS, GROUPS = "clients", "groups"
 #: The lag states that need attention, the most urgent last.
 LAG_ALARMS = STATE_ORDER[STATE_ORDER.index("WARN") :]
 #: If no record about a client comes for this time (s), the client's state becomes unknown: the monitor has stopped or
 #: gets no input. For a client with a long window, the time is that window plus SILENT_SECONDS / 2. In both cases
-#: `[monitor] publish_seconds` is added: for so long the monitor may write no record if the verdicts do not change.
+#: `[monitor] publish_seconds` is added, because the monitor may wait so long to write a record with equal verdicts.
 SILENT_SECONDS = 180
 #: Minimum time (s) between two log lines about unreadable records.
 COMPLAINT_SECONDS = 60
@@ -100,7 +100,7 @@ class State:
 
     @property
     def worth(self) -> tuple[bool, bool]:
-        """The order of eviction: first healthy clients that have gone, then other healthy ones, then failing ones."""
+        """Sort key for eviction: first healthy clients that have gone, then other healthy ones, then failing ones."""
         return self.urgency >= _URGENCY["suspected"], not self.departed
 
     @property
@@ -128,9 +128,9 @@ _ELSEWHERE = msgspec.json.Decoder(_Elsewhere)
 class States:
     """The newest record per key. Thread-safe: the reader of the topic writes, the web server reads.
 
-    A record with an older window than the known record is ignored. The record of a client that has gone overlaps with
-    the client's last windows, and replaces their record. After that, the client counts as back only once a record comes
-    with a window that cannot overlap with those windows.
+    A record is ignored if its window ends before that of the known record. But a record that reports a client as gone
+    may end earlier, because its window overlaps with the client's last windows. After that record, the client counts as
+    back only once a record comes with a window too late to overlap with those last windows.
 
     A client is dropped `ttl_seconds` after its last record, but this time counts only while other records arrive. So a
     client keeps its series if the monitor gets no data; but after `silent_from` its `ok` verdicts become `unknown`.
@@ -139,9 +139,9 @@ class States:
     the memory nor slow the scrapes. `left_out` counts the records that were dropped because of this limit.
 
     If several exporters (shards) share a fleet, each keeps its own clients and two things about the clients of others.
-    First, the names of groups with records of their own: the lag of such a group comes from that record, not from its
-    members. Second, the records of unhealthy clients (`recalled`), so that a link to a client's page works on any
-    exporter. Raises SettingsError if labels in the settings are invalid or in use.
+    First, the names of groups that have records: the lag of such a group comes from the group's record, not from the
+    records of its members. Second, the records of unhealthy clients (`recalled`), so that a link to a client's page
+    works on any exporter. Raises SettingsError if labels in the settings are invalid or in use.
     """
 
     def __init__(self, settings: Settings, clock: Callable[[], float] = time.time) -> None:
@@ -259,7 +259,7 @@ class States:
         return self._state(key, raw, round(1000 * written))
 
     def _forgotten(self, state: State) -> None:
-        """Keep the record of a dropped client if the client fails or has failed: an alert may link to its page."""
+        """Keep the record of a dropped client if the client fails or has failed, because an alert may link to it."""
         names = state.client.service, state.client.instance, state.client.client_id
         track = self.history.track(state.key)
         if state.urgency >= _URGENCY["suspected"] or self._recall.get(names) or (track and track.unhealthy_at):
@@ -299,7 +299,7 @@ class States:
             self._looked = self._clock()
             lesser = [state for state in self._states.values() if state.worth < (True, True)]
             lesser.sort(key=attrgetter("worth", "written"))
-            # The client to evict first is the last in the list.
+            # Reverse the list, because clients are taken from its end.
             self._spare = [state.key for state in lesser[: max(1, int(most * _ROOM_SHARE))]][::-1]
         while self._spare:
             key = self._spare[-1]
@@ -308,7 +308,7 @@ class States:
                 break
             self._spare.pop()
             if not self._spare:
-                # No client is left in the list, so allow a new search at once.
+                # `_spare` is empty now, so allow a new search at once.
                 self._looked = -inf
             if other is not None:
                 self._forgotten(self._states.pop(key))

@@ -32,13 +32,13 @@ from clienthealth_exporters.prometheus.states import State
 __all__ = ["View", "client", "fleet", "missing", "overview"]
 
 REFRESH_SECONDS = 15
-#: The page shows at most FULL_CARDS unhealthy clients as full cards, each further one as a line. Above them it shows at
-#: most MAX_CAUSES causes and MAX_OWNED services of unhealthy clients, one per row.
+#: The status page shows at most FULL_CARDS unhealthy clients as full cards, and each further one as a line. Above the
+#: cards it shows at most MAX_CAUSES causes and MAX_OWNED services of unhealthy clients, one per row.
 FULL_CARDS = 10
 MAX_CAUSES = 12
 MAX_OWNED = 8
 NAMED_SERVICES = 3
-#: With fewer unhealthy clients than this, the page shows no rows on causes and services, because the cards are enough.
+#: With fewer unhealthy clients than this, the status page shows no rows on causes and services: the cards are enough.
 SUMMED_UP_FROM = 3
 MAX_SERVICES = 200
 MAX_VERSIONS = 60
@@ -58,7 +58,7 @@ _WORDS = (*_ILL, *_TITLES)
 
 @dataclass(frozen=True)
 class Cause:
-    """A failure mode with one cause, and how many clients have this failure.
+    """A failure mode with one of its causes, and how many clients have this failure.
 
     cause      id of the cause, '' if unknown
     confirmed, suspected  number of clients with this status
@@ -161,7 +161,7 @@ def fleet(view: View, states: list[State], history: History) -> str:
 
 
 def missing(view: View, name: str, shard: str) -> str:
-    """Return the HTML page that says that there is no record of a client. `name`: the client in words.
+    """Return the HTML page for a client without a record. `name`: the client in words.
 
     `shard`: another shard that serves the client, '' if none.
     """

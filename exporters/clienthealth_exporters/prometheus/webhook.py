@@ -33,8 +33,8 @@ log = logging.getLogger(__name__)
 #: MAX_WAITING: maximum number of waiting events; if there are more, the oldest is dropped. MAX_FACTS: maximum number of
 #: facts in an event. MAX_TEXT: maximum number of characters in a fact.
 MAX_WAITING, MAX_FACTS, MAX_TEXT = 1_000, 5, 500
-#: PAUSES: pauses (s) after consecutive failed attempts to send; the last pause repeats. GIVE_UP_SECONDS: if an attempt
-#: fails and the event is older than this (s), the event is dropped.
+#: PAUSES: pauses (s) after consecutive failed attempts to send; the last pause repeats. GIVE_UP_SECONDS: age (s) above
+#: which an event is dropped if an attempt to send it fails.
 PAUSES, GIVE_UP_SECONDS = (1.0, 2.0, 5.0, 15.0, 60.0), 3_600.0
 ANSWER_SECONDS = 10.0
 #: HTTP statuses below 500 after which the event is sent again. Any other status from 300 to 499 means that the receiver
@@ -95,10 +95,10 @@ class Webhook:
         self._thread.join(seconds)
 
     def _events(self, before: State | None, after: State | None) -> Iterator[Mapping[str, Any]]:
-        """Yield an event for each failure mode with another status in `after` than in `before`.
+        """Yield an event for each failure mode that has another status in `after` than in `before`.
 
-        Any other status than suspected or confirmed is the same as no failure here. So if a failure becomes unknown,
-        the event is `closed`.
+        All statuses except suspected and confirmed count as no failure. So if a failure becomes unknown, the event is
+        `closed`.
         """
         was, now = ({mode: status for mode, status, _ in one.failures} if one else {} for one in (before, after))
         state = after or before

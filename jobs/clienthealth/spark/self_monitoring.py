@@ -1,7 +1,7 @@
-"""The monitor's metrics about itself, for example its unread input and the duration of its batches.
+"""The monitor's metrics about itself, for example the number of unread input records and the duration of a batch.
 
 The monitor serves these metrics, and two probes, on its own port, because they must be available when everything else
-fails. The metrics have their own registry, without global state.
+fails. The metrics are in a registry of their own, not in the global one of prometheus-client.
 
 /metrics    Prometheus text format
 /healthz    200, but 503 if no batch ended within HUNG_SECONDS, so that a platform restarts the monitor
@@ -40,8 +40,8 @@ LIMITS = ("clients", "clients-per-service", "new-clients", "events-per-process",
 FAILED = "step-failed"
 LATENCY_BUCKETS = (5, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600)
 PROBES = frozenset({"/healthz", "/readyz"})
-#: If no batch ends for this time (s), the monitor counts as hanging; for /healthz this includes the first batch. The
-#: batch of a backlog takes a minute, one that reads many small files several minutes.
+#: The probes report that the monitor hangs if no batch has ended for this time (s). Before the end of the first batch,
+#: /healthz counts from the start. A batch of a backlog takes a minute, one that reads many small files several minutes.
 HUNG_SECONDS = 600.0
 
 
@@ -88,7 +88,8 @@ class SelfMetrics:
         self.counters["late_records"].labels(QUERY)
         self.gauges["query_up"].labels(QUERY)
         self.gauges["start_timestamp_seconds"].set(time.time())
-        #: `pause`: pause (s) after the work of the last batch. `batches`: number of batches since the start.
+        #: `pause`: time (s) that the last batch waited at its end; it does not count as the batch's duration.
+        #: `batches`: number of batches since the start.
         self.pause = 0.0
         self.batches = 0
         self._clients: dict[int, tuple[int, int]] = {}
@@ -109,7 +110,7 @@ class SelfMetrics:
         return labelled
 
     def counted(self, counts: Iterable[Count]) -> None:
-        """Add the numbers of read and of rejected records in a batch to the metrics."""
+        """Add a batch's counts of read and rejected records to the metrics, and update the newest event times."""
         for row in counts:
             self.counters["records_read"].labels(row.topic).inc(row.records)
             if row.reason is not None:
@@ -151,8 +152,8 @@ class SelfMetrics:
                 for topic, partitions in latest.items():
                     behind = sum(offset - end.get(topic, {}).get(p, 0) for p, offset in partitions.items())
                     self.gauges["input_lag_records"].labels(topic, query).set(max(0, behind))
-                # An end offset below the start offset shows that the partition was deleted and created again. Spark
-                # skips the new records before this end offset, so they count as lost.
+                # If a partition's end offset is below its start offset, the partition was deleted and created again.
+                # Spark skips the new records before the end offset, so they count as lost.
                 start = source.get("startOffset") or {}
                 for topic, partitions in end.items():
                     for partition, offset in partitions.items():

@@ -1,7 +1,7 @@
 """The Spark session: the only place with Spark's configuration.
 
-If spark-submit starts the program, the master and jars given to spark-submit are used. Otherwise Spark runs in this
-process on all cores, with jars from our own cache. Settings that affect a query's state are the same in both cases.
+If spark-submit starts the program, the master and jars given to spark-submit are used. Otherwise Spark runs on all
+cores of this machine, with jars from our own cache. Settings that affect a query's state are the same in both cases.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _LOG4J = Path(__file__).with_name("spark-log4j2.properties")
 #: Spark options that do not depend on the settings, grouped by where they apply.
 OPTIONS: Mapping[str, Mapping[str, str]] = table(Path(__file__).with_name("spark.toml"))
 _JVM = OPTIONS["jvm"]
-#: Memory beside the heap: threads, code and RocksDB of the JVM, and Python. A request to a cluster must include this
-#: memory; otherwise the cluster kills the process.
+#: Memory that a process needs beside the JVM's heap: for threads, code and RocksDB of the JVM, and for Python. If Spark
+#: did not request this memory from the cluster manager, too, the cluster manager would kill the process.
 _BESIDE_HEAP = {"driver": "640m", "executor": "1g"}
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
@@ -132,7 +132,7 @@ def submit_options(settings: Settings, cluster: bool) -> Mapping[str, str]:
         **{f"spark.{part}.memory": f"{settings.monitor.heap_mb}m" for part in _BESIDE_HEAP},
         _JAVA_OPTIONS: f"{log4j} {_jvm(settings)}",
         # An executor starts before our logging configuration is on its machine. So the executor uses Log4j's default
-        # configuration, and this flag limits that to warnings.
+        # configuration, which would log everything; this flag limits the log to warnings.
         "spark.executor.extraJavaOptions": f"-Dlog4j2.level=WARN {_jvm(settings)}",
     }
     return {**options, "spark.files": str(_LOG4J)} if cluster else options
@@ -177,7 +177,7 @@ def _on_this_machine(settings: Settings) -> Mapping[str, str]:
 
 
 class Together:
-    """Run several jobs of a query at the same time: while the driver commits one job, executors work on another."""
+    """Run several Spark jobs at the same time: while the driver commits one job, executors work on another."""
 
     def __init__(self) -> None:
         # Reuse the threads: each opens a connection to the JVM, and the connection stays open after the thread ends.

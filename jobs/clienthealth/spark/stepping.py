@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from clienthealth.monitor.faults import Fault
     from clienthealth.monitor.step import Published
 
-#: Columns of the output rows, whose destination depends on `kind`: a topic, the history, or the driver. For a topic,
-#: `key`, `value` and `headers` are those of the Kafka record.
+#: Columns of the output rows. `kind` decides where a row goes: to a topic, to a history table, or to the driver. In a
+#: row for a topic, `key`, `value` and `headers` are those of the Kafka record.
 ROWS = "kind string, key binary, value binary, headers string"
 STATE = "data binary"
 
@@ -37,8 +37,8 @@ STATE = "data binary"
 HEALTH, REJECT, MINUTE, CHANGE = "health", "reject", "minute", "change"
 QUALITY, COUNT, SUMMARY = DRIVER = ("quality", "count", "summary")
 
-#: MAX_REASON: maximum number of characters in the reason of a rejected record. AROUND: bytes that a Kafka batch adds
-#: to a single record. SENT_BYTES: a producer's limit on a record (bytes, `topics.SENDING`).
+#: MAX_REASON: maximum number of characters in the reason of a rejected record. AROUND: bytes that a Kafka record batch
+#: adds to its only record. SENT_BYTES: a producer's limit on a record (bytes, `topics.SENDING`).
 MAX_REASON, AROUND, SENT_BYTES = 1_000, 1_000, 32 << 20
 #: Level of gzip. Level 6, the default, needs twice the CPU time for a health record and saves only a seventh of its
 #: size.
@@ -65,7 +65,7 @@ class Quality(msgspec.Struct, array_like=True):
 class Summary(msgspec.Struct):
     """The result of a bucket's step in a batch: number of rows of each kind, and values for the monitor's own metrics.
 
-    bucket    the bucket's number; None for counts and rejects, or if the step had no result
+    bucket    the bucket's number; None in the summary of rejected records, or if the step had no result
     changes   (failure mode, change, number of incidents with this change), such as change "opened"
     onsets    the onset (epoch ms) of each incident that opened
     clients   number of clients and groups in the state
@@ -101,8 +101,9 @@ def by_bucket(opened: Iterable[OpenIncident], buckets: int) -> Mapping[int, byte
 def stepper(settings: Settings, opened: Mapping[int, bytes], numbers: Sequence[int] = ()) -> Step:
     """Return the function for `applyInPandasWithState`.
 
-    `numbers`: the key that Spark sees for each bucket (`checkpoint.numbers_of`). `opened`: the incidents that are open
-    in the history, by bucket. A bucket without a state starts with them, so a new checkpoint continues the history.
+    `numbers`: the key by which Spark groups each bucket (`checkpoint.numbers_of`). `opened`: the incidents that are
+    open in the history tables, packed, by bucket. A bucket without a state starts with its open incidents, so that a
+    new checkpoint continues the history.
     """
 
     buckets = {number: bucket for bucket, number in enumerate(numbers)}
@@ -157,11 +158,11 @@ def advance(
 ) -> tuple[tuple[Published, list[Row], Summary] | None, list[Fault]]:
     """Run the step on a bucket's chunks and state, and store the new state in `kept`. Return (result, faults).
 
-    If the bucket has a state, the step runs even without chunks, because verdicts also depend on the time.
+    If the bucket has a state, the step runs even without chunks, because verdicts also depend on the present time.
 
     The result is None in two cases: the bucket has no state and needs none; or the step raises an error that no single
-    process causes, and then the bucket's input is lost. `packed`: the encoded chunks. `kept`: Spark's store of the
-    bucket's state. `opened`: see `stepper`. `now_ms`: this machine's clock.
+    process causes, and then the bucket's input of this batch is lost. `packed`: the encoded chunks. `kept`: Spark's
+    holder of the bucket's state. `opened`: see `stepper`. `now_ms`: this machine's clock.
     """
     from clienthealth.measure.packed import decode
     from clienthealth.monitor.faults import isolated
@@ -194,10 +195,10 @@ def advance(
 
 
 def _taken_over(incident: OpenIncident, settings: Settings, now_ms: int) -> OpenIncident:
-    """Return an incident from the history as if its client had sent data until now.
+    """Return an incident from the history tables, with its times changed as if its client had sent data until now.
 
-    So the incident stays open until the client has been silent long enough to count as gone. A failure that shows in
-    samples or log lines counts as last seen `start_seconds_back` before now, where a new checkpoint begins to read.
+    So the incident stays open until the client has sent nothing for long enough to count as gone. A failure that shows
+    in samples or log lines counts as last seen `start_seconds_back` before now, where a new checkpoint begins to read.
     """
     from clienthealth.modes import modes
 
@@ -237,7 +238,7 @@ def _rows(published: Published, bucket: int, most: int, now_ms: int) -> tuple[li
 def fits(most: int, *parts: bytes | None) -> bool:
     """True if a record of `parts` (such as key and value) has at most `most` bytes after compression.
 
-    Before compression, a record with more than `most` bytes must not exceed SENT_BYTES, the producer's limit.
+    If it is larger before compression, its uncompressed size must not exceed SENT_BYTES, the producer's limit.
     """
     size = sum(map(len, filter(None, parts))) + AROUND
     if size <= most or size > SENT_BYTES:
@@ -248,8 +249,8 @@ def fits(most: int, *parts: bytes | None) -> bool:
 def _rejected(data: Sequence[bytes], most: int) -> list[Row]:
     """Return a row for each rejected record, and a summary.
 
-    A row has the record as it arrived, with added headers: the reason, topic, partition and offset. If this exceeds the
-    topic's limit (`most`, in bytes), the value is left out; if still too large, also the key and the record's headers.
+    A row has the record as it arrived, with further headers: the reason, topic, partition and offset. If the row
+    exceeds `most` bytes, the value is left out; if it still does, also the key and the record's own headers.
     """
     rows: list[Row] = []
     for reject in (reject for item in data for reject in _unpack_rejects(item)):
@@ -285,8 +286,8 @@ def _fault(fault: Fault) -> Row:
 class _Kept(msgspec.Struct, array_like=True):
     """The state of the bucket COUNTS, which has no clients: it adds up the numbers of input records.
 
-    rows      counts that are not in the history yet
-    given_ms  when counts were last returned for the history (epoch ms)
+    rows      counts that are not in the history table yet
+    given_ms  when counts were last returned for the history table (epoch ms)
     """
 
     rows: list[Quality] = []
@@ -294,7 +295,7 @@ class _Kept(msgspec.Struct, array_like=True):
 
 
 def _counted(data: Sequence[bytes], state: GroupState, every_seconds: int) -> list[Row]:
-    """Return a row of counts for the monitor's own metrics; every `every_seconds` also a row for the history."""
+    """Return a row of counts for the monitor's own metrics; every `every_seconds` also one for the history table."""
     counts = [count for item in data for count in counts_of(item)]
     kept = _unpack_kept(bytes(state.get[0])) if state.exists else _Kept()
     if not counts and not kept.rows:

@@ -1,9 +1,10 @@
 """Prepare each Python worker of Spark before its first task, and define the process from which Spark forks workers.
 
-Only functions that run in workers import this module; the driver never does. A worker that imports all modules by
-itself costs half a second and 100 MB. So the process from which Spark forks workers (the daemon) imports them once, and
-the workers share its memory. This works only if Spark runs on a single machine, where `spark.python.daemon.module`
-names this module. On a cluster the daemon starts before our files are there, so each worker imports for itself.
+Only functions that run in workers import this module; the driver never does. If each worker imported all modules by
+itself, this would cost half a second and 100 MB per worker. So the process from which Spark forks workers (the daemon)
+imports them once, and the workers share its memory. This works only if Spark runs on a single machine, where
+`spark.python.daemon.module` names this module. On a cluster the daemon starts before our files are there, so each
+worker imports for itself.
 """
 
 from __future__ import annotations
