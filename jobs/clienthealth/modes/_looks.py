@@ -1,7 +1,7 @@
-"""Data for two decisions: whether a post-mortem rules a mode out, and whether a thread dump is worth taking.
+"""Data for two decisions: whether `diagnose` rules a failure mode out, and whether a thread dump is worth taking.
 
-The stream judges a client again after half a minute. A post-mortem gets no further data, so a mode is ruled out only by
-evidence of health. One thread dump without a fault is not enough evidence; two dumps, ten seconds apart, are enough.
+The streaming job judges a client again with later data. A post-mortem (`diagnose`) gets no further data, so only
+evidence of health rules a mode out. One thread dump without a fault is not enough; two, ten seconds apart, are enough.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Look:
     def twice(self, dumps: Sequence[ThreadDump], what: str) -> str:
         """Return why the dumps do not prove that the client is healthy; '' if they prove it.
 
-        `what`: a clause that says what the dumps show, or why there is none. The proof is two dumps that are at least
-        APART_MS apart, the later of them fresh (FRESH_MS).
+        `what`: a clause that says what the dumps show, or why there is no dump. The proof is two dumps that are at
+        least APART_MS apart, the later of them fresh (FRESH_MS).
         """
         if not dumps:
             return what
@@ -69,8 +69,8 @@ def unmeasured(look: Look) -> str:
 def unpolled(look: Look) -> str:
     """Return why a consumer's last samples do not show health, '' if the samples do.
 
-    The samples do not show health if the last sample came at least APART_MS after the last poll(), and if no earlier
-    time between two polls was longer.
+    The samples do not show health if the time from the last poll() to the last sample is at least APART_MS, and not
+    shorter than any earlier time between two polls.
     """
     window = look.window
     if window.client.kind != "consumer" or not window.readings:
@@ -113,5 +113,5 @@ class TwoReadings:
 
     @property
     def used_bytes(self) -> float:
-        """Return the used bytes of the buffer, 0 if unknown."""
+        """Return the used bytes of the producer's buffer, 0 if unknown."""
         return used_bytes(self.now) or 0.0

@@ -24,10 +24,10 @@ CLOSES = "terminating"
 #: From this version on, a Java client pushes again after its connection broke during a push. Older clients never push
 #: again (KAFKA-19747; measured with 3.9.2 and 4.1.2).
 PUSHES_ON_SINCE = (4, 1, 2)
-#: Limits of two values. If both stay within their limits, the application did not poll between two samples.
-#: WAITING_SHARE: the share of time spent waiting in the selector; measured: 36 to 100 % with polls, at most 0.02 %
-#: without. MOST_SELECTS: selects per second; measured: 10 to 11 without polls, more if an application polls without
-#: waiting.
+#: Upper limits of two values. If both values are below their limits, the application did not poll between two samples.
+#: WAITING_SHARE: the share of time that the client waits in the selector; measured: 36 to 100 % with polls, at most
+#: 0.02 % without. MOST_SELECTS: calls of select() per second; measured: 10 to 11 without polls, more if an application
+#: polls without waiting.
 WAITING_SHARE, MOST_SELECTS = 0.02, 20.0
 #: Maximum time (s) between two heartbeats of a client that knows its coordinator: the usual interval is 3 to 5 s.
 HEARTBEAT_SECONDS = 8.0
@@ -113,7 +113,8 @@ class Spell(NamedTuple):
 
     seconds  the time since the last poll
     longest  the longest earlier time between two polls
-    needed   twice the expected time for the last poll's records at the earlier pace, because some records take longer
+    needed   the time that the last poll's records take at the application's average pace, doubled because some records
+             take longer
     """
 
     seconds: float
@@ -161,7 +162,7 @@ def reports_only_in_poll(window: ClientWindow) -> bool:
 
 
 def pushes(window: ClientWindow) -> bool:
-    """True if the client's samples are pushes of its own (KIP-714)."""
+    """True if the client itself pushes its metrics (KIP-714)."""
     return bool(window.readings) and window.readings[-1].get(CLOSES) is not None
 
 
@@ -176,7 +177,7 @@ def lived(window: ClientWindow) -> Sign | None:
 
 
 def statistics_ended(window: ClientWindow) -> Fact | None:
-    """Return a fact: the process ran on after the client's last statistics; None if no sign of life shows that."""
+    """Return the fact that the process ran on after the client's last statistics; None if nothing shows that."""
     sign, ended_ms = lived(window), window.departed_ms
     if sign is None or ended_ms is None:
         return None

@@ -34,7 +34,8 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bug      the bug's number in the library's tracker, or a name if it has no number
     kinds    the kinds of client that have the bug; empty: all kinds
     since    the first version that is known to have the bug
-    fixed    the first fixed version of each fixed minor version, in rising order; all later versions have the fix, too
+    fixed    for each minor version that got the fix, its first version with the fix; in rising order. All versions
+             after the last of them have the fix, too
     says     one sentence on the bug
     causes   ids of the modes that the bug causes
     mimics   ids of the modes that the bug looks like
@@ -63,7 +64,7 @@ class Library(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     parts     texts in lower case; a client uses the library if the name that it reports contains one of them
     tracker   start of the address of a bug's page; the bug's number completes the address
-    platform  for Confluent's own version numbers: (major, minor) of the Kafka release in version X.0, by the number X
+    platform  for Confluent's own version numbers X.Y: maps X to the (major, minor) of the Kafka release in X.0
     known     the known bugs of the library's versions
     """
 

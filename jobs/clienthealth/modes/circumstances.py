@@ -1,8 +1,8 @@
 """Circumstances that modes check before they accuse an application. A client's data shows whether a circumstance holds.
 
-While brokers are away, calls of a Kafka client wait: a commit, a flush, or calls of a framework. Meanwhile the
-application cannot poll, and is not at fault. So an application is accused only if brokers and coordinator answered its
-client at that time.
+While brokers do not answer, calls of a Kafka client wait, for example a commit, a flush, or a framework's calls.
+Meanwhile the application cannot poll, and is not at fault. So a mode accuses an application only of a time at which
+brokers and the group's coordinator answered its client.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from clienthealth.modes._polls import HEARTBEAT_SECONDS, reports_in_poll
 SETTLES_MS = LEAD_MS
 #: Maximum age (ms) of a broker's answer that counts as current: the time of three to five heartbeats (every 3 to 5 s).
 FRESH_MS = 15_000
-#: Maximum time (ms) until healthy brokers answer: brokers hold a fetch for up to 0.5 s and a heartbeat not at all.
+#: Maximum time (ms) until a healthy broker answers a request; it holds a fetch for up to 0.5 s, a heartbeat not at all.
 ANSWER_MS = 10_000
-#: A thread with such a frame is inside a call of a Java client and waits for brokers.
+#: A thread with a frame that contains one of these texts is inside a call of a Java client, and waits for brokers.
 _CALLS = (".KafkaConsumer.", ".KafkaShareConsumer.", ".KafkaProducer.", ".FutureRecordMetadata.")
 #: If dumps over at least this time (ms) show no thread inside a call of the client, no such call holds up the
 #: application.
@@ -105,8 +105,8 @@ def io_thread_works(window: ClientWindow, at_ms: int) -> Circumstance:
 def answered_at(window: ClientWindow, at_ms: int) -> Circumstance:
     """Like `coordinator_answers`, but only for a moment (`at_ms`) inside the window and after the first known sample.
 
-    For any other moment the circumstance does not hold, because earlier windows have judged earlier moments. But if
-    dumps show that no thread is inside a call of the client, the circumstance is unknown, so that a suspicion remains.
+    For an earlier moment the circumstance does not hold, because an earlier window judged that moment. But if dumps
+    show that no thread is inside a call of the client, the circumstance is unknown, so that a suspicion remains.
     """
     known = window.known_readings
     if at_ms >= window.start_ms and at_ms > known[0].ts_ms:
@@ -124,7 +124,7 @@ def _stays_outside(window: ClientWindow) -> bool:
 
 
 def unless_away(window: ClientWindow, lines: Sequence[LogEvent]) -> Circumstance | None:
-    """Return the circumstance at the last line if data shows an outage of brokers at every line; else None."""
+    """Return `coordinator_answers` for the last line if data shows an outage of brokers at every line; else None."""
     answers = [coordinator_answers(window, line.ts_ms) for line in lines]
     return answers[-1] if all(answer.holds is False for answer in answers) else None
 
@@ -157,7 +157,7 @@ def _unserved(event: LogEvent) -> bool:
 
 
 def _measured(readings: tuple[Reading, ...]) -> Iterator[_Sign]:
-    """Yield evidence from each sample, for the time since the previous sample or since the last answer of a broker."""
+    """Yield what samples show about brokers, each for the time since the previous sample or a broker's last answer."""
     answered_ms, asks = readings[0].ts_ms if readings else 0, False
     for before, reading in itertools.pairwise(readings):
         since_ms, ts_ms, both = before.ts_ms, reading.ts_ms, TwoReadings(before, reading, {})
@@ -173,7 +173,7 @@ def _measured(readings: tuple[Reading, ...]) -> Iterator[_Sign]:
                 text = f"the client sent requests, but no heartbeat for {elapsed(silent)}, so it knows no coordinator"
                 yield _Sign(since_ms, ts_ms, False, text)
         if answered or not selected:
-            # Without a select the thread reads no answer, even if one waits in the socket. So such time is no outage.
+            # Without a select() the I/O thread reads no answer, even if an answer is in the socket: this is no outage.
             answered_ms, asks = ts_ms, False
             continue
         if asks and ts_ms - answered_ms >= ANSWER_MS:

@@ -242,13 +242,13 @@ def mode_file(rules: str) -> ModeFile:
 
 
 def _lines(of: str) -> Mapping[str, Meaning]:
-    """Return log events by name: those of the mode `of`, of `also-seen` or of `self-descriptions`."""
+    """Return log events by name. The argument is the id of a mode, `also-seen` or `self-descriptions`."""
     others: Mapping[str, Mapping[str, Meaning]] = {"also-seen": BY_ID, "self-descriptions": BY_NAME}
     return others[of] if of in others else _read(Path(__file__).parent / of.replace("-", "_")).lines
 
 
 class Limits(Checked):
-    """Base of each mode's `Thresholds`. The defaults of the fields come from the mode's file (`of`)."""
+    """Base of each mode's `Thresholds`. The fields' defaults come from the ModeFile that the subclass passes."""
 
     def __init_subclass__(cls, *, of: ModeFile) -> None:
         super().__init_subclass__(of.thresholds)

@@ -167,8 +167,8 @@ BY_EVIDENCE: Mapping[EvidenceKind, str] = {
     "thread-dump": "by a thread dump",
     "absence": "by its silence",
 }
-#: Metrics of Java clients that grow as time passes: the producer's metadata age, the consumer's time since its last
-#: poll.
+#: By kind of client, a metric that grows with the clock in a running Java client: the age of a producer's metadata, the
+#: time since a consumer's last poll.
 _CLOCKS = {"producer": "metadata-age", "consumer": "last-poll-seconds-ago"}
 #: Identical samples over at least this time (s) count as re-sent: samples of a running client differ within this time.
 _REPEATED_SECONDS = 15.0
@@ -181,7 +181,7 @@ LONGEST_MS = 30_000
 
 @per_windows
 def repeats(w: Windows) -> Bools:
-    """True for windows in which even metrics that grow with time stayed the same.
+    """True for windows in which all metrics stayed the same, even those that grow with the clock (_CLOCKS).
 
     A gateway or collector may keep sending the last sample of a client that is gone. In a running Java client at least
     one metric changes: the I/O thread counts its calls of select(). While the thread makes no such call, a producer's
@@ -307,14 +307,14 @@ def explains(mode: str, status: Status, verdict: Verdict) -> bool:
 
 
 def _lasts(verdict: Verdict, context: Context) -> bool:
-    """True if the failure was seen shortly before a recording's last sample."""
+    """True if the failure was seen at most LASTING_MS before a recording's last sample, or later."""
     last_ms = context.attached.last_ms if context.attached else 0
     return max((fact.ts_ms for fact in verdict.evidence), default=0) > last_ms - LASTING_MS
 
 
 @_adjustment("moment", "If no client reports, the collectors or the topic have stopped, not each client.")
 def _all_silent(verdict: Verdict, context: Context) -> Verdict:
-    """Runs first in its stage: while no client reports, no end of a client is known, as later ones assume."""
+    """Runs first in its stage, because later adjustments use ends of clients, unknown while no client reports."""
     if not context.all_silent or any(fact.kind == "log" for fact in verdict.evidence):
         return verdict
     return Verdict(verdict.mode, "unknown", reason=ALL_SILENT)
@@ -342,7 +342,7 @@ def _evidence_of_end(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("moment", "One failure gets one verdict: the symptoms of a known failure are not a second failure.")
 def _explained(verdict: Verdict, context: Context) -> Verdict:
-    """Runs last in its stage: the verdicts that it leaves unhealthy open the incidents."""
+    """Runs last in its stage, because the verdicts that are unhealthy after it open the incidents."""
     if verdict.status == "unknown":
         return verdict
     present = {mode: incident.status for mode, incident in context.incidents.items()}
@@ -365,7 +365,7 @@ LOOKED_AT = "records wait in the buffer, but the producer was running when its m
     "shown", "An incident lasts longer than one window, so its verdict has the earliest onset and all evidence."
 )
 def _open_incident(verdict: Verdict, context: Context) -> Verdict:
-    """Runs first in its stage: all later adjustments apply to the verdict that people see."""
+    """Runs first in its stage, because all later adjustments apply to the verdict that people see."""
     return context.incidents.get(verdict.mode, verdict)
 
 

@@ -40,11 +40,10 @@ from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED, options_logg
 COMPARED_MS = 7 * 86_400_000
 #: A dump belongs to the previous process if it is older than the client's first sample by more than this (ms).
 BEFORE_MS = 60_000
+#: Maximum time (ms) from an error, which raises a counter of the client, to the line in which the application logs it.
+LOGGED_MS = 30_000
 #: Samples within this time (ms) of a line are searched for the longest time between polls. A maximum in a sample covers
 #: the 30 to 60 s before the sample.
-LOGGED_MS = 30_000
-#: Samples within this time (ms) of a line are searched for maxima. The maximum in a sample covers the 30 to 60 s before
-#: the sample.
 AROUND_MS = 35_000
 #: The application polls often enough if the time between two polls is below half of max.poll.interval.ms or below
 #: AWAY_SECONDS (s).
@@ -149,7 +148,7 @@ class ProcessLog:
     topics     by topic: the names of the clients in lines about the topic
     earlier    the newest EARLIER_DUMPS dumps before the window of `entries`
     lead       the log events of the LEAD_MS before that window
-    instances  all instances that the lines and dumps of the process name
+    instances  all instance ids that the lines and dumps of the process name
     """
 
     process: ProcessKey
@@ -344,7 +343,7 @@ def process_logs(state: BucketState, numbers: Mapping[ProcessKey, Sequence[int]]
             if event is not None and event.client_id and "topic" in event.captures:
                 topics[event.captures["topic"]].add(event.client_id)
         instances = {entry.instance for entry in entered}
-        # Names of the process's clients, by kind: reporting clients, and clients named in its log so far.
+        # Client ids by kind: of the process's clients in the state, and of the clients that its log names.
         named: dict[str | None, set[str]] = defaultdict(set)
         clients = reporting[process], former[process], there[process]
         log = logs[process] = ProcessLog(process, entered, *clients, named, topics, instances=instances)

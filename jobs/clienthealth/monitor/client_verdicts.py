@@ -166,7 +166,8 @@ class Gated:
     """Results of the gates for the windows of one kind of client.
 
     windows    the samples of the windows, as the gates examine them
-    gates      by mode, for each window: True if a judge must examine the window; why the mode is unknown, '' if ok
+    gates      for each mode in `live`, one element per window of two lists: True if a judge must examine the window;
+               otherwise, why the mode is unknown ('' if it is ok)
     clients    the fields of `Reporter`, as arrays with one element per client
     """
 

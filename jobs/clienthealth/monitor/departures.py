@@ -2,9 +2,9 @@
 
 A client has departed after three of its reporting intervals without data (`[absence] min_gap_seconds` at least), plus
 `[absence] watermark_seconds`. This time is measured by the watermark. The client is then judged by its last sample and
-the log lines on its end, and removed from the state. The client's open incidents stay until data proves its end
-(`ends.has_ended`), at most for `[absence] shown_seconds`. Missing data alone proves nothing: a hanging process pushes
-no metrics, and an agent can fail while its client runs.
+the log lines on its end, and removed from the state. The client's open incidents stay until data proves that the client
+has ended (`ends.has_ended`), at most for `[absence] shown_seconds`. Missing data alone proves nothing, because a
+hanging process pushes no metrics, and a metrics agent can fail while its client runs.
 """
 
 from __future__ import annotations
@@ -80,10 +80,10 @@ def due_in_outage(bucket: Bucket, before_ms: int) -> list[int]:
 
 
 def discount_outage(state: BucketState, before_ms: int) -> None:
-    """Do not count a gap in the data of all clients against any client or incident: input was lost, or the monitor did
-    not run.
+    """Remember a gap in the data of all clients, so that it counts against no client and no incident.
 
-    There is such a gap if the watermark has jumped by more than SHARED_MS from `before_ms`, its value before this step.
+    In such a gap input was lost, or the monitor did not run. There is a gap if the watermark has jumped by more than
+    SHARED_MS from `before_ms`, its value before this step.
     """
     jump = state.time_ms - before_ms
     if not before_ms or jump <= SHARED_MS:
@@ -182,8 +182,8 @@ REMINDED_MS = 300_000
 def reminders(state: BucketState, before_ms: int, settings: Settings) -> list[Record]:
     """Return records of departed clients with open incidents. Without new records exporters would drop these clients.
 
-    Such records are due every REMINDED_MS, and at least twice in `[prometheus] ttl_seconds`; else the list is empty.
-    `before_ms`: the watermark before this step.
+    Such records are due every REMINDED_MS, and at least twice in `[prometheus] ttl_seconds`. If they are not due, the
+    list is empty. `before_ms`: the watermark before this step.
     """
     every_ms = min(REMINDED_MS, 1000 * settings.prometheus.ttl_seconds // 2)
     if before_ms // every_ms == state.time_ms // every_ms:
@@ -238,9 +238,9 @@ def departure(bucket: Bucket, number: int) -> ClientWindow:
 def keep(bucket: Bucket) -> Set[str]:
     """Keep incidents of clients that stopped reporting open as long as their process logs.
 
-    Samples of another client of the process count as a sign of life only if the missing data is itself the fault:
-    otherwise the client may have ended although its process goes on. Returns the keys of ended clients, and of the
-    clients with the oldest data beyond the limit `max_clients`.
+    Samples of another client of the process are a sign of life only for an incident with missing data as its evidence,
+    because otherwise the client may have ended although its process goes on. Returns the keys of ended clients and, if
+    there are more than `max_clients`, of the clients with the oldest data.
     """
     state = bucket.state
     monitor, former = bucket.settings.monitor, dict(state.former.items())

@@ -26,8 +26,8 @@ from clienthealth.settings import MonitorSettings
 LIFECYCLE_MS = 900_000
 #: Number of older dumps kept per process. Older dumps show which threads are still at the same place.
 EARLIER_DUMPS = 4
-#: Number of last lines kept per log pattern, besides the first line: clients of the same name can follow each other
-#: within minutes.
+#: Number of newest lines on a start or end that are kept per log pattern, besides the first line, because clients of
+#: the same name can follow each other within minutes.
 LAST_KEPT = 16
 #: Number of reporting intervals without a sample after which a client is overdue. A log line after this time shows that
 #: the process still lives.
@@ -76,8 +76,8 @@ def starts(state: BucketState) -> Mapping[ProcessKey, Sequence[Start]]:
 def lives(state: BucketState, numbers: Mapping[ProcessKey, Sequence[int]]) -> Mapping[ProcessKey, Sequence[Life]]:
     """Return the lifetimes of the clients of each process.
 
-    The reporting clients (`numbers`: by process, their positions in the state) have lifetimes that end at EVER. Clients
-    that recently stopped are included, too.
+    The reporting clients (`numbers`: by process, their positions in the state) have lifetimes without an end (EVER).
+    Clients that recently stopped are included, too.
     """
     by_process: dict[ProcessKey, list[Life]] = defaultdict(list)
     for process, of_process in numbers.items():

@@ -1,8 +1,8 @@
 """Merge new samples of a bucket into the kept samples, and drop the samples that no window needs any more.
 
 A client's wrong clock is reported (`skew_seconds`), and never affects other clients. A client's newest time is compared
-with the times of neighbouring records on the topic (`packer.topic_clock`), and with this machine's clock, which no
-sample can exceed. If a client's samples always come late, the client's clock looks slow and is reported as slow.
+with the times of neighbouring records on the topic (`packer.topic_clock`), and with this machine's clock. If all
+samples of a client come late, the client's clock looks slow and is reported as slow.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ SHIFT = 48
 #: Minimum number of reporting intervals in a window. Intervals above MAX_INTERVAL_MS (ms) count as MAX_INTERVAL_MS.
 INTERVALS = 4
 MAX_INTERVAL_MS = 300_000
-#: Clients with reporting intervals up to this (ms) have the usual window. Longer intervals are measured from samples,
-#: because the interval that a client reports may be wrong.
+#: Clients with reporting intervals up to this (ms) have windows of `window_seconds`. Longer intervals are measured from
+#: samples, because the interval that a client reports may be wrong.
 USUAL_INTERVAL_MS = 15_000
 #: A client's clock may be set back by at most SET_BACK_MS (ms). The earlier time is accepted after at least STANDS_MS
 #: (ms) without a newer sample.
@@ -215,7 +215,7 @@ def intervals(state: BucketState) -> Floats:
 
 
 def grid_of(state: BucketState, settings: MonitorSettings) -> Grid:
-    """Return each client's windows: the usual windows, or longer ones for clients with reporting intervals above
+    """Return each client's windows: of `window_seconds`, but longer if the client's reporting interval is above
     USUAL_INTERVAL_MS.
     """
     slide, length = 1000 * settings.slide_seconds, 1000 * settings.window_seconds

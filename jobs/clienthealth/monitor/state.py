@@ -83,7 +83,7 @@ class Clients(Table):
 
 
 class GroupState(msgspec.Struct):
-    """The memory of a consumer group.
+    """What the state of a bucket keeps of a consumer group.
 
     client, members  the group and its members, as in its newest sample
     partitions       topic, number and owner (None: unknown) of each partition in `data`
@@ -141,8 +141,8 @@ class Run(msgspec.Struct, array_like=True):
 class Memory(msgspec.Struct, Generic[K, V], array_like=True):
     """Entries by key, each with a time (epoch ms). A key is a tuple of names, of one hash, or of two times.
 
-    All data that a bucket keeps longer than its windows is in such memories. `forget` (`monitor/step.py`) has the
-    limits.
+    All data that a bucket keeps longer than its windows is in fields of this type. `forget` (`monitor/step.py`) has
+    their limits.
     """
 
     kept: dict[K, tuple[int, V]] = {}
@@ -206,14 +206,14 @@ class Memory(msgspec.Struct, Generic[K, V], array_like=True):
 class Kept(msgspec.Struct, kw_only=True):
     """The parts of a state that have the same form in memory and on disk.
 
-    time_ms   the watermark (epoch ms), which measures missing data
+    time_ms   the watermark (epoch ms)
     idle_ms   time without any input, added up over this monitor's steps
     stepped_ms  time of this monitor's last step, by this machine's clock (epoch ms)
     all_clients  the clients that report
     waiting   log entries that wait for their process's metrics
     waited_ms  how long the oldest entry in `waiting` has waited, added up over this monitor's steps
 
-    The memories (`Memory`), by process, by `Client.names`, or by the hash `mark`; `shared` is by time:
+    Fields of type `Memory`. Their keys are processes, `Client.names`, or hashes (`mark`); those of `shared` are times.
 
     groups    the consumer groups, by `Client.home`
     has_log_data  processes with a log line or a thread dump that was read
@@ -225,7 +225,7 @@ class Kept(msgspec.Struct, kw_only=True):
     over      recently closed incidents, for the minutes that are not written yet
     shared    times (from, to) without data of any client, which count against no client (`monitor/departures.py`)
     ended     clients and processes that have ended: the newest time of their samples or logs
-    reported_once  clients for which there was no room yet (`monitor/intake.py`)
+    reported_once  clients that were left out at their first report (`monitor/intake.py`)
     """
 
     time_ms: int = 0
@@ -268,7 +268,7 @@ class BucketState(Kept, kw_only=True):
 
     @property
     def by_process(self) -> tuple[Memory[Any, Any], ...]:
-        """The memories with keys that begin with a process."""
+        """The fields of type `Memory` with keys that begin with a process."""
         return self.groups, self.has_log_data, self.lifecycle, self.also_seen, self.gone, self.former, self.over
 
     def end(self, names: Iterable[str], newest_ms: int) -> None:
@@ -386,7 +386,7 @@ def load(data: bytes | bytearray, buckets: int) -> BucketState:
 
 
 def _memories_of_form_1(saved: dict[str, Any]) -> dict[str, Any]:
-    """Convert the memories of a state of version 1, in which each had its own format. Newer memories are empty."""
+    """Convert the `Memory` fields of a state of version 1, which saved each in its own format. New fields are empty."""
     now_ms = saved["time_ms"]
     lines = zip(saved["farewells"], saved["instances"], strict=True)
     memories: dict[str, dict[tuple[Any, ...], tuple[int, Any]]] = {

@@ -59,7 +59,7 @@ class Published:
 def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms: int) -> Published:
     """Process the decoded data of a batch for one bucket. The state is changed in place.
 
-    `now_ms`: this machine's clock (epoch ms). The watermark, which measures missing data, is never ahead of `now_ms`.
+    `now_ms`: this machine's clock (epoch ms). The watermark is never ahead of `now_ms`.
     """
     published = Published()
     closed = readings.horizons(state, settings.monitor)
@@ -114,7 +114,7 @@ def _let_go(bucket: Bucket, gone: Sequence[int], published: Published) -> None:
 
 
 def forget(state: BucketState, settings: Settings, living: Set[ProcessKey]) -> int:
-    """Delete old or excess entries of the memories: THE list of how long and how much each memory keeps.
+    """Delete old or excess entries of the state's `Memory` fields. THE list of the limits of these fields.
 
     `living`: processes that report or log. Returns for how many clients the lines on their start and end were dropped,
     because there were too many clients.

@@ -31,7 +31,7 @@ PARTS = {
     "GSSAPI": {"keyTab": "keytab", "principal": "username"},
     "AWS_MSK_IAM": {},
 }
-#: Store type by the suffix of a file's name.
+#: By the suffix of a file's name, the type of a key store or trust store.
 STORES = {".jks": "JKS", ".p12": "PKCS12", ".pfx": "PKCS12"}
 
 
@@ -181,7 +181,7 @@ def create_topics(settings: Settings, topics: Sequence[Topic], say: Callable[[st
 
 
 def missing_subscriptions(settings: Settings, seconds: float) -> tuple[list[Subscription], str]:
-    """Return the missing subscriptions, and a sentence on the existing subscriptions.
+    """Return the missing subscriptions of client metrics (KIP-714), and a sentence on the existing subscriptions.
 
     `seconds`: wanted interval between pushes. Raises ServiceError if no broker can be reached.
     """
@@ -208,7 +208,7 @@ def missing_subscriptions(settings: Settings, seconds: float) -> tuple[list[Subs
 
 
 def subscribe(settings: Settings, missing: Sequence[Subscription], say: Callable[[str], None]) -> list[str]:
-    """Set the subscriptions, and return the names of the subscriptions that this user may not set.
+    """Set the subscriptions `missing`, and return the names of the subscriptions that this user may not set.
 
     Subscriptions are not essential, so a missing right is no error. `say`: called with a line on each subscription.
     """

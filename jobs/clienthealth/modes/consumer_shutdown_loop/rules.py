@@ -152,8 +152,8 @@ def _looping(window: ClientWindow, limits: Thresholds) -> list[Fact]:
 def _is_excerpt(window: ClientWindow, storm: list[LogEvent], stay: Held | None, limits: Thresholds) -> bool:
     """True if the lines (`storm`) and dumps (`stay`) of a thread prove a loop, although they cover only a short time.
 
-    The proof: dumps of a look-up of the offset manager inside shutdown(); or at least `min_excerpt_repeats` lines, if
-    all data spans less than `suspect_seconds`. Returns False if the window has metrics or log lines about an outage.
+    The proof is dumps of a look-up of the offset manager inside shutdown(), or at least `min_excerpt_repeats` lines in
+    a window of less than `suspect_seconds`. Returns False if the window has metrics, or log lines about an outage.
     """
     if window.readings or events(window, OUTAGE):
         return False
@@ -246,7 +246,7 @@ def _left_behind(window: ClientWindow, limits: Thresholds) -> list[Fact]:
 
     After the log line, a dump must show the JVM waiting to exit (DestroyJavaVM), or must be taken at least
     `overdue_shutdown_seconds` later. Without the log line, three conditions must hold: two dumps show the JVM waiting
-    to exit, the fetcher used no CPU between them, and the connector reports no metrics.
+    to exit, the fetcher thread used no CPU between these dumps, and the consumer reports no metrics.
     """
     errors = events(window, FAILED)
     facts = []

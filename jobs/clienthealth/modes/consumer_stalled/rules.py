@@ -152,9 +152,9 @@ def too_long(w: Windows, limits: Thresholds) -> Bools:
 def left(w: Windows, limits: Thresholds) -> Bools:
     """True if the client stopped its heartbeats because the application did not poll.
 
-    A client stops its heartbeats when max.poll.interval.ms has passed. A client also stops its heartbeats while its
-    coordinator is away, which the judge checks. Returns False if heartbeats ended together with the polls, or if the
-    last poll is less than `suspect_share` of max.poll.interval.ms ago: in both cases the coordinator was away.
+    A client stops its heartbeats when max.poll.interval.ms has passed, but also while its coordinator does not answer;
+    the judge checks that. Returns False if heartbeats ended together with the polls, or if the last poll is less than
+    `suspect_share` of max.poll.interval.ms ago, because in both cases the coordinator did not answer.
     """
     polled, beat = w.last("last-poll-seconds-ago"), w.last("last-heartbeat-seconds-ago")
     gone: Bools = (beat >= limits.heartbeats_gone_seconds) & (polled - beat >= HEARTBEAT_SECONDS)
@@ -166,8 +166,8 @@ def left(w: Windows, limits: Thresholds) -> Bools:
 def circling(w: Windows, limits: Thresholds) -> Bools:
     """True if the consumer joins its group again and again, is long outside poll() in between, and its lag grows.
 
-    A group removes a member that is outside poll() for too long. Returns False if the window is too short for so many
-    removals, because other members then cause the rebalances.
+    A group removes a member that is outside poll() for too long. Returns False if the window is too short for one such
+    time between every two rejoins, because other members then cause the rebalances.
     """
     rejoins, away = w.grown("rebalance-total"), seconds_away(w)
     circles: Bools = (rejoins >= limits.min_rebalances_repeats) & (w.samples >= MIN_READINGS)
@@ -275,8 +275,8 @@ def _circles(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
 def _silence(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
     """Return facts on missing polls or fetches.
 
-    Returns [] if metrics do not show polls, but the client waited in its selector within WAITED_SECONDS and brokers
-    answer: such a client polls, with its partitions paused.
+    If metrics do not show polls, but the client waited in its selector within WAITED_SECONDS and brokers answer, the
+    result is [], because such a client polls with all its partitions paused.
     """
     seconds = float(seconds_since(w)[0])
     if silent(w, limits)[0]:
@@ -292,7 +292,7 @@ def _silence(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
 
 
 def _outside(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Return facts on a time outside poll() that is much longer than earlier times of this consumer.
+    """Return facts on a time outside poll() that is much longer than this consumer's earlier times outside poll().
 
     Returns [] if max.poll.interval.ms is above its default.
     """

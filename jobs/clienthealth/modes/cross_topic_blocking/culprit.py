@@ -63,9 +63,9 @@ def _stretches(readings: Sequence[Reading]) -> Iterator[tuple[float, Mapping[str
 
 
 class Alone(NamedTuple):
-    """The only topic that the application handled from sample `first` to `last`.
+    """The only topic that the application handled from sample `first` to sample `last`.
 
-    `records`: number of handled records of this topic; `starved`: other topics with records that were not handled.
+    `records`: number of handled records of this topic; `starved`: other topics, with records that were not handled.
     """
 
     topic: str

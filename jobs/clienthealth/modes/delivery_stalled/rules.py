@@ -43,8 +43,8 @@ AUTHENTICATION, TLS = map(FILE.reads, ("also-seen.authentication", "also-seen.tl
 
 #: Counters that rise while deliveries fail.
 TROUBLES = ("connection-close-total", "record-retry-total", "record-error-total")
-#: Minimum number of lost connections per second that shows that brokers refuse connections. If connections time out,
-#: fewer connections are lost.
+#: Minimum number of lost connections per second that shows that brokers refuse connections. Connections that time out
+#: are lost less often.
 REFUSED_PER_SECOND = 0.2
 #: Ways in which log lines say that too few replicas are in sync: error code, exception, plain words. Only letters are
 #: compared.
@@ -76,7 +76,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     reason = GATE.reason(w, thresholds)
     facts = _measured(window, w, thresholds)
     stands_still = reason == BLIND_FROZEN
-    # A client that delivered records earlier in the window delivers, even if records fail at the window's end.
+    # If the client delivered records earlier in the window, it counts as delivering, even if records fail at the end.
     delivers = reason in (None, FAILING) and not facts and _delivers(w, thresholds)
     if not stands_still:
         facts += _logged(window, bool(facts), delivers, thresholds)
@@ -106,7 +106,7 @@ def grown_since(w: Windows, name: str, since: Ints) -> Floats:
 
 
 def troubles(w: Windows, since: Ints) -> Mapping[str, Floats | Bools]:
-    """Return the signs of a fault since the rows in `since`: maps a sign's description to one value per window.
+    """Return the signs of a fault since the rows in `since`: by description of a sign, one value per window.
 
     A window shows a sign if the value is above 0. `{}` in the description stands for the value.
     """
@@ -119,7 +119,7 @@ def troubles(w: Windows, since: Ints) -> Mapping[str, Floats | Bools]:
 
 
 def patience(w: Windows, windows: Ints, limits: Thresholds) -> Floats:
-    """Return how long (s) records may wait in each of these windows before the mode is suspected."""
+    """Return how long (s) records may wait in each window of `windows` before the mode is suspected."""
     share = limits.delivery_timeout_share * w.option("delivery.timeout.ms", windows) / 1000
     return np.maximum(limits.min_stalled_seconds, np.fmin(limits.suspect_stalled_seconds, share))
 
@@ -260,7 +260,7 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
     apart = spanned(expired) >= limits.expiries_apart_seconds
     shown = expired and (apart or stalls_by_metrics or not delivers)
     facts = [_expiries(expired, apart and not delivers)] if shown else []
-    # Include lines of earlier windows, because a window may end between two attempts.
+    # Include lines of earlier windows, because a window may end between two attempts to deliver a batch.
     known = replace(window, logs=window.known_logs)
     failed = sorted([*_refused(known), *_unreachable(known), *events(known, TIMED_OUT)], key=attrgetter("ts_ms"))
     # The records of the first line had already waited for `waitMs` when the line was logged.
@@ -309,8 +309,7 @@ def _batches(expired: Sequence[LogEvent]) -> Happened:
 def _given_up(window: ClientWindow, w: Windows, limits: Thresholds) -> Happened:
     """Return (epoch ms, number) of each rise of the counter of failed records since the last delivery.
 
-    Without a stall, all rises of the window count if brokers refuse every record (`refused`). Otherwise the result is
-    [].
+    If there is no stall, returns all rises in the window if brokers refuse every record (`refused`), else [].
     """
     since, seconds = stalls(w)
     if not seconds[0] and not refused(w, limits)[0]:
@@ -362,7 +361,7 @@ def _detail(window: ClientWindow, w: Windows, lost: int | None) -> dict[str, obj
 
 
 def _cause(window: ClientWindow, w: Windows, since: Ints) -> dict[str, object]:
-    """Return entries for the detail: why acknowledgements are missing (`cause`), and the address or node to examine.
+    """Return entries for the verdict's detail: why acknowledgements are missing, and the address or node to examine.
 
     `since`: for each window, the row of the last delivery.
     """

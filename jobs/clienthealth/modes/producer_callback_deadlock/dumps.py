@@ -1,4 +1,4 @@
-"""Judge a producer's I/O thread in dumps: whether it exists, and returns from foreign code (callbacks, loggers)."""
+"""Judge by dumps whether a producer's I/O thread exists, and returns from foreign code (callbacks, loggers)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ Caused = list[tuple[Fact, str]]
 
 
 def in_dumps(window: ClientWindow, limits: Thresholds, overdue_seconds: float) -> tuple[Caused, Caused]:
-    """Return (facts, doubts): an I/O thread in foreign code does not return, or nothing shows whether it returns.
+    """Return (facts: the I/O thread does not return from foreign code; doubts: nothing shows whether it returns).
 
     Any earlier dump with the thread at the same place counts, however old it is. A wait that has lasted for
     `overdue_seconds` does not end by itself.
@@ -150,7 +150,7 @@ def _cause_of(thread: Thread) -> str | None:
 
 
 def _came_back(window: ClientWindow, dump: ThreadDump) -> bool:
-    """True if select-total rose after the dump: another thread delivered what the I/O thread waited for."""
+    """True if select-total rose after the dump, because then the I/O thread has returned to its selector."""
     return _rises(window, dump.ts_ms + 1)
 
 
@@ -203,7 +203,7 @@ def _meanwhile(window: ClientWindow, stay: Held, limits: Thresholds) -> str | No
 
 
 def _reports_no_more(window: ClientWindow, stay: Held) -> bool:
-    """True if the client's samples ended before the first dump of `stay`, and two more were due by its last dump."""
+    """True if the client's samples ended before the first dump of `stay`, and two more were due by the last dump."""
     times = [reading.ts_ms for reading in window.known_readings]
     due_ms = 2 * max((after - before for before, after in itertools.pairwise(times)), default=math.inf)
     return bool(times) and times[-1] < stay.since_ms and stay.dump.ts_ms - times[-1] >= due_ms

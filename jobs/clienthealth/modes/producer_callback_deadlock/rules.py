@@ -1,4 +1,4 @@
-"""A producer's I/O thread is stuck in its own callback."""
+"""A producer's I/O thread is stuck in a callback of the application."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ EXHAUSTED, FLUSH_REFUSED, HELD = map(FILE.reads, ("exhausted", "flush-refused", 
 METADATA_WAITED, CLOSING = map(FILE.reads, ("send-blocked-on-metadata.metadata-waited", "producer-not-closed.closing"))
 CLOSED_PRODUCER, DIED = map(FILE.reads, ("producer-not-closed.closed", "producer-not-closed.died"))
 
-#: Causes in which the wait ends by itself.
+#: Causes with which the I/O thread's wait ends by itself.
 BOUNDED = ("send-in-callback", "flush-refused")
 
 #: If callback-time-max grows between two samples by at least this share of the time between them, a callback is still
@@ -172,7 +172,7 @@ def frozen(w: Windows, limits: Thresholds) -> Frozen:
 
 @per_rows
 def _while_counted(w: Windows) -> tuple[Column, Column, Column]:
-    """Return three columns: the buffer's free bytes, 1.0 where records wait, 1.0 where none wait; elsewhere NaN."""
+    """Return (free bytes, 1.0 if records wait, 1.0 if none wait) by row; NaN if not, or without select-total."""
     counted, works = ~np.isnan(w.col("select-total")), _work_waits(w)
     return (
         Column(np.where(counted, w.col("buffer-available-bytes"), np.nan)),
@@ -218,7 +218,7 @@ def unserved(w: Windows, limits: Thresholds) -> Bools:
 def inside(w: Windows) -> Floats:
     """Return how long (s) a callback has been running at the last sample; NaN if no callback is known to run.
 
-    The time of a running callback grows with the clock, and the client acknowledges no record meanwhile.
+    While a callback runs, callback-time-max grows as fast as the clock, and record-ack-total does not grow.
     """
     seconds, some = np.full(len(w), np.nan), np.flatnonzero(w.samples > 1)
     last = w.last_row[some]
@@ -255,7 +255,7 @@ BLIND_RATE = "records wait and select-rate falls: an average over the past does 
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
-    """Return why metrics cannot decide, '' if they can: no selects, no buffer, or a falling rate of selects."""
+    """Return why metrics do not show whether the producer has the failure; '' if they do."""
     selector = w.reported("select-total") | w.reported("select-rate") | w.reported("reply-queue")
     load = w.reported(used_ratios(w)) | w.reported("waiting-threads")
     fades = ~w.reported("select-total") & (w.last("select-rate") < w.max("select-rate") / 2)

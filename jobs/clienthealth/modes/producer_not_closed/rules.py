@@ -205,7 +205,7 @@ def _missed(
 
 
 def _may_live_on(window: ClientWindow) -> bool:
-    """True if the client may be alive without pushes: old versions stop pushing, and a busy client may not push."""
+    """True if the client may be alive without pushes: its version may stop pushing, or it was sending at the end."""
     if not pushes_on(window):
         return True
     sent = [reading.get("record-send-total") for reading in window.readings[-2:]]

@@ -101,7 +101,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 
 
 def _sends(failures: list[LogEvent]) -> Happened:
-    """Return (epoch ms, number) of failed sends in the log. Several lines on one failure count once, unless undated."""
+    """Return (epoch ms, number) of failed sends. Lines on one failure count once, unless all have the same time."""
     undated = len({event.ts_ms for event in failures}) == 1
     happened: list[tuple[int, float]] = []
     last: dict[str, int] = {}
@@ -148,7 +148,7 @@ def _waits(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Held]:
 
 
 def _is_marked(window: ClientWindow, w: Windows) -> bool:
-    """True if callers may wait for this client: it has no client id, reports sends, or logged why metadata fails."""
+    """True if callers may wait for this client: it has no client id, counts its sends, or logged why metadata fails."""
     own = events(window, METADATA_WAITED, TOPIC_ERRORS, AUTHENTICATION, TLS)
     marked = not window.client.client_id or any(event.client_id == window.client.client_id for event in own)
     return marked or bool(w.reported("record-send-total")[0])
@@ -178,14 +178,14 @@ def _idle(window: ClientWindow, w: Windows, ts_ms: int, limits: Thresholds, alon
 
 
 def _may_wait(reading: Reading, limits: Thresholds) -> bool:
-    """False if a sample shows old metadata, a connection, and no open request: a waiting send() requests metadata."""
+    """False if a sample shows that no send() waits: metadata is old, and no request for new metadata is open."""
     age = reading.get("metadata-age")
     old = age is not None and limits.fresh_metadata_seconds < age < NEVER_SECONDS
     return not old or reading.get("connection-count") == 0 or (reading.get("requests-in-flight") or 0) > 0
 
 
 def _is_starting(window: ClientWindow, ts_ms: int, seconds: float) -> bool:
-    """True if the client logged its options less than `seconds` before `ts_ms`: the first send() waits for metadata."""
+    """True if the client logged its options less than `seconds` before `ts_ms`, so it may be in its first send()."""
     return any(event in PRODUCER_CONFIG and 0 <= ts_ms - event.ts_ms < 1000 * seconds for event in window.known_logs)
 
 
@@ -437,7 +437,7 @@ def _metadata_words(why: int, ages: list[float]) -> str:
 def _cause(
     window: ClientWindow, failures: list[LogEvent], topics: dict[str, list[LogEvent]]
 ) -> tuple[str, dict[str, str]]:
-    """Return (cause, names for the detail): why metadata does not come, and the topic or address to examine."""
+    """Return (cause of missing metadata, entries for the verdict's detail: the topic or address to examine)."""
     of_partition = [e for e in failures if "partition" in e.captures]
     if of_partition:
         captures = of_partition[-1].captures

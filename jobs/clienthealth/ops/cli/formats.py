@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
 def _of_topics(
     topics: Sequence[str], args: argparse.Namespace, settings: Settings
 ) -> Iterator[tuple[str, Stream | None, list[RawRecord], str]]:
-    """Yield each topic with its stream, its newest records, and the partitions that could not be read ('' if none)."""
+    """Yield (topic, metrics or logs or None if unknown, newest records, partitions that could not be read or '')."""
     from clienthealth.ops.doctor.records import newest
 
     streams: dict[str, Stream] = {
@@ -69,7 +69,7 @@ def _of_topics(
 def _of_files(
     paths: Sequence[Path], args: argparse.Namespace
 ) -> Iterator[tuple[str, Stream | None, list[RawRecord], str]]:
-    """Yield each file with its stream (`--stream`, else the one that its name suggests), its first records, and ''."""
+    """Like `_of_topics`, with the first records of each file. The stream is `--stream`, else derived from the name."""
     if not paths:
         return
     from clienthealth.model.readings import Source

@@ -169,7 +169,7 @@ class Tools:
 
 
 def answer(data: Any, most: int = MAX_TEXT) -> str:
-    """Return the data as JSON below the notice. Secrets are hidden. `most`: maximum characters per text.
+    """Return the data as JSON, with NOTICE before it. Secrets are hidden. `most`: maximum characters per text.
 
     Lists and the whole answer are bounded, too (MAX_ENTRIES, MAX_ANSWER). Raises ValueError if the answer is too large.
     """

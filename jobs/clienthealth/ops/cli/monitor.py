@@ -16,7 +16,7 @@ from pathlib import Path
 
 from clienthealth.model.errors import HeapError, ServiceError, StateError
 
-#: Exit code of a failed job that a restart may mend (EX_TEMPFAIL).
+#: Exit code of a failed job that may succeed after a restart (EX_TEMPFAIL).
 AGAIN = 75
 #: Exit code of a failed job that exhausted its heap. The restart gets --heap-ran-out.
 HEAP = 76
