@@ -128,7 +128,8 @@ notes.txt: text; 0 of 7 lines used
 CANNOT JUDGE
               nothing here is about a Kafka client
   Next        all threads of the process (jcmd PID Thread.print of Java, py-spy
-              dump --pid PID of Python), twice, ten seconds apart, into one file"""
+              dump --pid PID of Python, /debug/pprof/goroutine?debug=2 of Go),
+              twice, ten seconds apart, into one file"""
 
 
 NOTHING_HERE = "nothing here is about a Kafka client"
