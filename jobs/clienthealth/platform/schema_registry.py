@@ -26,8 +26,9 @@ from clienthealth.settings import RegistrySettings
 
 _LOG = logging.getLogger(__name__)
 
-#: Time (s) until a schema that the registry did not have is requested again. A replica of the registry may get a new
-#: schema late.
+#: UNKNOWN_SECONDS: time (s) until a schema that the registry did not have is requested again, because a replica of the
+#: registry may get a new schema late. _FIRST_PAUSE, _LONGEST_PAUSE: shortest and longest pause (s) before a failed
+#: request is repeated.
 UNKNOWN_SECONDS = 60.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 10.0
 _SUBJECT_NOT_FOUND = 404
@@ -168,7 +169,7 @@ _clients = cache(_Client)
 
 
 def _plain(schema: Any) -> Any:
-    """Return an Avro schema without its logical types: they would make fastavro return dates and decimals."""
+    """Return an Avro schema without its logical types, because fastavro would return dates and decimals for them."""
     if isinstance(schema, dict):
         return {name: _plain(value) for name, value in schema.items() if name != "logicalType"}
     return [_plain(one) for one in schema] if isinstance(schema, list) else schema

@@ -1,7 +1,8 @@
 """Hide secrets in errors, logs, tracebacks and output of commands.
 
-Our own errors never contain the value of a setting. This module is for messages of libraries and for options that are
-displayed. The module hides values of options with names like `password`, passwords in URLs, and private keys in PEM.
+The product's own errors never contain the value of a setting. So this module is for messages of libraries, and for
+options that are displayed. It hides values of options with names like `password`, passwords in URLs, and private keys
+in PEM.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ HIDDEN = "(hidden)"
 SECRET = r"(?i)passw|passphrase|jaas|secret|token|credential|access[._-]?key|api[._-]?key|\.key$"
 
 _SECRET = re.compile(SECRET)
-#: Patterns that find secrets in a text. Group 1 of _USER and of _GIVEN is the text before the secret; it is kept.
+#: Patterns that find private keys (_PRIVATE_KEY), logins in URLs (_USER), and values given for a secret's name
+#: (_GIVEN). Group 1 of _USER and _GIVEN is the text before the secret; it is kept.
 _PRIVATE_KEY = re.compile(r"-----BEGIN ([A-Z ]*PRIVATE KEY)-----.*?(?:-----END \1-----|\Z)", re.DOTALL)
 _USER = re.compile(r"(://)[^/?#\s'\"]*@")
 _NAME = r"(?:passw|passphrase|jaas|secret|token|credential|access[._-]?key|api[._-]?key)[\w.-]{0,80}"
@@ -32,14 +34,14 @@ def is_secret(name: str) -> bool:
 
 
 def redacted(text: str) -> str:
-    """Return the text with `(hidden)` for private keys, logins in URLs, and values given for names like `password`."""
+    """Return the text with `(hidden)` in place of private keys, logins in URLs, and values of names like `password`."""
     text = _PRIVATE_KEY.sub(HIDDEN, text)
     text = _USER.sub(rf"\1{HIDDEN}@", text)
     return _GIVEN.sub(rf"\1{HIDDEN}", text)
 
 
 def shown(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the options with hidden secrets: a secret option's whole value, and secrets within other values."""
+    """Return the options with secrets hidden: the whole value of a secret option, and secrets within other values."""
     return {name: HIDDEN if is_secret(name) else redacted(value) for name, value in options.items()}
 
 

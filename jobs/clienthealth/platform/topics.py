@@ -89,7 +89,7 @@ def inputs(
 def outputs(settings: TopicSettings, replicas: int = -1) -> list[Topic]:
     """Return the topics that the monitor writes: the topic for rejected records, then `client-health`.
 
-    `replicas`: as in `inputs`.
+    `replicas`: -1 for the brokers' default.
 
     In `client-health`, the cleanup policy `compact` keeps the newest record of each client. The policy `delete` removes
     records that are older than a week, and with them clients that have been gone for a week.

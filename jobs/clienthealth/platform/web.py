@@ -1,15 +1,16 @@
-"""The web server of the exporter and the monitor: TLS, basic authentication, a function that answers, limits on peers.
+"""The web server of the exporter and the monitor, with TLS, basic authentication, and limits on peers.
 
 A peer may be slow, silent, or hostile. The server answers at most MAX_ANSWERS requests at once; a further request gets
 a 503. A peer must send its request within REQUEST_SECONDS, and read the response within ANSWER_SECONDS. If there are
 MAX_CONNECTIONS connections, the connection that has waited longest without a request is closed to make room for the
 next connection.
 
-A large page is made once, kept compressed, and sent in pieces to all readers: a page of 137 MB takes 14 MB, and no
-reader needs a copy of its own. Compression saves memory and costs no CPU (measured). For 100,000 clients with all
-series (278 MB) the exporter needs 0.48 GB of memory, and 0.99 GB without compression. For 20,000 clients a scrape after
-a change takes 0.407 s of CPU, and 0.412 s without compression. Lines made for a single request can follow the kept page
-in the same gzip stream: Deflate is flushed at the end of the page, and the checksum continues from there.
+A large page is made once, kept compressed, and sent in pieces to all readers. So a page of 137 MB takes 14 MB of
+memory, and no reader needs a copy of its own. Compression saves memory and costs no CPU (measured). For 100,000 clients
+with all series (278 MB) the exporter needs 0.48 GB of memory, and 0.99 GB without compression. For 20,000 clients a
+scrape after the page has changed takes 0.407 s of CPU, and 0.412 s without compression. Lines made for a single request
+can follow the kept page in the same gzip stream: Deflate is flushed at the end of the page, and the checksum continues
+from there.
 """
 
 from __future__ import annotations
@@ -44,13 +45,14 @@ SECURITY_HEADERS = {
     "Cache-Control": "no-store",
 }
 #: MAX_CONNECTIONS: maximum number of open connections, including idle connections. MAX_ANSWERS: maximum number of
-#: requests that are answered at once, without probes: a probe is always answered. MAX_ANSWERS is smaller than
+#: requests that are answered at once, not counting probes, which are always answered. MAX_ANSWERS is smaller than
 #: MAX_CONNECTIONS, so that a full server usually has an idle connection to close in favour of a new one.
+#: RETRY_AFTER_SECONDS: time (s) after which a peer that got a 503 may try again.
 MAX_CONNECTIONS = 128
 MAX_ANSWERS = 32
 RETRY_AFTER_SECONDS = 5
 #: REQUEST_SECONDS: time (s) within which a whole request must arrive. ANSWER_SECONDS: time (s) within which the peer
-#: must read the response.
+#: must read the response. MAX_HEADER_BYTES: maximum size of a request line and its headers together.
 REQUEST_SECONDS = 15.0
 ANSWER_SECONDS = 60.0
 MAX_HEADER_BYTES = 32_768
@@ -304,14 +306,14 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class _Bounded:
-    """Reads the head of a request line by line, up to MAX_HEADER_BYTES in total."""
+    """Reads a request line and its headers, line by line, up to MAX_HEADER_BYTES in total."""
 
     def __init__(self, lines: io.BufferedIOBase) -> None:
         self._lines = lines
         self._left = MAX_HEADER_BYTES
 
     def readline(self, limit: int) -> bytes:
-        """Read a line of at most `limit` bytes. Raises LineTooLong (HTTP 431) if the head is too long."""
+        """Read a line of at most `limit` bytes. Raises LineTooLong (HTTP 431) beyond MAX_HEADER_BYTES in total."""
         line = self._lines.readline(min(limit, self._left + 1))
         self._left -= len(line)
         if self._left < 0:
@@ -329,7 +331,7 @@ def _gzipped(pieces: Iterable[bytes]) -> Iterator[bytes]:
 def _packets(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the bytes of `pieces` in packets of 64 to 128 KiB; the last packet may be smaller, but is never empty.
 
-    A peer must read each packet within the socket's timeout.
+    The peer must read each packet within the connection's timeout.
     """
     gathered = bytearray()
     for piece in pieces:

@@ -29,7 +29,7 @@ _REMEMBERED = 1000
 
 
 class TlsServerConfig(msgspec.Struct, forbid_unknown_fields=True):
-    """The section `tls_server_config`: files (PEM) with the server's certificate, its key, and the CA of clients."""
+    """The section `tls_server_config`: PEM files with the server's certificate and key, and with the clients' CA."""
 
     cert_file: str
     key_file: str

@@ -7,16 +7,16 @@ headers identify the client (`formats/_pushed.py`), and the broker's clock gives
 empty: since Kafka 4.0 admin clients push, too, and they have no metrics of a producer or consumer.
 
 Compression (gzip, zstd), the frame of a schema registry, and the envelope of Kafka Connect are removed first
-(`formats/_payload.py`). These functions raise only errors of the schema registry: ServiceError if it cannot be reached,
-DependencyError without fastavro, SettingsError if a file named in [registry] cannot be read. Nearly all records are
-snapshots in our own format (`canonical`) without errors. `fast` reads such records at a fraction of the cost of
-`decode_metrics`, with the same result.
+(`formats/_payload.py`). The functions of this module raise only errors of the schema registry: ServiceError if it
+cannot be reached, DependencyError without fastavro, SettingsError if a file named in [registry] cannot be read. Nearly
+all records are snapshots in our own format (`canonical`) without errors. `fast` reads such records at a fraction of the
+cost of `decode_metrics`, with the same result.
 
 Reject reasons (`Decoded.errors`), sometimes followed by ": detail":
 
 empty              no value (a tombstone), or blanks only
 oversized          a record larger than `monitor.max_record_bytes`, or a name longer than `values.MAX_NAME`
-binary             neither text nor a known binary format; broken compression; an unreadable frame
+binary             neither text nor a known binary format; broken compression; an unreadable frame of a schema registry
 unknown-schema     framed with a schema that the registry does not have
 truncated-json     JSON that ends before it is closed
 malformed-json     JSON with an error in it, or nested too deeply
@@ -54,7 +54,7 @@ from clienthealth.read.formats._typed import fast as fast
 from clienthealth.read.logs.times import zone_between
 from clienthealth.settings import Settings, TopicSettings
 
-#: Headers of records that are read for every format.
+#: HEADERS: the record headers that are read for every format. _READ: also the headers that our broker plugin adds.
 HEADERS = ("format", "service", "host", "instance", "client_id", "kind", "version", "library")
 _READ = (*HEADERS, *_pushed.HEADERS)
 
@@ -216,8 +216,8 @@ def _by_name(streams: tuple[Stream, ...]) -> Mapping[str, Format]:
 def _format(record: Record, streams: tuple[Stream, ...]) -> Format | None:
     """Return the record's format: the one that the header `format` names, else the first that recognises the record.
 
-    The header counts only for a format of `streams` that can have such a value (text, JSON or binary). Returns None if
-    no format recognises the record.
+    The header counts only if it names a format of `streams` for this kind of value (text, JSON or binary). Returns None
+    if no format recognises the record.
     """
     by_name = _by_name(streams)
     named = by_name.get(record.headers.get("format", ""))
@@ -288,7 +288,7 @@ def _snapshots(parsed: _Parsed, topic: str, settings: Settings, now_ms: int) -> 
 
 
 def _opened(parsed: _Parsed) -> _Parsed:
-    """Parse the message of each line with `opened`. A line that makes `opened` raise is rejected; others are kept."""
+    """Parse the message of each line with the function `opened`. A line for which it raises an error is rejected."""
     lines: list[LogLine] = []
     for line in parsed.content:
         try:
@@ -318,7 +318,7 @@ def _foreign(client: Identity, topic: str, settings: Settings) -> str | None:
 
 
 def _complete_snapshot(snapshot: Snapshot, record: Record, latest: int) -> str | None:
-    """Fill in missing fields of a snapshot from its record. Return the reject reason, or None if it is usable."""
+    """Fill in a snapshot's missing fields from its record. Return the reject reason; None if the snapshot is usable."""
     client = _identified(snapshot.client, record)
     if not client.service or not client.instance:
         instance = client.instance or client.host or ""
@@ -333,7 +333,7 @@ def _complete_snapshot(snapshot: Snapshot, record: Record, latest: int) -> str |
 
 
 def _complete_line(line: LogLine, record: Record, latest: int) -> str | None:
-    """Fill in missing fields of a line from its record. Return the reject reason, or None if the line is usable."""
+    """Fill in missing fields of a line from its record. Return the reject reason; None if the line is usable."""
     line.client = client = _identified(line.client, record)
     if line.ts_ms is None:
         line.ts_ms = record.ts_ms

@@ -63,7 +63,7 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
 
     @cached_property
     def readings(self) -> Mapping[str, Sequence[_Reading]]:
-        """Each field that has paths, with these paths in both forms of `_Reading`."""
+        """Maps each field that has paths to these paths, each in the two forms of `_Reading`."""
         by_field: dict[str, Sequence[_Reading]] = {}
         for name, paths in msgspec.structs.asdict(self).items():
             if not paths:
@@ -80,7 +80,7 @@ class JsonFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     order    formats are tried in ascending order
     layout   where a record has its fields
     all      names of fields; a record must have all of them
-    any      names of fields; a record must have at least one of them, if there are any
+    any      names of fields; if any are listed, a record must have at least one of them
     none     names of fields; a record must have none of them
     beside   maps a field to other fields: the field is allowed only if one of the other fields is present
     carries  True if the message is a whole log line of another program, in that program's own layout
@@ -123,7 +123,7 @@ FORMATS = tuple(
 ANY_LAYOUT = reduce(or_, (declared.layout for _, declared in sorted(_DECLARED.items()) if not declared.carries))
 
 
-#: Matches escapes in JSON text: surrogate pairs; single surrogates (group 1), which are no characters; other escapes.
+#: Matches escapes in JSON text: surrogate pairs; single surrogates (group 1), which encode no character; other escapes.
 _SURROGATES = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.", re.DOTALL
 )

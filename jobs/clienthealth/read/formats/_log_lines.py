@@ -86,8 +86,8 @@ def opened(line: LogLine) -> LogLine:
     if inside is not None and (inside.message is not None or inside.stack is not None):
         return named(_over(inside, line, line.ts_ms if inside.ts_ms is None else inside.ts_ms))
     entry = lines.entry(text)
-    # The entry's own time wins over the shipper's time, unless the own time has no zone and is too far from the
-    # shipper's.
+    # The entry's own time wins over the shipper's time, unless it has no zone and differs from the shipper's time by
+    # more than BELIEVED_MS.
     written, shipped = time_ms(entry.time), line.ts_ms
     near = written is None or shipped is None or abs(written - shipped) <= BELIEVED_MS
     agreed = written if near or has_zone(entry.time or "") else shipped
@@ -100,7 +100,7 @@ def opened(line: LogLine) -> LogLine:
 def _with_dumps(line: LogLine, text: str, dumps: list[Dump]) -> LogLine:
     """Return the line with its `dumps` set, and with the text outside the dumps as its message.
 
-    The client's name is searched only outside the dumps, because a dump names other clients, too.
+    The client's name is looked for only outside the dumps, because a dump may name other clients of the process.
     """
     taken = frozenset[int]().union(*(dump.taken for dump in dumps))
     rest = "\n".join(part for number, part in enumerate(text.split("\n")) if number not in taken).strip()

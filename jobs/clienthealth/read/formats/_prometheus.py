@@ -27,7 +27,7 @@ Labels = tuple[tuple[str, str], ...]
 
 def kind_of(name: str) -> str | None:
     """Return the kind of Kafka client with which a metric's name begins; None for a metric of another program."""
-    # Look up the kind by the first characters of the name. All keys of _KINDS have the same length.
+    # Look up the kind by the first characters of the name, because all keys of _KINDS have the same length.
     return _KINDS.get(name[: len("kafka_producer_")])
 
 
@@ -45,7 +45,7 @@ def series(name: str, labels: Labels) -> tuple[Identity, Subject, str | None] | 
     host, scraped = label(values, "host", "pod"), None
     if url := label(values, "url", "endpoint"):
         # The label `url` or `endpoint` is the address of the scraped JVM. `host` may be the scraper's own host, so it
-        # only replaces a loopback address.
+        # replaces that address only if the address is a loopback address.
         host, scraped = host_and_instance(url, host)
     process = Identity(
         service=label(values, "service", "application", "app", "job"),

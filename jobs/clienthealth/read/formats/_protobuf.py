@@ -26,13 +26,13 @@ DELTA = 1
 #: Flag of a data point without a recorded value.
 NO_VALUE = 1
 
-#: Maps a message to its fields, and each field to its (number, type).
+#: The protobuf schema: maps a message to its fields, and each field to its (number, type).
 _SCHEMA: Mapping[str, Mapping[str, tuple[int, str]]] = table(Path(__file__).with_suffix(".toml"))
 
 _LEN, _FIXED64 = 2, 1
 #: Maps a wire type to the length of its values in bytes.
 _FIXED = {_FIXED64: 8, 5: 4}
-#: First byte of every request: the tag of field 1 as an embedded message.
+#: First byte of every OTLP request: the tag of field 1 as an embedded message.
 _RESOURCES = 0x0A
 
 

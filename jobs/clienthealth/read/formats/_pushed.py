@@ -18,9 +18,9 @@ from clienthealth.model.metrics import TERMINATING
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.settings import IdentitySettings
 
-#: A header that every push has and no other record has.
+#: A header that every push through our broker plugin has and no other record has.
 INSTANCE = "client_instance_id"
-#: Headers of the plugin that are read, besides `format` and `client_id`.
+#: Headers of our broker plugin that are read, besides `format` and `client_id`.
 HEADERS = (
     *(INSTANCE, "client_address", "principal", "client_software_name", "client_software_version"),
     *("terminating", "broker_time_ms", "broker_id", "push_interval_ms"),
@@ -33,7 +33,7 @@ _OF_GROUP = re.compile(r"consumer-(.+)-\d+")
 
 
 def identity_headers(headers: Mapping[str, str], identity: IdentitySettings) -> dict[str, str]:
-    """Return the identity that the plugin's headers contain, by the names of the usual headers (`decode.HEADERS`).
+    """Return the identity that our broker plugin's headers contain, by the usual headers' names (`decode.HEADERS`).
 
     Names: instance, host, service, library, version; '' if unknown. Returns {} if the record is no push (no header
     INSTANCE).
@@ -52,7 +52,7 @@ def identity_headers(headers: Mapping[str, str], identity: IdentitySettings) -> 
 
 
 def complete(snapshot: Snapshot, headers: Mapping[str, str]) -> None:
-    """Set time, interval and the metric TERMINATING of a pushed snapshot, from the plugin's headers.
+    """Set time, interval and the metric TERMINATING of a pushed snapshot, from the headers of our broker plugin.
 
     The time is that of the broker's clock. A time or interval that the headers lack stays as it was. A snapshot that
     was not pushed stays unchanged.
@@ -70,7 +70,7 @@ def complete(snapshot: Snapshot, headers: Mapping[str, str]) -> None:
 def software(name: str, version: str) -> tuple[str, str]:
     """Return (library, version) for the software name and version that a client reports to brokers.
 
-    Bindings of librdkafka report names of their own; the result is `librdkafka` and its version.
+    For a binding of librdkafka, which reports a name of its own, the result is `librdkafka` and librdkafka's version.
     """
     binding, _, of_library = version.rpartition("rdkafka-")
     if binding or "rdkafka" in name or name.startswith("confluent-kafka-"):

@@ -52,7 +52,7 @@ def _status(element: Any) -> float | None:
 
 
 def _read(process: Samples, request: Mapping[str, Any], value: Any) -> None:
-    """Add the values in one element of a response.
+    """Add the values in one element of Jolokia's response to `process`.
 
     `value`: attributes by MBean if `request` has a pattern, attributes of one MBean, or the value of one attribute.
     """

@@ -34,7 +34,7 @@ LONGEST_QUEUE_SECONDS = 3_600
 
 @lru_cache(maxsize=4096)
 def _group(name: str) -> tuple[Subject, Mapping[str, str]] | None:
-    """Return (subject, mapping from kafka-python's metric names to ours) for a client's group of metrics; else None."""
+    """Return (subject, mapping from kafka-python's metric names to ours); None if `name` is no Kafka client's group."""
     match = GROUP.fullmatch(name)
     if match is None:
         return None
@@ -76,7 +76,7 @@ def _decode(record: Record) -> list[Snapshot] | None:
 def _read(samples: Samples, subject: Subject, names: Mapping[str, str], metrics: Mapping[str, Any]) -> None:
     """Add the values of one group of metrics to `samples`. `names`: maps kafka-python's metric names to ours."""
     times = (number(metrics.get(f"{QUEUE_TIME}{what}")) for what in ("avg", "max"))
-    # Convert queue times to ms. A group with a time above LONGEST_QUEUE_SECONDS has ms already.
+    # Convert queue times from seconds to ms. A group in which a time exceeds LONGEST_QUEUE_SECONDS already has ms.
     queue_factor = 1.0 if any(time is not None and time > LONGEST_QUEUE_SECONDS for time in times) else 1000.0
     if metrics:
         samples.add(subject, None, None)

@@ -130,7 +130,8 @@ def _topics(topics: Object, producer: bool) -> Iterator[TopicMetrics]:
             partition = mapping(one)
             number = measurement(partition.get("partition"))
             waiting = _sum(partition, "msgq_cnt", "xmit_msgq_cnt")
-            # `measurement` returns None for partition -1, in which messages without a partition wait.
+            # For a producer, messages without a partition wait in partition -1, which is read as the whole topic.
+            # `measurement` returns None for -1.
             if number is not None or (producer and waiting):
                 yield TopicMetrics(topic, integer(number), metrics=_of_partition(partition, producer, waiting))
 

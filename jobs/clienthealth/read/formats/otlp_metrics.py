@@ -38,8 +38,8 @@ def _decode(record: Record) -> list[Snapshot] | None:
         if type(scopes) is not list:
             broken += 1
             continue
-        # The metrics of a scope must be a list of objects; null in the list is skipped. A resource with any other scope
-        # counts as broken, but its readable scopes are used.
+        # The metrics of a scope must be a list of objects; null in the list is skipped. A resource with a scope of
+        # another form counts as broken, but its readable scopes are used.
         listed = [mapping(scope).get("metrics") for scope in scopes]
         readable = [one for one in listed if type(one) is list and _METRICS.issuperset(map(type, one))]
         broken += len(readable) < len(scopes)
@@ -61,7 +61,7 @@ def _subject(kind: str, attributes: Attributes, ids: tuple[str, ...]) -> Subject
 
 
 def _take(scopes: list[list[Any]], into: Points, ids: tuple[str, ...]) -> None:
-    """Add the data points of one resource to `into`. `scopes`: the metrics of each scope. `ids`: as in `subject_of`."""
+    """Add a resource's data points to `into`. `scopes`: each scope's metrics. `ids`: attributes that name a client."""
     own: dict[str, dict[str, float]] = {}
     # Most data points of a record have the same times, so parse a time only if it differs from the previous one.
     last_end: Any = None

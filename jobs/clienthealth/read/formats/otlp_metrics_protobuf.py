@@ -32,13 +32,13 @@ from clienthealth.read.formats._protobuf import (
 )
 from clienthealth.settings import IdentitySettings
 
-#: Maximum total size (bytes) of the scopes in the cache; a full cache is emptied. The cached meanings of the scopes
-#: take a few times as much memory.
+#: Maximum total size (bytes) of the instrumentation scopes in the cache; a full cache is emptied. The cached meanings
+#: of the scopes take a few times as much memory.
 REMEMBERED_BYTES = 16_000_000
-#: The name of every relevant metric contains this text.
+#: The name of every metric of a Kafka client contains this text.
 _OURS = b"kafka."
 _END, _START_AND_END, _DOUBLE, _WHOLE = map(struct.Struct, ("<Q", "<QcQ", "<d", "<q"))
-#: Protobuf tags of a data point's fields.
+#: Protobuf tags of a data point's fields: start time, end time, floating-point value, integer value.
 _STARTS, _ENDS, _AS_DOUBLE, _AS_INT = b"\x11", b"\x19", b"\x21", b"\x31"
 #: Unpacking a scope gives _ITEMS items per data point: the bytes before the point, the bytes of its times, the tag of
 #: its value, and the value. One more item at the end has the bytes after the last data point. _TIMES, _TAG and _VALUE
@@ -99,8 +99,8 @@ class _Meaning(NamedTuple):
 class _Shape:
     """Where an instrumentation scope's bytes have numbers, as a `struct` format (`form`).
 
-    `meanings`: cache of the meanings of scopes with this format; the key is the settings and all bytes that are not
-    numbers (`_other_bytes`).
+    `meanings`: cache of the meanings of scopes with this format. The key of the cache is the names of attributes that
+    may name a client, and all bytes that are not numbers (`_other_bytes`).
     """
 
     def __init__(self, form: str) -> None:
@@ -116,7 +116,7 @@ class Shapes:
         self._remembered = 0
 
     def read(self, scope: bytes, into: Points, ids: Ids) -> None:
-        """Add the data points of a scope (an encoded `ScopeMetrics` message) to `into`. `ids`: as in `subject_of`.
+        """Add the data points of a scope (encoded `ScopeMetrics`) to `into`. `ids`: attributes that may name a client.
 
         Raises ValueError if the bytes are no such message.
         """
@@ -136,7 +136,7 @@ class Shapes:
         try:
             form, meaning = _laid_out(scope, listed)
         except ValueError:
-            # The fields are in an unusual order, so this scope is not cached.
+            # A data point has its fields in an unusual order, so this scope is not cached.
             return
         self._remembered += len(scope)
         if self._remembered > REMEMBERED_BYTES:
@@ -252,7 +252,7 @@ def _laid_out(scope: bytes, listed: Sequence[_Metric]) -> tuple[str, _Meaning]:
 
 
 def _written(start: int, end: int, value: float) -> tuple[bytes, bytes]:
-    """Return (times, value) of a data point as protobuf bytes, with the fields in the usual order."""
+    """Return (times, value) of a data point as protobuf bytes, in the usual order: start (if known), end, value."""
     times = (_STARTS + _END.pack(start) if start else b"") + _ENDS + _END.pack(end)
     return times, _AS_INT + _WHOLE.pack(value) if type(value) is int else _AS_DOUBLE + _DOUBLE.pack(value)
 

@@ -89,10 +89,10 @@ def of_each_process(entries: Sequence[E], most: int) -> Sequence[E]:
 
 
 def newest(items: Sequence[T], most: int, sort: Callable[[T], Hashable]) -> list[T]:
-    """Return at most `most` items, but at least one of each sort: all of the rare sorts, the newest of frequent sorts.
+    """Return at most `most` items: all of the rare sorts, the newest of frequent sorts, at least one of each sort.
 
-    `items` are in order of time. `sort`: returns the sort of an item. If items are left out, the result is grouped by
-    sort, and in order of time within a sort.
+    `items` are in order of time. `sort`: returns a key, equal for items of the same sort. If items are left out, the
+    result is grouped by sort, and in order of time within a sort.
     """
     if len(items) <= most:
         return list(items)

@@ -21,7 +21,7 @@ THREAD_PREFIXES = (PRODUCER_THREAD, ADMIN_THREAD)
 #: Maximum number of characters that are searched in a line with its stack trace, because log text can be hostile.
 MAX_BODY = 65_536
 
-_POD_HASH = "[bcdfghjklmnpqrstvwxz2456789]"  # Letters and digits from which Kubernetes makes names.
+_POD_HASH = "[bcdfghjklmnpqrstvwxz2456789]"  # Letters and digits of Kubernetes' random suffixes.
 _POD_SUFFIX = re.compile(rf"(?:-{_POD_HASH}{{6,10}}-{_POD_HASH}{{5}}|-\d{{1,4}})\Z", re.ASCII)
 _SYSLOG = dict(zip("01234567", ("FATAL", "FATAL", "FATAL", "ERROR", "WARN", "INFO", "INFO", "DEBUG"), strict=True))
 _BUNYAN = {"10": "TRACE", "20": "DEBUG", "30": "INFO", "40": "WARN", "50": "ERROR", "60": "FATAL"}

@@ -16,7 +16,8 @@ from clienthealth.read.logs.dump_formats.threads import ASIDE, BARE, EXITING, FR
 from clienthealth.read.logs.fields import DUMP_TITLE, FETCHER_THREAD, NETWORK_THREAD
 from clienthealth.read.logs.times import time_ms
 
-#: Maximum number of lines of a dump above its first thread. A javacore has many such lines.
+#: MAX_ABOVE: maximum number of lines of a dump above its first thread (a javacore has many such lines). MAX_DUMPS:
+#: maximum number of dumps that are read from a text.
 MAX_ABOVE = 20_000
 MAX_DUMPS = 256
 _QUOTED_NAME = re.compile(r"[ \t]*\"(?P<name>[^\"]{1,300})\"[^\"{}]{0,200}\Z", re.ASCII)
@@ -31,9 +32,9 @@ _ENTRY = re.compile(
 
 
 _FOREIGN = re.compile(r"[ \t]*at (?!java\.|javax\.|jdk\.|sun\.)", re.ASCII)
-#: The JVM writes its report of deadlocks after the threads of a dump; `jstack -F` and OpenJ9 write the report before
-#: the threads. The report names threads and repeats their frames. In a deadlock each thread waits for a lock that
-#: another thread holds.
+#: Texts in reports of deadlocks. In a deadlock each thread waits for a lock that another thread holds. The report names
+#: these threads and repeats their frames. The JVM writes it after the threads of a dump; `jstack -F` and OpenJ9 write
+#: it before the threads.
 DEADLOCK, HOLDER = "Found one Java-level deadlock", "which is held by "
 _REPORT_FIRST = "Deadlock Detection:"
 _SUMMARY = re.compile(rf"{DEADLOCK}|Found \d{{1,6}} deadlock", re.ASCII)
@@ -75,7 +76,7 @@ class _Scan:
         self.closed: list[_Open] = []
         self.dump: _Open | None = None
         self.block: Block | None = None
-        #: True after a line that belongs to no dump. The next blank line then ends the thread.
+        #: True after a line that belongs to no dump. The next blank line then ends the thread that is being read.
         self.foreign = False
         #: Names of the threads in a report of deadlocks that comes before the threads of its dump.
         self.announced: list[str] = []
