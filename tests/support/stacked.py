@@ -13,7 +13,7 @@ from clienthealth.measure.view import Rows, Windows
 
 
 def stacked(windows: Sequence[ClientWindow]) -> Windows:
-    """Return windows of clients of one kind as one `Windows`, in this order.
+    """Return `windows`, all of clients of one kind, as one `Windows` in the same order.
 
     Consecutive overlapping windows of one client share their rows.
     """
@@ -31,7 +31,7 @@ def stacked(windows: Sequence[ClientWindow]) -> Windows:
 
 
 def _follows(before: ClientWindow, window: ClientWindow) -> bool:
-    """True if the later window's first samples are the earlier window's last ones."""
+    """True if `window` begins with the last samples of `before`."""
     shared = [reading for reading in before.readings if window.readings and reading.ts_ms >= window.readings[0].ts_ms]
     return bool(shared) and before.client == window.client and tuple(shared) == window.readings[: len(shared)]
 

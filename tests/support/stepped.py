@@ -29,7 +29,7 @@ START = 1_795_208_640_000  # a full minute
 #: Publishes a record after every batch, because tests of the step compare what each sample shows.
 SETTINGS = Settings(monitor=MonitorSettings(publish_seconds=0))
 LONGER = 6
-#: Settings that show the failure of a client without new data and log lines for four minutes instead of an hour.
+#: A failure of a client that sends no more data and log lines is shown for four minutes instead of an hour.
 SHOWN_SHORTLY = replace(SETTINGS, absence=replace(SETTINGS.absence, shown_seconds=240))
 
 
@@ -67,7 +67,7 @@ def logged(
     dump: ThreadDump | None = None,
     **captures: str,
 ) -> LogEntry:
-    """Return a process's log line, written `second` seconds after START, or its thread dump `dump`."""
+    """Return a log entry of a process: a line written `second` seconds after START, or the thread dump `dump`."""
     ts_ms = START + int(1000 * second)
     source = Source("client-logs", 0, int(1000 * second))
     if dump is not None:
@@ -100,7 +100,7 @@ def by_batch(
 ) -> dict[float, list[Snapshot | LogEntry]]:
     """Sort inputs by time and group them by the second in which their batch ends.
 
-    `beside`: id of a client that reports only to advance the time. Batches with only its data are six times as long.
+    `beside`: id of a client that reports only to advance the watermark. Where only it reports, six batches are one.
     """
     numbered: dict[int, list[Snapshot | LogEntry]] = {}
     for one in sorted(inputs, key=lambda one: one.ts_ms or 0):
@@ -158,7 +158,7 @@ class Stepped:
     ) -> Published:
         """Step one batch; this machine's clock is `second` seconds after START.
 
-        `others`: second up to which another decoding task has read clients of other buckets.
+        `others`: clock of another decoding task, which read clients of other buckets (seconds after START).
         """
         chunks, now_ms = [self.chunk(inputs)], START + int(1000 * second)
         if others is not None:

@@ -1,4 +1,4 @@
-"""Run the monitor without Spark and brokers, from raw records to what readers of its topic and of the exporter see."""
+"""Run the monitor without Spark and brokers, from raw records to published records and the exporter's pages."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def entries() -> list[Entry]:
 
 @cache
 def _by_fill() -> frozenset[Wording]:
-    """Return the log patterns that match one of FILLS alone: their match says nothing about the message around it."""
+    """Return the log patterns that match a value of FILLS by itself, so that they match any message filled with it."""
     passed_on = (before + fill for fill in FILLS for before in ("", "error: "))
     return frozenset(wording for text in passed_on for wording, _ in catalogue().matches(text, None))
 

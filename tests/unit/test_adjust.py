@@ -122,7 +122,7 @@ def test_a_line_waits_for_the_next_sample_but_not_for_ever() -> None:
 
 
 def test_lines_that_go_on_do_not_put_the_verdict_off_again_and_again() -> None:
-    """A fact has the time of its newest line. With a line each second, no sample would be newer than the fact."""
+    """With a line each second, no sample is newer than the newest line, so a sample after the first line is enough."""
     mode = modes()[STALLED]
     lines = [LogEvent(1000 * at, "records-expired", "expired") for at in range(10, 30)]
     found = Verdict(STALLED, "suspected", 10_000, evidence=(line(29_000),))
@@ -146,7 +146,7 @@ def test_a_failure_explains_its_symptoms_and_takes_the_evidence_of_the_end_that_
     assert [fact.text for fact in deadlock.evidence] == ["a line at 100000", "4 MiB were left"]
     assert end.reason == f"{DEADLOCK} explains the evidence of this failure"
     assert end.adjusted == ("recorded-end", "explained")
-    # A deadlock whose evidence ended 90 s before the recording does not explain the end of the recording.
+    # A deadlock with its last evidence 90 s before the recording's end does not explain that end.
     _, end = adjust("moment", [held, lost], attached(last_ms=190_001))
     assert (end.status, end.adjusted) == ("suspected", ("recorded-end",))
 

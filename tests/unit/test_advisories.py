@@ -1,4 +1,4 @@
-"""Test the known bugs of library versions: the file is complete, and a version gets its project's advice."""
+"""Test the file of known bugs of library versions: the file is complete, and a version gets its project's advice."""
 
 from __future__ import annotations
 

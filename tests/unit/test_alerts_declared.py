@@ -1,4 +1,4 @@
-"""Test rules for what the settings expect (clusters, shards, topics of logs); promtool evaluates the rules."""
+"""Test the alert rules about clusters, shards and log topics that the settings declare; promtool evaluates them."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def test_every_page_becomes_a_ticket_while_paging_is_off() -> None:
 
 @each_alert
 def test_alerts_on_clients_run_no_query(rule: Rule) -> None:
-    """In an alert per client, a description with a query would run it ten thousand times at every evaluation."""
+    """If one alert per client fires, a query in the description would run ten thousand times at every evaluation."""
     text = " ".join(rule.annotations.values())
     assert "| query" not in text or "$labels.client_id" not in text
 
@@ -122,7 +122,7 @@ def test_dashboard_link(rule: Rule) -> None:
 
 
 def test_what_to_do_about_the_exporter_is_not_only_on_the_exporter() -> None:
-    """By default the exporter serves the runbooks, so the link in the alert about it fails while it is down."""
+    """By default the exporter serves the runbooks, so the alert about the exporter links to a page that is down."""
     (down,) = [rule for rule in ALERTS if rule.name == "KafkaClientHealthExporterDown"]
     for step in (
         "systemctl restart",
@@ -228,7 +228,7 @@ def test_queries_of_runbooks_read_known_metrics(path: Path) -> None:
 
 @each_runbook
 def test_queries_of_runbooks_are_about_one_cluster_and_environment(path: Path) -> None:
-    """A query without this selection could show healthy clients of another cluster, as if the failure were over."""
+    """A query on all clusters could show healthy clients of another cluster, as if the failure were over."""
     blocks = re.findall(r"^ *```promql\n(.*?)^ *```$", path.read_text("utf-8"), re.DOTALL | re.MULTILINE)
     for line in "".join(blocks).splitlines():
         selectors = [n for n in nodes(promql.parse(line.partition(" # ")[0])) if isinstance(n, promql.VectorSelector)]

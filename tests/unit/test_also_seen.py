@@ -210,7 +210,7 @@ def test_an_issue_without_a_known_client_is_reported_for_the_process(tmp_path: P
 SOUND = {"acks": "-1", "retries": "2147483647", "delivery.timeout.ms": "120000", "request.timeout.ms": "30000"}
 
 
-# Expected values follow by hand from Kafka's documentation of each option.
+# Expected values were derived by hand from Kafka's documentation of each option.
 @pytest.mark.parametrize(
     ("kind", "options", "expected"),
     [

@@ -41,7 +41,7 @@ def parts() -> list[load.Slice]:
 
 @pytest.fixture(scope="module")
 def settings() -> Iterator[Settings]:
-    """Yield settings with the schema registry that holds the schemas of the fleet's records."""
+    """Run a fake schema registry with the schemas of the campaign's records; yield settings that use it."""
     registry = fake_registry.Registry()
     with fake_registry.serving(registry, fake_registry.always):
         yield registry.settings

@@ -367,7 +367,7 @@ def test_values_reach_the_settings(tmp_path: Path) -> None:
     assert in_force.modes == {"delivery-stalled": {"suspect_stalled_seconds": 55.5}}
     assert in_force.links.runbooks == "https://wiki.example.org/<health>"
     assert in_force.links.status_page == "http://kafka-client-health.health.svc:9309"
-    # The chart sets these itself: the volume, and addresses that other services connect to.
+    # The chart itself puts the checkpoint on its volume, and lets the servers listen on all addresses.
     assert in_force.monitor.checkpoint.startswith("/var/lib/kafka-client-health/")
     assert (in_force.monitor.metrics_host, in_force.prometheus.host) == ("0.0.0.0", "0.0.0.0")
 
@@ -460,7 +460,7 @@ def test_what_the_chart_cannot_declare_is_reported() -> None:
 
 
 def test_routes_are_those_of_alertmanager_yml_with_the_receivers_of_the_values() -> None:
-    """`pager` and `tickets` receive alerts without an owner; another receiver gets those of the owner with its name."""
+    """`pager` and `tickets` receive alerts without an owner; `payments` receives the alerts of the owner `payments`."""
     receivers: list[dict[str, Any]] = [
         {"name": "pager"},
         {"name": "tickets"},

@@ -16,9 +16,9 @@ from tests.support.stepped import SHOWN_SHORTLY, START, Stepped, snapshot
 BEGIN = 60
 #: The step remembers nothing for longer than an hour, so a failure of a day would test no more than one of two hours.
 LONG = 7_200
-#: Maximum delay of an incident's end: three reporting intervals, and the time until the watermark has passed.
+#: Maximum time from the end of a failure to the end of its incident.
 CLOSED_SECONDS = 120
-#: Modes that log lines show alone, and modes that metrics show alone.
+#: BY_LOG: modes that log lines without metrics show. BY_METRICS: modes that metrics without log lines show.
 BY_LOG = ("send-blocked-on-metadata", "consumer-shutdown-loop", "delivery-stalled")
 BY_METRICS = (
     "producer-callback-deadlock",
@@ -40,7 +40,7 @@ def changes(monitor: Stepped, mode: str) -> list[Transition]:
 
 
 def check(monitor: Stepped, failure: Failure, end: float, sure: bool = True) -> None:
-    """Assert that the failure is one incident from onset to end. `sure`: confirmed at some time; else suspected."""
+    """Assert that the failure is one incident from onset to end. `sure`: True if it gets confirmed."""
     transitions = changes(monitor, failure.mode)
     kinds = [change.change for change in transitions]
     assert kinds in (["opened", "closed"], ["opened", "escalated", "closed"]), kinds
@@ -48,7 +48,7 @@ def check(monitor: Stepped, failure: Failure, end: float, sure: bool = True) -> 
     first, last = transitions[0], transitions[-1]
     onset = ((first.verdict.since_ms or 0) - START) / 1000 - BEGIN
     assert -30 <= onset <= 90
-    # The incident ends with the last sample of its client, which reports at least once a minute.
+    # The incident may end at its client's last sample, up to a minute before the failure's end.
     assert -61 <= (last.ts_ms - START) / 1000 - end <= CLOSED_SECONDS
     assert any(change.verdict.status == "confirmed" for change in transitions[:-1]) == sure
 
@@ -94,7 +94,7 @@ def in_batches(monitor: Stepped, inputs: Iterable[Snapshot | LogEntry]) -> None:
 def test_metrics_alone_keep_an_incident_open(failure: Failure) -> None:
     monitor, end = Stepped(SHOWN_SHORTLY), BEGIN + 900
     monitor.batches([*failure.snapshots(BEGIN, 900), *others(end + 300)], 10)
-    # Metrics show that sends fail, but not that callers wait for metadata, so that mode stays suspected.
+    # Metrics show that sends fail, but not that callers wait for metadata: send-blocked-on-metadata stays suspected.
     check(monitor, failure, end, sure=failure.mode != "send-blocked-on-metadata")
 
 
@@ -110,7 +110,7 @@ def test_logs_alone_keep_an_incident_open_and_it_is_their_clients(failure: Failu
 
 
 def test_records_left_behind_are_one_incident_shown_for_an_hour() -> None:
-    """A loss is an event: its incident ends after the hour for which it is shown; till then its client is published."""
+    """A loss of records has no end: its incident is shown, and its client published, for an hour; then it is closed."""
     monitor = Stepped()
     monitor.batches(
         [*NOT_CLOSED.snapshots(BEGIN, 600), *NOT_CLOSED.log_entries(BEGIN, 600), *others(7200, every=30)], 30

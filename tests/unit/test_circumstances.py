@@ -16,7 +16,7 @@ POLLS_ON = {"select-total": rising(10), "connection-count": still(2)}
 
 
 def measured(requests: float, responses: float, silent: float = 1.0) -> ClientWindow:
-    """Return a consumer's window with these requests and responses per second; `silent`: age of its last heartbeat."""
+    """Return a consumer's window with these requests and responses per second, last heartbeat `silent` seconds old."""
     counts = {"request-total": rising(requests), "response-total": rising(responses)}
     return window("consumer", every(5, {**POLLS_ON, **counts, "last-heartbeat-seconds-ago": still(silent)}))
 

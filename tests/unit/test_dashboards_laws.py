@@ -77,7 +77,7 @@ def test_every_failure_mode_has_a_dashboard_that_describes_it() -> None:
 
 
 def threshold_steps(board: dict[str, Any]) -> Iterator[tuple[str, float]]:
-    """Yield the panel's title and the value of every threshold, including thresholds of table columns."""
+    """Yield every threshold of a dashboard, also of table columns, as (title of its panel, value)."""
     for panel in panels(board):
         config = panel.get("fieldConfig", {})
         configs = [config.get("defaults", {}).get("thresholds", {"steps": []})]

@@ -120,7 +120,7 @@ def test_an_expected_page_is_waited_for_and_so_is_its_proof() -> None:
 
 
 def lasts(**changed: Any) -> Course:
-    """Return what the demo saw of a client with a deadlock that has been shown since it was found."""
+    """Return what the demo saw of a client whose deadlock was found and is still published, with its alert firing."""
     now: dict[str, Status] = {DEADLOCK: "confirmed"}
     usual: dict[str, Any] = {"now": now, "first_shown_ms": 10_000, "last_shown_ms": 1_200_000, "firing": {DEADLOCK}}
     return replace(course("callback-deadlock", 7), **(usual | changed))

@@ -1,6 +1,6 @@
 """`diagnose` gives recordings the verdicts of the golden matrix.
 
-There is one recording for each mode, plus the controls that resemble it most; one bucket holds all their clients.
+There is one recording of each mode, and those without the mode that resemble it most. One bucket holds all clients.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A recording gets the same verdict in any shape, and input that is no evidence is named."""
+"""A recording gets the same verdict in any shape, and the report names files that are no evidence."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from tests.support.attachments import ARCHIVES, AROUND_LINES, LAYOUTS, log, stat
 
 DEADLOCK, BLOCKED, LOOP = "deadlock-4.1", "send-blocked-topic-4.1", "shutdown-loop-a"
 METADATA, CALLBACK = "send-blocked-on-metadata", "producer-callback-deadlock"
-#: The log's beginning, with some failed sends.
+#: The beginning of BLOCKED's log, with some failed sends.
 LOG = log(BLOCKED, 250)
 
 
 @pytest.fixture(scope="module")
 def log_verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
-    """Return the verdicts on the log alone."""
+    """Return the verdicts on a file that contains only LOG."""
     file = tmp_path_factory.mktemp("plain") / "app.log"
     file.write_text(LOG)
     return statuses(file)[0]

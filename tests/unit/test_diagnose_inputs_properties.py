@@ -47,7 +47,7 @@ def prefixes(draw: st.DrawFn) -> str:
 @RUNS
 @given(prefix=prefixes())
 def test_any_prefix_or_colour_changes_no_entry(prefix: str) -> None:
-    """The entries stay the same, and so does the verdict."""
+    """The entries are those of the log without the prefix, so the verdict must be the same too."""
     text = log("send-blocked-topic-4.1")
     wrapped = _entries("".join(f"{prefix}{line}\n" for line in text.splitlines()).encode())
     shift = {(own[1] or 0) - (seen[1] or 0) for own, seen in zip(_entries(text.encode()), wrapped, strict=True)}

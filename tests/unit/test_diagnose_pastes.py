@@ -24,7 +24,7 @@ DUMP = (RECORDINGS / "deadlock-3.9" / "jstack-during3-073659.txt").read_text()
 THREAD = next(block for block in DUMP.split("\n\n") if '"kafka-producer-network-thread' in block)
 HEALTHY = (RECORDINGS / "healthy-3.9" / "jstack-before1-083042.txt").read_text()
 IDLE = next(block for block in HEALTHY.split("\n\n") if '"kafka-producer-network-thread' in block)
-#: The beginning of the log, with some failed sends.
+#: The beginning of the recording's log, with some failed sends.
 LOG = log("send-blocked-topic-4.1", 250)
 
 
@@ -165,14 +165,14 @@ def test_what_a_person_writes_of_a_failure_suspects_and_proves_nothing(text: str
     assert "suspected" in found and "confirmed" not in found
 
 
-#: Texts that report a failure, because a program's output stands beside the line or they are in the past tense.
+#: Texts that report a failure: they are in the past tense, or contain other output of a program beside the line.
 SHOWN = (
     f"# Bank transfers of the first quarter, in a language without words for the rule\n```\n$ ./send.sh page.views\n"
     f"{TIMEOUT}\n```\n",
     f"# Run\n```\n512 sent, 88.2 per second, 17.0 ms avg, 310 ms max, 4 failed\n{TIMEOUT}\n```\n{'word ' * 20}\n",
     f"# 일지\n\n파드 13개가 모두 떴는데 주문이 PENDING 에서 넘어가지 않았다. 다른 서비스는 모두 정상이고 지연도 없다."
     f"\n```\n{TIMEOUT}\n```\n",
-    # An English text that explains contains a word that is known to explain; this one contains none.
+    # This English text contains none of the words by which an explanation is recognised, so it is a report.
     f"# Storm\n\nThe spout takes records very slowly, and there is a trace in the log of each of its four workers:"
     f"\n```\n{TIMEOUT}\n```\n",
     f'I got some errors such as " send failed: write error: {TIMEOUT.split(": ")[1]}" when I upgraded the client.\n',
@@ -271,7 +271,8 @@ INNOCENT = (
     "```sh\nkafka-topics.sh\n```\n",
     f"const FAILURES = [\n  'java.io.IOException: closed',\n  '{TIMEOUT[:-1]}',\n];\n",
     f"I think this is harmless at the end of a run, and a later version drops it from its log:\n```\n{TIMEOUT}\n```\n",
-    # No known word explains, but none reports either. In a language with few known words, that is no report.
+    # Contains no word by which an explanation or a report is recognised. We know few such words of this language, so
+    # the text is not taken for a report.
     f"# Notas\n\nDos brokers sirven cada tema, y todos los temas tienen doce particiones en tres racks del centro de "
     f"datos.\n\n```\n{TIMEOUT}\n```\n",
     # A stack trace in a manual, and a comment in Python code.

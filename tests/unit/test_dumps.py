@@ -87,7 +87,7 @@ Full thread dump OpenJDK 64-Bit Server VM (11.0.24+8 mixed mode, sharing):
 \tat com.example.Shop$$Lambda$131/0x00007f73dc098a20.run(Unknown Source)
 """
 
-#: As JVMs 21 and 25 write it. The virtual thread runs on the thread above it.
+#: A dump as JVMs 21 and 25 write it. Its virtual thread runs on the thread above it.
 JVM_21 = """\
 2026-11-20 18:40:45
 Full thread dump OpenJDK 64-Bit Server VM (21.0.6+7-LTS mixed mode, sharing):

@@ -35,7 +35,7 @@ ARRIVED_MS = 1795212000000  # 2026-11-20 22:00 UTC
 def raw(
     topic: str, value: bytes | None, offset: int = 0, key: bytes | None = None, headers: Mapping[str, str] | None = None
 ) -> RawRecord:
-    """Return a record before decoding. `topic` names it in results."""
+    """Return a record before decoding. Results name the record by `topic`."""
     encoded = {name: text.encode() for name, text in (headers or {}).items()}
     return RawRecord(value, Source(topic, 0, offset), ARRIVED_MS, key, encoded)
 

@@ -102,7 +102,8 @@ def test_what_the_exporter_publishes_becomes_a_lag() -> None:
         "clamped": 0,
         "member": {"client_id": "web", "consumer_id": "web-1", "host": "/10.0.0.1"},
     }
-    # The group committed 120 at second 120. The partition's end was 120 at second 119 (interpolated); it is second 480.
+    # The group committed offset 120 at second 120; the partition's end was 120 at second 119 (interpolated). Now it is
+    # second 480.
     assert (stopped["records"], stopped["state"], stopped["member"]) == (361, "STOP", None)
     assert stopped["seconds"] == 361.0
     assert stopped["commit_age_seconds"] == 360.0
@@ -128,7 +129,7 @@ def test_a_group_in_many_batches_ends_as_in_one_and_has_a_row_for_every_minute()
 
 
 def test_a_group_with_fine_lag_is_ok_in_its_record() -> None:
-    """The group's record says ok, as the status page does. `standing` says unknown, so that sums omit groups."""
+    """A group's record has the status ok, but the function `standing` returns unknown, so that sums omit groups."""
     (fine,) = states(snapshot for snapshot in published() if (snapshot.ts_ms or 0) <= NOON_MS + 120_000).values()
     assert (fine["indicators"]["group"]["status"], fine["worst"]) == ("OK", "ok")
     (stopped,) = states(published()).values()
@@ -149,7 +150,7 @@ def test_only_declared_formats_contain_groups() -> None:
 def group(
     name: str, second: float, partitions: Iterable[tuple[str, int | None, int]], member: str | None = None
 ) -> Snapshot:
-    """Return a sample of a group. `partitions`: topic, committed offset and end offset, each of partition 0."""
+    """Return a sample of a group. `partitions`: topic, committed offset and end offset; only partition 0 is used."""
     owner = Member(member, f"{member}-1", "/10.0.0.1") if member else None
     topics = []
     for topic, committed, end in partitions:

@@ -107,7 +107,7 @@ class Cluster:
         return send(*request)
 
     def send(self, request: Any, broker: int) -> Any:
-        """Answer requests that describe groups, or start offsets of share groups."""
+        """Answer requests for descriptions of groups, or for start offsets of share groups."""
         if request.name in self.errors:
             raise self.errors[request.name]
         if request.name == "DescribeShareGroupOffsetsRequest":
@@ -469,7 +469,7 @@ def test_a_snapshot_is_canonical() -> None:
 
 
 def read_at(cluster: Cluster, seconds: Sequence[float], **changed: Any) -> list[list[str]]:
-    """Return the groups in the samples at these times (seconds after the first)."""
+    """Read the groups at these times (s); return the names of the groups in each sample."""
     now = 1000.0
     groups, readings = reader(cluster, lambda: now, **changed), []
     for second in seconds:

@@ -85,7 +85,7 @@ TAKEN, TO_TOPICS = 1_048_588, (HEALTH, REJECT)
 
 
 def sizes(monitor: Streamed) -> list[int]:
-    """Return the size of each published record, compressed; on a topic, no record is smaller."""
+    """Return the compressed size of each published record, as topics hold records compressed."""
     parts = [(key, value, headers) for rows in monitor.rows for kind, key, value, headers in rows if kind in TO_TOPICS]
     return [
         len(zlib.compress((key or b"") + (value or b"") + (headers or "").encode())) for key, value, headers in parts

@@ -52,7 +52,7 @@ def test_a_verdict_survives_its_wire_form() -> None:
 
 
 def test_a_cause_stays_known_if_the_newest_window_no_longer_shows_it() -> None:
-    """The lines about the missing topic come a minute before the wait ends, so the newest window does not show them."""
+    """The log names the missing topic a minute before send() gives up, so the newest window does not show the topic."""
     mode = "send-blocked-on-metadata"
     suspected = Verdict(mode, "suspected", 10_000, {"cause": "topic-missing", "topic": "orders"})
     failed = Verdict(mode, "confirmed", 0, {"cause": "unknown", "longest_block_seconds": 60.0})
@@ -89,7 +89,7 @@ def test_a_selector_that_stops_at_the_end_is_no_ok_though_it_moved_in_earlier_wi
 def samples(
     gaps: Sequence[float], select: Callable[[float], float], used: Callable[[float], float], linger_ms: int = 0
 ) -> list[Snapshot]:
-    """Return samples of a producer, `gaps` s apart: `select(second)` selects, `used(second)` bytes buffered."""
+    """Return samples of a producer, `gaps` s apart. `select`: total of selects by second; `used`: buffered bytes."""
     taken = []
     for at in itertools.accumulate(gaps):
         counted = {"select-total": select(at), "record-send-total": select(at), "record-error-total": 0}
@@ -125,7 +125,8 @@ def test_a_healthy_producer_is_never_suspected_because_its_selector_rests(health
         verdicts = (verdict for record in records for verdict in record["verdicts"] if verdict["mode"] == MODE)
         seen |= {(verdict["status"], verdict.get("reason")) for verdict in verdicts}
     assert {status for status, _ in seen} == {"ok", "unknown"}
-    # "caught sending" has samples just before the select that sends the only record of 30 s, so work seems to wait.
+    # In the case "caught sending", samples come just before a select that sends the only record of 30 s, so work
+    # seems to wait.
     doubts = [str(reason) for _, reason in seen - {("ok", None), ("unknown", FEW), ("unknown", ALL_SILENT)}]
     assert all(doubt.endswith(" in the last 20 s, although work waits") for doubt in doubts)
 

@@ -21,7 +21,7 @@ EVERY_MS = 10_000
 
 
 class Cell(NamedTuple):
-    """Items of one kind in a recording. `least`: number of items → verdict; empty if even all ten items show nothing.
+    """Items of one kind in a recording. `least`: required number of items → verdict; empty if even ten show nothing.
 
     `kind` of the items: `dumps` during the failure, `lines` that contain `what`, or `readings` (samples 10 s apart,
     beginning `what` ms after the onset).

@@ -170,7 +170,7 @@ def test_no_metric_for_what_is_unknown() -> None:
 
 
 def room(most: int, *records: dict[str, Any], looked_every: float = 10.0) -> States:
-    """Return exporter states with room for `most` clients; `looked_every` seconds pass before each record."""
+    """Return exporter states with room for `most` clients, after records that came `looked_every` seconds apart."""
     now = [NOW]
     settings = replace(Settings(), prometheus=replace(PrometheusSettings(), max_clients=most))
     states = States(settings, clock=lambda: now[0])
@@ -306,7 +306,7 @@ def evidence(scraped: list[str]) -> dict[str, list[tuple[str, float]]]:
 
 @pytest.mark.parametrize("client_series", ["all", "unhealthy"])
 def test_evidence_is_served_of_the_unhealthy_and_of_five_like_them(client_series: str) -> None:
-    """Besides the failing producer, five of nine healthy ones of its service are served, but nothing of others."""
+    """Evidence is served of the failing producer and of five of nine healthy producers of its service, of no others."""
     ill = deadlock()
     ill["indicators"] |= {"select_rate": 0.0, "undelivered_seconds": 58.0}
     numbers = {"select_rate": 12.0, "metadata_age_seconds": 90.0}
@@ -325,7 +325,7 @@ def test_evidence_is_served_of_the_unhealthy_and_of_five_like_them(client_series
 
 
 def test_evidence_of_a_verdict_is_its_upper_end_and_reaches_back_to_its_onset() -> None:
-    """A stall is as old as its onset, 90 s, although its window covers 58 s; of a range of bytes the maximum counts."""
+    """The stall began 90 s ago, so 90 is served although its window covers 58 s. Of a range, the maximum is served."""
     stalled = verdict("delivery-stalled", "confirmed", since=NOW_MS - 90_000)
     lost = {"lost_bytes": [0, 9_000], "lost_records": [0, 30], "cause": "killed"}
     waiting = verdict("send-blocked-on-metadata", "suspected", detail={"blocked_threads": 7})

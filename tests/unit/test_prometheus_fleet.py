@@ -91,7 +91,7 @@ def test_sums_of_a_service() -> None:
         '{service="b",mode="n",status="unknown"} 2',
         '{service="b",mode="producer-not-closed",status="unknown"} 1',
     ]
-    # The series shows the maximum of the clients' averages; the deadlocked producer's average is unknown.
+    # The maximum of the healthy producers' averages; the deadlocked producer has no average.
     assert of("kafka_client_service_producer_callback_seconds_max", lines) == ['{service="a"} 0.00013']
     assert of("kafka_client_service_producer_buffer_used_ratio_max", lines) == ['{service="a"} 1']
 
@@ -178,7 +178,7 @@ def test_shards_add_up_to_the_whole() -> None:
 
 
 def test_the_record_of_a_group_speaks_for_its_lag_in_whichever_shard_it_is() -> None:
-    """A consumer's own figures are exported only if its group has no record."""
+    """A consumer's own lag is exported only if its group has no record."""
     members = [consumer(instance=f"i-{number}", group="order-workers") for number in range(20)]
     for number in (1, 2):
         assert all(

@@ -146,7 +146,7 @@ def test_record_without_a_timestamp_is_as_old_as_its_window(states: States) -> N
 
 
 def test_departure_replaces_the_windows_that_overlap_it(states: States) -> None:
-    """Relative to now, the last sample is at -60 s: its windows end at 0 at the latest, and the session at -15 s."""
+    """The last sample is 60 s old: its windows end now at the latest; the record of the departure ended 15 s ago."""
     put(states, record(end_ms=NOW_MS))
     put(states, record(end_ms=NOW_MS - 15_000, departed=True))
     assert [state.departed for state in states.live()] == [True]

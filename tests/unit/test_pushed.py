@@ -74,13 +74,13 @@ def test_a_push_is_one_snapshot_at_the_time_of_the_broker() -> None:
     [("10000", 10_000), ("300000", 300_000), ("-1", 30_000), ("soon", 30_000), ("9" * 30, 60_000), ("0", 60_000)],
 )
 def test_brokers_since_4_2_send_the_push_interval(header: str, interval_ms: int) -> None:
-    """Without this header, the interval is the push's time span, or a minute; a first or last push may span less."""
+    """If the header is no number, the push's time span counts, here 30 s; if the number is impossible, a minute."""
     assert read(push(push_interval_ms=header)).interval_ms == interval_ms
 
 
 @pytest.mark.parametrize("metric", ["", "org.apache.kafka.admin.client.connection.count"])
 def test_a_push_of_an_admin_client_holds_nothing_and_is_no_reject(metric: str) -> None:
-    """An admin client pushes no metrics, or only some that we do not use. Without a push's headers it is a reject."""
+    """An admin client pushes no metrics that we use. Without our plugin's headers, such a record is a reject."""
     data = MetricsData()
     if metric:
         point = data.resource_metrics.add().scope_metrics.add().metrics.add(name=metric).gauge.data_points.add()

@@ -1,4 +1,4 @@
-"""Judge real clients by their pushes through our plugin alone: what is found, and what is not.
+"""Judge real clients only by their pushes through our plugin: which failures the pushes show, and which not.
 
 The pushes come from the demo's clients 3.9.1 and 4.1.2 on brokers 4.1.2, with push intervals of 10 and 30 s, recorded
 by `deploy.demo.record --pushes` with one record a line. `truth.json` states each client's failure and its onset.
@@ -32,7 +32,7 @@ TRUTH: Mapping[str, Mapping[str, Any]] = json.loads((PUSHES / "truth.json").read
 #: Recordings of Java clients. Others have their own tests: two clients in one process (one stuck, one not), and the
 #: client that pushes until it leaves its group.
 OF_JAVA = [name for name in TRUTH if not name.startswith(("librdkafka", "deadlock-beside", "handler-hangs"))]
-#: For each failure, the 3.9 client at 30 s and the 4.1 client at 10 s; other combinations run only in long test runs.
+#: For each failure, a 3.9 client that pushes every 30 s and a 4.1 client every 10 s; only long test runs have others.
 CROSSED = [
     name
     if name.partition("-3.9")[2].startswith("-30s") or name.partition("-4.1")[2].startswith("-10s")
@@ -140,8 +140,8 @@ def test_a_client_that_pushes_on_its_stuck_thread_goes_stale_and_is_not_healthy(
 def deadlock_beside(version: str, every: int, seconds: int = 0, without: str = "", as_well: str = "") -> Stepped:
     """Run a producer with a callback that never returns, beside another producer in its process.
 
-    `seconds`: time for which the other producer pushes after its recording; `without`: leave it out; `as_well`: client
-    id of a third producer.
+    `seconds`: time for which the other producer pushes after its recording ends. `without`: if not empty, that producer
+    is left out. `as_well`: client id of a third producer.
     """
     name, monitor = f"deadlock-beside-{version}-{every}s", Stepped()
     beside = [*pushed(f"{name}-audit")]
@@ -171,7 +171,7 @@ def deadlock_changes(monitor: Stepped) -> list[tuple[str, str, float]]:
 
 @pytest.mark.parametrize("every", [10, 30])
 def test_a_deadlocked_producer_beside_a_working_one_stays_suspected(every: int) -> None:
-    """The stuck producer's buffer filled, and it sent nothing until it stopped pushing; the other one keeps pushing."""
+    """The stuck producer fills its buffer, sends nothing and later stops pushing; the other one keeps pushing."""
     monitor = deadlock_beside("4.1", every, seconds=400)
     ((mode, change, _),) = deadlock_changes(monitor)
     assert (mode, change) == (MODE.id, "opened suspected")

@@ -424,7 +424,7 @@ class AioProducer(aiokafka.AIOKafkaProducer):  # type: ignore[misc]
 
 
 class AioConsumer(aiokafka.AIOKafkaConsumer):  # type: ignore[misc]
-    """A consumer of aiokafka without brokers: each call takes 2 s and returns what the test gave."""
+    """A consumer of aiokafka without brokers: each call takes 2 s and returns the next of `answers`."""
 
     def given(self, clock: Clock, *answers: Any) -> None:
         self.clock, self.answers = clock, list(answers)

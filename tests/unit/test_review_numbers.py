@@ -266,7 +266,7 @@ def test_ten_services_that_begin_to_fail_within_ten_minutes_are_one_page() -> No
     storm = [page(f"s{n}", n) for n in range(10)]
     (fleet,) = of_fleet(storm)
     assert (fleet.service, fleet.clients, fleet.start, fleet.stop) == ("", 30, storm[0].start, storm[9].stop)
-    # Two pages shortly after these belong to the same mass failure; pages an hour before or after do not.
+    # Two pages shortly after those of `storm` belong to the same mass failure; pages an hour before or after do not.
     many = [page("early", -60), *storm, page("s10", 12), page("s11", 13), page("late", 80)]
     assert [(p.service, p.clients) for p in of_fleet(many)] == [("early", 3), ("", 36), ("late", 3)]
 

@@ -15,7 +15,8 @@ from tests.support.stepped import SHOWN_SHORTLY, START, Stepped, snapshot
 pytestmark = pytest.mark.long
 
 BEGIN, LENGTH, EVERY = 60, 900, 10
-#: Second at which the old exporter stops reading, and second at which the new one begins.
+#: ROLLS: second at which the old exporter stops reading, and second at which the new one begins. BY_METRICS: failures
+#: that the metrics of a running client show. WELL: healthy clients.
 ROLLS = {"both for half a minute": (430, 400), "none for half a minute": (400, 430)}
 BY_METRICS = [f for f in FAILURES if f.mode not in ("consumer-shutdown-loop", "producer-not-closed")]
 WELL = [Failure(name, "", "", 10) for name in ("healthy-4.1", "slow-callback-4.1", "slow-consumer-4.1")]

@@ -54,7 +54,7 @@ def test_what_real_clients_show(name: str, client: str, mode: str, status: str, 
 
 
 def test_the_time_away_is_at_least_what_the_newest_sign_shows() -> None:
-    """The client hung from 22 s after the start; its last dump was taken 120 s after the start."""
+    """The client hung from 22 s after its start on; its last dump was taken 120 s after its start."""
     verdict = diagnosed(RECORDINGS / "librdkafka-hangs")[IN, STALLED]
     assert 90 <= verdict.detail["seconds_since_poll"] <= 120 - 22
     assert verdict.detail["cause"] == "handler-hangs"
@@ -67,7 +67,7 @@ def test_a_producer_in_a_process_that_keeps_logging_has_not_ended() -> None:
 
 
 def test_a_dump_without_a_time_takes_it_from_its_name(tmp_path: Path) -> None:
-    """py-spy prints no time. If the clock in the name is in another zone than all other times, it is ignored."""
+    """py-spy prints no time. A time in a file's name is ignored if it is in another zone than all other times."""
     folder = RECORDINGS / "librdkafka-hangs"
     for hour, status in (("04", "suspected"), ("09", "unknown")):
         copy = tmp_path / f"shop{hour}"
@@ -96,7 +96,7 @@ def inputs_of(name: str) -> Iterator[Snapshot | LogEntry]:
 
 
 def streamed(inputs: list[Snapshot | LogEntry], seconds: int) -> Stepped:
-    """Run all inputs in order, with a client on another host that reports `seconds` longer, so that time advances."""
+    """Run all inputs in order; a client on another host reports `seconds` longer, so that the watermark advances."""
     monitor = Stepped()
     first, last = (int((how(one.ts_ms or 0 for one in inputs) - START) / 1000) for how in (min, max))
     others = [

@@ -47,7 +47,7 @@ def consumer(second: float, instance: str = "a", away_since: float = 1e9) -> Any
 
 
 def run(monitor: Stepped, inputs: list[Any], second: int = 420) -> list[Transition]:
-    """Run the inputs in batches of 10 s, with another client that reports; return the changes of incidents."""
+    """Run the inputs in batches of 10 s, with another client that keeps reporting; return the changes of incidents."""
     others = [snapshot(s, {"select-total": s}, "other", instance="o:1", host="o") for s in range(0, second, 10)]
     monitor.batches([*inputs, *others], 10, "other")
     return [change for published in monitor.published for change in published.changes]
@@ -98,7 +98,7 @@ def test_a_wait_that_the_client_does_not_count_is_no_health() -> None:
 
 
 def test_a_dead_thread_is_that_of_the_client_without_further_selects() -> None:
-    """A canary runs beside the old version with the same client id and host; the log lines name neither of them."""
+    """A canary and the old version share client id and host; the log line does not show which of the two wrote it."""
     inputs = [producer(s, "a") for s in range(0, 420, 10)] + [producer(s, "b", 200) for s in range(3, 420, 10)]
     changes = run(Stepped(), [*inputs, logged(200, "io-thread-died", "p")])
     assert [(c.client.instance, c.change, c.verdict.status) for c in changes] == [("b", "opened", "confirmed")]
@@ -112,7 +112,7 @@ def test_the_client_expelled_from_its_group_is_the_one_that_did_not_poll() -> No
 
 
 def test_lines_alone_open_an_incident_once_the_metrics_after_them_do_not_speak_against_it() -> None:
-    """Log and error count show failing sends from 200 s on; the incident opens 30 s later with the right beginning."""
+    """The log and the error count show failing sends from 200 s on; the incident opens at most 30 s later."""
     inputs: list[Any] = [producer(s, failed=max(0, (s - 195) // 5)) for s in range(0, 400, 10)]
     inputs += [logged(s, "topic-not-in-metadata", "p", topic="t", waitMs="60000") for s in range(200, 400, 5)]
     monitor = Stepped()

@@ -28,7 +28,7 @@ def reading(second: float, instance: str, used: float = 0.0, client_id: str = "p
 
 
 def run(monitor: Stepped, inputs: Sequence[Any], until: int) -> None:
-    """Run all inputs in order, with a client on another host that keeps reporting, so that time advances."""
+    """Run all inputs in order; a client on another host keeps reporting, so that the watermark advances."""
     others = [
         snapshot(second, {"select-total": 1000 + second}, OTHER, instance="o:1", host="o")
         for second in range(0, until, 10)

@@ -25,7 +25,7 @@ HOSTS = ("a", "b", "bad", "c", "d")
 
 
 def batches(monitor: Stepped, *hosts: str) -> Stepped:
-    """Run a producer with log lines and a group on each host for two minutes; then one other client for 7 minutes."""
+    """Run a producer with log lines and a group on each host for two minutes, and one other client for nine minutes."""
     for second in range(0, 540, 30):
         inputs: list[Any] = [snapshot(s, {"select-total": s}, "z", instance="z:1", host="z") for s in (second,)]
         for host in hosts if second < 120 else ():

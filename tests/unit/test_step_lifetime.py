@@ -13,7 +13,7 @@ from tests.support.stepped import START, Stepped, logged, snapshot
 DEADLOCK, LOOP = "producer-callback-deadlock", "consumer-shutdown-loop"
 BUFFER = 4_194_304.0
 LOOKUP = "offset-manager-lookup-failed"
-#: A client that reports all the time, so that time advances.
+#: A client that reports all the time, so that the watermark advances.
 OTHER = "other"
 
 
@@ -58,7 +58,8 @@ def test_a_deadlock_seen_by_metrics_alone_is_one_incident_however_long_it_lasts(
         ["opened", "escalated", "closed"],
     )
     assert 110 <= at(first) <= 130
-    # The last window with the failure ends within half a minute; then a calm minute and the end of a window must come.
+    # The last window with the failure ends within half a minute of it. The incident closes at the end of a window that
+    # comes a minute later.
     assert 0 < at(last) - end <= 150
 
 
@@ -81,7 +82,8 @@ def test_a_fault_that_comes_and_goes_is_one_incident() -> None:
     first, *others, last = changes(monitor, DEADLOCK)
     assert (first.change, [c.change for c in others], last.change) == ("opened", ["escalated"], "closed")
     assert at(first) == 40
-    # The thread was stuck until 1200 at the latest; later windows are judged together with the window before.
+    # The thread was stuck until 1200 s at the latest. Each window is judged together with the window before it, so the
+    # failure is seen longer.
     assert 1200 < at(last) <= 1380
 
 
@@ -166,7 +168,7 @@ def test_without_any_input_no_client_is_gone() -> None:
         if out <= second < back:
             continue
         batch: list[Any] = []
-        # When input returns, clients do not all report at once.
+        # When input returns, this client reports 40 s later than the other one.
         if second % 10 == 0 and not back <= second < back + 40:
             batch.append(snapshot(second, {"select-total": second}, OTHER))
         if second % 10 == 5:

@@ -31,7 +31,7 @@ def minutes_of() -> list[Snapshot]:
 
 
 def later(after: float) -> list[Snapshot]:
-    """Return samples of another client, `after` seconds after the three clients' last ones, so that time passes."""
+    """Return samples of a fourth client from `after` seconds after SECONDS on, so that the watermark advances."""
     return [snapshot(SECONDS + after + n, {"select-total": 1}, "z", instance="h:z") for n in range(20)]
 
 
@@ -89,7 +89,8 @@ def test_minutes_of_clients_that_fall_silent_with_all_others_are_written_though_
     monitor.batches(minutes_of(), 10)
     assert len(monitor.minutes) == 3 * 12
     wrote = {second: len(monitor.batch([], SECONDS + second).minutes) for second in range(0, 300, 15)}
-    # The clients' last samples are at 899, 890 and 840 s. Each has three minutes to write: to 780, 840 and 900 s.
+    # The clients' last samples are at 899, 890 and 840 s. For each client, the minutes that end at 780, 840 and 900 s
+    # are still to be written.
     assert {second: n for second, n in wrote.items() if n} == {15: 2, 60: 1, 75: 2, 120: 1, 135: 2, 180: 1}
     assert Counter((row["client_id"], row["minute"]) for row in monitor.minutes) == Counter(
         (name, START + 60_000 * n) for name in CLIENTS for n in range(15)
@@ -113,7 +114,7 @@ def test_the_last_minute_of_a_group_is_written_though_nothing_comes_after() -> N
     # At 300 s the newest sample is from 290 s. The minute ends at 300 s, and a sample may be late by 120 s, so 130 s
     # must pass: the next batch is at 435 s.
     assert second == 435
-    # Late samples do not repeat that minute.
+    # Late samples of the minute that ends at 300 s do not write it again.
     monitor.batch(readings_of_a_group()[24:37], 700)
     for second in range(715, 1000, 15):
         monitor.batch([], second)

@@ -41,7 +41,7 @@ class Monitor:
         monkeypatch.setattr("clienthealth.spark.stepping.time.time", lambda: START / 1000 + self.now)
 
     def run(self, inputs: Iterable[Snapshot | LogEntry], until: float, since: float, step: float = 10) -> None:
-        """Run all inputs in order, with a client on another host that keeps reporting, so that time advances."""
+        """Run all inputs in order; a client on another host keeps reporting, so that the watermark advances."""
         others = (
             snapshot(since + n * step, {"select-total": n}, "other", instance="o:1", host="o")
             for n in range(int((until - since) / step))
@@ -204,7 +204,7 @@ def test_a_close_that_has_begun_is_no_end(monitor: Monitor) -> None:
 
 @pytest.mark.long
 def test_a_loop_that_logs_no_more_has_gone_after_three_minutes(monitor: Monitor) -> None:
-    """A shutdown loop logs as long as it lasts, so three minutes without its lines end it."""
+    """A shutdown loop logs as long as it lasts, so its incident ends after three minutes without its lines."""
     reads = [snapshot(s, {"fetch-requests-total": 10.0 * s}, "group", "legacy-consumer") for s in range(0, 120, 10)]
     loop = [logged(120 + n / 20, "offset-manager-lookup-failed", thread="w", address="k:9092") for n in range(400 * 20)]
     monitor.run([*reads, *loop], 1200, 0)

@@ -1,4 +1,4 @@
-"""Time passes without input: a fleet that stops at once is recognised as gone, and keeps its state."""
+"""No input arrives for a while: clients that all stop at once are recognised as gone, and keep their state."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_a_suspended_monitor_accuses_no_client() -> None:
 
 
 def test_a_failure_that_is_over_when_they_report_again_is_closed() -> None:
-    """All input arrives at once, as after a night without the monitor; one batch advances time and shows recovery."""
+    """All input arrives in one batch, as after a night without the monitor; its samples show no failure any more."""
     monitor = Stepped()
     report(monitor, 0, 200, CLIENTS, stuck="p3")
     well = [reading(second, c) for second in range(4000, 4200, 10) for c in CLIENTS]

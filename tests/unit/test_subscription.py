@@ -21,7 +21,7 @@ from clienthealth.settings import Settings
 PRODUCER, CONSUMER = "org.apache.kafka.producer.", "org.apache.kafka.consumer."
 
 
-#: Name of a reporter that stands for wrong settings of our plugin on the same broker.
+#: A broker with a reporter of this name has our plugin with wrong settings.
 BROKEN = "broken"
 
 

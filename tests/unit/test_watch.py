@@ -37,7 +37,7 @@ pytestmark = pytest.mark.early
 RUNTIME = "java.lang:type=Runtime"
 STATISTICS = Path(__file__).parents[1] / "formats" / "librdkafka_stats_producer.json"
 PRODUCER = "kafka.producer:client-id=p-1,type=producer-metrics"
-#: As printed by the JVM: a producer's callback waits for a record of the same producer.
+#: Threads as the JVM prints them: a producer's callback waits for a record of the same producer.
 STUCK = """\
 "kafka-producer-network-thread | p-1" #17 daemon prio=5 tid=0x1 nid=0x2 waiting on condition  [0x3]
    java.lang.Thread.State: WAITING (parking)
@@ -152,7 +152,7 @@ def test_what_was_recorded_is_diagnosed_alike(tmp_path: Path, capsys: pytest.Cap
     assert {Path(attached["name"]).name for attached in client["inputs"]} == set(kept)
 
 
-#: As printed by the JVM: a handler that does not return, in a thread that touches no client meanwhile.
+#: A thread as the JVM prints it: its handler does not return, and calls no client meanwhile.
 HANGS = """\
 "billing" #21 prio=5 os_prio=0 cpu=12.50ms elapsed=120.00s tid=0x1 nid=0x2 waiting on condition  [0x3]
    java.lang.Thread.State: TIMED_WAITING (parking)
@@ -173,7 +173,7 @@ CONSUMER = "kafka.consumer:client-id=c-1,type="
 
 
 def hanging(asked: Any) -> tuple[int, bytes]:
-    """Answer like a JVM with a consumer in a handler that has run for 91 s; five minutes are allowed."""
+    """Answer like a JVM with a consumer in a handler that has run for 91 s of the five minutes allowed by default."""
     if isinstance(asked["body"], dict):
         return 200, json.dumps({"status": 200, "value": f"Full thread dump\n\n{HANGS}"}).encode()
     metrics = {

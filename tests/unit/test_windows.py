@@ -116,9 +116,9 @@ WAITING = (
 
 @pytest.mark.parametrize("ill", [False, True])
 def test_what_a_dump_showed_is_of_the_client_that_reports_later_under_another_instance(ill: bool) -> None:
-    """The dump precedes the first push, in which the broker names the instance; the log continues under the old one.
+    """The dump comes first, then pushes under an instance that the broker names; the log keeps the old instance.
 
-    `ill`: the producer keeps waiting; its metrics show this, and it is one incident as long as it lasts.
+    `ill`: the producer keeps waiting, its metrics show this, and the incident stays open.
     """
     monitor = Stepped()
     for second in range(0, 600, 10):
@@ -142,7 +142,7 @@ def test_what_a_dump_showed_is_of_the_client_that_reports_later_under_another_in
         ("10.0.0.1:Wc", "opened"),
     ]
     closed = [(c.ts_ms - START) / 1000 for c in changes if c.change == "closed"]
-    # The incident ends a calm minute after the last window with the dump.
+    # The incident ends one minute after the last window that contains the dump.
     assert not closed if ill else closed and closed[0] <= 210
     newest = dict(record for published in monitor.published for record in published.records)
     assert newest["shop|h:1|p"] is None
