@@ -45,7 +45,7 @@ class Incident:
 
 
 def incidents(path: Path) -> list[Incident]:
-    """Return the incidents that a review.json lists: only the longest ones of each theme.
+    """Return the incidents that a review.json lists: of each theme (mode, cause and topic) only the longest.
 
     Raises InputError if the file cannot be read or is no review.json.
     """

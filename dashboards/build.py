@@ -33,7 +33,7 @@ def pages(links: LinkSettings) -> tuple[Page, ...]:
 
 
 def boards(settings: Settings | None = None) -> Mapping[str, dict[str, Any]]:
-    """Return the dashboards as JSON values, by name. Without settings the result equals the committed files."""
+    """Return the dashboards as JSON values, by name. Without settings the result equals the files in dashboards/out."""
     chosen = settings or Settings()
     return {page.name: rendered(page, chosen) for page in pages(chosen.links)}
 

@@ -15,8 +15,8 @@ from grafana_foundation_sdk.models import dashboard as model
 from clienthealth.model.verdicts import STATUS_ORDER
 from clienthealth.modes import modes
 
-#: Grafana's names of the three colours, and in PALETTE an RGB value for each. The shade that Grafana shows for a name
-#: depends on the light or dark theme.
+#: Grafana's names of the three colours, and in PALETTE an RGB value for each. Which shade Grafana shows for a name
+#: depends on Grafana's theme (light or dark).
 GOOD, WARNING, CRITICAL = "blue", "yellow", "dark-red"
 PALETTE: Mapping[str, str] = {GOOD: "#5794F2", WARNING: "#FADE2A", CRITICAL: "#C4162A"}
 #: Colours for values that are neither good nor bad: NEUTRAL is the colour of text, CLEAR is transparent.
@@ -27,8 +27,8 @@ UNKNOWN = "#50565e"
 #: stand out more than a failure.
 BAND = "#8e959e"
 
-#: Colours of the verdict statuses, in the order of STATUS_ORDER. A query shows a status as its position in that order,
-#: so that `max` finds the worst status.
+#: Colours of the verdict statuses, in the order of STATUS_ORDER. A query returns a status as its position in
+#: STATUS_ORDER, so that `max` finds the worst status.
 STATUS_COLOURS = (NEUTRAL, GOOD, WARNING, CRITICAL)
 
 #: Lag states of a consumer group, the worst one last. REWIND is worse than STOP, because records are processed again.
@@ -75,7 +75,7 @@ def coloured(texts: Mapping[str, str]) -> list[model.ValueMapping]:
 
 
 def unknown(words: str) -> list[model.ValueMapping]:
-    """Return mappings that show a missing value as `words` in the colour UNKNOWN instead of the colour of a 0."""
+    """Return mappings that show a missing value as `words` in the colour UNKNOWN, not in the colour of the value 0."""
     unknown = model.ValueMappingResult(text=words, color=UNKNOWN)
     return [model.SpecialValueMap(model.DashboardSpecialValueMapOptions(model.SpecialValueMatch.NULL_AND_NAN, unknown))]
 

@@ -58,7 +58,7 @@ class Page:
 def rendered(page: Page, settings: Settings) -> dict[str, Any]:
     """Return the dashboard as JSON values, with the labels and addresses of the settings.
 
-    Raises CatalogueError if two panels have the same id, SettingsError if the settings name no label to keep.
+    Raises CatalogueError if two panels have the same id, SettingsError if the settings name no label of installations.
     """
     board = (
         build.Dashboard(page.title)
@@ -103,7 +103,7 @@ def rendered(page: Page, settings: Settings) -> dict[str, Any]:
 
 
 def _check_ids(name: str, document: Mapping[str, Any]) -> None:
-    """Raise CatalogueError if two panels have the same id: a link to the first panel might open the second."""
+    """Raise CatalogueError if two panels have the same id, because a link to one of them might open the other."""
     titles: dict[int, str] = {}
     for panel in [*document["panels"], *(inner for row in document["panels"] for inner in row.get("panels", []))]:
         if panel["id"] in titles:
@@ -128,7 +128,7 @@ def plain(dashboard: model.Dashboard) -> dict[str, Any]:
 
 
 def _kept(value: Any, settings: Settings) -> Any:
-    """Return the value with the labels and the status page of the settings in each text (`keeping`, `_addressed`)."""
+    """Return the value with the settings' labels and status page in its texts, by `keeping` and `_addressed`."""
     if isinstance(value, dict):
         return {key: _kept(inner, settings) for key, inner in value.items()}
     if isinstance(value, list):
@@ -137,9 +137,10 @@ def _kept(value: Any, settings: Settings) -> Any:
 
 
 def _addressed(text: str, settings: Settings) -> str:
-    """Return a link's text with `${status_page}` replaced by an address that depends on the labels of a series or row.
+    """In a link from a series or row, replace `${status_page}` by an address that contains labels of the series or row.
 
-    Any other text does not change, nor does a link if the settings name only one status page (without braces).
+    This is needed only if there are several status pages: if the address in the settings contains names of labels in
+    braces. Otherwise, and for any other text, return the text unchanged.
     """
     page = settings.links.status_page.rstrip("/")
     of_series = re.search(r"\$\{(__field\.labels|__data\.fields)\.", text)
@@ -170,7 +171,7 @@ def _alerts(name: str, severity: str, colour: str, scope: str) -> build.Annotati
 def _deployments() -> build.AnnotationQuery:
     """Return annotations for the times at which a service starts to run another version of a client library.
 
-    There is no annotation if the service ran this version within the hour before, or had no clients in that hour.
+    There is no annotation if the service ran the same version within the hour before, or had no clients in that hour.
     """
     running = f'kafka_client_service_version_clients{{status!="gone", {OF_SERVICE}}}'
     what, client = listed((*KEPT, "service", "library", "version")), listed((*KEPT, "service"))

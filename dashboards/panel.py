@@ -23,16 +23,17 @@ from dashboards.scope import DATASOURCE
 Panel: TypeAlias = Builder[model.Panel]
 Linked: TypeAlias = Sequence[Builder[model.DashboardLink]]
 NOTHING = "no data"
-#: Text of a panel without data, if it is good that there is no data, for example because no client fails.
+#: Text of a panel without data if this is good news, for example because no client fails.
 NONE = "none"
 #: Grafana's units for seconds: AGE shows "1 hour, 45 minutes", for single values; CLOCK shows 01:45:00, for an axis.
 AGE, CLOCK = "dtdurations", "dthms"
 #: Text for an unknown number in a table.
 UNKNOWN = "–"
-#: Maximum number of points in time in a chart. Each point makes the query more expensive: with one point per pixel,
-#: three times as many, Prometheus took 30 s for 10,000 clients.
+#: Maximum number of points in time in a chart. Each point makes the query slower. With one point per pixel (three times
+#: MOMENTS), Prometheus took 30 s for 10,000 clients.
 MOMENTS = 240
-#: The order of label columns in tables: first what is wrong, then the client, then its place. Value columns follow.
+#: The order of columns in tables: labels that say what is wrong, then labels of the client, then labels that say where
+#: the client runs. Columns with values follow.
 ORDER = (
     "status", "mode", "service", "team", "client_id", "group", "topic", "partition", "library", "version", "kind",
     "reason", "source_topic", "metric", "member_host", "instance", "host", "cluster_name", "cluster", "env", "shard",
@@ -49,7 +50,7 @@ FEW, WHOLE = 6, 24
 class Query:
     """A query. `legend`: the name of each series; `{{label}}` in it stands for a label's value.
 
-    `limit`: True if the series are drawn as dashed lines.
+    `limit`: True for series to compare with, such as limits; they are drawn as dashed lines.
     """
 
     expr: str
@@ -78,8 +79,8 @@ def chart(
     ceiling  the axis ends at this value or above
     width    in units of Grafana's grid, which has 24 columns
     links    the links that a click on a series offers
-    stacked  True if the chart shows the sum: each series is drawn on top of the one before
-    colours  the text with which a series' name begins → the series' colour
+    stacked  True to draw each series on top of the one before, so that the top shows the sum
+    colours  first word or words of a series' name → the series' colour
     nothing  text if there is no data
     """
     panel = (
@@ -230,7 +231,7 @@ def rows(
     if len(columns) > 1:
         panel.with_transformation(model.DataTransformerConfig(id_val="merge", options={}))
     left_out = {name: True for name in ("Time", "__name__", "job", *hidden)}
-    # Give each column its place. Otherwise Grafana sorts columns by name, or puts the value of a single query first.
+    # Number the columns in order. Otherwise Grafana sorts them by name, or puts the value of a single query first.
     places = {name: place for place, name in enumerate((*ORDER, *names))}
     # Without these two overrides, Grafana would write `nothing`, the text for an empty table, into each empty cell.
     panel.override_by_field_type("string", [model.DynamicConfigValue("noValue", "")])
@@ -347,7 +348,8 @@ def _legend() -> common_build.VizLegendOptions:
 def _ranked(queries: Sequence[Query]) -> common_build.VizLegendOptions:
     """Return a legend with the worst series first, because only a few names are visible without scrolling.
 
-    The worst series has the largest maximum; but if a query selects the smallest series, it has the smallest minimum.
+    The worst series has the largest maximum. But if a query selects series with bottomk, the worst has the smallest
+    minimum.
     """
     lowest = any("bottomk(" in query.expr for query in queries)
     legend = _legend().display_mode(common.LegendDisplayMode.TABLE).calcs(["min" if lowest else "max"])

@@ -1,6 +1,6 @@
 """Send dashboards to a Grafana over its HTTP API, and incidents as annotations.
 
-A dashboard that has not changed is not written, so that a second push does not create a new version in Grafana.
+A dashboard that has not changed is not written, so that pushing it again does not create a new version in Grafana.
 """
 
 from __future__ import annotations
@@ -120,9 +120,9 @@ class Grafana:
         return Pushed(board["title"], "created" if there is None else "updated", address)
 
     def annotate(self, incident: Incident) -> Outcome:
-        """Write an annotation, which all dashboards show, for an incident.
+        """Write an annotation for an incident; all dashboards show it.
 
-        A later call for the same incident updates the annotation, for example when the incident has ended.
+        A later call for the same incident, for example when the incident has ended, updates the annotation.
         """
         with self._request("annotations"):
             there = self._api.annotations.find_annotations(tags=[TAG, quote(incident.identity, safe="")])

@@ -26,7 +26,7 @@ DATASOURCE = common.DataSourceRef(type_val="prometheus", uid="${datasource}")
 
 
 def matchers(labels: Sequence[str]) -> str:
-    """Return label matchers for the values chosen in a dashboard's variables: `service=~"$service", …`."""
+    """Return label matchers that select the values chosen in a dashboard's variables: `service=~"$service", …`."""
     return ", ".join(f'{label}=~"${label}"' for label in labels)
 
 
@@ -130,18 +130,18 @@ def worst(
 ) -> str:
     """Return a query that selects the series with the worst values in the time range, and draws them over all of it.
 
-    A plain topk selects again at each point in time, and in the end a chart meant for twenty series shows hundreds.
+    A plain topk selects again at each point in time, so that a chart meant for twenty series may show hundreds.
 
-    each    query for all series. For a series per client it must be a plain selector: for 10,000 clients, Prometheus
-            needs twenty times as long to aggregate them at each time as to select the series first
+    each    query for all series. If there is a series per client, this must be a plain selector: for 10,000 clients,
+            Prometheus needs twenty times as long to aggregate all series at each time as to select the worst first
     by      labels that identify a series; of several series with equal labels (two shards, two replicas) the largest
             value is drawn
     most    maximum number of series
     pick    topk if large values are bad, bottomk if small values are bad
     ranked  query for the values by which series are selected; '' for the worst value of `each` in the range
     among   query; only clients in its result are selected
-    zeros   True if a missing series is drawn as 0 while an exporter answers, for stacked charts: these would continue
-            the series at its last value
+    zeros   True to draw a missing series as 0 while an exporter answers. This is for stacked charts, which would
+            continue the series at its last value
     """
     end = "max" if pick == "topk" else "min"
     over = f"({ranked})" if ranked else f"{end}_over_time(({each})[$__range:$__interval] @ end())"
@@ -163,7 +163,8 @@ def ever(series: str) -> str:
 def failing_or_chosen(mode: str) -> str:
     """Return a query for the clients that failed in a mode at any time in the range.
 
-    If a host, instance or client id is chosen on the dashboard, the clients with it are included, healthy or not.
+    If a host, instance or client id is chosen on the dashboard, the result also includes the clients that have it,
+    healthy or not.
     """
     failing = f'kafka_client_failure_mode{{mode="{mode}", status=~"suspected|confirmed", {OF_CLIENT}}}'
     names = "".join(f"${name}" for name in CLIENT if name != "service")

@@ -1,8 +1,8 @@
 """One dashboard per failure mode, made from its mode.toml: deciding measurements, the verdict, further measurements.
 
-`panels` in mode.toml names the panels with the deciding measurements. All further panels depend only on the kinds of
-client that can have the mode. Until a client is chosen, charts show only failing clients. Evidence from logs and thread
-dumps has no series; links lead to the status page, which shows this evidence.
+`panels` in mode.toml names the panels with the deciding measurements. The choice of further panels depends only on the
+kinds of client that can have the mode. Until a client is chosen, charts show only failing clients. Evidence from logs
+and thread dumps has no series, so links lead to the status page, which shows this evidence.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dashboards.panels import evidence, groups, verdicts
 from dashboards.panels import measurements as measured
 from dashboards.scope import CLIENT_VARIABLES, GROUP_VARIABLES, failing_or_chosen
 
-#: Names of the further panels, after the deciding ones, for modes of producers and for modes of consumers.
+#: Names of the panels with further measurements, for modes of producers and for modes of consumers.
 _OF_PRODUCERS = (
     "buffer_used", "io_busy", "waiting_threads", "callback_time", "queue_time", "records_failed", "request_latency",
     "seconds_to_full",

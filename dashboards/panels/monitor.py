@@ -27,7 +27,7 @@ def _each(
     legend: str = "",
     most: int = WORST,
 ) -> Query:
-    """Return a query that draws a line for each installation and value of `label`; if `label` is '', per installation.
+    """Return a query that draws a line for each installation and value of `label`; '' means a line per installation.
 
     Only the `most` highest lines are drawn. `measured`: called with the labels to aggregate by, returns the expression.
     `legend`: the first part of a line's name, before the installation; '' for the value of `label`.
@@ -49,7 +49,7 @@ def _latency(by: str, share: float) -> str:
 
 
 def age_of_newest() -> str:
-    """Return a query for the age (s) of the newest data; for several installations, the largest age."""
+    """Return a query for the age (s) of the newest record; of several installations, for the largest age."""
     return f"max({_age(listed(KEPT), 'exporter_newest_record_timestamp_seconds')})"
 
 

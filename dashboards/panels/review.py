@@ -1,4 +1,4 @@
-"""The weekly review's numbers up to now: healthy client-minutes, the error budget, and what spent the budget.
+"""The weekly review's numbers up to now: healthy client-minutes, the error budget, and which failures spent it.
 
 The definitions are those of the review: suspected and confirmed clients are unhealthy, and unknown and gone clients
 count neither as healthy nor as unhealthy. The rules in `alerts/rules` record the series, one sample a minute. The chart

@@ -27,8 +27,8 @@ _MODE = "kafka_client_failure_mode"
 _SINCE = "kafka_client_failure_mode_since_timestamp_seconds"
 #: A timeline shows at most this number of bands, the worst ones. The table and the status page show more clients.
 _BANDS = 100
-#: Query with the value 0 while an exporter answers. `COUNT or _NONE` gives 0 if no client fails: without it the result
-#: would be empty, because there would be no series to count.
+#: Query with the value 0 while an exporter answers. If no client fails, a query COUNT has no series to count, and its
+#: result is empty; `COUNT or _NONE` is 0 instead.
 _NONE = f"0 * max(kafka_client_health_exporter_up{{{OF_KEPT}}})"
 
 
@@ -42,7 +42,7 @@ def clients(statuses: str, by: str = "") -> str:
 
 
 def in_mode(statuses: str, mode: Mode | None = None, by: str = "") -> str:
-    """Return a query that counts the clients with these statuses in a failure mode; in any mode if `mode` is None.
+    """Return a query that counts the clients with these statuses in a failure mode; in each mode if `mode` is None.
 
     `statuses`, `by`: as for `clients`.
     """
@@ -59,8 +59,8 @@ def by_mode() -> Query:
 def failing(status: str, by: str = "", mode: Mode | None = None) -> str:
     """Return a query that counts the chosen clients with this status in `mode`; in at least one mode if `mode` is None.
 
-    If `mode` is None, the counts for two statuses may include the same client, for different modes. Clients that have
-    gone are included. `by`: as for `clients`.
+    If `mode` is None, a client with two statuses, in different modes, is in the counts of both statuses. Clients that
+    have gone are included. `by`: as for `clients`.
     """
     return f'count{by} (max by ({BY_CLIENT}) ({_MODE}{{status="{status}", {_of(mode)}}}))'
 
@@ -105,7 +105,7 @@ def suspected(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
 
 
 def unknown(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
-    """Return a panel with the number of clients with status unknown in `mode`; if it is None, in all modes at once."""
+    """Return a panel with the number of clients whose status is unknown: in `mode`, or in every mode if it is None."""
     judged = "in any failure mode" if mode is None else "in this failure mode"
     alert = "No alert." if mode else "Alerts: KafkaClientServiceNotJudged, KafkaClientFleetNotJudged."
     return number(

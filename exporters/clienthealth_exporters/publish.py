@@ -27,10 +27,10 @@ CAPACITY = 20_000
 #: Minimum time (s) between two warnings that `send` waits, or between two about undelivered records of the same topic.
 WARNING_SECONDS = 60.0
 _json = msgspec.json.Encoder().encode
-#: Maximum time (ms) for which the producer's send() waits for a topic's metadata. It waits for so long, for example, if
-#: the topic does not exist.
+#: Maximum time (ms) for which the producer's send() waits for a topic's metadata. If, for example, the topic does not
+#: exist, send() waits for this time and then fails.
 MAX_BLOCK_MS = 5_000
-#: Explanation for the log if the brokers return no metadata of a topic.
+#: Text of a warning in the log: possible reasons why the brokers return no metadata of a topic.
 NO_METADATA = (
     "there is no such topic, or this user may not write to it, or the brokers do not answer; "
     "'kafka-health init' creates topics, 'kafka-health doctor' names the fault"
@@ -42,8 +42,8 @@ class Publisher:
 
     `capacity`: maximum number of records in flight (sent and not acknowledged, or to be sent again); at the maximum,
     `send` waits. `pause_seconds`: pause between two attempts to send the failed records again. A separate thread makes
-    these attempts. The producer's own thread, which reports a failure, must not send, and a topic that accepts nothing
-    must not delay the records of other topics. A record that is too large for the producer is logged and dropped.
+    these attempts, because the producer's own thread, which reports failures, must not send, and because a topic that
+    accepts nothing must not delay the records of other topics. A record that is too large is logged and dropped.
     """
 
     def __init__(self, producer: KafkaProducer, capacity: int = CAPACITY, pause_seconds: float = 1.0) -> None:

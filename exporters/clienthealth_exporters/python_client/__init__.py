@@ -7,9 +7,9 @@ producer = KafkaProducer(bootstrap_servers="kafka:9092", client_id="order-produc
 
 Producer = report(confluent_kafka.Producer, service="orders-api")
 
-The second form is for confluent-kafka: it returns a class to use instead of the library's class. The clients of this
-class report. An existing client cannot be made to report, because librdkafka passes its statistics only to callbacks in
-the configuration with which the client was created.
+The second form is for confluent-kafka: `report` returns a class to use instead of the library's class, and all clients
+of the returned class report. An existing client of confluent-kafka cannot be made to report, because librdkafka passes
+statistics only to callbacks in the configuration with which the client was created.
 
 The application runs as before. Every 10 s the reporter sends a snapshot of each client to the topic `client-metrics` of
 the same cluster. The reporter sends a last snapshot when the client is closed or the process ends. A snapshot contains:
@@ -61,7 +61,8 @@ log = logging.getLogger(__name__)
 
 #: The module of this package that handles a client's library. The key is the top-level package of the client's class.
 _LIBRARIES = {"kafka": "kafka_python", "aiokafka": "aio", "cimpl": "confluent", "confluent_kafka": "confluent"}
-#: Environment variables that name the service (the first one that is set is used) and the instance.
+#: SERVICE: environment variables that may name the service; the first one that is set is used. INSTANCE: environment
+#: variable that names the instance.
 SERVICE, INSTANCE = ("KAFKA_HEALTH_SERVICE", "OTEL_SERVICE_NAME"), "KAFKA_HEALTH_INSTANCE"
 #: Maximum number of log lines that wait for the next report. If there are more, the oldest are dropped.
 MAX_LINES = 1000
@@ -86,7 +87,7 @@ def report(
 ) -> Any:
     """Report on these producers and consumers from now on. Return the Reporter.
 
-    But if the first argument is a class of confluent-kafka, return a subclass of that class, with clients that report.
+    If the first argument is a class of confluent-kafka, return a subclass of it instead; the subclass's clients report.
 
     service        by default $KAFKA_HEALTH_SERVICE, or $OTEL_SERVICE_NAME
     instance       a name of the process; by default $KAFKA_HEALTH_INSTANCE, or host:pid
@@ -151,8 +152,8 @@ def _module_of(client: Any) -> Any:
 class Reporter:
     """Publishes snapshots of one process's clients, from a thread of its own. Most fields are arguments of `report`.
 
-    `sender`: sends the records; None until there is a client. `at_end`: called when no client is left, and so the
-    thread ends.
+    `sender`: sends the records; None until there is a client. `at_end`: called at the end of the thread, which ends
+    when no client is left.
     """
 
     process: ClientProcess
@@ -162,7 +163,7 @@ class Reporter:
     close_seconds: float
     sender: Sender | None = None
     at_end: Callable[[], None] = lambda: None
-    #: Number of snapshots that were delivered, and number of snapshots that could not be delivered and were dropped.
+    #: `delivered_total`, `dropped_total`: numbers of snapshots that were delivered, and that were dropped undelivered.
     delivered_total: int = 0
     dropped_total: int = 0
     _watched: list[Watched] = field(default_factory=list)
@@ -200,7 +201,7 @@ class Reporter:
             self.keep(logger, line[0], line[1])
 
     def keep(self, logger: str, level: int, text: str, more: Mapping[str, Any] | None = None) -> None:
-        """Keep a log line until the next report. `more`: further fields of the line, which replace the usual ones."""
+        """Keep a log line until the next report. `more`: fields to add to the line, or to replace its own fields."""
         process = self.process
         client = {"service": process.service, "host": process.host, "instance": process.instance}
         line = {"time": time.time(), "level": logging.getLevelName(level), "logger": logger, "message": text}
@@ -243,8 +244,8 @@ class Reporter:
             _TAKEN.discard((self.process.instance, watched.client_id))
 
     def _at_exit(self) -> None:
-        # Leave out producers of kafka-python. The library closes them after this function, and only then is their final
-        # number of undelivered records known.
+        # Leave out producers of kafka-python. The library closes them after this function has run, and only then is
+        # their final number of undelivered records known.
         for watched in list(self._watched):
             if watched.probe.kind == "consumer" or watched.library != "kafka-python":
                 self._finish(watched)
@@ -253,7 +254,7 @@ class Reporter:
         while True:
             self._wake.clear()
             now = time.monotonic()
-            # Report a client one interval earlier if its library has new measurements.
+            # If a client's library has new measurements, report the client one interval before `due`.
             due = [one for one in list(self._watched) if now >= one.due - self.interval_seconds * one.fresh()]
             try:
                 self._publish(due)
@@ -315,8 +316,8 @@ class _Lines(logging.Handler):
             self._reporter.keep(record.name, record.levelno, record.getMessage(), more)
         last, logger = logging.lastResort, logging.getLogger(record.name)
         while last is not None and record.levelno >= last.level:
-            # If an application has no handler, `logging` writes warnings to standard error. It no longer does so once
-            # this handler exists. So if there is no other handler, write the warnings here.
+            # If an application has no handler, `logging` writes warnings to standard error, but no longer once this
+            # handler exists. So if this is the only handler, write the warnings to standard error here.
             if any(not isinstance(handler, _Lines) for handler in logger.handlers):
                 break
             if not logger.propagate or logger.parent is None:

@@ -23,7 +23,7 @@ from clienthealth_exporters.python_client.probes import (
     quietly,
 )
 
-#: Options for the connection to the cluster. The reporter's producer uses those of the reported client.
+#: Options for the connection to the cluster. The reporter's own producer copies them from the reported client.
 _CONNECTION = (
     *("bootstrap_servers", "security_protocol", "ssl_context", "sasl_mechanism", "sasl_plain_username"),
     *("sasl_plain_password", "sasl_kerberos_service_name", "sasl_kerberos_domain_name", "sasl_oauth_token_provider"),
@@ -42,7 +42,7 @@ def watched(client: Any) -> Watched:
     base: Any = type(client)
     client.__dict__[ATTRIBUTE] = probe
     client.__class__ = (_watched_producer if producing else _watched_consumer)(base)
-    # Both values are None for a producer.
+    # A producer has neither a group nor a poll interval, so both values are None.
     group, limit = getattr(client, "_group_id", None), getattr(client, "_max_poll_interval_ms", None)
     config = {} if limit is None else {"max.poll.interval.ms": str(limit)}
     client_id = getattr(_connection(client), "_client_id", None) or "aiokafka"
@@ -87,8 +87,8 @@ def _watched_producer(base: Any) -> type:
             count.taken()
 
             def settled(future: asyncio.Future[Any]) -> None:
-                # Read the private attribute, because future.exception() marks the exception as retrieved. Then asyncio
-                # would not warn if the application itself never retrieves it.
+                # Read the private attribute: future.exception() would mark the exception as retrieved, and then asyncio
+                # would not warn an application that never retrieves it.
                 if future.cancelled() or getattr(future, "_exception", None) is not None:
                     count.gave_up()
                 else:

@@ -36,16 +36,17 @@ _CONNECTION = (
     *("bootstrap.servers", "metadata.broker.list", "security.", "ssl.", "sasl.", "enable.ssl.", "oauth_cb"),
     *("client.dns.lookup", "broker.address.", "socket."),
 )
-#: Attribute of a client for the option `on_delivery` in its configuration: the callback for records without a callback.
+#: Name of the attribute in which a client keeps `on_delivery` from its configuration. The library calls this callback
+#: for each record that is produced without a callback of its own.
 _ON_DELIVERY = "_kafka_health_on_delivery"
-#: Position of the callback among the positional arguments of `produce()` after the topic.
+#: Index of the callback in the positional arguments that follow the topic in a call of `produce()`.
 _POSITION = 3
 
 
 class Reported:
     """Collects the statistics, log lines and errors of one client for the reporter.
 
-    on_line  called with (level, text) for a log line or an error; called without arguments if there are new statistics
+    on_line  called with (level, text) for a log line or an error, and without arguments if there are new statistics
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -63,7 +64,7 @@ class Reported:
         config["error_cb"] = self._calling(self.keep_error, config.get("error_cb"))
         if config.get("logger") is not None:
             config["logger"] = _Tee(config["logger"], self)
-        # Remove on_delivery: the library would never call it, because every record gets our callback, which calls it.
+        # Remove on_delivery, because every record gets our callback. Our callback then calls on_delivery.
         config.pop("on_delivery", None)
         return config
 
@@ -143,7 +144,7 @@ def reporting(base: Any, start: Callable[..., None], interval_seconds: float) ->
         watched.fresh, watched.patience = reported.fresh, 1.25
         quietly(start, watched, connection_of(given), reported)
 
-    # Wrap only methods that this version of the library has: produce_batch, for example, is new.
+    # Wrap only methods that the installed version of the library has. For example, older ones have no produce_batch.
     wrappers = _PRODUCER if producing else _CONSUMER
     calls = {name: wrapper(getattr(base, name)) for name, wrapper in wrappers.items() if hasattr(base, name)}
     return named_like(type(base.__name__, (base,), {"__init__": begin, **calls}), base)

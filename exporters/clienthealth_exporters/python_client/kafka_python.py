@@ -30,9 +30,10 @@ from clienthealth_exporters.python_client.probes import (
 )
 
 log = logging.getLogger(__name__)
-#: Prefixes of the options for the connection to the cluster. The reporter's producer uses those of the reported client.
+#: Prefixes of options for the connection to the cluster. The reporter's own producer copies them from the client.
 _CONNECTION = ("bootstrap_servers", "security_", "ssl_", "sasl_", "proxy_url", "socks5_proxy", "client_dns_lookup")
-#: Factors to milliseconds, by metric. For these metrics kafka-python 3.0 reports seconds, but documents milliseconds.
+#: Factors that convert a metric to milliseconds. kafka-python 3.0 reports these metrics in seconds, but documents
+#: milliseconds.
 _FACTORS = {"record-queue-time-avg": 1000.0, "record-queue-time-max": 1000.0}
 _GROUPS = ("producer-metrics", "consumer-metrics", "consumer-fetch-manager-metrics", "consumer-coordinator-metrics")
 
@@ -67,7 +68,7 @@ def watch(client: Any, probe: Any) -> None:
 
 
 def accepted(probe: ProducerProbe, future: Any, topic: Any, began: float) -> None:
-    """Let the future of a record count the record's outcome, and time callbacks that are added to the future later.
+    """Make the future of a record count the record's outcome, and time the callbacks that are added to it from now on.
 
     `topic`: the counts of the record's topic. `began`: when `send()` was called, in seconds of `probe.clock`.
     """
@@ -133,10 +134,10 @@ def timed_future(base: Any, timed: Callable[[Callable[[Any], object]], Callable[
 
 
 def library_metrics(client: Any, kind: str) -> dict[str, float]:
-    """Return those of a client's `metrics()` that the monitor knows (CLIENT_METRICS for this kind of client).
+    """Return those metrics from a client's `metrics()` that the monitor knows (CLIENT_METRICS for this kind of client).
 
-    kafka-python reports 0 as the average if there were no values. Then the maximum is infinite, so an average with an
-    infinite maximum is left out.
+    For an average of no values, kafka-python reports 0, and an infinite maximum. So an average is left out if its
+    maximum is infinite.
     """
     ours = {name: f"{name.removesuffix('-avg')}-max" for name in CLIENT_METRICS[kind]}
     known = {*ours, *ours.values()}

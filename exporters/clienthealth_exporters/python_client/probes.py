@@ -23,8 +23,8 @@ ATTRIBUTE = "_kafka_health_probe"
 DELIVERY_SECONDS = 5.0
 #: Maximum number of topics in a producer's snapshot, and maximum number of partitions in a consumer's snapshot.
 MAX_TOPICS = 500
-#: Minimum time (s) between two records of which the latency is measured. Measuring more records would not help, because
-#: records that are sent at almost the same time have similar latencies.
+#: Minimum time (s) between two records with a measured latency. Measuring more records would not help, because records
+#: that are sent at almost the same time have similar latencies.
 SAMPLING_SECONDS = 0.001
 #: Buckets of the histogram of durations. Bucket n ends at SMALLEST_SECONDS × GROWTH^n, so each upper bound is a fifth
 #: above the one before. The last bucket begins at 51 minutes and has no upper bound.
@@ -34,7 +34,7 @@ BUCKETS = 128
 
 
 def quietly(work: Callable[..., None], *args: object) -> None:
-    """Run `work`, and log its exceptions instead of raising them: our defects must not affect the application."""
+    """Run `work`, and log its exceptions instead of raising them, so that our defects do not affect the application."""
     try:
         work(*args)
     except Exception:
@@ -77,11 +77,11 @@ class Sender(Protocol):
 class Watched:
     """A reported client, held by a weak reference.
 
-    more      returns the library's own measurements as (metrics, topics) of a snapshot: metrics that the probe has,
-              too, are ignored; topics replace the probe's topics, unless they are None
-    fresh     returns True if the library has new measurements; then the snapshot is due one interval earlier
-    patience  number of intervals from one snapshot to the next if the library has no new measurements
-    due       time of the next snapshot, on the monotonic clock
+    more      returns the library's own measurements as (metrics, topics) of a snapshot; of metrics that the probe has,
+              too, the probe's value counts; topics replace the probe's topics, unless they are None
+    fresh     returns True if the library has new measurements; then the snapshot is sent one interval before `due`
+    patience  number of intervals from one snapshot to `due`
+    due       time of the next snapshot if the library has no new measurements, in seconds of the monotonic clock
     """
 
     client: weakref.ref[Any]
@@ -222,7 +222,7 @@ class ProducerProbe:
                 self._latencies.add(seconds)
 
     def timed(self, callback: Callable[..., object]) -> Callable[..., object]:
-        """Return a callback that runs `callback` and measures its duration. A producer never runs two at a time."""
+        """Return a callback that runs `callback` and measures its duration. A producer runs one callback at a time."""
         clock = self.clock
 
         def run(*outcome: Any) -> object:
@@ -239,8 +239,8 @@ class ProducerProbe:
     def metrics(self) -> dict[str, float]:
         """Return the counts so far, and the times (ms) measured since the previous call.
 
-        The maximum includes the time so far of a callback that is still running. If no callback returned since the
-        previous call, this time is also the average.
+        `callback-time-max` includes the time so far of a callback that is still running. If no callback returned since
+        the previous call, `callback-time-avg` is this time, too.
         """
         began = self._callback_began
         with self._lock:
@@ -282,7 +282,7 @@ class Polled:
 
 
 class ConsumerProbe:
-    """Measures the time in polls and between polls, the records consumed, and the lag of each partition."""
+    """Measures the time in polls, the time from one poll's begin to the next, records consumed, and partitions' lag."""
 
     kind: Kind = "consumer"
 
