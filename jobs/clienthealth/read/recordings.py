@@ -1,9 +1,10 @@
 """Read recordings and other files as records, as if the records came from topics.
 
-A folder is one process. `X-metrics.jsonl` and `X.log` in the folder belong to another process, named X. `metrics.jsonl`
-has one sample per line. In `*.log`, a stack trace belongs to the line above the trace. `jstack-*.txt` is a thread dump.
-Any other file has records in any known format: one record per line, or a single record if the file is binary, a JSON
-document, a dump or a page in Prometheus's text format.
+Each folder is read as the data of one process. But if it has a file `X-metrics.jsonl`, this file and `X.log` belong to
+a second process, named X. `metrics.jsonl` has one sample per line. `*.log` and `*.txt` (such as `jstack-*.txt`) have
+one thread dump, or log entries: a stack trace belongs to the line above the trace. Any other file has records in any
+known format: one record per line, or a single record if the file is binary, a JSON document or a page in Prometheus's
+text format.
 """
 
 from __future__ import annotations

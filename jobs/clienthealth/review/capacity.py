@@ -15,7 +15,8 @@ from clienthealth.review.model import Capacity, Distribution, LagTrend, of_row
 from clienthealth.spark.history import CLIENT_KEY
 
 MINUTES_PER_DAY = 1440
-#: Minimum number of periods for a slope; a slope through fewer points means nothing.
+#: LEAST_PERIODS: minimum number of periods for a slope, because a slope through fewer points means nothing.
+#: BUFFER_CLASSES: number of classes of buffer use below a full buffer. TOP: maximum number of groups with growing lag.
 LEAST_PERIODS = 3
 BUFFER_CLASSES = 10
 TOP = 5

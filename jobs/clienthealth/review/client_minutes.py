@@ -154,8 +154,9 @@ def lag(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
 def lag_per_client(lag: DataFrame, reviewed: int) -> DataFrame:
     """Return one row per client key: the client's lag in the reviewed period. `reviewed`: index of that period.
 
-    `lag`: the result of `lag`. Columns: the client key, `group`, the highest `records` and `seconds` in the period, the
-    `topic` of the highest `records`, and the sums of `lag` from which the regression line is computed.
+    `lag`: the result of the function `lag`. Columns: the client key, `group`, the highest `records` and `seconds` in
+    the period, the `topic` of the highest `records`, and the sums for the regression line (`n`, `sx`, `sy`, `sxy`,
+    `sxx`).
     """
     return (
         lag.filter(F.col("period") == reviewed)

@@ -24,8 +24,8 @@ FIELDS = ("cluster", "headline", "overall", "themes", "quality")
 class Clusters:
     """Reviews of several clusters over the same period. The clusters' names differ.
 
-    Environments that page come before those that only open tickets; both groups are sorted by name. In an environment,
-    the cluster that spent the largest share of its budget comes first.
+    Reviews of environments with pages come first, then reviews of environments that only open tickets, both sorted by
+    environment. In an environment, the cluster that spent the largest share of its budget comes first.
     """
 
     reviews: Sequence[Review]

@@ -1,4 +1,4 @@
-"""Words and rows that appear in both forms of a review, page and text: numbers for people, figures, rows, sentences."""
+"""Content that both forms of a review (page and text) show: formatted numbers, figures, rows of tables, sentences."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from clienthealth.review.slo import Range, ServiceSlo, total
 NONE = "–"
 #: A no-break space, to keep a number and its unit on one line.
 NB = "\u00a0"
-#: The kind of badge for each state.
+#: Maps each state to the kind of badge that shows the state.
 BADGES = {
     **{"within budget": "ok", "nearly spent": "warn", "overspent": "bad", "no data": "none"},
     **{"met": "ok", "not known": "warn", "missed": "bad"},
@@ -53,12 +53,12 @@ def points(change: float | None) -> str:
 
 
 def number(value: float | None) -> str:
-    """Return a count with thousands separated, and fractions rounded to the nearest; NONE if it is None."""
+    """Return a count with thousands separated, and a fraction rounded to the nearest integer; NONE if it is None."""
     return NONE if value is None else wording.number(value)
 
 
 def some(count: int) -> str:
-    """Return a count as text, '' for 0, so that the other counts in the column are easy to see."""
+    """Return a count as text; '' for 0, so that counts above 0 stand out in their column."""
     return number(count) if count else ""
 
 
@@ -129,7 +129,7 @@ class Team(NamedTuple):
     """A team's services, and the pages that the team got. `name` is empty for services without a team.
 
     missed  services that missed the target for healthy client-minutes (they overspent the budget)
-    frozen  services with an overspent long budget, so that the policy allows no changes
+    frozen  services that overspent `long_budget` (all periods of the trend), so that the policy allows no changes
     """
 
     name: str
@@ -192,7 +192,7 @@ def list_teams(review: Review) -> list[Team]:
 
 
 def teams_of(review: Review) -> dict[str, str]:
-    """Return the owning team by service, without the services that have no owner."""
+    """Explain the columns `Changes` and `Trend` in the table of services."""
     return {slo.service: slo.owner.team for slo in review.services if slo.owner}
 
 
@@ -282,7 +282,7 @@ def list_silent(review: Review) -> list[str]:
 
 
 def list_known_issues(review: Review) -> list[Trouble]:
-    """Return the known issues in the shown rows of `Also seen`, each once."""
+    """Return the known issues in the shown rows of the list `Also seen`, each once."""
     shown = dict.fromkeys(seen.what for seen in review.also_seen[: SHOWN["also"]])
     return [BY_ID[what] for what in shown if what in BY_ID]
 
@@ -304,7 +304,7 @@ def trend_of(slo: ServiceSlo) -> list[str]:
     return [*(percent(sli) for sli in slo.trend[:-1]), healthy(slo)]
 
 
-#: Minimum change of the SLI that is reported.
+#: Minimum change of the SLI that the headline calls better or worse.
 LEVEL = 0.00005
 
 

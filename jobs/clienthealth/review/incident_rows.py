@@ -23,7 +23,7 @@ INCIDENT_KEY = (*CLIENT_KEY, "mode")
 #: Columns that are equal for all incidents of a theme.
 THEME = ("mode", "cause", "topic")
 #: The bounds of a loss, each as (unit, 0 for the lower or 1 for the upper bound). If `detail` has no `lost_records`,
-#: `records_expired` is the lower bound: it counts only the expired records in the data that was read.
+#: `records_expired` is the lower bound, because more records may have expired than those in the data that was read.
 LOST = tuple((what, n) for what in ("records", "bytes") for n in (0, 1))
 #: Modes with incidents that lose records even if the number of lost records is unknown.
 LOSING = tuple(mode.id for mode in modes().values() if mode.loses)
@@ -61,8 +61,8 @@ def incidents(verdicts: DataFrame, until: datetime) -> DataFrame:
         F.when(F.col("stop").isNotNull(), F.greatest(F.col("stop") - F.col("found"), F.lit(0))).alias("clear"),
         _detail("cause").alias("cause"),
         F.coalesce(_detail("culprit"), _detail("topic")).alias("topic"),
-        #: The columns `lost_*_0` are lower bounds of the loss, null if the loss was not counted. The columns `lost_*_1`
-        #: are upper bounds, null if no upper bound is known.
+        #: The columns `lost_*_0` are lower bounds of the loss, null if the loss was not counted; for modes in LOSING,
+        #: `lost_records_0` is then 0. The columns `lost_*_1` are upper bounds, null if no upper bound is known.
         *(lost.get((what, n), _detail(f"lost_{what}[{n}]").cast("long")).alias(f"lost_{what}_{n}") for what, n in LOST),
         F.coalesce(F.col("start") - before < FLAP_SECONDS, F.lit(False)).alias("flaps"),
     )
@@ -101,7 +101,7 @@ def real(touching: DataFrame) -> DataFrame:
 def themes(touching: DataFrame) -> DataFrame:
     """Return one row per theme: its sums, counts and medians over real incidents, in columns named as in `model.Theme`.
 
-    `touching`: the result of the function `touching`, as in all functions below.
+    `touching`: the result of the function `touching`, as in all functions below this one.
     """
     return (
         real(touching)

@@ -122,8 +122,8 @@ def cleared(touching: DataFrame, links: Links) -> list[Incident]:
     return [_incident(row.asDict(), links) for row in rows.collect()]
 
 
-#: An alert fires for this long (s) after its condition ended (`keep_firing_for` in the rules). A new failure within
-#: this time continues the alert.
+#: An alert keeps firing for this long (s) after its condition has ended (`keep_firing_for` in the alert rules). A new
+#: failure within this time continues the alert.
 HOLD_SECONDS = 300
 #: If at least FLEET_SERVICES services begin to fail within FLEET_WITHIN, the alert rule sends one page for all of them,
 #: and the review counts one page.

@@ -28,7 +28,7 @@ def check(settings: ReviewSettings) -> None:
 
 
 def message(settings: ReviewSettings, review: Review | Clusters, files: Sequence[Path]) -> EmailMessage:
-    """Return the mail with the review's headline, and with `files` attached."""
+    """Return a mail with the review's headline as its text, and with `files` attached."""
     mail = EmailMessage()
     mail["Subject"] = f"Kafka clients: reliability review {review.period.label}"
     mail["From"] = settings.mail_from

@@ -32,7 +32,7 @@ QUESTIONS = ("What happened?", "Whose is it?", "What to do?")
 class Incident:
     """A failure mode on one client, from onset to end; `incident_rows` describes the fields. Durations are in seconds.
 
-    `seconds`: the part inside the period. `sure`: when the failure was confirmed, None if never.
+    `seconds`: how long the incident lasted inside the period. `sure`: when the failure was confirmed, None if never.
     """
 
     service: str
@@ -85,7 +85,7 @@ class Theme:
 
     @property
     def loses(self) -> bool:
-        """True if anything was, or may have been, lost."""
+        """True if any incident of the theme lost, or may have lost, records."""
         return self.lost_records is not None or self.lost_bytes is not None
 
     @property
@@ -122,7 +122,7 @@ class Alert:
 
     count    number of episodes
     clients  number of clients
-    flaps    number of episodes of incidents that began within half an hour after the end of the previous one
+    flaps    number of episodes of incidents that began within half an hour after the client's previous one
     seconds  time in which the alert fired, over all clients
     clear    median duration (s) of the episodes that have ended; None if none has ended
     """
@@ -206,8 +206,8 @@ class KnownBugs:
 class Fleet:
     """New and vanished client ids of the fleet, library upgrades, and versions with known bugs.
 
-    The first three lists have at most `ranking.LISTED` entries. `new_count`, `vanished_count`: numbers of all new and
-    of all vanished client ids.
+    `new`, `vanished`, `upgrades`: at most `ranking.LISTED` entries each. `new_count`, `vanished_count`: numbers of all
+    new and of all vanished client ids.
     """
 
     new: tuple[FleetRow, ...] = ()

@@ -18,7 +18,8 @@ from clienthealth.read.logs.fields import DUMP_TITLE, FETCHER_THREAD, PRODUCER_T
 
 MAX_DUMPS = 64
 
-#: The `signature` of log events that are lines of a dump. The `captures` of such events have `file` and `offset`.
+#: DUMP_LINE: the `signature` of log events that are lines of a dump; the `captures` of such events have `file` and
+#: `offset`. MAX_GAP: maximum number of bytes that may be missing in a file between two lines of one thread.
 DUMP_LINE = "dump-line"
 MAX_GAP = 8_192
 
@@ -113,8 +114,8 @@ _FRAMES: Mapping[Kind, list[str]] = TABLES["client_frames"]
 #: of the frames in such threads.
 _CONTAINERS: list[str] = TABLES["containers"]["frames"]
 #: For frameworks that name their threads and consumers: pattern of a thread's name; pattern of the client ids to which
-#: the row applies; client id of the consumer that the thread polls ({}: group 1 of the thread's name). The rows are for
-#: Kafka Streams, which names all its consumers, and for Kafka Connect.
+#: the row applies; client id of the consumer that the thread polls ({} stands for group 1 of the thread's name). The
+#: rows are for Kafka Streams, which names all its consumers, and for Kafka Connect.
 _POLLERS = (
     (re.compile(r"(.+-StreamThread-\d+)"), re.compile(r".+"), "{}-consumer"),
     (re.compile(r"task-thread-(.+)"), re.compile(r"connector-consumer-.+"), "connector-consumer-{}"),
@@ -127,7 +128,7 @@ def in_container(thread: Thread) -> bool:
 
 
 def polls_for(thread: Thread, client_id: str) -> bool | None:
-    """True if the thread polls this consumer, False if not; None if the names of the two do not show it."""
+    """True if the thread polls this consumer, False if not; None if the names of thread and consumer do not show it."""
     for of_thread, of_client, called in _POLLERS:
         if (match := of_thread.fullmatch(thread.name)) and of_client.fullmatch(client_id):
             return client_id == called.format(match[1])

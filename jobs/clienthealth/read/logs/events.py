@@ -1,7 +1,7 @@
 """Turn log records into log events (lines that match a log pattern) and thread dumps. All other lines are dropped.
 
 Nearly every line of a log is dropped, so the cheapest test comes first: the search for a pattern's literal text. The
-pattern's regular expression is tried only in lines with this text. Client names are searched only in lines that are
+pattern's regular expression is tried only in lines with this text. Client names are looked for only in lines that are
 kept.
 """
 
@@ -35,8 +35,9 @@ BYTES_PER_LINE = 64
 _LIBRARY = re.compile(r"kafka|\bo(?:rg)?\.a(?:pache)?\.k|rdkafka|confluent", re.ASCII | re.IGNORECASE)
 #: Prefix of lines that librdkafka itself writes. A logger that writes such a line forwards the line of another program.
 _OF_RDKAFKA = re.compile(r"%\d\|")
-#: What shows that a line is a copy of another line, if it stands before a match: a client's name in Kafka's prefix, or
-#: librdkafka's own prefix. A logger's name alone is not enough.
+#: _NAMES: text before a match that shows that the line is a copy of another line: a client's name in Kafka's prefix, or
+#: librdkafka's own prefix. A logger's name alone is not enough. _TOLD: beginning of a copy: JSON, librdkafka's prefix,
+#: or two words before Kafka's prefix.
 _NAMES = re.compile(rf"{KAFKA_PREFIX.pattern}|{_OF_RDKAFKA.pattern}", re.ASCII)
 _TOLD = re.compile(r"\s*(?:\{|%\d\||(?!\[\w+ (?:\w+=[^,]*, )*clientId=)\S+\s+(?!\[\w+ (?:\w+=[^,]*, )*clientId=)\S)")
 #: _QUOTED: text between quotation marks or backticks. _OPENED: text after such a mark that is never closed.
@@ -61,8 +62,8 @@ _EXCEPTION = re.compile(
 _BEGINNING = re.compile(
     r"\A\s*(?:[A-Z]{3,40}:? )?(?:\[[^\s\[\]|]{1,255}#(?:producer|consumer)-\d{1,9}\] ?)?(?:\[thrd:[^\]]{0,400}\]: )?\Z"
 )
-#: _AFTER_LOGGER: the name of a library's logger at the end of an unknown layout. _CLOCK: a time of day. A line with a
-#: time of day before the logger's name is a copy of another line.
+#: _AFTER_LOGGER: the name of a library's logger right before Kafka's prefix, in a line with an unknown layout. _CLOCK:
+#: a time of day. A line with a time of day before the logger's name is a copy of another line.
 _AFTER_LOGGER = re.compile(r"\bo(?:rg)?\.a(?:pache)?\.k[\w.$]{0,200}[\])]?\s{0,40}[-:|]?\s{0,9}\Z", re.ASCII)
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d", re.ASCII)
 _AFTER_LAYOUT = re.compile(
@@ -79,7 +80,7 @@ _NO_LINE = re.compile(
     r"|.*?(?:\b(?:throw new|raise|assert\w{0,20}|return) ?|[\w)]\.\w{1,40})\b[^\s:]{0,80}\(\""
 )
 #: Text that shows source code around a message: a comment (except a shell's) on a line of its own, in an indented
-#: block, or after a statement; an `if` and the advice that follows it; an indented string.
+#: block, or after a statement; an `if` and an arrow to some advice; an indented string.
 _SOURCE = re.compile(
     r"\s*(?://|#\s?(?:TODO|FIXME|XXX)\b|#\s+[bfru]?')|(?:\t+|(?:  )+) \*\s(?![\[\d%])"
     r"|[^\n]*?(?:[;{}]\s?//|[,()]\s*//\s|\w {2,4}# \Z)"
@@ -96,8 +97,8 @@ _IN_COMMENT = re.compile(r"(?:\t+|(?:  )*) \*\s")
 _REPORTED_IN_TICKS = re.compile(r"(?!\s*[a-z_$][\w.$-]{0,99} ?: ?\Z).*(?<![=({\[])\s?\Z", re.ASCII)
 _REPORTED_IN_QUOTES = re.compile(
     r"(?=.*(?:[^\W\d_][\w'’()]*[,:]?\s+){2})[^=;{}]*\Z|\s*(?:[-*+•>]|\d{1,3}[.)])\s*\Z"
-    # Alternatives for Chinese, Japanese and Korean sentences, which have few blanks, and for titles, which have few
-    # words.
+    # Alternatives for Chinese, Japanese and Korean sentences, which have few blanks, and for Markdown headings, which
+    # have few words.
     r"|[^=;{}\"]*[\u3040-\u9fff\uac00-\ud7af]{2}[^=;{}\"]*\Z|#+ (?:Got|Getting|Receiv|See|Error|Exception)\w*:? \Z"
 )
 #: Text from a quotation at the beginning of a line up to the prose behind it.

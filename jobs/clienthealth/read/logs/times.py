@@ -1,4 +1,4 @@
-"""Read times that are written as text, in the forms of one table.
+"""Read times that are written as text, in the forms of the table `_FORMS`.
 
 `time_ms` reads a text that is nothing but a time, such as the field of a record. `Times` reads the time at the
 beginning of a line. It first learns from a file's lines which forms of time they use, and the order of day, month and

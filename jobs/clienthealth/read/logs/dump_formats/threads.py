@@ -49,7 +49,8 @@ def _short(file: str) -> str:
 
 
 MAX_FRAMES = 1_024
-#: A method's name contains this text if the Java client's packages were relocated below another package (shaded).
+#: KAFKA: a method's name contains this text if the Java client's packages were relocated below another package
+#: (shaded). MAX_THREADS: maximum number of threads kept per dump. STATES: the JVM's names of thread states.
 KAFKA = ".org.apache.kafka."
 MAX_THREADS = 256
 STATES = ("NEW", "RUNNABLE", "BLOCKED", "WAITING", "TIMED_WAITING", "TERMINATED")
@@ -174,7 +175,7 @@ def _add_j9(block: Block, match: re.Match[str]) -> None:
 
 
 _ADD: Mapping[str, Add] = {"java": _add_java, "forced": _add_forced, "j9": _add_j9, "python": _add_python}
-#: Maps the name of a frame's form to its pattern, and to the function that adds a matching frame to a thread.
+#: Maps the name of a frame format to its pattern, and to the function that adds a matching frame to a thread.
 FRAMES: Mapping[str, tuple[Pattern, Add]] = {
     name: (pattern(frame["pattern"]), _ADD[frame["added_as"]]) for name, frame in TABLES["frame"].items()
 }
