@@ -62,7 +62,7 @@ def _spend(what: str) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the files that took most CPU time; wall times say little, because several processes run tests at once."""
+    """Print the files that took most CPU time; wall times mislead, because several processes run tests at once."""
     dearest = sorted(_cpu_seconds.items(), key=lambda item: -item[1])[:DEAREST]
     terminalreporter.write_line("CPU s: " + ", ".join(f"{name} {cpu:.1f}" for name, cpu in dearest))
 

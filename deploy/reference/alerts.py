@@ -27,7 +27,7 @@ _PARTS = re.compile(r"<!-- generated: (process|access) -->\n.*?<!-- end -->", re
 
 
 def generate() -> dict[str, str]:
-    """Return the content of the committed files, by path from the repository's root."""
+    """Return path from the repository's root → content, for all files of alerting rules and all runbooks."""
     files = {f"alerts/rules/{name}": text for name, text in rules(Settings()).items()}
     alerts = catalogue()
     for path in sorted((FILES / "runbooks").glob("*.md")):
@@ -67,7 +67,8 @@ class _Names:
 
 def catalogue() -> list[Alert]:
     """Return all alerts, except those that open a ticket instead of a page (for series with `quiet="yes"`)."""
-    # Render with the names of the thresholds instead of their values, to find which thresholds an expression uses.
+    # Render the rules with the names of the thresholds instead of their values: the names show which thresholds a rule
+    # uses.
     files = rendered(Settings(), lambda severity: severity, limits=_Names()).values()
     every = [rule for text in files for group in yaml.safe_load(text)["groups"] for rule in group["rules"]]
     recorded = {rule["record"]: rule["expr"] for rule in every if "record" in rule}
@@ -113,7 +114,7 @@ PLACEHOLDERS = {
 def with_head(name: str, text: str, alerts: Sequence[Alert]) -> str:
     """Return a runbook with its generated blocks renewed. `name`: the runbook's file name without `.md`.
 
-    Raises CatalogueError if the page lacks the lines BEGIN and END.
+    Raises CatalogueError if the runbook lacks the lines BEGIN and END, between which the block of alerts stands.
     """
     if not _BLOCK.search(text):
         raise CatalogueError(

@@ -24,7 +24,7 @@ _UNREACHABLE = (
 
 
 def main() -> int:
-    """Print all findings. Return 1 if a dependency or the committed list has to be changed, else 0."""
+    """Print all findings. Return 1 if a dependency or known_cves.toml has to be changed, else 0."""
     present = list(installed())
     mend, stays = judged(present, vulnerabilities())
     print("\n".join([*stays, *(f"MEND {line}" for line in mend)]))
@@ -35,7 +35,7 @@ def main() -> int:
 
 
 def has_news(present: Sequence[Jar], url: str = osv.URL) -> bool:
-    """Print OSV's advisories on these jars that the committed list lacks. Return True if there are such advisories."""
+    """Print OSV's advisories on these jars that known_cves.toml lacks. Return True if there are such advisories."""
     try:
         news = osv.unlisted(osv.advisories(present, url), vulnerabilities())
     except OSError as error:

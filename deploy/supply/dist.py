@@ -1,6 +1,6 @@
 """`make dist`: build the wheel and the source distribution of a release; install and try each in a new environment.
 
-python -m deploy.supply.dist [FOLDER]      (dist/)
+python -m deploy.supply.dist [FOLDER]      (default: dist/)
 """
 
 from __future__ import annotations
@@ -87,12 +87,12 @@ def install(distribution: Path, venv: Path, extras: str = "") -> Path:
 
 
 def megabytes(venv: Path) -> float:
-    """Return the size of an environment in MB (10^6 bytes), without links."""
+    """Return the size of an environment's files in MB (10^6 bytes); symbolic links do not count."""
     return sum(path.stat().st_size for path in venv.rglob("*") if path.is_file() and not path.is_symlink()) / 1e6
 
 
 def reports(programs: Path) -> None:
-    """Check that the base install can import `python_client`, and that `diagnose` without its extra fails with code 2.
+    """Check an install without extras: it can import `python_client`, and the command `diagnose` fails with code 2.
 
     `programs`: the folder of the installed programs. Raises ServiceError if a check fails.
     """
@@ -105,7 +105,7 @@ def reports(programs: Path) -> None:
 def tried(programs: Path) -> None:
     """Check what must work without Spark and Java: `diagnose`, `check-config`, `alerts`, and the runbooks.
 
-    `programs`: as for `reports`. Raises ServiceError if a check fails.
+    `programs`: the folder of the installed programs. Raises ServiceError if a check fails.
     """
     report = output([str(programs / "kafka-health"), "diagnose", str(checkout() / RECORDING)], 1)
     if DEADLOCK not in report:
@@ -132,7 +132,7 @@ def _uv(*arguments: str) -> None:
 
 
 def output(command: Iterable[str], expected: int = 0, folder: Path | None = None) -> str:
-    """Run a command in `folder` (None: the present one) and return its standard output.
+    """Run a command in `folder` (None: the working directory) and return its standard output.
 
     Raises ServiceError if the exit code is not `expected`, subprocess.TimeoutExpired after ten minutes.
     """

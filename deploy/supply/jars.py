@@ -69,7 +69,8 @@ def vulnerabilities() -> list[Mapping[str, Any]]:
 def judged(present: Iterable[Jar], cves: Iterable[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
     """Compare jars with the entries of known_cves.toml; return (required changes, accepted vulnerabilities).
 
-    Both lists contain sentences. A reason that no longer applies to any jar requires a change, too.
+    Both lists contain sentences. An entry that no longer applies to any jar must be removed, which is a required
+    change.
     """
     mend, stays, present = [], [], list(present)
     for cve in cves:

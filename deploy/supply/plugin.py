@@ -1,6 +1,6 @@
 """Build the brokers' plugin (deploy/broker-plugin) as a jar: `make plugin`, and part of `make release`.
 
-python -m deploy.supply.plugin [FOLDER]      (dist/)
+python -m deploy.supply.plugin [FOLDER]      (default: dist/)
 """
 
 from __future__ import annotations

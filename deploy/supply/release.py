@@ -1,6 +1,6 @@
 """`make release VERSION=x.y.z`: commit, build and tag a release, and print the commands that publish it.
 
-python -m deploy.supply.release VERSION [FOLDER]      (dist/)
+python -m deploy.supply.release VERSION [FOLDER]      (default: dist/)
 
 No step of this module needs an account. The commit raises the version in pyproject.toml (`kafka-health generate` copies
 the version to the chart) and in uv.lock, and renames the heading *Unreleased* in CHANGELOG.md to the version. Files in

@@ -1,6 +1,6 @@
-"""`make sbom`: write a CycloneDX file that lists the Python packages of uv.lock and the jars of monitor and PySpark.
+"""`make sbom`: write a CycloneDX file with the Python packages of uv.lock and the jars of the monitor and of PySpark.
 
-python -m deploy.supply.sbom [FILE]      (dist/sbom.cdx.json)
+python -m deploy.supply.sbom [FILE]      (default: dist/sbom.cdx.json)
 """
 
 from __future__ import annotations

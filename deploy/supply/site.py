@@ -1,6 +1,6 @@
 """`make site`, and part of `make release`: build the repository's pages as a web site. A broken link is an error.
 
-python -m deploy.supply.site [FOLDER]      (dist/site)
+python -m deploy.supply.site [FOLDER]      (default: dist/site)
 
 The site has README.md, the runbooks, and all pages and files that links in these lead to, directly or through other
 pages. Sphinx and MyST read Markdown and anchors as GitHub does, and check each link between pages.

@@ -19,7 +19,7 @@ WARM_AFTER = 1 / 3
 
 @dataclass(frozen=True)
 class WorkedOff:
-    """Cost of one pass over a topic: `cost`, `rate` for the warm part, `total_micros` (per record) with the start."""
+    """Cost of a pass over a topic. `rate`, `cost`: of the warm part; `total_micros`: CPU per record, start included."""
 
     rate: float
     warm_records: int
@@ -44,7 +44,7 @@ class WorkedOff:
 
 
 def warm(progress: Sequence[tuple[float, int]], records: int) -> tuple[tuple[float, int], tuple[float, int]]:
-    """Return (time, records) at the start and at the end of the warm part. Raises ServiceError if nothing is warm."""
+    """Return (time, records) where the warm part of a pass begins and ends. Raises ServiceError if it has none."""
     begin = next((step for step in progress if step[1] >= records * WARM_AFTER), None)
     if begin is None or begin[1] >= progress[-1][1]:
         raise ServiceError("all was worked off in one batch: nothing of it is warm; measure more records")

@@ -35,7 +35,7 @@ Record = dict[str, Any]
 
 
 def fleet(clients: int, failing: float = FAILING, services: int = SERVICES, end_ms: int = NOW_MS) -> Iterator[Record]:
-    """Yield records as the monitor writes them, of producers and consumers alternately. The random values are fixed."""
+    """Yield records as the monitor writes them, of producers and consumers alternately. The random seed is fixed."""
     random = Random(7)
     ids = {kind: [m.id for m in modes().values() if kind in m.kinds] for kind in ("producer", "consumer")}
     for number in range(clients):
@@ -58,7 +58,7 @@ def fleet(clients: int, failing: float = FAILING, services: int = SERVICES, end_
 
 
 def groups(number: int, partitions: int = 12, end_ms: int = NOW_MS) -> Iterator[Record]:
-    """Yield consumer groups as the exporter of groups reports them: each reads its own topic, one in ten lags."""
+    """Yield records as the monitor writes them, of consumer groups. Each reads its own topic; one in ten lags."""
     random = Random(11)
     for count in range(number):
         behind = 100_000 if count % 10 == 0 else 50

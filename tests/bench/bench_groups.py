@@ -1,9 +1,9 @@
 """Measure the cost of reading a cluster's consumer groups and publishing their committed offsets.
 
-python -m tests.bench.bench_groups [groups] [partitions] (2,000 groups × 6 partitions)
+python -m tests.bench.bench_groups [groups] [partitions]      (default: 2,000 groups × 6 partitions)
 
-Runs on the embedded broker. Each group reads the partitions of one of 50 topics. Every round reads the committed
-offsets of all groups, as if all were busy (the exporter reads idle groups less often). Also part of `make bench`.
+Runs on the embedded broker. Each group reads the partitions of one of 50 topics. Every measured pass reads the
+committed offsets of all groups; in production, the exporter reads idle groups less often. Also part of `make bench`.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def commit(admin: AdminClient, groups: Sequence[int], topics: Sequence[str], par
 
 
 def median_cost(work: Callable[[], object], times: int = 5) -> tuple[float, float]:
-    """Run `work` once to warm up, then `times` times; return the median of the times and of the CPU times (s)."""
+    """Run `work` once to warm up, then `times` times; return the median wall time and the median CPU time (s)."""
     work()
     costs = []
     for _ in range(times):
@@ -97,7 +97,7 @@ def resident_mb() -> float:
 
 
 def main(groups: int, partitions: int) -> int:
-    """Print the figures; return 1 if the CPU time exceeds the target."""
+    """Measure and print; return 1 if the CPU time per partition exceeds TARGET_MICROSECONDS."""
     with tempfile.TemporaryDirectory() as folder, Broker(Path(folder) / "broker") as broker:
         broker.create_topic("client-metrics")
         began = time.monotonic()

@@ -108,7 +108,7 @@ def durations(port: int) -> dict[str, float]:
 
 
 def main(readings: int) -> None:
-    """Print the figures."""
+    """Measure, and print delays and batch durations. `readings`: number of past samples of each group."""
     with tempfile.TemporaryDirectory() as folder, Broker(Path(folder) / "broker") as broker:
         settings = Settings(kafka=KafkaSettings(bootstrap_servers=broker.bootstrap_servers))
         create_ours(settings)
@@ -117,7 +117,8 @@ def main(readings: int) -> None:
         sections: dict[str, dict[str, Any]] = {
             "kafka": {"bootstrap_servers": broker.bootstrap_servers},
             "monitor": {"checkpoint": f"{folder}/checkpoints", "history": f"{folder}/history", "metrics_port": port},
-            # Read these groups in every round: without members they would count as idle.
+            # Let the exporter read all groups every time: groups without members count as idle, and idle groups are
+            # read less often.
             "groups": {"include": "group-.*", "idle_interval_seconds": 0},
         }
         config = write_settings(Path(folder), sections)
@@ -148,7 +149,7 @@ def main(readings: int) -> None:
 
 
 def commits(servers: str, states: States, port: int) -> tuple[list[float], list[dict[str, float]]]:
-    """Commit offsets for random groups; return each commit's delay (s), and batch durations as in `durations`."""
+    """Commit offsets for random groups. Return each commit's delay (s), and query → its batch duration (s) then."""
     admin = KafkaAdminClient(bootstrap_servers=servers)
     random_ = random.Random(1)
     began, batches = {}, []

@@ -37,7 +37,7 @@ LATE_SECONDS = 2.0
 
 
 def main(jvms: int, seconds: int) -> int:
-    """Print the figures; return 1 if reads were late or missing, or the number of thread dumps is wrong."""
+    """Measure and print; return 1 if a JVM was read late or never, or the number of thread dumps is wrong."""
     with tempfile.TemporaryDirectory() as folder, Broker(Path(folder) / "broker") as broker:
         create_ours(Settings(kafka=broker.kafka))
         port, closed = free_port(), free_port()

@@ -1,12 +1,12 @@
-"""Let all of 10,000 clients fail and heal, and count what a real Prometheus and a real Alertmanager send.
+"""Let all of 10,000 clients fail and recover, and count the messages of a real Prometheus and a real Alertmanager.
 
 python -m tests.bench.bench_pager [--storm MINUTES] [--after MINUTES] [--clients N]
 
 Rules, routes, intervals and waits are those of a release, in real time. By default, clients fail for half an hour, and
-the run ends an hour later. One client fails three minutes before all others and heals half-way. Prints each message,
-and the slowest evaluation of each rule group. Ends with 1 unless there are exactly two pages (first client, fleet),
-both resolved, and no ticket. It also ends with 1 after a message later than 15 minutes after the failures, or an
-evaluation longer than a third of its interval.
+the run ends an hour later. One client fails three minutes before all others and recovers in the middle of their
+failure. Prints each message, and the slowest evaluation of each rule group. Expects exactly two pages (one for the
+first client, one for the fleet), both resolved, and no ticket; no message later than 15 minutes after the last
+recovery; no evaluation longer than a third of its interval. The exit code is 1 if any of this does not hold.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ from tests.support.health_records import wire
 
 WARM_MINUTES = 3.0
 STEP_SECONDS = 10.0
-#: Minutes in which resolved alerts must be sent: five each for `keep_firing_for`, resolve_timeout and group_interval.
+#: Minutes after the last recovery in which all messages must be sent: five each for `keep_firing_for`, resolve_timeout
+#: and group_interval.
 END_MINUTES = 15.0
 SHARE = 1 / 3
 ONE = 0.0001
@@ -52,14 +53,14 @@ GROUP = re.compile(
 
 
 class Phase(NamedTuple):
-    """From `minute` on, the share `failing` of the fleet fails; if negative, without the client that failed first."""
+    """From `minute` on, the share |`failing`| of the fleet fails; if `failing` < 0, the first client has recovered."""
 
     minute: float
     failing: float
 
 
 def phases(storm: float) -> list[Phase]:
-    """Return the phases: one client fails; all fail within 30 s; half-way the first one heals; all heal within 30 s."""
+    """Return the phases: one client fails; all fail; after `storm` / 2 minutes the first recovers; all recover."""
     step = STEP_SECONDS / 60
     shares = (0.25, 0.5, 0.75, 1.0)
     begin, end = WARM_MINUTES, WARM_MINUTES + storm
@@ -161,7 +162,7 @@ def title(way: str, body: bytes) -> str:
 
 
 def judged(watch: Watch, end: float) -> list[str]:
-    """Return the expectations that the run violated."""
+    """Return a text for each expectation that the run violated. `end`: minute of the last recovery."""
     triggers = {text.rpartition("[")[2] for _, way, text in watch.messages if text.startswith("trigger")}
     ends = {text.rpartition("[")[2] for _, way, text in watch.messages if text.startswith("resolve")}
     tickets = [text for _, way, text in watch.messages if way != "/pagerduty"]

@@ -2,8 +2,8 @@
 
 python -m tests.bench.bench_scrape
 
-Prints the size of the page, the time until it is ready after a change, the time of a scrape over HTTP with and without
-gzip, the CPU time for the intake of all records, and the same figures for prometheus-client.
+Prints the size of the page, the time until it is ready after a record has changed, the time of a scrape over HTTP with
+and without gzip, the CPU time for the intake of all records, and the same figures for prometheus-client.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Batch:
-    """A committed batch of a query. Times are from `time.time()`; `ends`: topic → records up to the batch's end."""
+    """A committed batch of a query. Times are from `time.time()`. `ends`: topic → number of records up to its end."""
 
     query: str
     number: int
@@ -33,7 +33,7 @@ class Checkpoints:
         self._batches: dict[tuple[str, int], Batch] = {}
 
     def look(self) -> None:
-        """Read new batches."""
+        """Read the batches that were committed since the last call."""
         for commits in self._folder.glob("**/commits"):
             query = str(commits.parent.relative_to(self._folder))
             for commit in commits.iterdir():

@@ -3,7 +3,8 @@
 python -m tests.bench.fake_agents PORT
 
 The agent of JVM number N answers at /N. Of each hundred agents, five answer after three seconds, and two accept the
-request and never answer. Ten show a producer with a stuck selector and a filling buffer, so the exporter takes a dump.
+request and never answer. Ten show a producer with a stuck selector and a filling buffer, so that the exporter takes a
+thread dump.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class Steady:
         self._next = 0
 
     def __call__(self, since: float, until: float) -> Iterable[tuple[str, bytes, bytes]]:
-        """Yield the records due by now."""
+        """Yield the records that are due before `until`, and that no earlier call yielded."""
         end = int((until - self._began) * self._rate)
         for number in range(self._next, end):
             client, reading = number % self._clients, number // self._clients

@@ -22,7 +22,7 @@ FOLDER = ROOT / ".cache" / "bench"
 
 @dataclass(frozen=True)
 class Figure:
-    """A line of the page's first table. `within`: the target is a maximum or a minimum; `peer`: the peer's figure."""
+    """A row of the page's first table. `within`: target is a maximum or a minimum; `peer`: Kafka Streams' figure."""
 
     what: str
     value: float

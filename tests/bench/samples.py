@@ -18,7 +18,8 @@ from tests.bench.results import ROOT
 from tests.bench.templates import BUFFER_BYTES, Template, Values
 
 FORMATS = ROOT / "tests" / "formats"
-#: Metric → a healthy client's value. It replaces the sample's: the KIP-714 sample has a full buffer and stuck consumer.
+#: Metric → a healthy client's value. It replaces the sample's value, because the KIP-714 sample is from a full buffer
+#: and a stuck consumer.
 HEALTHY: Mapping[str, Any] = {
     "producer.bufferpool.wait.ratio": 0.0,
     "producer.bufferpool.wait.time.ns.total": 0.0,
@@ -96,7 +97,7 @@ def otlp() -> Template:
 
 @dataclass(frozen=True)
 class Packed:
-    """Makes binary records, in which variable parts keep their length: seven digits of the client, eight-byte times."""
+    """Makes binary records in which variable parts keep their length: client numbers of 7 digits, times of 8 bytes."""
 
     value: bytes
     clients: int
@@ -112,7 +113,7 @@ class Packed:
 
 
 def otlp_protobuf() -> Packed:
-    """Return the pushes of `otlp` as protobuf, as the OpenTelemetry Collector writes them."""
+    """Return the pushes of the function `otlp`, but as protobuf, as the OpenTelemetry Collector writes them."""
     from google.protobuf.json_format import Parse
     from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 

@@ -71,7 +71,7 @@ TOPICS = (
 
 
 def main() -> None:
-    """Capture, and replace the files of this folder."""
+    """Capture everything, and replace the captured files in this folder."""
     parser = argparse.ArgumentParser(prog="python -m tests.captures", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--collector", type=Path, required=True, help="the OpenTelemetry Collector of otelcol.yaml")
@@ -111,7 +111,7 @@ def captured(folder: Path, collector: Path, telegraf: Path) -> Iterator[tuple[st
 
 
 def _of_telegraf(broker: Broker) -> Iterator[tuple[str, bytes]]:
-    """Yield one record of each series that Telegraf wrote; a record is a line, or a page in Prometheus text format."""
+    """Yield (file name, content): one record of each series that Telegraf wrote, in the format of the file."""
     for name in TELEGRAF:
         awaited(broker, f"telegraf-{name}", TOPIC.encode())
         records = awaited(broker, f"telegraf-{name}", b"kafka")
@@ -133,7 +133,7 @@ def _series(name: str, value: bytes) -> bytes:
 
 
 def _of_otlp(broker: Broker, pushes: Sink) -> Iterator[tuple[str, bytes]]:
-    """Yield what the agent pushed and the Collector wrote, once it contains a producer that has sent."""
+    """Yield (file name, content): what the agent pushed and the Collector wrote about a producer that sends."""
     for signal, encodings in ENCODINGS.items():
         captured = {of: awaited(broker, f"{signal}-{of}", TELLING[signal]) for of in encodings}
         # Take the same push in each encoding: the one with the newest offset that all topics have.

@@ -28,7 +28,7 @@ TYPES = (pa.binary(), pa.int32(), pa.binary(), pa.string(), pa.string(), pa.int3
 
 @dataclass
 class Rows:
-    """A complete table, with the interface of `published.Table`."""
+    """A calculated table, with the interface of `published.Table`."""
 
     rows: list[Row] = field(default_factory=list)
 
@@ -46,7 +46,7 @@ class Calculated:
 
 
 def calculated(parts: Sequence[load.Slice], cuts: int, settings: Settings, now_ms: int) -> Calculated:
-    """Calculate the tables. `cuts`: random cuts of each slice into batches; the last slice is read as in real time."""
+    """Calculate the tables. `cuts`: number of random cuts of a slice into batches; the last is cut into portions."""
     chosen, offset, batch = random.Random(cuts), 0, 0
     states: dict[int, BucketState] = defaultdict(BucketState)
     tables = Calculated()

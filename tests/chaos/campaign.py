@@ -32,12 +32,13 @@ TOGETHER = 4
 ENDED = 6
 #: Seconds of the last slice that are published: enough to make the previous slice's minutes final.
 END = compare.FINAL_MS // 1000 + 60
-#: Interval (s) of log lines that start another batch while the history lacks counts, which batches write every 20 s.
+#: Interval (s) of log lines that are only sent to start another batch, while the history still lacks counts of records;
+#: a batch writes such counts every 20 s.
 NUDGE_SECONDS = 5.0
 
 
 class Campaign:
-    """Run faults in order over an input; `say` prints each outcome, `keep` stores each new state of an outcome.
+    """Runs faults in order over an input. `say`: prints each outcome; `keep`: stores each new state of an outcome.
 
     A slice is compared when the next slice's fault is over, because only then are all its results in the history.
     `calculate`: True compares with results calculated without Spark and Kafka, instead of with an undisturbed run.
@@ -187,7 +188,7 @@ class Campaign:
         run.wait("not shown", lambda: not compare.shown(run), SHOWN_SECONDS)
 
     def _await_counts(self, run: Run, at: int) -> None:
-        """Wait until the history has the counts of all records of a slice, which a batch writes every 20 s."""
+        """Wait until the history counts all records of a slice; a batch writes these counts every 20 s."""
         part, sent = self._slices[at], len(self._sent[at])
         deadline = time.monotonic() + SHOWN_SECONDS
         while compare.counted(run, part.begin_ms, part.end_ms)[0] < sent and time.monotonic() < deadline:

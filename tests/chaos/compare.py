@@ -14,7 +14,8 @@ from tests.chaos.world import NUDGED_MS, Run
 FINAL_MS = 180_000
 MINUTE_MS = 60_000
 CLIENT = ("service", "instance", "client_id", "kind")
-#: Incidents may start this much earlier or later: windows start every 30 s, and a batch may contain two of them.
+#: Incidents may start this much earlier or later than in the undisturbed run, because windows start every 30 s and a
+#: batch may contain two of them.
 NEAR_MS = 90_000
 SHOWN = 4
 
@@ -66,7 +67,7 @@ def _minutes(tables: Tables, begin_ms: int, end_ms: int) -> dict[tuple[Any, ...]
 
 
 def hidden(tables: Tables, begin_ms: int, end_ms: int) -> Iterator[str]:
-    """Yield minutes in [begin_ms, end_ms) with another status than `unknown`, although their input was lost."""
+    """Yield the minutes in [begin_ms, end_ms), whose input was lost, that have another status than `unknown`."""
     judged = (key for key, rows in _minutes(tables, begin_ms, end_ms).items() if rows[0]["status"] != "unknown")
     yield from _few("minute that was hidden, and is not unknown", judged)
 
@@ -126,7 +127,7 @@ def strangers(run: Run, slices: Iterable[Slice]) -> Iterator[str]:
 
 
 def shown(run: Run) -> list[str] | None:
-    """Return the differences between the states that the exporter shows and the newest ones on the topic."""
+    """Return the differences between the clients' states that the exporter shows and the newest ones on the topic."""
     states = run.shown()
     if states is None:
         return ["the exporter is not healthy"]

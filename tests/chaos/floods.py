@@ -1,7 +1,7 @@
 """Flood the complete monitor with excessive input at default settings, and measure the effect.
 
-Each flood has a fixed size; a `share` below 1 sends only this part of it. Honest clients report at the same time
-(`onlookers.py`). Results are stored as JSON in a folder, from which the page is written.
+Each flood has a fixed size; a `share` below 1 sends only this part of it. At the same time, other clients report as
+usual (`onlookers.py`). Results are stored as JSON in a folder, from which the page is written.
 """
 
 from __future__ import annotations
@@ -33,14 +33,15 @@ LINES, LINES_SECONDS = 100_000, 600
 IDS, IDS_SECONDS = 1_000_000, 60
 #: Number of clients that start at once, and number of samples that each of them sends.
 FLEET, FLEET_READINGS = 100_000, 6
-#: Longest permitted median time (s) from onset to verdict for the honest clients, in any flood.
+#: Longest permitted median time (s) from onset to verdict for the clients of `onlookers.py`, in any flood.
 ONSET_SECONDS = 60.0
 #: Publishing pauses while the monitor has more unread records than this, so that they fit on any disk.
 AHEAD = 2_000_000
-#: Seconds for which honest clients are observed before a flood, and after it until all verdicts are published.
+#: Seconds for which the clients of `onlookers.py` are observed: before a flood, and after it until all verdicts on them
+#: are published.
 BEFORE_SECONDS, AFTER_SECONDS = 160.0, 90.0
 LIMIT_SECONDS = 3600.0
-#: Longest permitted additional delay (s) of verdicts on honest clients while a process logs without end.
+#: How much longer (s) the longest delay of a verdict may be while a process logs without end than before.
 LATER_SECONDS = 5.0
 METRICS, LOGS = "client-metrics", "client-logs"
 
@@ -144,7 +145,8 @@ def _ids(lab: Lab, share: float, measured: Flood) -> None:
             f"{count:,} client ids in {took:.0f} s; all read {time.time() - began - took:.0f} s after the last; "
             f"{rows:,} clients kept as state, {left_out:,} counted as left out"
         )
-        # Watch on, because the monitor must also survive that all these clients disappear within a minute.
+        # Watch the monitor longer, because it must also survive that all clients of the flood disappear within a
+        # minute.
         monitor.watch(AFTER_SECONDS)
         measured.check(
             rows <= monitor.settings.monitor.max_clients + 32, f"limit: {monitor.settings.monitor.max_clients:,}"
@@ -182,9 +184,9 @@ FLOODS: Mapping[str, Callable[[Lab, float, Flood], None]] = {
 
 
 def _beside(lab: Lab, outcome: Flood, flood: Callable[[Monitor], None], most: float = math.inf) -> None:
-    """Let honest clients, some of which get stuck, report before, during and after a flood; compare verdict delays.
+    """Let the clients of `Onlookers`, some of which get stuck, report before, during and after a flood; compare delays.
 
-    `most`: longest permitted additional delay during the flood (s).
+    `most`: how much longer (s) the longest delay of a verdict may be during the flood than before it.
     """
     with lab.monitor("monitor") as monitor, Onlookers(lab.servers, METRICS, 60) as onlookers:
         monitor.wait_for_queries()

@@ -1,9 +1,9 @@
 """Generate a campaign's input: a fleet's records in slices of a few minutes, one slice per fault.
 
 The same seed and start time give the same input. It contains a fleet that reports continuously; one client becomes
-stuck in the third minute and stays so, and one leaves and returns in every slice. Each slice has new recordings of real
-clients, failing and healthy. There are also a consumer group, log lines that do not concern Kafka, and unreadable
-records.
+stuck in the third minute and stays so, and one leaves and returns in every slice. Each slice also contains two
+recordings of real clients, one failing and one not. There are also a consumer group, log lines that do not concern
+Kafka, and unreadable records.
 
 Results must not depend on how records are cut into batches (`tests/unit/test_chaos_load.py`): a run with faults may
 read many records late and in one batch, and must still give the same minutes and incidents.
@@ -29,8 +29,9 @@ from tests.support.fake_registry import framed
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 SECONDS = 360
 STEP = 10
-#: Seconds of input in a portion. A batch with a longer time range would excuse all clients without data
-#: (`monitor/departures.py`), and only later batches would notice that a client is gone.
+#: Seconds of input in a portion. If a batch advances the watermark by more than a minute, the monitor assumes that the
+#: data of all clients was missing (`SHARED_MS` in `monitor/departures.py`), and only a later batch detects that one
+#: client is gone.
 PORTION = 40
 MIB = 1 << 20
 FLEET = 16
@@ -40,7 +41,7 @@ STUCK, STUCK_FROM = "client-0", 150
 AVRO = "client-5"
 #: Seconds of every slice in which one client reports nothing: long enough to count as gone.
 AWAY = (100, 220)
-#: FAILING: recording of a failed client → its failure mode. HARMLESS: recordings of clients that only seem to fail.
+#: FAILING: recording of a failed client → its failure mode. HARMLESS: recordings of clients that do not fail.
 FAILING: Mapping[str, str] = {
     "deadlock-0.11": "producer-callback-deadlock",
     "deadlock-3.9": "producer-callback-deadlock",
@@ -164,7 +165,7 @@ def _group(at: int, begin_ms: int) -> Iterator[Published]:
 
 
 def _recorded(name: str, number: int, begin_ms: int) -> Iterator[Published]:
-    """Yield a recording's records, moved to this time and renamed to a process that exists only in this slice."""
+    """Yield a recording's records, shifted to begin at `begin_ms`, from a process that exists only in this slice."""
     timed = _recording(name)
     shift_ms = begin_ms - timed[0][0]
     process = f"{name}-{number}"

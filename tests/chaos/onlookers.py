@@ -1,4 +1,4 @@
-"""Simulate honest clients during a flood. They become stuck one by one, which shows how late verdicts on them are."""
+"""Simulate clients beside a flood. They become stuck one by one, which shows how late verdicts on them are."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SERVICE = "onlookers"
 
 
 class Onlookers:
-    """Honest clients, the first of which stays healthy. Use it as a context manager; `sent`: number of records."""
+    """Context manager that sends the records of clients, the first of which stays healthy. `sent`: their number."""
 
     def __init__(self, servers: str, topic: str, clients: int) -> None:
         self._topic, self._clients = topic, clients
@@ -86,7 +86,7 @@ def _name(client: int) -> str:
 
 
 def clients_of(servers: str, topic: str) -> tuple[dict[str, float], set[str]]:
-    """Return (client → time of the first record that reports it as failing, clients with any record) for onlookers.
+    """Return (client → time of the first record that reports it as failing, clients with any record), for `Onlookers`.
 
     Reads the whole `topic` with the monitor's records. Raises TimeoutError.
     """

@@ -73,15 +73,15 @@ class Supervised:
         return [] if leader is None else [process for process in session(leader) if chosen(process[1])]
 
     def pids(self, chosen: Callable[[str], bool]) -> list[int]:
-        """Return the ids of matching processes."""
+        """Return the ids of the processes that `chosen` selects."""
         return [pid for pid, _ in self.processes(chosen)]
 
     def kill(self, chosen: Callable[[str], bool]) -> int:
-        """Kill matching processes with SIGKILL; return their number."""
+        """Kill the processes that `chosen` selects, by SIGKILL; return their number."""
         return self.signal(chosen, signal.SIGKILL)
 
     def signal(self, chosen: Callable[[str], bool], number: signal.Signals) -> int:
-        """Send a signal to matching processes; return their number."""
+        """Send a signal to the processes that `chosen` selects; return their number."""
         pids = self.pids(chosen)
         for pid in pids:
             with suppress(ProcessLookupError):
@@ -113,7 +113,7 @@ class Supervised:
 
 
 def everything(_: str) -> bool:
-    """Match all processes, for instance in `Supervised.kill`."""
+    """Match all processes; for the parameter `chosen` of `Supervised`."""
     return True
 
 

@@ -33,7 +33,8 @@ EXPECTED = {
     "checkout": "send-blocked-on-metadata",
 }
 CLIENTS = [name for name, service in DEMO.items() if "/demo/failing.py" in service.get("command", ())]
-#: Clients are judged for this time (ms) after all failures were found; a false accusation could appear meanwhile.
+#: Clients are judged for this much event time (ms) after all failures were found, because a false verdict could still
+#: appear.
 AFTERWARDS_MS = 60_000
 #: Services that run `kafka-health`; the first one ends by itself.
 OURS = ["topics", "monitor", "exporter", "groups"]

@@ -47,7 +47,7 @@ SECONDS = 60
 TURN = 15
 LINES = 20
 RED, YELLOW, BLUE = (look.PALETTE[name] for name in (look.CRITICAL, look.WARNING, look.GOOD))
-#: An unknown state in a timeline, Grafana's default green, and the background of an unknown number.
+#: GREY: colour of an unknown state in a timeline. GREEN: Grafana's default. UNKNOWN: background of an unknown number.
 GREY, GREEN, UNKNOWN = look.BAND.upper(), "#73BF69", look.UNKNOWN.upper()
 #: Names of the views of which pictures are saved if DASHBOARDS_PICTURES names a folder.
 PICTURES = ("overview", "producers", "consumers", "one client")
@@ -128,7 +128,7 @@ def drawn(fleets: Prometheus) -> dict[str, list[Seen]]:
 
 
 def pictured(look: Look) -> Look:
-    """Return the look, with a file for its picture if DASHBOARDS_PICTURES and PICTURES ask for one."""
+    """Return `look`; with a file for its picture if DASHBOARDS_PICTURES is set and PICTURES has its name."""
     folder = os.environ.get("DASHBOARDS_PICTURES")
     if folder is None or look.name not in PICTURES:
         return look
@@ -197,7 +197,7 @@ def test_names_of_series_are_distinct(drawn: dict[str, list[Seen]]) -> None:
 
 
 def test_installations_apart_are_the_numbers_above(drawn: dict[str, list[Seen]]) -> None:
-    """The table's columns add up to the numbers above it. A suspected client that is gone counts in both."""
+    """Each column of the table adds up to the number above it. Both include the suspected client that is gone."""
     apart = the(drawn, "overview", "Clusters and environments")
     for title in ("Confirmed", "Suspected", "Not judged", "Reporting"):
         (shown,) = the(drawn, "overview", title)["values"]
@@ -293,7 +293,7 @@ def test_a_link_of_a_row_leads_to_that_client_in_its_installation(drawn: dict[st
 
 
 def test_the_dashboard_that_an_alert_links_to_shows_that_client_alone(drawn: dict[str, list[Seen]]) -> None:
-    """Several installations have a client of this name; the dashboard shows only the one of the alert."""
+    """Other installations have a client with the same name, which the dashboard must not show."""
     page = drawn["one client"]
     (row,) = the(drawn, "one client", "Unhealthy now")["rows"]
     assert {"confirmed", "orders-api", "order-producer", "eu", "prod"} <= {cell["text"] for cell in row}

@@ -26,13 +26,15 @@ from deploy.demo.clients import CLIENTS
 from deploy.demo.stack import QUICK_START
 from tests.support.waiting import WAIT_SECONDS, patient
 
-#: Longest permitted time (s) from the block of the I/O thread to the confirmed verdict.
+#: Time limits (s): from the moment at which the I/O thread blocks to the confirmed verdict; for the demo's start; for
+#: its end.
 CONFIRMED_SECONDS = 150
 STARTED_SECONDS = 300
 ENDED_SECONDS = 150
 #: Allowed difference between the onset in the review and the onset that the client reported.
 ONSET_SECONDS = 60
-#: (Metric, label) of series in which the four measurements of the default clients appear.
+#: (Metric, label) of series about default clients: buffer use, callback time, queue use, a group's lag in records and
+#: seconds.
 MEASURED = (
     ("kafka_client_producer_buffer_used_ratio", 'service="order-api"'),
     ("kafka_client_producer_callback_seconds", 'service="order-api"'),
@@ -60,7 +62,7 @@ pytestmark = [
 DEADLOCK = "producer-callback-deadlock"
 #: Failure modes of the default clients.
 SHOWN = {client.mode for client in CLIENTS.values() if client.default and client.mode}
-#: Modes that may be suspected, too: the broker of the deadlocked client is down for a while, so deliveries do stall.
+#: Modes that may be suspected, too: the deadlocked client's broker is down for a while, and then deliveries do stall.
 IN_AN_OUTAGE = {"delivery-stalled"}
 
 
@@ -127,7 +129,7 @@ class Demo:
             time.sleep(0.2)
 
     def wait_until_measured(self, seconds: float) -> None:
-        """Wait until the exporter's metrics and its status page show the default clients' four measurements."""
+        """Wait until the exporter has the series of MEASURED, and its status page shows use and lag."""
         deadline = time.monotonic() + seconds
         while missing := self._not_shown():
             assert self.process.poll() is None, self.printed

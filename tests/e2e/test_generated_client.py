@@ -1,4 +1,4 @@
-"""Check that an API client, which openapi-python-client generates from our document, lists the unhealthy clients."""
+"""Check that an API client, generated from the exporter's openapi.json, lists the unhealthy clients."""
 
 from __future__ import annotations
 

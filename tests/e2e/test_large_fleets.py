@@ -1,4 +1,4 @@
-"""Check that every panel and rule keeps to Prometheus' limits with 3 × 10,000 clients, extrapolated from a part."""
+"""Check that all panels and rules keep to Prometheus' limits with 3 × 10,000 clients, extrapolated from a fiftieth."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from tests.e2e.test_dashboards_queries import watching
 pytestmark = pytest.mark.long
 
 PART = 50
-#: Panels request this many times fewer points in time here, which makes the samples as many times fewer.
+#: Panels request this many times fewer points in time here, so that a query loads this many times fewer samples.
 THINNED = 10
 
 
 @pytest.mark.skipif(shutil.which("prometheus") is None, reason="prometheus is not installed")
 def test_every_panel_and_rule_is_within_the_limits_of_prometheus(tmp_path: Path) -> None:
-    """Samples can be extrapolated: they grow at most linearly, because joins are by service, group or client."""
+    """The samples of a query grow at most linearly with the fleet, as joins are by service, group or client."""
     with watching(tmp_path, fleets(PART), busy=True, interval_seconds=5, clusters=CLUSTERS) as prometheus:
         took, groups = [*asking(prometheus, MOMENTS // THINNED)], evaluated(prometheus)
     assert {query.where: query.outcome for query in took if query.outcome != "ok"} == {}
-    # The review's queries are per service, and this part of the fleet has half of all services, so their factor is 2.
-    # THINNED does not affect them.
+    # The samples of a review's query grow with the number of services instead. The factor is 2, because 1/PART of the
+    # fleet has half of all services. THINNED does not affect these queries.
     whole = {one.where: one.samples * (2 if one.where.startswith("review") else PART * THINNED) for one in took}
     assert {where: samples for where, samples in whole.items() if samples > MAX_SAMPLES} == {}
     assert {group.where: group.outcome for group in groups if group.outcome != "ok"} == {}

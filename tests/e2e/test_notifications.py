@@ -75,7 +75,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 @contextmanager
 def notified(folder: Path, wait: str = "") -> Iterator[World]:
-    """Run Alertmanager with the committed configuration and fakes of its channels. `wait`: replaces its group waits."""
+    """Run Alertmanager with the committed configuration and fakes of its channels. `wait`: replaces all group waits."""
     assert ALERTMANAGER
     running = World(free_address())
     with ExitStack() as stack:
@@ -238,7 +238,7 @@ SENT: Mapping[str, Sequence[tuple[str, str, int]]] = {
 
 @pytest.mark.skipif(PROMETHEUS is None, reason="prometheus is not installed")
 def test_mass_failures_give_as_many_pages_and_tickets_as_in_the_table(world: World, tmp_path: Path) -> None:
-    """A real Prometheus evaluates our rules on the series of all mass failures at once, each in its own cluster."""
+    """Prometheus evaluates our rules on all mass failures, each in its own cluster. Table: alerts/README.md."""
     text = (ROOT / "alerts/README.md").read_text("utf-8")
     table = dict(re.findall(r"^\| ([^|]+) \| ([\d, |]+) \|$", text, re.MULTILINE))
     wanted = {name: [int(cell.replace(",", "")) for cell in table[name].split("|")] for name in (*STORMS, *SENT)}
@@ -275,10 +275,10 @@ def _at_least(world: World, way: str, least: int) -> bool:
 
 
 def _kinds(bodies: Sequence[bytes]) -> set[str]:
-    """Return the different alerts in messages, by subject, place and name. "Over: …" counts as the same alert.
+    """Return the different alerts in messages as "subject · place · name". "Over: …" reports the end of the same alert.
 
-    An alert of a whole cluster includes those of services with its name: on a busy machine, the first message of a
-    group may contain one alert only and be named after its service.
+    An alert of a whole cluster replaces those of services with the same name, because on a busy machine the first
+    message of a group may contain only one alert, and is then named after that alert's service.
     """
     texts = [json.loads(body) for body in bodies]
     titles = [text["payload"]["summary"] if "payload" in text else text["attachments"][0]["title"] for text in texts]

@@ -26,7 +26,7 @@ WORK = ROOT / ".cache" / "fuzz"
 CORPUS = Path(__file__).parent / "corpus"
 #: Packages that guide the fuzzer: it looks for inputs that reach new branches in them.
 GUIDED = ("clienthealth.read", "clienthealth.diagnose.attachments")
-#: Further such packages for the target `lives`, which also judges the client.
+#: Further packages that guide the fuzzer, only for the target `lives`, which also judges the client.
 JUDGING = ("clienthealth.measure", "clienthealth.modes", "clienthealth.monitor")
 TARGETS = ("records", "texts", "attachments", "lives")
 MAX_MB = 1500
@@ -170,7 +170,7 @@ def kept(target: str) -> Iterator[bytes]:
 
 
 def keep(target: str) -> None:
-    """Rebuild the corpus in the repository: short inputs that each reached something new, up to its size limit."""
+    """Rebuild the corpus in the repository: short inputs that each reached new code, up to CORPUS_BYTES."""
     files = sorted(file for file in (WORK / target / "corpus").iterdir() if not file.name.startswith("seed-"))
     short = [data for file in files if len(data := file.read_bytes()) <= LONGEST_KEPT]
     random.Random(target).shuffle(short)

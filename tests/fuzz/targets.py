@@ -230,8 +230,8 @@ def texts(data: bytes) -> None:
         events, dumps = events_and_dumps(line, source, catalogue())
         check_events(events)
         check_judged(dumps)
-        # The stream skips plain text without any of these literals, so text with an event must have one. Other formats
-        # may escape letters.
+        # The monitor skips plain text that has none of the log patterns' literals, so text with an event must have one.
+        # This need not hold in other formats, which may escape letters.
         found = (
             not (events or dumps) or decoded.format != "plain_text" or any(one in text for one in literals(catalogue()))
         )
@@ -263,7 +263,7 @@ def check_events(events: Sequence[LogEvent]) -> None:
 
 
 def check_judged(dumps: Sequence[ThreadDump]) -> None:
-    """Assert that dumps are few, with valid numbers in their threads."""
+    """Assert that there are at most MAX_DUMPS dumps, with valid numbers in their threads."""
     assert len(dumps) <= MAX_DUMPS
     assert all(thread.cpu_ms is None or 0 <= thread.cpu_ms < math.inf for dump in dumps for thread in dump.threads)
 
@@ -426,7 +426,7 @@ def _of_attachments() -> Iterator[bytes]:
 
 
 def lives(data: bytes) -> None:
-    """Let one client send a record again and again until it is gone; other clients' results must not change."""
+    """Let a client send a record again and again until the client is gone; other clients' results must not change."""
     monitor = hostile.repeated(data[2:], bool(data[0] & 1))
     assert "step-failed" not in monitor.reasons
     assert monitor.published("good") == _undisturbed()
@@ -462,7 +462,7 @@ TARGETS: Mapping[str, Target] = {
 
 
 def holds(target: Target, data: bytes) -> None:
-    """Run a target on an input. Raises if a property does not hold."""
+    """Run a target on an input. Raises if the input violates a property."""
     if len(data) > 2:
         try:
             target.run(data)

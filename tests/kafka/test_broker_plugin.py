@@ -33,7 +33,7 @@ from tests.support.waiting import WAIT_SECONDS, eventually
 pytestmark = pytest.mark.long
 
 NEWEST = "broker"
-#: Value of `metric.reporters` with our plugin for brokers since 4.2, which also sends clients the push interval.
+#: Value of `metric.reporters` with our plugin for brokers since 4.2; this plugin also sends clients the push interval.
 SINCE_42 = f"org.apache.kafka.common.metrics.JmxReporter,{PLUGIN}Since42"
 #: Brokers: the oldest with KIP-714, the oldest maintained, the newest without the plugin for 4.2, and the newest.
 BROKERS = {

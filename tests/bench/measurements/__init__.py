@@ -11,9 +11,8 @@ class Scope:
     """The size of a measurement.
 
     `records`: size of a backlog. `clients` and `days`: size of a history. `clients` and `every`: size and interval (s)
-    of the only live fleet to measure. `of`: folder of a monitor to examine.
-    `before`: a commit; its monitor is measured alternately with the present one. If an argument is None, the
-    measurement uses its own default.
+    of the only live fleet to measure. `of`: folder of a monitor to examine. `before`: a commit; its monitor is measured
+    alternately with that of this checkout. If an argument is None, the measurement uses its own default.
     """
 
     quick: bool = False
@@ -25,7 +24,7 @@ class Scope:
     every: int | None = None
 
     def backlog(self, usual: int) -> int:
-        """Return the number of records of a backlog: the requested number; in a quick run a tenth of the default."""
+        """Return the size of a backlog: `records` if given, else `usual`, or a tenth of it in a quick run."""
         return self.records or (usual // 10 if self.quick else usual)
 
     def seconds(self, usual: float, quick: float) -> float:

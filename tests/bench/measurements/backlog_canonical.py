@@ -1,4 +1,4 @@
-"""Measure how fast a backlog of snapshots in our own format is processed by monitor and peer, and merely read."""
+"""Measure how fast a backlog of our snapshots is processed by monitor and Kafka Streams, and read by Spark alone."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def measure(scope: Scope) -> Result:
 
 
 def _beside(result: Result, ours: Sequence[WorkedOff], before: Sequence[WorkedOff], commit: str) -> Result:
-    """Return the result with figures of the monitor of `commit` added, which ran alternately with ours."""
+    """Return the result with figures and rows for the passes `before`, in which the monitor of `commit` ran."""
     ratio = statistics.median(b.micros / a.micros for a, b in zip(ours, before, strict=True))
     rate = statistics.median(run.rate for run in before)
     figure = Figure("CPU of a record, commit before as a multiple", ratio, "×", note=f"{commit}: {rate:,.0f}/s")

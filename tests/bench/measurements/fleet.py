@@ -27,7 +27,8 @@ from tests.bench.usage import MONITOR, Usage
 TITLE = "100,000 clients from end to end, live"
 TOPIC = "client-metrics"
 CLIENTS, INTERVAL_SECONDS, SECONDS = 100_000, 30, 900.0
-#: Targets: unread input, at most two samples of each client (s); longest scrape and evaluation of all rules (s).
+#: BEHIND_SECONDS: target for unread input, at most two samples of each client. SCRAPE_SECONDS: target for the longest
+#: scrape and for the longest evaluation of all rules. SCRAPE: interval of scrapes.
 BEHIND_SECONDS, SCRAPE_SECONDS, SCRAPE = 60.0, 60.0, "60s"
 LOOK_SECONDS = 15.0
 #: One client in SICK hangs in a callback; SICK_FROM is the number (from 0) of its last healthy sample.
@@ -47,7 +48,7 @@ class Seen:
 
 
 def measure(scope: Scope) -> Result:
-    """Start the whole fleet at once; only the second half of the time counts."""
+    """Start the whole fleet at once; measure only in the second half of the run."""
     clients = CLIENTS // 10 if scope.quick else CLIENTS
     seconds = scope.seconds(SECONDS, 180)
     rate = clients / INTERVAL_SECONDS

@@ -35,7 +35,7 @@ def few(since: float, until: float) -> Iterable[tuple[str, bytes, bytes]]:
 
 
 def measure(scope: Scope) -> Result:
-    """Run the monitor for ten minutes; only the second half counts."""
+    """Run the monitor for ten minutes; measure only in the second half."""
     seconds = scope.seconds(600, 120)
     with Lab() as lab:
         lab.topics()

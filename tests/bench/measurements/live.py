@@ -66,7 +66,7 @@ class Live:
 
     @property
     def ratio(self) -> float:
-        """Return the monitor's CPU time per record as a multiple of the peer's."""
+        """Return the monitor's CPU time per record as a multiple of that of Kafka Streams."""
         return self.micros / self.peer.per_record(self.peer_took, "peer")
 
     @property
@@ -90,7 +90,7 @@ class Fleet:
         self._steady = Steady(TOPIC, canonical.producer(), clients, clients / every, value_of=value_of)
 
     def __call__(self, since: float, until: float) -> Iterable[tuple[str, bytes, bytes]]:
-        """Yield the records due by now."""
+        """Yield the samples that are due before `until`, with log lines between them."""
         for topic, key, value in self._steady(since, until):
             client = self._sent % self._clients
             self._sent += 1
@@ -102,7 +102,7 @@ class Fleet:
 
 
 def measure(scope: Scope) -> Result:
-    """Measure each fleet on a separate broker; the peer reads the same topic at the same time."""
+    """Measure each fleet on a separate broker; Kafka Streams reads the same topic at the same time."""
     fleets: Iterable[tuple[int, int, float | None, float | None]] = FLEETS
     if scope.quick or scope.clients:
         asked = scope.clients or 500, scope.every or 10

@@ -26,7 +26,7 @@ INTERVAL_SECONDS = 10.0
 FAILING, EXITING, HEALTHY = 50, 20, 50
 #: Shortest and longest time (s) in which a stuck producer's buffer fills, depending on the application's send rate.
 FILLS_IN = (25.0, 60.0)
-#: Bytes that a producer always has in its buffer, and loses when it exits without close().
+#: Bytes in the buffer of each producer that will exit without close(), and so lose them.
 UNSENT = BUFFER_BYTES // 20
 #: Longest wait for verdicts after the last failure.
 PATIENCE_SECONDS = 150.0

@@ -39,7 +39,7 @@ NO_CLIENT = "client_software_name=none"
 
 @dataclass(frozen=True)
 class Moment:
-    """Totals at the time `at`: CPU seconds of the plugin's threads; pushes and bytes on the topic."""
+    """Totals up to the time `at`: CPU seconds of the plugin's threads; pushes on the topic, and their bytes on disk."""
 
     at: float
     cpu: float

@@ -47,12 +47,12 @@ class Scaled:
         return sum(b.records for b in self.times) / sum(b.seconds for b in self.times)
 
     def share(self, name: str) -> float:
-        """Return which percentage of the tasks' time a part took. `name`: `shuffle` or `state`."""
+        """Return the percentage of all tasks' time that one part took. `name`: `shuffle` or `state`."""
         return float(100 * sum(getattr(b, name) for b in self.times) / sum(b.tasks for b in self.times))
 
     @property
     def filled(self) -> float:
-        """Return which percentage of the executors' time tasks took while stages ran; for the rest executors waited."""
+        """Return which percentage of the executors' time, while a stage ran, was spent in tasks."""
         return float(100 * sum(b.tasks for b in self.times) / sum(b.busy for b in self.times) / self.executors)
 
     @property

@@ -1,4 +1,4 @@
-"""Measure in one process, without Spark, what a record costs in the step: after decoding, before it is written."""
+"""Measure, without Spark, the CPU time per record of the monitor's step: after decoding, before writing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from tests.bench.results import Figure, Result, Table
 TITLE = "The step alone"
 #: Number of clients, as in each bucket of a fleet of 100,000; report intervals of two runs, interval of batches (s).
 CLIENTS, INTERVALS, BATCH_SECONDS = 3_125, (10, 30), 10
-#: Each client sends WARM samples, until windows are full and the sick clients fail, and then MEASURED that count.
+#: Each client sends WARM samples, until windows are full and the sick clients fail, and then MEASURED samples, whose
+#: cost is measured.
 MEASURED, WARM = 6, SICK_FROM + 6
 #: One in SPOKEN samples is followed by a log line of its client's Kafka library, one of LINES.
 SPOKEN = 100
@@ -70,7 +71,7 @@ class Bucket:
     published: int = 0
 
     def run(self, warm: int, batches: int) -> None:
-        """Process `warm` batches that do not count, and then `batches` that count."""
+        """Process `warm` batches without measuring them, and then `batches` more, which are measured."""
         for number, packed in enumerate(self._packed(warm + batches)):
             if number == warm:
                 self.records, self.published, self.seconds = 0, 0, dict.fromkeys(PARTS, 0.0)

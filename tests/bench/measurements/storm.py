@@ -1,4 +1,4 @@
-"""Let 10,000 clients fail and recover; count the messages of a real Prometheus and Alertmanager with our intervals."""
+"""Let 10,000 clients fail and recover; count the messages of Prometheus and Alertmanager with our rules and routes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from tests.bench.results import Figure, Result, Table
 TITLE = "All of 10,000 clients fail, and heal"
 CLIENTS, SERVICES = 10_000, 200
 SCRAPE = "15s"
-#: Duration (s) of the phases: before the mass failure, during it, while clients heal one after another, and afterwards.
+#: Duration (s) of the phases: before the mass failure, during it, while clients recover one after another, and
+#: afterwards.
 BEFORE_SECONDS, ILL_SECONDS, HEALING_SECONDS, AFTER_SECONDS = 180.0, 600.0, 120.0, 1200.0
 LOOK_SECONDS = 5.0
 #: Maximum evaluation time of a rule group, as a share of its interval.
@@ -41,7 +42,7 @@ class Fleet:
     received: list[tuple[float, dict[str, Any]]] = field(default_factory=list)
 
     def ill(self, client: int) -> bool:
-        """True if this client fails now. Client 0 fails before all others, and heals a minute after they fail."""
+        """True if this client fails now. Client 0 fails before all others, and recovers a minute after they fail."""
         now = time.time()
         if client == 0:
             return not self.failed or now < self.failed + 60
@@ -78,7 +79,7 @@ class Fleet:
 
 
 def measure(scope: Scope) -> Result:
-    """Let all clients fail and heal; count the messages, and time the evaluation of each group of rules."""
+    """Let all clients fail and recover; count the messages, and time the evaluation of each group of rules."""
     if lacking := alerting.missing():
         raise ServiceError("; ".join(lacking))
     ill, after = scope.seconds(ILL_SECONDS, 120), scope.seconds(AFTER_SECONDS, 120)

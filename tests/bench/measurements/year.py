@@ -42,12 +42,13 @@ QUICK_CLIENTS, QUICK_DAYS = 100, 28
 TOPICS = ("client-metrics", "client-logs")
 EVERY_SECONDS = 10
 MINUTES = 1440
-#: Number of client-hours in which one incident occurs; it lasts the first ten minutes of its hour.
+#: One incident occurs in this many client-hours; it lasts for the first ten minutes of its hour.
 RARITY = 1_000
 #: Files of the table `minutes` per day if no monitor is examined: two state partitions write one each, twice a minute.
 FILES = 4 * MINUTES
 MODES = ("producer-callback-deadlock", "send-blocked-on-metadata", "producer-not-closed")
-#: Time and memory limits for commands that a user waits for.
+#: Limits for commands that a user waits for: time (s) of maintenance, of a week's and of a quarter's review; memory
+#: (MB).
 MAINTAIN_SECONDS, WEEK_SECONDS, QUARTER_SECONDS, MEGABYTES = 300.0, 300.0, 1800.0, 2000.0
 COMMAND_SECONDS = 3 * 3600.0
 #: Days of a quarter, in whole weeks.
@@ -136,7 +137,7 @@ def _result(
 
 @dataclass(frozen=True)
 class Written:
-    """What a monitor wrote in `seconds`, as (files, bytes): by name, everything that grows; and its checkpoint."""
+    """What a monitor wrote in `seconds`. `grown`: name of a table, log or topic → (files, bytes)."""
 
     seconds: float
     clients: int
@@ -273,7 +274,7 @@ def generate(root: Path, clients: int, end: date, days: int, newest: int) -> Non
 
 
 def _write_at(table: Path, day: date, name: str, rows: pa.Table) -> Path:
-    """Write a Parquet file as Spark does, but with uncompressed minutes in one dictionary, which contains `_page`."""
+    """Write a Parquet file as Spark does, but with the column `minute` uncompressed, so that it contains `_page`."""
     path = table / f"day={day}" / f"{name}-0.parquet"
     path.parent.mkdir(exist_ok=True, parents=True)
     compression = {name: "NONE" if name == "minute" else "SNAPPY" for name in _leaves(rows.schema)}
