@@ -36,7 +36,7 @@ LIMIT_SECONDS = 2400
 TAIL_LINES = 60
 #: Nice value of stages without servers: they use spare CPU and do not slow down clients that must fail in time.
 GIVES_WAY = 10
-#: Factor by which a stage may exceed its budget before it is reported: machines vary in speed.
+#: Factor by which a stage may exceed its CPU budget before it is reported, because machines vary in speed.
 OVER = 1.5
 CHECK, TEST, ALL = "check", "test", "test-all"
 SUITES = (CHECK, TEST, ALL)
@@ -50,9 +50,9 @@ TABLE = re.compile(r"(<!-- stages -->\n).*(<!-- /stages -->)", re.DOTALL)
 class Stage:
     """Commands that run one after the other, once the stages `after` have ended.
 
-    `budgets`: planned CPU seconds, by suite that runs the stage. `needs`: a required program and its package; without
-    it the stage is skipped. `nice`: nice value of the commands. `workers`: number of processes that share the stage's
-    files.
+    `budgets`: planned CPU seconds, by suite that runs the stage. `needs`: a required program and the package that
+    contains it; without the program the stage is skipped. `nice`: nice value of the commands. `workers`: number of
+    processes that share the stage's test files.
     """
 
     about: str
@@ -69,7 +69,7 @@ class Stage:
         return self.commands[0][1:3] == [*_PYTEST]
 
     def chosen(self, suite: str, claims: Path | None = None) -> Sequence[Sequence[str]]:
-        """Return the commands for a suite. `claims`: the folder in which workers claim files."""
+        """Return the commands for a suite. `claims`: the folder where each worker claims test files to run."""
         short = SHORT if self.by_pytest and suite != ALL else ()
         shared = ("--claims", str(claims)) if claims else ()
         return [[*command, *short, *shared] for command in self.commands]
@@ -164,7 +164,7 @@ class Result:
 
     @property
     def summaries(self) -> Sequence[str]:
-        """Return pytest's summary line of each worker, even if a JVM wrote later lines; empty for other commands."""
+        """Return each worker's summary line of pytest, even if a JVM wrote later lines; empty for other commands."""
         logs = self.logs if STAGES[self.name].by_pytest else ()
         return [[*lines, *(line for line in lines if SUMMARY.search(line))][-1] for lines in logs if lines]
 

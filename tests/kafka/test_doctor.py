@@ -29,7 +29,7 @@ from deploy.demo.topics import create_ours, create_topics
 
 
 def settings_for(broker: Broker, prefix: str) -> Settings:
-    """Return settings with topics that begin with `prefix`, so that each test has its own."""
+    """Return settings whose topic names begin with `prefix`, so that each test has its own topics."""
     topics = TopicSettings((f"{prefix}-metrics",), (f"{prefix}-logs",), f"{prefix}-health", f"{prefix}-rejects")
     return Settings(kafka=broker.kafka, topics=topics)
 
@@ -42,7 +42,7 @@ def texts(findings: Iterator[Finding], about: str, state: str) -> list[str]:
 def test_a_healthy_kafka_has_no_failure(broker: Broker) -> None:
     settings = settings_for(broker, "well")
     create_ours(settings)
-    # The doctor must cope with topics that were created a moment ago, so nothing waits here.
+    # The doctor must cope with topics that were created a moment ago, so the test does not wait for them.
     findings = list(kafka_works(settings))
     assert texts(iter(findings), "topic well-metrics", "warning") == [
         "The topic has no records yet; without client metrics no client can be judged."
@@ -129,14 +129,14 @@ def test_policies_and_retention_that_lose_data_are_failures(broker: Broker) -> N
 
 
 def reading(service: str, ahead_seconds: float) -> bytes:
-    """Return a sample with a timestamp `ahead_seconds` ahead of our clock."""
+    """Return a sample with a timestamp `ahead_seconds` ahead of this machine's clock."""
     client = {"service": service, "host": "h", "instance": "h:1", "client_id": "c", "kind": "producer"}
     ts = int((time.time() + ahead_seconds) * 1000)
     return json.dumps({"ts": ts, "client": client, "metrics": {"select-total": 1.0}}).encode()
 
 
 def test_clocks_are_taken_from_samples_and_not_from_their_senders(broker: Broker) -> None:
-    """Kafka's record timestamps are right here, so only the samples' own timestamps can reveal the wrong clocks."""
+    """Kafka's record timestamps are right here, so only the samples' timestamps can reveal a client's wrong clock."""
     settings = settings_for(broker, "clock")
     create_ours(settings)
     writer = producer(settings)

@@ -1,4 +1,4 @@
-"""Follow real groups on a real broker from their commits through the exporter's samples to lag and state.
+"""Follow real groups on a real broker: their commits, the exporter's samples of them, and the resulting lag and state.
 
 Samples are 10 s apart by a simulated clock, so the tests do not wait.
 """
@@ -86,7 +86,7 @@ class Lab:
         self.producer.flush()
 
     def join(self, group: str) -> KafkaConsumer:
-        """Return a consumer that has joined the group and got the topic's partitions."""
+        """Return a consumer that has joined the group and been assigned partitions of the lab's topic."""
         consumer = KafkaConsumer(
             bootstrap_servers=self.servers,
             group_id=f"{self.name}-{group}",
@@ -121,7 +121,7 @@ class Lab:
         eventually(committed)
 
     def read(self, group: str) -> dict[str, Any]:
-        """Take one more sample, 10 s after the last one; return the group's lag, as computed from all samples."""
+        """Take one more sample, 10 s after the one before; return the group's lag, computed from all samples so far."""
         self.now += 10
         name = f"{self.name}-{group}"
         (snapshot,) = (s for s in self.snapshots.from_reading(self.reader.read()) if s["client"]["group"] == name)
@@ -155,7 +155,7 @@ def lab(broker: Broker) -> Iterator[Lab]:
 
 
 def keeps_up(lab: Lab, group: str, consumer: KafkaConsumer, readings: int = 6) -> dict[str, Any]:
-    """Before each sample, let a consumer commit all but the last 5 of 100 new records; return the group's last lag."""
+    """Before each sample, let the consumer commit all but the last 5 of 100 new records; return the last lag."""
     record: dict[str, Any] = {}
     for _ in range(readings):
         lab.produce(100)

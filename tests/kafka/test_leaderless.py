@@ -200,7 +200,8 @@ def test_commands_read_what_has_a_leader_and_name_the_rest(half: Half, capsys: p
     out, err = capsys.readouterr()
     assert out.startswith("client-metrics: 1 record, 0 rejected\n")
     assert f"a part of client-metrics could not be read: {of_metrics}: no leader" in err
-    # The readable partition of client-logs is empty. The command must name the other one and not call the topic empty.
+    # The partition of client-logs that has a leader is empty. The command must name the partition without a leader,
+    # and must not call the topic empty.
     assert run("formats", *config, "--topic", "client-logs") == 2
     assert f"client-logs could not be read: {of_logs}: no leader" in capsys.readouterr().err
 
@@ -241,7 +242,7 @@ def test_the_exporter_of_groups_goes_on(half: Half) -> None:
 
 
 def test_the_doctor_names_the_broker_and_the_partitions(half: Half, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pyspark", None)  # as on a machine without Spark, which would need a minute
+    monkeypatch.setitem(sys.modules, "pyspark", None)  # as if Spark were not installed, to save its start
     findings: list[Finding] = [finding for _, check in checks() for finding in check(half.settings)]
     failed = {finding.about: finding.text for finding in findings if finding.state == "failed"}
     assert failed["kafka"].endswith("answers, but of its 2 brokers these are down: 2. Start them.")

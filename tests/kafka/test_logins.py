@@ -1,7 +1,7 @@
 """Check ways to log in with real servers: Python and Spark use the same settings file.
 
 The test issues OAuth tokens (brokers fetch its keys) and runs a Kerberos KDC; keytool makes the certificates. SCRAM is
-in test_secure_cluster, Amazon's signatures are in the unit tests.
+tested in test_secure_cluster, Amazon's signatures in the unit tests.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def broker_with(
 
 
 def groups_are_listed(answers: Answers, folder: Path, environment: Mapping[str, str]) -> Path:
-    """Write the settings file and list groups with it (`kafka-health export groups`); return the file."""
+    """Write `answers` to a settings file and list groups with it (`kafka-health export groups`); return the file."""
     file = folder / "health.toml"
     text = answers.text().replace("[monitor]", "[monitor]\ntrigger_seconds = 1\nmetrics_port = 0")
     file.write_text(text, "utf-8")
@@ -230,12 +230,12 @@ def test_certificates_in_stores_of_each_kind(tmp_path: Path) -> None:
             groups_are_listed(answers, tmp_path, {})
         with pytest.raises(ServiceError):
             consumer(replace(answers, client_file="").settings(), bootstrap_timeout_ms=3000)
-        # `answers` are the last ones of the loop: the client's key is in a JKS store.
+        # `answers` is from the last pass of the loop, in which the client's key is in a JKS store.
         all_programs_work(answers, tmp_path, {})
 
 
 def pair(folder: Path, name: str) -> None:
-    """Make a key and a certificate signed by the test's authority; store both in NAME.p12."""
+    """Make a key and a certificate signed by the test's certificate authority; store both in NAME.p12."""
     store, request, signed = (str(folder / f"{name}.{ending}") for ending in ("p12", "csr", "pem"))
     mine = ("-keystore", store, *STORE)
     keytool(*PAIR, "-alias", name, "-dname", f"CN={name}", *mine)

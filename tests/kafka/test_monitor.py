@@ -24,7 +24,7 @@ from tests.support.waiting import WAIT_SECONDS
 
 pytestmark = [pytest.mark.long, pytest.mark.early]
 
-#: Seconds for which the earlier release's producers have been healthy again.
+#: Seconds for which the earlier release's producers have been healthy again, and their samples in that time.
 RECOVERED_SECONDS = 180
 RECOVERED = len(left.HOSTS) * RECOVERED_SECONDS // left.STEP
 BAD = (b"", b"{", b'{"a": 1}', b"\x0a\x07\xff\x00\x80", b"[1, 2", b"42")
@@ -37,7 +37,7 @@ def healthy(start_ms: int, seconds: int) -> list[bytes]:
 
 @dataclass
 class Continued:
-    """A monitor that continued an earlier release's state until its stuck producer had recovered.
+    """A monitor that continued from an earlier release's state until the stuck producer in that state had recovered.
 
     The monitor still runs. The fields hold what it had written until then: `rejects`, and rows of the history by table.
     """
@@ -82,7 +82,7 @@ def continued(broker: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         lab.wait(lambda: len(lab.records("rejects")) >= len(BAD))
         lab.wait(lambda: any(row["change"] == "closed" for row in history.verdicts.look()))
         lab.wait(lambda: sum(row["records"] for row in quality()) >= 8 + len(BAD) + RECOVERED)
-        # The history is written within the batch and the metric rises after it, so one does not imply the other.
+        # The history is written within a batch, the metric rises only after it. So wait for the metric too.
         lab.wait(lambda: lab.metric("records_read_total") == 8 + len(BAD) + RECOVERED)
         minutes, verdicts = history.minutes.look(), history.verdicts.look()
         yield Continued(lab, now, lab.records("rejects"), [*minutes], [*verdicts], quality())
@@ -136,8 +136,8 @@ def test_retention_a_new_topic_of_the_same_name_and_new_partitions_do_not_stop_i
         admin.delete_records({TopicPartition(topic, 0): end + 15})
     lab.wait(lambda: lab.metric("records_read_total") == read + 5)
     assert lab.metric("lost_records_total") == lost + 15
-    # No more input arrives. Clients must still depart as time advances: within a minute and two intervals of ten
-    # seconds.
+    # No more input arrives. The monitor must still report the clients as departed, at most 80 s later by the
+    # wall clock: a minute and two intervals of 10 s.
     silent_ms = int(1000 * time.time())
     admin.delete_topics([topic])
     lab.wait(lambda: lab.metric("input_topic_present") == 0)
@@ -180,8 +180,8 @@ def test_a_record_bomb_between_good_records_affects_no_other_record(continued: C
         bomber.close()
     lab.wait(lambda: any(headers(r)["reject_reason"].startswith("fatal: ") for r in lab.records("rejects")), 600)
     lab.wait(lambda: any(json.loads(r.value)["last_seen"] == now + 25_000 for r in lab.records("health")))
-    # The record killed a process again when it was alone in a batch, so the records read together with it are not to
-    # blame.
+    # A process was killed again when the record was alone in a batch. So this record is to blame, and not one of
+    # those that were read together with it before.
     assert "the batch is now read in steps of 1 records" in lab.log.read_text()
     rejects = [headers(record) for record in lab.records("rejects")]
     (reject,) = (each for each in rejects if each.pop("reject_reason").startswith("fatal: "))

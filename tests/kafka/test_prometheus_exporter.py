@@ -144,7 +144,7 @@ def test_reads_whatever_a_topic_is_compressed_with(topic: Settings) -> None:
     codecs = ("none", "gzip", "snappy", "lz4", "zstd")
     for codec in codecs:
         writer = Producer({"bootstrap.servers": topic.kafka.bootstrap_servers, "compression.type": codec})
-        # Large enough that librdkafka sends it compressed.
+        # The record is large enough for librdkafka to compress it.
         writer.produce(topic.topics.health, b"x" * 5_000, codec.encode(), partition=0)
         assert writer.flush(WAIT_SECONDS) == 0
     seen: dict[bytes | None, bytes | None] = {}

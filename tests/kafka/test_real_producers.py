@@ -1,4 +1,4 @@
-"""Decode what current producers of metrics and logs write; unlike hand-made samples, this cannot become outdated.
+"""Decode metrics and logs that current programs write during the test, because hand-made samples become outdated.
 
 Metrics come from librdkafka (through confluent-kafka), kafka-python, Jolokia and the OpenTelemetry agent; logs come
 from that agent, logback and log4j2. All clients are real, on a real broker.
@@ -165,7 +165,7 @@ def jvm(jar_set: str, folder: Path, servers: str, *options: str) -> Iterator[sub
 
 
 def has_sent(export: bytes) -> bool:
-    """True if this OTLP JSON export counts records that the producer has sent."""
+    """True if the count of sent records in this OTLP JSON export is above 0."""
     scopes = (scope for resource in json.loads(export)["resourceMetrics"] for scope in resource["scopeMetrics"])
     metrics = {metric["name"]: metric for scope in scopes for metric in scope["metrics"]}
     total = metrics.get("kafka.producer.record_send_total", {"sum": {"dataPoints": []}})
@@ -201,7 +201,7 @@ def instrumented(folder: Path, servers: str) -> tuple[dict[str, bytes], dict[str
 
             return newest
 
-        # The first exports describe a client that has not sent yet, so wait for one with sent records.
+        # The first exports describe a client that has not sent yet, so wait for an export with sent records.
         otlp = eventually(exported("resourceMetrics", has_sent), "metrics of the OpenTelemetry agent")
         logs = [
             eventually(
@@ -238,7 +238,7 @@ def log4j2(folder: Path, servers: str) -> dict[str, list[bytes]]:
 def written(
     broker: Broker, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[dict[str, bytes], dict[str, list[bytes]]]:
-    """Return metrics by writer, and log lines by writer."""
+    """Return metrics and log lines, both by name of the client, agent or log layout that wrote them."""
     broker.create_topic(TOPIC)
     servers = broker.bootstrap_servers
     with pytest.MonkeyPatch.context() as patch:
@@ -252,7 +252,7 @@ def written(
 
 @pytest.fixture(scope="module")
 def snapshots(written: tuple[Mapping[str, bytes], Any]) -> dict[str, Row]:
-    """Return the decoded snapshot of each writer."""
+    """Return the decoded snapshot of each client or agent, by the names in `written`."""
     by_name = {}
     for name, value in written[0].items():
         decoded = decode_metrics(Raw(name, value, key=b"s|i|kp").record, Settings(), now_ms())
@@ -264,7 +264,7 @@ def snapshots(written: tuple[Mapping[str, bytes], Any]) -> dict[str, Row]:
 
 @pytest.fixture(scope="module")
 def lines(written: tuple[Any, Mapping[str, list[bytes]]]) -> dict[str, list[Row]]:
-    """Return the decoded log lines of each writer."""
+    """Return the decoded log lines of each agent or log layout, by the names in `written`."""
     by_signature: dict[str, list[Row]] = {}
     for name, values in written[1].items():
         for value in values:
@@ -300,7 +300,7 @@ def test_librdkafka(snapshots: dict[str, Row]) -> None:
     assert consumer["metrics"]["assigned-partitions"] == 1
 
 
-#: Appended to the page's definitions: two producers, one of them without brokers, that run until they are killed.
+#: Appended to the example in deploy/clients.md: two producers, one of them without brokers, that run until killed.
 REPLICA = f"""
 import logging
 orders = Producer({{"bootstrap.servers": brokers, "client.id": "orders"}})
@@ -385,7 +385,7 @@ def test_kafka_python(snapshots: dict[str, Row]) -> None:
     assert 100 <= producer["metrics"]["record-queue-time-max"] < 60_000
     assert producer["metrics"]["record-send-rate"] > 0
     assert consumer["client"]["kind"] == "consumer"
-    # The rate is not compared with a higher value, because it may be 0 right after the first poll.
+    # The rate may still be 0 right after the first poll, so only its presence is checked.
     assert consumer["metrics"]["records-consumed-rate"] >= 0
     assert consumer["metrics"]["assigned-partitions"] == 1
 

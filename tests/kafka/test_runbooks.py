@@ -71,7 +71,7 @@ def left_out(command: str) -> bool:
 
 @dataclass(frozen=True)
 class World:
-    """Programs on the path, and values for placeholders. `settings`: how the tests reach the broker."""
+    """Where runbooks' commands run: programs on `path`, values of placeholders. `settings`: the tests' own access."""
 
     settings: Settings
     folder: Path
@@ -100,7 +100,7 @@ class World:
             victim.wait()
 
     def retention(self) -> dict[str, str]:
-        """Return the topic's retention settings, including the broker's defaults."""
+        """Return the retention settings of the topic `orders`, including the broker's defaults."""
         client = admin(self.settings)
         try:
             (by_name,) = client.describe_configs([ConfigResource("TOPIC", "orders")], config_filter="all").values()
@@ -217,7 +217,7 @@ def works(world: World, command: str) -> None:
     assert not re.search(r"(?i)exception|unrecognized|usage:", done.stdout + done.stderr), (command, done.stdout)
 
 
-#: The commands that find and dump a process are the same on every page, so they run with one runbook only.
+#: Commands that these two runbooks share, such as those that find and dump a process, run with one of them only.
 COMMON_RUN_IN = "producer-callback-deadlock"
 COMMON = set(commands(RUNBOOKS[COMMON_RUN_IN])) & set(commands(RUNBOOKS["consumer-stalled"]))
 

@@ -41,7 +41,7 @@ KAFKA_HEALTH = str(Path(sys.executable).with_name("kafka-health"))
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
-    """Start the cluster with the topics and rights that two pages ask an administrator to create."""
+    """Start the cluster with the topics and rights that an administrator creates by deploy/README.md and secure.md."""
     with SecureBroker(tmp_path_factory.mktemp("secure"), USER, PASSWORD) as running:
         running.administer((ROOT / "deploy/README.md").read_text("utf-8"))
         running.administer(PAGE)
@@ -50,7 +50,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
 
 @pytest.fixture(scope="module")
 def config(cluster: SecureBroker) -> Path:
-    """Return the page's settings, with the test's addresses, files and password."""
+    """Write the settings shown in deploy/secure.md, with the test's addresses, files and password; return the file."""
     blocks = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
     (shown,) = (block for block in blocks if 'username="health"' in block)
     for theirs, ours in (
@@ -173,7 +173,7 @@ def test_rights_that_are_missing_are_named(cluster: SecureBroker, settings: Sett
 
 
 def test_rights_on_groups_that_are_missing_are_named(cluster: SecureBroker, settings: Settings) -> None:
-    """The user has rights on topics only."""
+    """The user has rights on topics, but none on groups."""
     cluster.add_user("narrow", PASSWORD)
     cluster.administer(
         "kafka-acls.sh --add --allow-principal User:narrow --operation Read --operation Write --operation "
@@ -240,7 +240,7 @@ def test_from_a_client_to_prometheus(started: Started, settings: Settings) -> No
 
 
 def test_kafkas_tools_work_with_tls_and_a_password_as_in_the_runbooks(cluster: SecureBroker, tmp_path: Path) -> None:
-    """Runs each runbook command that asks a broker, with the options and the file shown on the page."""
+    """Runs each runbook command that asks a broker, with the options and the file that the page consumer-lag shows."""
     page = RUNBOOKS["consumer-lag"]
     ways = re.findall(r"`(B --[\w.-]+) CLIENT\.properties`", page)
     (file,) = re.findall(r"^```properties\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)

@@ -122,8 +122,8 @@ def test_a_cluster_is_upgraded_node_by_node_survives_its_controller_and_what_was
         eventually(lambda: _in_sync(settings, "letters") == [{1, 2, 3}] * 3, "all replicas are in sync")
         cluster.roll()
         cluster.roll()
-        # 33 is the metadata version of 4.4; with a 3.9 broker in the cluster it would be 21. Nodes learn of it one by
-        # one.
+        # 33 is the metadata version of 4.4; with a 3.9 broker in the cluster it would be 21. The nodes learn of a new
+        # version one by one.
         eventually(lambda: _metadata_version(settings) == (33, 33), "the newest metadata is in force")
         leads = cluster.controller()
         cluster.rolls = 5

@@ -33,7 +33,8 @@ for _ in range(2):
 print("up", flush=True)
 sys.stdin.read()
 """
-#: This consumer leaves its group after 15 s without a poll; LEFT_SECONDS later its last heartbeat is over 15 s old.
+#: This consumer leaves its group after 15 s without a poll. LEFT_SECONDS after it began to hang, its last heartbeat
+#: is over 15 s old.
 HANGS_SOON = {"slow.after": "2", "c.max.poll.interval.ms": "15000", "c.group.id": "bills"}
 HANGS_SOON |= {"p.client.id": "bill-writer", "c.client.id": "bill-payer"}
 LEFT_SECONDS = 32.0
@@ -67,7 +68,7 @@ def test_the_stuck_one_is_found_and_the_healthy_ones_are_not_accused(broker: Bro
             failing.pause()
             eventually(lambda: stuck.onset_ms)
             failing.resume()
-            # Remove the agent from the healthy JVM; the stuck one has an agent, which must stay there after the watch.
+            # Remove the agent from the healthy JVM. The stuck JVM keeps its agent, which `watch` must not remove.
             subprocess.run([java(), "-jar", str(jar), "stop", str(healthy.pid)], check=True, capture_output=True)
             group_options = ["--group", "billing", "--bootstrap", broker.bootstrap_servers]
             group = watching(*group_options)

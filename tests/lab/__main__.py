@@ -2,8 +2,8 @@
 
 The seed determines each case: a family of clients, a mechanism that makes them fail or only seem to fail, an event that
 hits the brokers (the weather), and a way of observing. Recordings stay in .cache/lab/SEED: the product judges the files
-in `seen`; `case.json` and `truth.jsonl` contain what really happened. A seed is used up once its cases have been
-inspected: its problems are then fixed, so only the results of a new seed count.
+in `seen`; `case.json` and `truth.jsonl` contain what really happened. Once the problems in a seed's cases have been
+fixed, only the results of a new seed count.
 """
 
 from __future__ import annotations

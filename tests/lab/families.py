@@ -61,15 +61,15 @@ SETS = {
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """A program and its libraries. `weight`: how often it is drawn; `roles`: its possible roles.
+    """A program and its libraries. `weight`: how often it is drawn, relative to others; `roles`: roles to draw.
 
     version   version of the Java client (a key of VERSIONS) or of the Python library
     options   options that its clients always get
     lacks     names of mechanisms that do not apply to it
     only      names of the only mechanisms that apply to it; default: all
     routes    ways to read its metrics; `none`: they are not read
-    jars      key of SETS: its libraries, for compiling and running; None: those of `version`
-    ids       client ids that its framework makes of the configured {id}; {n} counts from 0, {m} from 1
+    jars      key of SETS, for the jars to compile and run it with; None: the jars of `version`
+    ids       client ids that its framework derives from the configured one ({id}); {n} counts from 0, {m} from 1
     requires  Python packages to run it with, if not the installed versions
     """
 
@@ -102,13 +102,14 @@ def _java(name: str, weight: float = 1.0, **more: object) -> Family:
 
 
 _BASE = ("jolokia-bulk", "jolokia-pretty", "jolokia-single", "jolokia-each", "jmx-exporter")
-#: Java clients push their metrics (KIP-714) from 3.7 on.
+#: Routes of Java clients from 3.7 on, which can push their metrics (KIP-714).
 _PUSHES = (*_BASE, "pushes")
 _ROUTES = (*_BASE, "micrometer", "otlp")
 _NO_THREAD = ("callback-exit", "callback-error", "callback-flush", "handler-error")
-#: Mechanisms in which a plain consumer joins the group; groups of another protocol do not accept it.
+#: Mechanisms in which a plain consumer joins the client's group; groups with another protocol do not accept it.
 _OTHER_GROUP = ("rebalance", "rebalances")
-#: Mechanisms without usable brokers: the constructors of these libraries then raise, so there is no client to judge.
+#: Mechanisms without usable brokers. The constructor of kafka-python and start() of aiokafka then raise, so there is no
+#: client to judge.
 _NEEDS_BROKERS = ("brokers-away", "brokers-silent", "login-wrong", "tls-wrong")
 #: Mechanisms that librdkafka lacks: its produce() never waits, and callbacks run in poll(), on the application's
 #: thread.

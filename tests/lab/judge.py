@@ -34,7 +34,7 @@ Verdicts = Sequence[tuple[str, str, str]]
 
 @dataclass(frozen=True)
 class Graded:
-    """The grade of a mode in a case: of the mode that was meant to fail, or of another one with a wrong verdict."""
+    """The grade of one mode in a case: the mode that should fail, or another mode with a wrong verdict."""
 
     case: str
     how: str
@@ -103,7 +103,7 @@ def streamed(folder: Path) -> Verdicts:
 
 
 def graded(folder: Path, how: str, verdicts: Verdicts) -> list[Graded] | None:
-    """Return the grades of the mode meant to fail and of modes with wrong verdicts; None if the case is void."""
+    """Return grades of the mode that should fail and of wrong verdicts; None if it did not, or nothing was seen."""
     recorded = Recorded(folder)
     wanted = labels(recorded)
     if wanted is None or not any((folder / "seen").iterdir()):

@@ -32,9 +32,9 @@ APART_SECONDS, STILL_SECONDS = 10.0, 30.0
 #: Metrics alone prove that the I/O thread hangs only after this time, or after request.timeout.ms if that is longer:
 #: the thread may wait for a response until then.
 DEAD_SECONDS = 60.0
-#: Code that works, sleeps, or waits with a limit may continue, and so may code in a Python dump, which shows no thread
-#: states: such dumps must be this far apart. Callbacks of our programs that return take less time, and so do requests
-#: by default.
+#: A dump of code that works, sleeps, or waits with a limit does not prove a hang, nor does a Python dump, which shows
+#: no thread states. Two such dumps prove it if they are this far apart, because callbacks of our programs that return
+#: take less time, and so do requests by default.
 LONG_SECONDS = 40.0
 _BUSY = ("callback-retry", "callback-sleep", "callback-spin", "callback-latch", "callback-socket")
 _BUSY_HANDLERS = ("handler-retry", "handler-sleep", "handler-spin")
@@ -49,7 +49,7 @@ CLOSE_SECONDS = 45.0
 
 @dataclass(frozen=True)
 class Label:
-    """Expected verdicts of one mode: at least `at_least`, at most `at_most`; `not_ok`: a verdict `ok` is wrong."""
+    """Expected verdicts of one mode: from `at_least` to `at_most`; `not_ok`: a verdict `ok` would be wrong."""
 
     at_least: Asked = "nothing"
     at_most: Level = "ok"
@@ -76,7 +76,7 @@ class Recorded:
 
     @property
     def onset_ms(self) -> int:
-        """Return the onset of the trouble (epoch ms); far in the future if there was none."""
+        """Return when the case's mechanism began (epoch ms); far in the future if it never did."""
         return int(self.case["timeline"].get("onset", 1 << 60))
 
     @cached_property
@@ -91,8 +91,8 @@ class Recorded:
     def until_ms(self) -> int:
         """Return the last time for which anything was recorded.
 
-        The log counts up to its end if it has a line after the onset; without such a line, nothing shows that time went
-        on.
+        The end of the log counts only if a line was logged after the onset. Without one, the log does not show how long
+        it was recorded.
         """
         written = self.case["written"]
         log_ms = self.log_until_ms if any(ts >= self.onset_ms for ts in written["lines"]) else 0
@@ -107,7 +107,7 @@ class Recorded:
 
     @property
     def log_seconds(self) -> float:
-        """Return for how many seconds the log continues after the onset; 0 if there is none."""
+        """Return for how many seconds the log continues after the onset; 0 if it has no lines."""
         return max(0.0, (self.log_until_ms - self.onset_ms) / 1000) if self.case["written"]["lines"] else 0.0
 
     def span(self, what: str) -> float:
@@ -116,13 +116,13 @@ class Recorded:
         return (of[-1] - of[0]) / 1000 if len(of) > 1 else 0.0
 
     def most(self, name: str, until_ms: int | None = None) -> int:
-        """Return the greatest increase of a count since the onset."""
+        """Return how far a count rose since the onset, up to `until_ms` (`callback_ms`: its highest value)."""
         before = [one[name] for one in self.truth if one["ts"] < self.onset_ms]
         counted = [one[name] for one in self.truth if until_ms is None or one["ts"] <= until_ms]
         return max(counted, default=0) - (max(before, default=0) if name != "callback_ms" else 0)
 
     def still_seconds(self, name: str) -> float:
-        """Return for how many seconds a count stands still at the end: the longest such time of a failing client."""
+        """Return how long (s) since the onset a count did not change until the end: the longest time of any client."""
         longest = 0.0
         for client in {one["id"] for one in self.truth}:
             lines = [one for one in self.truth if one["id"] == client]
@@ -143,7 +143,7 @@ class Recorded:
 
 
 def labels(recorded: Recorded) -> Mapping[str, Label] | None:
-    """Return the label of each mode that need not be `ok`; None if the case did not fail or its mechanism is gone."""
+    """Return labels of modes that need not be `ok`; None if the failure did not occur or the mechanism was deleted."""
     case = recorded.case
     mechanism = MECHANISMS.get(case["mechanism"])
     if mechanism is None:
@@ -204,8 +204,8 @@ def _sent(truth: Sequence[Mapping[str, int]]) -> int:
 def _deadlock(recorded: Recorded) -> Label:
     still, name = recorded.still_seconds("acked"), recorded.case["mechanism"]
     dumps = 0 if name == "callback-error" else len(recorded.moments["dumps"])
-    # One dump is enough for an endless wait in Java. For code that sleeps or works, and for other clients, two are
-    # needed.
+    # One dump is enough to suspect an endless wait in Java. For code that sleeps or works, and for other clients, two
+    # dumps are needed.
     full = recorded.log_seconds and recorded.most("exhausted", recorded.log_until_ms)
     one = (dumps and (full or (recorded.java and name not in _BUSY))) or recorded.span("dumps") >= APART_SECONDS
     # asyncio itself runs the callbacks of aiokafka: a dump then shows no frame of a Kafka client.

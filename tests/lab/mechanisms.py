@@ -23,13 +23,13 @@ class Mechanism:
     """A cause of a failure (`mode`), or of something that only resembles one (`mode` is None: a control).
 
     options   the program's options; `a..b` stands for a random value between, `a|b` for one of the two
-    world     event of `world.EVENTS` that hits the brokers from the onset on
-    early     the event happens before the program starts
+    world     event of `world.EVENTS` that hits the brokers from the onset on; '': none
+    early     True if this event happens before the program starts
     lasts     range of the seconds until recovery; None: no recovery
     end       how the program ends at the onset: kill or term by that signal, others as in Control.java
-    again     the program is restarted some seconds after its end
+    again     True if the program is restarted some seconds after its end
     beside    highest permitted verdicts of other modes (for controls: of any mode)
-    since     range of Java client versions to which it applies: from, and before
+    since     Java client versions to which it applies: the first, and the first to which it no longer applies
     """
 
     name: str

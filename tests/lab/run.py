@@ -104,7 +104,7 @@ class Run:
         if self.case.mechanism.early:
             return
         deadline = time.monotonic() + WORKS_SECONDS
-        # With a long linger.ms a record is acknowledged long after it was sent, so an attempted one is enough.
+        # With a long linger.ms a record is acknowledged long after send(), so here the call of send() is enough.
         lingers = int(self.case.options.get("p.linger.ms", "0")) > 1000
         counted = ("attempted",) if lingers else ("acked", "handled")
         while time.monotonic() < deadline and not self.program.ended.is_set():
@@ -219,7 +219,7 @@ def record(cases: Sequence[Case], out: Path, jobs: int, say: Callable[[str], Non
                     Run(case, world, way, folder).play()
                 say(f"recorded {case.name}")
             except (OSError, RuntimeError, subprocess.SubprocessError, KafkaError):
-                # If the machine fails, only this case stays without a result; --go-on records it again.
+                # After an error of the machine or a broker, only this case has no result; --go-on records it again.
                 (folder / "case.json").unlink(missing_ok=True)
                 say(f"not recorded {case.name}: {traceback.format_exc()}")
             finally:

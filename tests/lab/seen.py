@@ -56,7 +56,7 @@ class Seen:
 
 @dataclass
 class Eyes:
-    """Observations of a running program: time (epoch ms) and content of each."""
+    """Observations of a running program, with times (epoch ms): samples, dumps, and (`marks`) sizes of the log."""
 
     metrics: list[tuple[int, str]] = field(default_factory=list)
     dumps: list[tuple[int, str]] = field(default_factory=list)
@@ -129,7 +129,7 @@ def _single(port: int, role: str) -> str | None:
 
 
 def _each(port: int, role: str) -> str | None:
-    """Return one response per MBean, like a script that requests each; the response to its search if it finds none."""
+    """Return one response per MBean, like a script that requests each; if none is found, the search's response."""
     names = _answer(f"http://127.0.0.1:{port}/jolokia/search/{_SINGLE[role]}")
     requests = [{"type": "read", "mbean": name} for name in json.loads(names or "{}").get("value", ())]
     if not requests:
@@ -215,7 +215,7 @@ def _let_through(lines: Sequence[Line]) -> Iterator[Line]:
 
 
 def _dated(file: Path, content: bytes, ts_ms: int) -> None:
-    """Write a file with this modification time."""
+    """Write a file with `ts_ms` as its modification time."""
     file.write_bytes(content)
     os.utime(file, (ts_ms / 1000, ts_ms / 1000))
 

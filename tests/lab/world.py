@@ -73,9 +73,9 @@ class Scene:
     joined: threading.Event = field(default_factory=threading.Event)
 
     def join(self, polls: int) -> None:
-        """Join the group as another member that commits nothing; leave when `joined` is set.
+        """Join the group as another member that commits nothing; leave once the event `joined` is set.
 
-        `polls`: the number of polls after which the member leaves and joins again.
+        `polls`: after so many polls the member leaves the group, to join again 2 s later.
         """
         while not self.joined.is_set():
             consumer = KafkaConsumer(
@@ -157,7 +157,7 @@ class World:
         return KafkaProducer(bootstrap_servers=self.broker.bootstrap_servers, linger_ms=5, enable_idempotence=False)
 
     def legacy(self) -> tuple[LegacyBroker, KafkaProducer]:
-        """Return a broker of 0.8.2 and a producer for it; started at the first call."""
+        """Return a broker of Kafka 0.8.2 and a producer for it; the first call starts both."""
         with self._lock:
             if self._legacy is None:
                 broker = self._open.enter_context(LegacyBroker(self._folder / "legacy"))
@@ -169,7 +169,7 @@ class World:
             return self._legacy
 
     def create(self, topics: Sequence[str], partitions: int, legacy: bool) -> None:
-        """Create topics; on 0.8.2 with the one partition that it permits."""
+        """Create topics; `legacy`: on the broker of Kafka 0.8.2, where they get one partition."""
         if legacy:
             create_legacy(self.legacy()[0].bootstrap_servers, topics)
         for topic in () if legacy else topics:

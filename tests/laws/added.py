@@ -1,4 +1,4 @@
-"""Copy the package and add the examples of its pages, as a newcomer would."""
+"""Copy our packages and add the examples of their pages (a new mode or format), as a newcomer would."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Copy:
             shutil.copy(ROOT / "deploy" / name, folder / "deploy")
 
     def add(self, page: str, *files: str) -> None:
-        """Write a page's first Python or TOML examples, in the page's order, to these files (paths in the checkout)."""
+        """Write a page's first Python or TOML examples, in the page's order, to these files of the copy."""
         text = (ROOT / page).read_text("utf-8")
         examples = re.findall(r"^```(?:python|toml)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
         for file, example in zip(files, examples, strict=False):

@@ -27,7 +27,7 @@ PLACES = (
     *("clienthealth.ops.cli", "clienthealth.ops.doctor", "clienthealth.platform"),
 )
 APART = ("clienthealth_exporters", "dashboards", "deploy")
-#: Single modules in other packages that may do so → the reason.
+#: Single modules in other packages that may access what OUTSIDE and CALLS name → the reason.
 EXCUSED = {
     "clienthealth.ops.initialise": "writes the file of settings, and asks the cluster",
     "clienthealth.model.subscription": "asks the brokers to ask their clients",

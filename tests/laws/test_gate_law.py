@@ -1,4 +1,4 @@
-"""The gate spares the judges windows with healthy metrics; it never hides a fault, nor reports ok for unknown."""
+"""The gate keeps windows with healthy metrics from the judges; it must not hide a fault or turn unknown into ok."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def windows_by_kind(windows: Sequence[ClientWindow], mode: LiveMode[Any]) -> lis
 
 
 def assert_law(mode: LiveMode[Any], windows: Sequence[ClientWindow]) -> None:
-    """Assert that the judge agrees about windows stopped by the gate: ok, or unknown for the same reason."""
+    """Assert that the judge agrees with the gate on each window that the gate stops: ok, or unknown for its reason."""
     for same_kind in windows_by_kind(windows, mode):
         suspected, reasons = gate(mode, stacked(same_kind))
         for window, suspect, reason in zip(same_kind, suspected.tolist(), reasons, strict=True):

@@ -30,7 +30,7 @@ from tests.support.recorded import clients, folders
 ALL = list(modes().values())
 every_mode = pytest.mark.parametrize("mode", ALL, ids=lambda mode: mode.id)
 
-#: (control, mode) → the reason why the mode may be suspected there although the client is fine.
+#: (control recording, mode) → why the mode may be suspected in that recording, although its client is healthy.
 NOISE: dict[tuple[str, str], str] = {}
 #: Words of the recorded applications, which must not occur in any rule.
 APPLICATION_WORDS = (
@@ -113,7 +113,7 @@ def test_every_threshold_has_a_unit_or_is_a_share_and_a_reason(mode: Mode) -> No
 
 
 def causes_shown() -> dict[str, set[str]]:
-    """Return mode → causes that occur in verdicts on hand-made windows and on recordings."""
+    """Return mode → causes in its verdicts on hand-made windows and on recordings."""
     by_mode: dict[str, set[str]] = {mode.id: set() for mode in ALL}
     for mode in ALL:
         judged = [verdict_of(mode, s.window) for s in scenarios().get(mode.id, ())]
@@ -145,7 +145,7 @@ WORLDS = {
     "c": r"\bgdb\b|rd_kafka",
     "go": r"goroutine|pprof|kill -QUIT|\bdefer\b",
 }
-#: Library → runtimes that its texts may assume; librdkafka runs in programs of many languages.
+#: Library → runtimes whose words its verdicts may use; librdkafka runs in programs of many languages.
 OF_LIBRARY = {
     "java": {"java"},
     "kafka-python": {"python"},
@@ -156,7 +156,7 @@ OF_LIBRARY = {
     "franz-go": {"go"},
     "kafka-go": {"go"},
 }
-#: Modes and causes that only the Java client has; their texts use Java's words.
+#: (mode, cause) that only the Java client has, so that their texts use Java's words.
 JAVAS_OWN = {("producer-callback-deadlock", "send-in-callback")}
 
 

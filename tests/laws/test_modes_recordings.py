@@ -238,9 +238,9 @@ def test_a_reading_every_ten_seconds_and_no_dump_confirm_within_a_minute(name: s
 @pytest.mark.parametrize(
     ("name", "culprit", "victims"),
     [
-        ("slow-handler-3.7", "b2", {"b1", "b3"}),  # idle1 is no victim: it lacks no records
+        ("slow-handler-3.7", "b2", {"b1", "b3"}),  # not idle1: it has no unread records
         ("slow-handler-4.1", "payments", {"orders", "refunds"}),
-        ("slow-handler-librdkafka", "p3", {"p2", "p4"}),  # p2 is a victim too: it no longer fetches any records
+        ("slow-handler-librdkafka", "p3", {"p2", "p4"}),  # p2 too: no more records are fetched from it
         ("librdkafka-one-queue", "orders", {"mail", "audit"}),
         ("cross-topic-0.9", "lw4", {"lw1", "lw2", "lw3", "lw5", "lw6"}),
     ],
@@ -257,8 +257,8 @@ def test_a_member_that_its_group_fenced_is_accused_of_nothing_and_its_fence_is_c
     (consumer,) = (client for client in clients(RECORDINGS / "kip848-fenced-4.4") if client.client.kind == "consumer")
     judge, limits = modes()[CONSUMER_STALLED].judge, modes()[CONSUMER_STALLED].thresholds
     statuses = [judge(window, limits).status for window in consumer.windows]
-    # The client is frozen from 22:30:36 to 22:31:36. The window from 22:30:30 on then has only one sample, the last
-    # window two; the mode needs more.
+    # The client is frozen from 22:30:36 to 22:31:36, so the window from 22:30:30 on has only one sample. The last
+    # window has two. The mode needs three.
     assert statuses == ["ok", "ok", "unknown", "ok", "ok", "ok", "unknown"]
     (fence,) = (run for _, run in consumer.bucket.state.also_seen.items() if run.what == "kicked-out")
     # Two log lines: "ConsumerGroupHeartbeatRequest failed because member … is unknown", and the failed commit.

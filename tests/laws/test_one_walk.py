@@ -1,4 +1,4 @@
-"""An attached file is read only once, so its text passes through few code files until it is parsed."""
+"""The text of an attached file passes through at most MOST_FILES code files until it is parsed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.recorded import RECORDINGS
 
 ROOT = Path(clienthealth.__file__).parent
 MOST_FILES = 9
-#: Minimum length of a string that counts as a piece of the text; shorter strings are results of parsing.
+#: Minimum length of a string that counts as a piece of the file's text; shorter strings are results of parsing.
 PIECE = 40
 EXPOSITION = """\
 # TYPE kafka_producer_producer_metrics_record_send_total counter
@@ -49,7 +49,7 @@ def test_a_text_visits_few_files(kind: str, tmp_path: Path) -> None:
 
 
 def walk(file: Path) -> tuple[set[str], int]:
-    """Return the code files with functions that receive the text or a piece of it, and the number of parsed records."""
+    """Return the code files whose functions receive the text of `file` or a piece of it, and the number of records."""
     visited: set[str] = set()
 
     def called(frame: FrameType, event: str, _: object) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.alert_rules import ROOT
 
-#: The folder for `make promtool`: Prometheus 3's long-term support release and the newest Alertmanager.
+#: Where `make promtool` puts promtool of Prometheus 3's long-term support release and the newest amtool.
 BUILT = ROOT / ".cache/go/bin"
 
 

@@ -66,7 +66,7 @@ def _answers(address: str) -> bool:
 
 @pytest.mark.parametrize("name", sorted(RUNBOOKS))
 def test_the_silence_of_a_runbook_is_one(name: str, alertmanager: str) -> None:
-    """The page's commands silence its alerts in their own cluster only."""
+    """The runbook's commands silence its alerts in one cluster and not in another."""
     commands = re.findall(r"^amtool silence add .*$", RUNBOOKS[name], re.MULTILINE)
     head = RUNBOOKS[name].partition(BEGIN)[2].partition(END)[0]
     on_page = {*re.findall(r"\w+", " ".join(re.findall(r"^\|.*$", head, re.MULTILINE)))}
@@ -199,7 +199,7 @@ def test_titles_begin_with_owner_number_and_effect(
 
 
 def _rendered(name: str, data: object, folder: Path) -> str:
-    """Return what a template makes of a notification."""
+    """Return the text that a template of ours makes from a notification."""
     (folder / "data.json").write_text(json.dumps(data), "utf-8")
     kind = ["--template.type=html"] if name == "html" else []
     done = subprocess.run(

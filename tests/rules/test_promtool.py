@@ -30,7 +30,7 @@ def test_rules_pass_promtool() -> None:
 
 @pytest.fixture(scope="module")
 def alerts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Copy the rules, without their evaluation intervals, and the rules' tests; return the folder."""
+    """Copy the rules, without their evaluation intervals, and the tests of the rules; return the folder."""
     folder = tmp_path_factory.mktemp("alerts")
     for path in (*RULE_FILES, *TEST_FILES):
         there, text = folder / path.relative_to(ROOT / "alerts"), path.read_text("utf-8")
@@ -60,7 +60,7 @@ VALUES = "0x30 0.01x30 1x30 100x30"
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "alerts/runbooks").glob("*.md")))
 def test_queries_of_a_runbook_see_their_own_cluster_alone(name: str, tmp_path: Path) -> None:
-    """With series of two clusters each query finds something; with those of the other cluster alone, nothing."""
+    """With series of its own and another cluster, each query finds something; with the other's alone, nothing."""
     page = (ROOT / f"alerts/runbooks/{name}.md").read_text("utf-8")
     blocks = re.findall(r"^ *```promql\n(.*?)^ *```$", page, re.DOTALL | re.MULTILINE)
     queries = [line.partition(" # ")[0].strip().replace(" offset 1w", "") for line in "".join(blocks).splitlines()]

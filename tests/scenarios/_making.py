@@ -1,4 +1,4 @@
-"""Build hand-made windows: samples, log lines and threads of a client, by the second."""
+"""Build hand-made windows of a client: samples, log lines and threads, each at a second of the window."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ def unknown_topic(count: int, step: float, error: str = "UNKNOWN_TOPIC_OR_PARTIT
 
 
 def lookups(seconds: Sequence[float], addresses: Sequence[str] = ("kafka-1:9092",)) -> list[LogEvent]:
-    """Return log lines of failed lookups of the offset manager, with the brokers in turn."""
+    """Return log lines of failed lookups of the offset manager; they name the brokers in `addresses` in turn."""
     text = "Failed to fetch consumer metadata from {}."
     turns = zip(seconds, itertools.cycle(addresses), strict=False)
     return [line(s, "offset-manager-lookup-failed", text.format(a), "worker", address=a) for s, a in turns]

@@ -32,7 +32,7 @@ from tests.scenarios._making import (
 
 
 def by_selector(waited: Callable[[float], float], selects: float, fetches: Callable[[float], float]) -> ClientWindow:
-    """Return a window of a Java client before 2.4, without poll times, that has read two topics before."""
+    """Return a window of a Java client before 2.4, without poll times, that read two topics until the window began."""
     readings = consumer(
         {"a": still(8), "b": still(0)},
         5,

@@ -13,7 +13,7 @@ W46  Mon  00:00–01:00  ledger-consumer cannot be judged                       
      Fri  16:00        audit-batch exits; it has no minutes, but its lost records count        12 records lost
      Sat  08:00–       audit-producer exits, but comes back: withdrawn
      Sun  23:00–       order-events blocks other topics, still so at the end                   60
-W45  20 suspected minutes of order-producer;  W43  50 confirmed ones
+W45  20 suspected minutes of order-producer;  W43  50 confirmed minutes of it
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ GONE = (NOT_CLOSED,)
 GAP = (at(12, "02:00"), at(12, "04:10"))
 
 
-#: Another cluster: the same service has one client there, unhealthy for an hour of W46; its last day was not monitored.
+#: A client of orders-api in another cluster, unhealthy for an hour of W46. That cluster's last day was not monitored.
 ELSEWHERE = Client("orders-api", "us-1", "us-1:100", "order-producer", "producer", "java", "3.9.1")
 FAULT_ELSEWHERE = Fault(ELSEWHERE, DEADLOCK, at(10, "10:00"), at(10, "11:00"), at(10, "10:00"), timedelta(seconds=40))
 

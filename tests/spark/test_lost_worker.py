@@ -1,4 +1,4 @@
-"""Kill a Python worker of Spark during its work, as the kernel does for lack of memory; the task is tried again."""
+"""Kill a Python worker of Spark while it runs a task, as the kernel does for lack of memory; Spark retries the task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run the command of the page on reviews as printed there; `tests/e2e/test_demo.py` runs it in its own process."""
+"""Run the command printed in review/README.md; `tests/e2e/test_demo.py` runs it in its own process."""
 
 from __future__ import annotations
 

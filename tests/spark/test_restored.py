@@ -42,7 +42,8 @@ pytestmark = pytest.mark.long
 
 METRICS = "restored-metrics"
 HOST, STEP = "web-0", 10
-#: Seconds of each portion of input: the first portion ends with a stuck client, the second lets it recover.
+#: Length of a portion of input (s), and the seconds at which the client gets stuck (in the first portion) and recovers
+#: (in the second).
 PORTION, STUCK_FROM, WELL_FROM = 240, 120, 270
 RECORDS = PORTION // STEP
 SECONDS = 600.0
@@ -110,7 +111,7 @@ class Installation:
         return History(Path(settings.monitor.history))
 
     def has_read(self, settings: Settings, portions: int, change: str = "") -> Callable[[], bool]:
-        """Return a condition: `portions` portions are read, and the history has a change of this kind (if given)."""
+        """Return a condition: the first `portions` portions are read and, if given, the history has such a `change`."""
         checkpoint, written = Path(checkpoint_of(settings)), History(Path(settings.monitor.history))
 
         def reached() -> bool:

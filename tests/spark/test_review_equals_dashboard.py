@@ -83,14 +83,15 @@ def review(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
     address = free_address()
     command = ["prometheus", f"--config.file={root}/prometheus.yml", f"--storage.tsdb.path={root}/tsdb"]
     command += [f"--web.listen-address={address}", "--storage.tsdb.retention.time=100y"]
-    # Prometheus must use each sample for its minute only, because a series ends when its client or the monitor is gone.
+    # By default Prometheus uses a sample for five minutes. Here it must do so for the sample's own minute only, because
+    # a series ends when its client or the monitor is gone.
     command.append("--query.lookback-delta=59s")
     with started(command, root / "prometheus.log", address):
         yield built, address
 
 
 def series_and_time(line: str) -> tuple[str, int]:
-    """Return the sort key of a sample: Prometheus accepts a series' samples only in order of time."""
+    """Return a sort key of a sample, because Prometheus accepts a series' samples only in order of time."""
     series, _, at = line.rsplit(" ", 2)
     return series, int(at)
 

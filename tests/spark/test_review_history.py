@@ -54,7 +54,7 @@ def count(spark: SparkSession, root: str, table: str) -> int:
 
 
 def test_a_minute_is_written_with_all_its_columns(spark: SparkSession, root: str) -> None:
-    """The row is as the step writes it: a column added only to the table once made every batch with minutes fail."""
+    """The row is as a step writes it: a column added only to the table once made all batches with minutes fail."""
     text = (
         '{"minute":1790000040000,"service":"orders-api","host":"web-1","instance":"web-1:100","client_id":"order-producer",'
         '"kind":"producer","group":null,"library":"java","version":"3.9.1","samples":6,"status":"suspected",'
@@ -76,7 +76,7 @@ def test_a_minute_is_written_with_all_its_columns(spark: SparkSession, root: str
 
 
 def test_a_batch_that_comes_twice_is_kept_once(spark: SparkSession, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between the two attempts lie more commits than the first search (COMMITS) covers."""
+    """Between the two attempts to write a batch lie more commits than the first search (COMMITS) covers."""
     monkeypatch.setattr(history, "COMMITS", 1)
     planned_ms = int(time.time() * 1000)
     append(spark, root, OPENED, "query-a", 0, 61_000)
@@ -85,7 +85,7 @@ def test_a_batch_that_comes_twice_is_kept_once(spark: SparkSession, root: str, m
     assert count(spark, root, "verdicts") == 3
     append(spark, root, OPENED, "query-a", 1, 61_000, planned_ms)
     assert count(spark, root, "verdicts") == 3
-    # The first attempt ended before it wrote anything of these batches, so they must be appended now.
+    # The first attempt ended before it wrote anything of batches 2 and 12, so they must be appended now.
     append(spark, root, OPENED, "query-a", 2, 61_000, planned_ms)
     append(spark, root, OPENED, "query-a", 12, 61_000, planned_ms)
     assert count(spark, root, "verdicts") == 5
@@ -95,7 +95,7 @@ def test_a_batch_that_comes_twice_is_kept_once(spark: SparkSession, root: str, m
 def test_a_batch_is_not_looked_for_before_it_was_planned(
     spark: SparkSession, root: str, monkeypatch: pytest.MonkeyPatch, commits: int
 ) -> None:
-    """An earlier batch of the same number is of an older checkpoint if this one was planned long after it."""
+    """An earlier batch with the same number comes from an older checkpoint if this one was planned long after it."""
     monkeypatch.setattr(history, "COMMITS", commits)
     append(spark, root, OPENED, "query-a", 0, 61_000)
     append(spark, root, OPENED, "query-b", 0, 61_000)
@@ -155,7 +155,7 @@ def test_no_history_and_another_schema_are_reported(spark: SparkSession, root: s
 
 @pytest.mark.long
 def test_a_history_of_0_1_is_gone_on_with(spark: SparkSession, tmp_path: Path) -> None:
-    """Its tables have fewer columns, and Delta's default retention: 30 days for the log, 7 for removed files."""
+    """Tables of 0.1 lack columns and have Delta's default retention: 30 days for the log, 7 days for removed files."""
     since = {"minutes": ("clock_skew_seconds", "also_seen")}
     with pytest.MonkeyPatch.context() as then:
         then.setattr(history, "KEPT", {})

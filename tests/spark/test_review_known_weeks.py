@@ -96,10 +96,10 @@ def test_themes(week: Review) -> None:
     ]
     deadlock, blocking, lost, _ = week.themes
     assert (deadlock.start, deadlock.stop) == (at(10, "10:00"), at(10, "14:45"))
-    assert (deadlock.detect, deadlock.clear) == (50.0, 19 * 60 + 10.0)  # medians of 40, 50, 90 and of what remains
+    assert (deadlock.detect, deadlock.clear) == (50.0, 19 * 60 + 10.0)  # medians (s) of three incidents
     assert (deadlock.title, deadlock.services) == ("Producer deadlocked in its own callback", ("orders-api",))
     assert (blocking.stop, blocking.clear) == (None, None)
-    assert (lost.lost_records, lost.lost_bytes) == ((12, 1152), None)  # bytes were reported for one of them only
+    assert (lost.lost_records, lost.lost_bytes) == ((12, 1152), None)  # bytes are known for only one of the two
     assert [(i.client_id, i.lost_records, i.lost_bytes) for i in lost.listed] == [
         ("refund-producer", (0, 1140), None),
         ("audit-batch", (12, 12), (4096, 4096)),
@@ -121,7 +121,7 @@ def test_an_incident(week: Review) -> None:
     assert first.evidence == (
         "metric: select-total stayed at 10213 for 40 s <script>alert(1)</script> (client-metrics-2@88123)",
     )
-    # The link adds a quarter of an hour before and after.
+    # The link adds a quarter of an hour before and after the incident.
     assert first.link == (
         "https://grafana.example/d/kafka-client-health-mode-producer-callba"
         "?from=1794303900000&to=1794311700000&var-service=orders-api&var-client_id=order-producer"
@@ -278,7 +278,7 @@ def test_a_week_without_history_claims_no_health(reviewed: Reviewed, tmp_path: P
     assert empty.overall.minutes == Minutes()
     assert empty.quality.gap_minutes == 10_080
     assert empty.headline[0] == "No client was observed this week, so their health is unknown."
-    # The incident of Sunday night ended on Monday, in this week.
+    # The incident that began on Sunday night in W46 ended on Monday, in this week.
     assert [(t.mode, t.seconds) for t in empty.themes] == [(BLOCKING, 3600)]
     assert "This is not health, it is the absence of data." in write(empty, tmp_path)[3].read_text()
 
@@ -316,7 +316,7 @@ def test_each_cluster_has_its_own_numbers_and_the_one_that_spent_most_comes_firs
     assert us.overall.budget.spent == pytest.approx(60 / 43.2)
     assert us.quality.gap_minutes == 1_440
     assert eu.overall.minutes == Minutes(ok=49_470, suspected=35, confirmed=185, unknown=60)
-    # A service with the same name in both clusters is two services.
+    # Services with the same name in two clusters count as two services.
     assert {s.service: s.minutes for s in us.services} == {"orders-api": Minutes(ok=8_580, confirmed=60)}
     assert {s.service: s.minutes for s in eu.services}["orders-api"] == Minutes(ok=9_820, suspected=5, confirmed=125)
     assert [(t.mode, t.incidents, t.seconds) for t in us.themes] == [(DEADLOCK, 1, 3600)]

@@ -48,7 +48,7 @@ FAULTS = (
     fault("back", "a", NOT_CLOSED, {"lost_records": [0, 9]}, ends="withdrawn"),
     fault("back", "b", NOT_CLOSED, {"lost_records": [0, 9]}, ends="moved"),
     fault("yesterday", "a", NOT_CLOSED, {"lost_records": [9, 9]}, start=NOON - timedelta(days=1)),
-    # Over midnight: it counts in both days.
+    # This incident lasts over midnight, so it counts on both days.
     fault("midnight", "a", NOT_CLOSED, {"lost_records": [5, 5]}, start=DAY.start - timedelta(minutes=2)),
 )
 

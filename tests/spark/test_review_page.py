@@ -25,7 +25,7 @@ def modules() -> Path:
 
 @pytest.fixture(scope="module")
 def pages(reviewed: Reviewed, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Return the pages of a full week, its details, and the page of a week without history."""
+    """Return by name: the page of a full week, the page with its details, and the page of a week without history."""
     root = tmp_path_factory.mktemp("pages")
     weeks = {"full": known_weeks.W46, "empty": known_weeks.W46.before(-1)}
     written = {name: write(reviewed(week), root / name) for name, week in weeks.items()}

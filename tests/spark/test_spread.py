@@ -1,4 +1,4 @@
-"""Spark's hash spreads the buckets evenly over the partitions; a checkpoint keeps the numbers it began with."""
+"""Bucket numbers are chosen so that Spark spreads them evenly over partitions; a checkpoint keeps its numbers."""
 
 from __future__ import annotations
 

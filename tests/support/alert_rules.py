@@ -31,7 +31,7 @@ class Rule:
 
     @property
     def condition(self) -> str:
-        """Return the condition that must hold; for a page, the recording rule's condition without its `quiet` label."""
+        """Return the condition under which the alert fires; for a page, the one in its recording rule."""
         recorded = re.fullmatch(r"(\S+:paging)\{.*\}", self.expr)
         if recorded is None:
             return self.expr
@@ -65,7 +65,7 @@ def read(text: str) -> Any:
 
 
 def seldom(rules: str) -> str:
-    """Return the rules without their own intervals: evaluating them three times as often shows nothing more."""
+    """Return the rules without their own intervals, so that the interval of each test applies (mostly 30 s or more)."""
     return re.sub(r"^    interval: .*\n", "", rules, flags=re.MULTILINE)
 
 

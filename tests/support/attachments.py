@@ -122,7 +122,7 @@ def _journal(message: object, at: datetime) -> str:
     )
 
 
-#: Prefixes, colours and wrappings around lines; the content of each line stays the same.
+#: Prefixes, colours and wrappings that tools put around the lines of a log; the content of each line stays the same.
 AROUND_LINES: dict[str, Callable[[str], str]] = {
     "compose": each_line(lambda line, at: f"web-1      | {line}"),
     "compose, coloured": each_line(lambda line, at: f"\x1b[36mweb-1  |\x1b[0m {line}"),
@@ -152,7 +152,7 @@ AROUND_LINES: dict[str, Callable[[str], str]] = {
     "CRLF": lambda text: text.replace("\n", "\r\n"),
 }
 
-#: Log layouts of other applications, applied to the same entries.
+#: Log layouts of other applications, applied to the entries of a recorded log.
 LAYOUTS: dict[str, Callable[[str], str]] = {
     "bracketed": entries(lambda at, lv, th, lg, m: f"[{at:%Y-%m-%d %H:%M:%S}.{at:%f}] [{lv}] [{th}] [{lg}] {m}"),
     "tabs": entries(lambda at, lv, th, lg, m: f"{at:%Y-%m-%d %H:%M:%S}\t{lv}\t{th}\t{lg}\t{m}"),

@@ -35,7 +35,7 @@ def node_modules() -> Path:
 
 
 def check(modules: Path, page: Path, width: int, scheme: str, picture: Sequence[str] = ()) -> None:
-    """Assert that the page fits the screen, loads nothing external and has no serious axe-core violation."""
+    """Assert that the page is no wider than `width`, loads nothing external and has no serious axe-core violation."""
     report = _look(modules, page, width, scheme, picture)
     assert report["screen"] == width
     assert report["wide"] <= width, f"{report['wide']} px wide on a screen of {width} px: {report['out']}"

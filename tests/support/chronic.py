@@ -1,4 +1,4 @@
-"""Extend recorded failures of real clients to any length by repeating the recording's stretch after the onset.
+"""Extend recorded failures of real clients to any length by repeating the last part of each recording.
 
 Times move on with each repetition. Totals, ages of events that no longer happen, and threads' CPU times go on growing.
 Everything else stays as recorded.
@@ -36,7 +36,7 @@ FAR_MS = 10**13
 class Failure:
     """A recording of a failing client.
 
-    `settled`: seconds after the onset from which on the recording only repeats itself.
+    `settled`: seconds from the onset to the part that is repeated; from there on, nothing new happens.
 
     `log_settled`: the same for the log, if it was recorded at another time than the metrics.
     """
@@ -157,7 +157,7 @@ def _same(snapshot: Snapshot) -> Snapshot:
 
 
 def _after_rounds(snapshot: Snapshot, first: Snapshot, end: Snapshot, rounds: int) -> Snapshot:
-    """Return a sample of the stretch from `first` to `end` after that many repetitions."""
+    """Return a sample from the part between `first` and `end`, as it would be after `rounds` repetitions."""
     grown = {n: v - first.metrics[n] for n, v in end.metrics.items() if n in first.metrics and _counts(n)}
     metrics = {n: v + rounds * max(0.0, grown.get(n, 0.0)) for n, v in snapshot.metrics.items()}
     topics = [
@@ -220,7 +220,7 @@ def _repeated(
 
 
 def _cpu(stretch: Sequence[LogEntry]) -> dict[str, float]:
-    """Return the CPU time (ms) that each thread used during the stretch."""
+    """Return the CPU time (ms) that each thread used during the repeated part."""
     dumps = [s.dump for s in stretch if s.dump is not None]
     if len(dumps) < 2:
         return {}

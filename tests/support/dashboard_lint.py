@@ -98,7 +98,7 @@ def template_datasource(board: Board) -> Iterator[str]:
 
 @rule
 def template_labels(board: Board) -> Iterator[str]:
-    """Implement template-job and template-instance: variables use the chosen source, and several values or All."""
+    """Implement template-job and template-instance: variables use the data source, and allow several values and All."""
     for variable in _query_variables(board):
         name = variable["name"]
         if variable.get("datasource") != DATASOURCE:
@@ -120,7 +120,7 @@ def template_label_promql(board: Board) -> Iterator[str]:
 
 @rule
 def template_loaded_once(board: Board) -> Iterator[str]:
-    """Require that lists are loaded once. Grafana's linter wants a reload per time range, which queries all clients."""
+    """Require one load of a variable's values. Grafana's linter wants one per time range, each querying all clients."""
     for variable in _query_variables(board):
         if variable.get("refresh") != 1:
             yield f"{variable['name']}: not loaded once, when the dashboard is opened"
@@ -177,7 +177,7 @@ def target_datasource(board: Board) -> Iterator[str]:
 
 @rule
 def target_rate_interval(board: Board) -> Iterator[str]:
-    """Allow only variable ranges, except in annotations, which look back a fixed time."""
+    """Allow only ranges that are Grafana variables, except in annotations, which look back a fixed time."""
     for where, expr in queries(board):
         for window in re.findall(r"\[([^\]]+)\]", expr["expr"]):
             if not window.startswith(("$__rate_interval", "$__range")):
@@ -200,7 +200,8 @@ def target_scope(board: Board) -> Iterator[str]:
         if node.name in EVIDENCE and not {f"${name}" for name in CLIENT[1:]} & {
             m.value for m in node.matchers.matchers
         }:
-            # Panels of evidence also show the service's healthiest client for comparison, whichever client is chosen.
+            # Panels of evidence also show the service's healthiest client for comparison, so they are not limited to
+            # the chosen client.
             wanted -= set(CLIENT[1:])
         matched = {m.value.removesuffix("|") for m in node.matchers.matchers}
         missing = {name for name in wanted & variables if f"${name}" not in matched}
@@ -321,7 +322,7 @@ def legend_labels(board: Board) -> Iterator[str]:
 
 @rule
 def thresholds_explicit(board: Board) -> Iterator[str]:
-    """Require thresholds (Grafana's default is red above 80) with a harmless base colour: missing values get it."""
+    """Require thresholds (Grafana's default is red above 80); their base colour, also for no value, is harmless."""
     for panel in panels(board):
         if panel["type"] in {"row", "text"}:
             continue

@@ -1,8 +1,8 @@
 """Keep what an earlier release's monitor left after four minutes (checkpoint, history, states) in tests/releases.
 
-python -m tests.support.left_by_release COMMIT VERSION runs the release at that commit and keeps its output
+`python -m tests.support.left_by_release COMMIT VERSION` runs the release at that commit and keeps what it leaves.
 
-(0.3.0 is commit e08cfe5 until its release.)
+0.3.0 is not released yet: use commit e08cfe5 for it.
 
 The run has two producers; one of them hangs in a callback from the third minute on. The state has one partition and two
 buckets.
@@ -38,7 +38,8 @@ FOLDER = ROOT / "tests" / "releases"
 METRICS, LOGS = "upgrade-metrics", "upgrade-logs"
 #: File with the newest records of `client-health`, by key.
 HEALTH = "health.json"
-#: Settings of [monitor] for the run. Later runs must use them too, because the checkpoint fixes them.
+#: Settings of [monitor] for the run. A monitor that continues from its checkpoint must use the same, because the
+#: checkpoint fixes them.
 FIXED = {"shuffle_partitions": 1, "buckets": 2}
 MIB = float(1 << 20)
 SECONDS, STEP, STUCK_FROM = 240, 10, 120
@@ -52,7 +53,7 @@ WAIT_SECONDS = 300.0
 
 
 def reading(host: str, ts_ms: int, second: int, stuck: int = 0) -> bytes:
-    """Return a producer sample `second` s after its start and `stuck` s after it began to hang."""
+    """Return a sample of a producer that started `second` s before and has hung for `stuck` s."""
     alive = second - stuck
     metrics = {
         "select-total": 1000.0 + 50 * alive,
@@ -71,14 +72,14 @@ def reading(host: str, ts_ms: int, second: int, stuck: int = 0) -> bytes:
 
 
 def unpacked(folder: Path) -> None:
-    """Extract what the newest release left: `checkpoints`, `history` and HEALTH."""
+    """Extract what the newest release left into `folder`: `checkpoints`, `history` and HEALTH."""
     newest_release = max(FOLDER.glob("*.tar.xz"), key=lambda path: [*map(int, path.name.split(".")[:3])])
     with tarfile.open(newest_release) as archive:
         archive.extractall(folder, filter="data")
 
 
 def make(commit: str, version: str) -> Path:
-    """Run the release and pack what it leaves; return the archive's path."""
+    """Run the release at `commit` and pack what it leaves; return the archive's path."""
     with tempfile.TemporaryDirectory(prefix="kafka-health-release-") as temporary:
         folder = Path(temporary)
         packed = subprocess.run(["git", "archive", commit], cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout

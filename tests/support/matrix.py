@@ -1,8 +1,8 @@
 """Render the golden matrix: each mode's worst status on every recording and hand-made window, as text to review.
 
-python -m tests.support.matrix prints it
+`python -m tests.support.matrix` prints it.
 
-python -m tests.support.matrix --write writes tests/golden/matrix.txt; review the difference before you commit it
+`python -m tests.support.matrix --write` writes tests/golden/matrix.txt; review the difference before you commit it.
 """
 
 from __future__ import annotations

@@ -156,7 +156,7 @@ def shared(here: Iterable[Mutant], there: Iterable[Mutant]) -> Mapping[str, Muta
 
 
 def _by_place(every: Iterable[Mutant]) -> Mapping[str, Mutant]:
-    """Name mutants by their place if it is unique; all also by place, file, and their number within the file."""
+    """Return each mutant by place, file and number of equal places there; also by place alone if it is unique."""
     by_place: dict[str, list[Mutant]] = {}
     for mutant in every:
         by_place.setdefault(mutant.place, []).append(mutant)
@@ -223,7 +223,7 @@ def copied(folder: Path) -> Path:
 
 
 class Tried:
-    """The tests in a copy of the checkout. `short`: without long tests. `failing`: tests that fail without a mutant."""
+    """The tests in a copy of the checkout. `short`: no long tests. `failing`: tests that fail even without a mutant."""
 
     def __init__(self, short: bool) -> None:
         self.name = "short" if short else "whole"
@@ -269,7 +269,7 @@ class Tried:
         return by_file
 
     def notices(self, mutant: Mutant, tests: Sequence[str]) -> str | None:
-        """Return the first test that fails, or why there is no result; None if all tests pass."""
+        """Return the first test that fails, or that the tests run for ever; None if all pass."""
         first, rest = tests[:FIRST], tests[FIRST:]
         with self._put([mutant]):
             try:

@@ -1,6 +1,6 @@
 """Take the pictures of the pages anew, and note which templates they show: `make pictures`.
 
-python -m tests.support.pictures      takes them; the dashboards' need node and npm, 500 MB and two minutes
+python -m tests.support.pictures      takes them; those of dashboards need node and npm, 500 MB and two minutes
 
 tests/golden/pictures.sha256 holds the SHA-256 of each template behind a picture, in the format of `sha256sum`. A law
 compares it with the present templates.

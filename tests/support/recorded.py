@@ -165,7 +165,7 @@ def chunks(folder: Path) -> list[Chunk]:
 
 
 class _Packed(Packer):
-    """A packer of chunks that are already decoded; it returns the same ones at each call."""
+    """A packer of chunks that are already decoded; `chunks()` returns the same chunks at each call."""
 
     def __init__(self, chunks: Mapping[int, Chunk]) -> None:
         super().__init__(1)
@@ -177,7 +177,7 @@ class _Packed(Packer):
 
 @cache
 def _packed(folder: Path) -> Packer:
-    """Decode a recording, or load it from the cache for the same code and files: decoding takes most of the time."""
+    """Return the decoded recording: from the cache if code and files are the same, because decoding takes long."""
     kept = DECODED / _code() / f"{folder.name}-{_hash(sorted(path for path in folder.rglob('*') if path.is_file()))}"
     if not kept.exists():
         packer, now_ms = Packer(1), int(time.time() * 1000)
@@ -196,7 +196,7 @@ def _packed(folder: Path) -> Packer:
 
 
 def _line(numbered: tuple[int, Read]) -> object:
-    """Return a key that equal log lines share, because the product reads only one of them in a burst too."""
+    """Return a key that equal log lines share. In a burst, the product also reads only one of several equal lines."""
     number, record = numbered
     return (record.instance, record.file, record.value) if record.stream == "logs" else number
 

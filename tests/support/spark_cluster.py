@@ -55,7 +55,7 @@ class SparkCluster:
             "SPARK_HOME": str(SPARK_HOME),
             "JAVA_HOME": str(Path(java()).resolve().parent.parent),
             "SPARK_LOCAL_IP": "127.0.0.1",
-            # If this is unset, a worker searches for a Spark build to find the version.
+            # Without SPARK_SCALA_VERSION, a worker searches for a Spark build to find the version.
             "SPARK_SCALA_VERSION": "2.13",
         }
 
@@ -91,7 +91,7 @@ class SparkCluster:
     def state(self) -> dict[str, Any] | None:
         """Return the master's state, or None while it does not answer."""
         url = f"http://127.0.0.1:{self._web}/json/"
-        # While the master starts, every address returns its first page, which is not JSON.
+        # While the master starts, it answers every path with its first page, which is not JSON.
         with suppress(OSError, json.JSONDecodeError), urllib.request.urlopen(url, timeout=5) as answer:
             document: dict[str, Any] = json.load(answer)
             return document

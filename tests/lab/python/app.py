@@ -84,7 +84,7 @@ class Truth:
             self.counts["expired"] += 1
 
     def wrong(self, where: str) -> bool:
-        """True if this client must misbehave now in this part of the program."""
+        """True if this client must misbehave now in the part `where` of the program."""
         return self.mine and where == WHERE and GO.is_set() and not OVER.is_set()
 
     def line(self) -> str:
@@ -130,7 +130,7 @@ def reconcile() -> None:
 
 
 def back_off(ms: int) -> None:
-    """Retry with growing pauses until the time is over."""
+    """Retry with growing pauses for `ms` milliseconds."""
     end, pause = time.monotonic() + ms / 1000, 0.2
     while (left := end - time.monotonic()) > 0:
         log.warning("ledger is busy, again in %d ms", 1000 * pause)

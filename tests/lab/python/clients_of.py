@@ -207,7 +207,8 @@ async def aio(app: Any) -> None:
         given = {name.replace(".", "_"): _typed(value) for name, value in app.options(kind, truth).items()}
         if kind == "consumer":
             given["enable_auto_commit"] = app.GIVEN["commit"] == "auto"
-            # The handler blocks the event loop that sends heartbeats, so its time must fit into session_timeout_ms.
+            # The handler blocks the event loop, which also sends heartbeats. So each call of the handler must take
+            # less than session_timeout_ms.
             given |= {"session_timeout_ms": 8000, "heartbeat_interval_ms": 2500}
         given = {name: value for name, value in given.items() if name in allowed}
         client = of(*app.GIVEN["topic"].split(","), **given) if kind == "consumer" else of(**given)
