@@ -32,7 +32,7 @@ NOT_SETTINGS = frozenset(f"{PREFIX}{name}" for name in ("CONFIG", "CACHE", "MAVE
 def load(path: str | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
     """Load the settings in force: the environment overrides the file, and the file overrides the defaults.
 
-    `path`: the file; None: the file that $KAFKA_HEALTH_CONFIG names, or no file without that variable. Raises
+    `path`: the file; None: the file that $KAFKA_HEALTH_CONFIG names. If both are missing, no file is read. Raises
     SettingsError if the file or a value is wrong.
     """
     chosen = path or environ.get(f"{PREFIX}CONFIG")
@@ -145,7 +145,7 @@ def _fitted(section: type, values: Mapping[str, Any], name: str, where: Callable
 def _whole(kind: Callable[..., _T], values: Mapping[str, Any], where: str) -> _T:
     """Build a section (or all settings) from values that are valid one by one.
 
-    Raises SettingsError, which begins with `where`, if the values contradict each other.
+    Raises SettingsError if the values contradict each other. The error's message begins with `where`.
     """
     try:
         return kind(**values)

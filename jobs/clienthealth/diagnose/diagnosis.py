@@ -399,7 +399,7 @@ def _outlived(bucket: Bucket, number: int) -> bool:
 
 
 def silence(bucket: Bucket, number: int, window: ClientWindow) -> list[Verdict]:
-    """Return verdicts on a client that stopped reporting while other data goes on; [] for every other client.
+    """Return verdicts on a client that stopped reporting long before all data ends; [] for every other client.
 
     `number`: the client's index in `bucket.state.all_clients`. `window`: the client's last window.
     """

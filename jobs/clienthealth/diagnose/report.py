@@ -92,7 +92,7 @@ class _Report:
         return "\n\n".join(parts)
 
     def _once(self, all_stories: Sequence[Story]) -> list[Story]:
-        """In a short report, merge stories that differ only in the name, and have neither findings nor known issues."""
+        """In a short report, merge stories without findings and known issues that differ only in the name."""
 
         def alike(story: Story) -> object:
             alone = story.findings or story.also or self.verbose

@@ -56,7 +56,7 @@ SILENT = "a Kafka client is named here, but nothing shows or rules out a failure
 
 @dataclass(frozen=True)
 class ShownFact:
-    """A decisive fact as one line: time (or `time unknown`), kind, words, place, frames."""
+    """A decisive fact as one line: time (or `time unknown`), kind, words, file and line (`where`), stack frames."""
 
     time: str
     kind: str
@@ -82,7 +82,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Also:
-    """A known issue outside the modes: how often and when it occurred, its first log line with place, and advice."""
+    """A known issue outside the modes: how often and when it occurred, its first log line with file and number, and advice."""
 
     known: Trouble
     count: str
@@ -224,7 +224,7 @@ class _Teller:
         )
 
     def _fact(self, fact: Evidence) -> ShownFact:
-        # A dump has a line number only per thread, so the place of the fact is the beginning of its first thread.
+        # A dump has a line number only per thread, so show the line at which the first of the fact's threads begins.
         lines = [thread.line for thread in threads_of(fact, self.dumps)]
         where, frames = _place(fact.source, *lines[:1]), frames_of(fact, self.dumps)
         return ShownFact(self._time(fact.source, fact.ts_ms), fact.kind.replace("-", " "), fact.text, where, frames)

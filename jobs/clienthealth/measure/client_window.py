@@ -14,8 +14,8 @@ from clienthealth.measure.view import POSITION, TOPIC_POSITION, About, Rows, Win
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import LogEvent, Reading, Sign, ThreadDump
 
-#: The rules of failure modes also see the log events of the LEAD_MS (ms) before a window, and the samples of at least
-#: that time, to explain the window's beginning.
+#: To explain the beginning of a window, the rules of failure modes also see the log events of the LEAD_MS (ms) before
+#: the window, and the samples of at least that time.
 LEAD_MS = 30_000
 
 

@@ -209,8 +209,8 @@ def waiting(w: Windows) -> Bools:
 def answers(w: Windows) -> Column:
     """Return, for each row, how often the average request latency changed up to this row.
 
-    A change proves that a broker has answered. But an answer need not change an average that the client rounds. So a
-    multiple of 0.001 ms, which may be a rounded average, counts as a change even if the value is the same.
+    A change proves that a broker has answered. If the client rounds the average to 0.001 ms, an answer may leave it
+    unchanged. So each sample with a multiple of 0.001 ms counts as a change even if the value is the same.
     """
     rows = w.column("request-latency-avg").reported_rows
     latency, changed = w.col("request-latency-avg")[rows], np.zeros(len(w.ts))

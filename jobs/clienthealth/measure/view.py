@@ -253,11 +253,11 @@ class Windows:
         return self._column(metric).from_last(self.lo, self.hi, back)
 
     def min(self, metric: str | Column) -> Floats:
-        """Return each window's least known value of a metric; NaN if it has none."""
+        """Return the smallest of each window's known values of a metric; NaN if it has none."""
         return self._extreme(np.fmin, self._column(metric))
 
     def max(self, metric: str | Column) -> Floats:
-        """Return each window's greatest known value of a metric; NaN if it has none."""
+        """Return the largest of each window's known values of a metric; NaN if it has none."""
         return self._extreme(np.fmax, self._column(metric))
 
     def _extreme(self, how: np.ufunc, column: Column) -> Floats:

@@ -185,7 +185,7 @@ class LogLine(msgspec.Struct):
 class RawRecord(msgspec.Struct):
     """A record as it was read from a topic, or a line of a file. `ts_ms`: the Kafka record's own time (epoch ms).
 
-    `value`: None for a tombstone. `source`: place of the record. `key`: None without a key.
+    `value`: None for a tombstone. `source`: topic (or file), partition and offset. `key`: None without a key.
     """
 
     value: bytes | memoryview | None

@@ -328,7 +328,7 @@ def captured(event: LogEvent, name: str) -> float:
 
 
 def spanned(dated: Sequence[Dated]) -> float:
-    """Return the time (s) from the first to the last of some inputs in order of time; 0 without inputs."""
+    """Return the time (s) from the first to the last of `dated`, which is in order of time; 0 if empty."""
     return (dated[-1].ts_ms - dated[0].ts_ms) / 1000 if dated else 0.0
 
 

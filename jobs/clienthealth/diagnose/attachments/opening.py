@@ -188,9 +188,9 @@ class Stream:
 
 @dataclass(frozen=True)
 class _Parent:
-    """The place of a file: its process, and the prefix of its name (`shown`).
+    """What a file gets from the folder or archive around it: its process, and the prefix of its name (`shown`).
 
-    `depth`: number of folders and archives around it. `given`: True if the user named the file itself.
+    `depth`: number of folders and archives around the file. `given`: True if the user named the file itself.
     """
 
     service: str

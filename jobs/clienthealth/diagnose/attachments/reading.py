@@ -258,7 +258,7 @@ class Reader:
     def _filled(self, what: str, lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
         """Count the lines, each of which is a record. Yield (number, line) for those that are not blank."""
         self._what(what)
-        self._cut = False  # The decoder already reports a cut record, because its JSON is invalid.
+        self._cut = False  # The decoder already reports a record that is cut off, because its JSON is invalid.
         for number, line in enumerate(lines):
             self.input.read = number + 1
             if line.strip():
@@ -317,7 +317,7 @@ class Reader:
             taken.update(at for dump in dumps for at in dump.taken)
             self._local(max((dump.ts_ms or 0 for dump in dumps), default=0))
         if taken:
-            # If the last line belongs to a dump, the log itself was not cut.
+            # If the last line belongs to a dump, the log itself was not cut off.
             self._cut = self._cut and len(lines) - 1 not in taken
         return taken
 
@@ -492,7 +492,7 @@ def _is_reading(line: bytes) -> bool:
 
 
 def _is_by_line(lines: Sequence[bytes]) -> bool:
-    """True if at least 3/4 of these lines begin like JSON and at least half are valid JSON; others may be cut."""
+    """True if at least 3/4 of these lines begin like JSON and at least half are valid JSON; others may be cut off."""
     begun = [line for line in lines if line.lstrip()[:1] in (b"{", b"[")]
     # Check the first characters before parsing: this is quick, and few lines of a log begin with a brace or a bracket.
     if not begun or len(lines) < (len(lines) - len(begun)) * 4:

@@ -168,7 +168,7 @@ def _exported(blocks: Iterator[bytes]) -> Iterator[bytes]:
         if lines:
             yield b"\n".join(lines) + b"\n"
     if entry and (last := _journal(entry)):
-        # The export was cut in the middle of its last entry. Yield what there is of this entry.
+        # The export is cut off in the middle of its last entry. Yield the part of this entry that is present.
         yield last + (b"\n" if not rest else b"")
 
 

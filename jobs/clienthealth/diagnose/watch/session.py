@@ -79,7 +79,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Stand(NamedTuple):
-    """A thread's place in the newest dump of its process.
+    """A thread in the newest dump of its process, and how long the thread has had the same frames.
 
     since_ms  time of the first of the consecutive dumps that show the thread in the same frames, epoch ms
     at_ms     time of the newest dump, epoch ms
@@ -98,11 +98,11 @@ class Stand(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """The minimum time (s) that the thread has been at this place."""
+        """The minimum time (s) for which the thread has had these frames."""
         return (self.at_ms - self.since_ms) / 1000
 
     def as_json(self) -> dict[str, Any]:
-        """Return the thread and its place as `watch` writes them in JSON."""
+        """Return the thread, its frames and times as `watch` writes them in JSON."""
         of_thread = {"name": self.thread.name, "state": self.thread.state, "since": self.since_ms, "dumps": self.dumps}
         return of_thread | {"cpu_ms": self.cpu_ms, "polled": self.polled, "frames": decisive(self.thread.frames)}
 
@@ -113,7 +113,7 @@ class Session:
     newest  the state of each client as the monitor would publish it, by key
     found   the worst verdict on each failure of a client, by key and mode, without withdrawn and moved verdicts
     dumps   the threads of the newest KEPT_DUMPS dumps, by the record of the dump
-    stands  the places of the application's threads, by the instance id of their process, then by the thread's name
+    stands  a `Stand` for each thread of the application, by the instance id of its process, then by the thread's name
     faults  the reasons why data or clients could not be judged: errors that were raised
     """
 
@@ -184,10 +184,10 @@ class Session:
         return published.changes
 
     def standing(self, instance: str) -> list[Stand]:
-        """Return where the application's threads are in the newest dump of a process. `instance`: its instance id.
+        """Return the application's threads in the newest dump of a process. `instance`: the process's instance id.
 
-        Threads that called poll() come before all other threads. Within these two groups, the thread that has been at
-        its place longest comes first.
+        Threads that called poll() come before all other threads. Within these two groups, the thread that has had the
+        same frames for the longest time comes first.
         """
         stands = self.stands.get(instance, {}).values()
         return sorted(stands, key=lambda s: (not s.polled, s.since_ms, s.cpu_ms or 0.0, s.thread.name))
