@@ -348,10 +348,11 @@ class Review:
     """The whole content of a review. `cluster`, `environment`: '' if the settings name none.
 
     `needless_pages_target`: the noise budget, which is the number of pages per period that may need no action. `pages`:
-    None if this environment only opens tickets. `night_hours`: hours at which the night begins and ends, UTC.
-    `periods`: those of the trend, oldest first. `withdrawn`, `cleared_count`: numbers of incidents. `never_fired`:
-    (mode, severity) of alerts. `top_clients`, `top_topics`: by criterion. `slot_minutes`: length of a slot of the
-    burn-down. `not_computed`: (part of the review, why it is missing).
+    None if this environment only opens tickets. `night_hours`: hours (UTC) at which a night begins and ends. `periods`:
+    the periods of the trend, oldest first. `withdrawn`, `cleared_count`: numbers of withdrawn incidents, and of
+    suspicions that ended unconfirmed. `never_fired`: (mode, severity) of alerts that did not fire. `top_clients`,
+    `top_topics`: by criterion. `slot_minutes`: length of a slot of the burn-down. `not_computed`: (part of the review,
+    why it is missing).
     """
 
     period: Period
@@ -394,7 +395,7 @@ class Review:
 
 
 def of_row(kind: type[T], row: Mapping[str, Any], **values: Any) -> T:
-    """Make a part of a review from a query's row: a column has the name of a field. `values`: fields without a column.
+    """Make a part of a review from a query's row: each field gets the column of its name. `values`: the other fields.
 
     A null text becomes '', and epoch seconds become a time. The bounds of a loss are in two columns, `_0` and `_1`.
     """

@@ -13,7 +13,7 @@ MINUTE = timedelta(minutes=1)
 DAY = timedelta(days=1)
 WEEK = timedelta(weeks=1)
 
-#: Distances (minutes) between the marks of a time axis.
+#: Readable distances (minutes) between two marks of a time axis.
 STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 240, 480, 720, 1440, 2 * 1440, 7 * 1440, 14 * 1440, 28 * 1440)
 
 
@@ -41,7 +41,7 @@ class Period:
 
     @property
     def label(self) -> str:
-        """The name of the period and of its folder: 2026-W46, 2026-11, 2026-Q4, else two days or two times."""
+        """The name of the period and of its folder: 2026-W46, 2026-11, 2026-Q4, else its two days or its two times."""
         if self.is_week and self.start.isoweekday() == 1 and self.start.time() == datetime.min.time():
             year, week, _ = self.start.isocalendar()
             return f"{year}-W{week:02d}"

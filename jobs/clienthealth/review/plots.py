@@ -26,7 +26,7 @@ FLOOR = -1.0
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a heat strip. `kind`: none, some, much, or blind (not watched). `text`: short; `words`: complete."""
+    """A cell of a heat strip. `kind`: none, some, much, or blind (nothing observed). `words`: meaning of `text`."""
 
     kind: str
     text: str
@@ -42,7 +42,7 @@ class HeatRow:
 
 
 def _at(period: Period, moment: datetime) -> float:
-    """Return the position of a moment on the axis, in per cent. Moments outside the period are at its ends."""
+    """Return the position of a moment on the time axis, in per cent: 0 or 100 for moments outside the period."""
     share = (moment - period.start) / (period.end - period.start)
     return round(100 * min(max(share, 0.0), 1.0), 3)
 

@@ -72,7 +72,7 @@ def listed_clients(per_client: DataFrame, lag: DataFrame, reviewed: int) -> Mapp
 
 
 def _entry(what: str, topic: str | None = None, seconds: str | None = None) -> Column:
-    """Return a client's entry in a ranking. The arguments name the client's columns; `what` is also the criterion."""
+    """Return a client's entry in a ranking. `what`, `topic`, `seconds`: its columns; `what` is also the criterion."""
     return F.struct(
         F.lit(what).alias("what"),
         F.col(what).cast("double").alias("value"),
@@ -82,9 +82,9 @@ def _entry(what: str, topic: str | None = None, seconds: str | None = None) -> C
 
 
 def _first(rows: DataFrame, kind: str, highest: str, most: int, *ties: str) -> list[Row]:
-    """Return at most `most` rows for each value of the column `kind`: those with the greatest `highest`, in this order.
+    """Return the rows with the greatest `highest`, at most `most` for each value of the column `kind`, greatest first.
 
-    `ties`: the columns that order rows with equal values.
+    `highest`: a column. `ties`: the columns that order rows with equal values.
     """
     order = Window.partitionBy(kind).orderBy(F.desc(highest), *ties)
     return (

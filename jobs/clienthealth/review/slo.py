@@ -45,7 +45,7 @@ class Loss:
         return self.state in ("met", "no data")
 
     def as_json(self) -> dict[str, Any]:
-        """Return the loss for the JSON; `at_most` is null if unknown."""
+        """Return the loss for the JSON; `at_most` is null if the maximum is unknown."""
         return {"at_least": self.records[0], "at_most": self.records[1], "state": self.state}
 
 
@@ -202,7 +202,7 @@ class ServiceSlo:
         return None if before is None or now is None else now - before
 
     def as_json(self) -> dict[str, Any]:
-        """Return all numbers of the objective; `at_most` is null if unknown."""
+        """Return all numbers of the objective for the JSON; unknown numbers are null."""
         return {
             "service": self.service,
             "owner": None if self.owner is None else dict(zip(OWNER_LABELS, self.owner.labels, strict=True)),

@@ -125,7 +125,8 @@ class Checkpoint(Files):
         for (at, topic, partition), offset in {**pending.begin, **end}.items():
             now[at].setdefault(topic, {})[str(partition)] = offset
         self._write_offsets(pending.batch, head, now)
-        # Delete states that the longer batch wrote. Otherwise Spark would use such a state for the shortened batch.
+        # Delete states that the batch wrote before it was shortened. Otherwise Spark would use such a state for the
+        # shortened batch.
         written = self._files.globStatus(self._path(f"{self._root}/state/*/*/{pending.batch + 1}.*"))
         for status in written or ():
             self._files.delete(status.getPath(), False)
@@ -206,7 +207,7 @@ def numbers_of(checkpoint: Checkpoint, settings: MonitorSettings) -> Sequence[in
 
 
 def numbers(buckets: int, partitions: int) -> tuple[int, ...]:
-    """Return a number for each bucket. With them, partitions differ by at most one bucket.
+    """Return a number for each bucket, such that partitions differ by at most one bucket.
 
     Spark assigns a bucket to a partition by a hash of the bucket's number. With the numbers 0, 1, 2, … two partitions
     would get 12 and 20 of 32 buckets, and each of eight partitions 1 to 6. Then most cores would wait for the busiest

@@ -26,8 +26,9 @@ DECODED = "bucket int, data binary"
 #: if empty. `size` is set only for records that are too large to decode; the value of such a record is null.
 RAW = ("value", "size", "key", "headers", "topic", "partition", "offset", "ts_ms")
 
-#: Bucket numbers without processes. COUNTS: counts of the input. REJECTS and all lower numbers: rejects; a task uses
-#: REJECTS minus the number of a partition. The step passes the data of these buckets on to the sink.
+#: Bucket numbers that stand for no bucket of processes. COUNTS: counts of the input. REJECTS and all lower numbers:
+#: rejected records; a task uses REJECTS minus the number of a partition. The step passes these counts and records on to
+#: the sink.
 COUNTS = -1
 REJECTS = -2
 
@@ -254,16 +255,16 @@ class _Task:
             self.rejects.append(records.reject(at, error))
 
     def _count(self, records: _Records, times: np.ndarray, reasons: list[tuple[int, str]]) -> None:
-        # The producer sets a record's time, and the history cannot store every time. So a time in the future becomes
-        # now.
+        # The producer sets a record's time, and the history cannot store every time. So a time in the future is
+        # replaced by the present time.
         arrived = np.where(records.arrived > 0, np.minimum(records.arrived, self.now_ms), float(self.now_ms))
         minutes = arrived // MINUTE_MS * MINUTE_MS
         late = arrived - times > 1000 * self.settings.monitor.watermark_seconds
         good = np.ones(len(arrived), bool)
         good[[at for at, _ in reasons]] = False
         accepted = [(np.flatnonzero(good & (minutes == minute)), None) for minute in np.unique(minutes[good])]
-        # Count each rejected record with its own reason, and good records by minute. Each of them may have the newest
-        # time.
+        # Count each rejected record with its own reason, and good records by minute. The newest time may be that of a
+        # rejected record.
         for rows, reason in (*((np.array([at]), reason) for at, reason in reasons), *accepted):
             key = int(minutes[rows[0]]), records.topic, reason
             count, of_groups = self.counts.setdefault(key, Count(*key)), records.of_groups[rows]
@@ -274,7 +275,7 @@ class _Task:
 
 
 def _newest(times: np.ndarray) -> int:
-    """Return the newest known time (epoch ms), 0 without any."""
+    """Return the newest known time (epoch ms), 0 if no time is known."""
     return int(np.nanmax(times, initial=0))
 
 

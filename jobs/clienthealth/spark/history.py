@@ -103,9 +103,10 @@ class ReplayGuard:
     written_ms: int
 
 
-#: Maximum difference (ms) between the clocks of two machines that wrote the same table one after the other.
+#: Assumed maximum difference (ms) between the clocks of two machines that wrote the same table one after the other.
 CLOCKS_MS = 600_000
-#: Number of newest commits in which a batch is searched first. If they do not reach back far enough, more are read.
+#: Number of newest commits that are searched first for the commit of a batch. If they do not reach back far enough,
+#: more commits are searched.
 COMMITS = 20
 
 
@@ -238,9 +239,10 @@ def commits(spark: SparkSession, root: str, table: str) -> list[tuple[int, Origi
 
 
 def append(rows: DataFrame, root: str, table: str, origin: Origin, again: ReplayGuard | None = None) -> None:
-    """Append the rows of the batch `origin` to a table, once. Columns are matched by name and cast to its types.
+    """Append the rows of the batch `origin` to a table, once.
 
-    `again`: if given, rows that it describes and that are already in the table are left out.
+    Columns are matched by name, and cast to the table's types. `again`: if given, rows that it describes and that are
+    already in the table are left out.
     """
     where = inside(root, table)
     if origin.planned_ms is not None:
@@ -294,7 +296,7 @@ def _rows(name: str, written: DataFrame) -> DataFrame:
     columns = {f.name: f"row.`{f.name}`" for f in TABLES[name]}
     columns |= {f.name: f"timestamp_millis(row.{f.name})" for f in TABLES[name] if f.dataType == TimestampType()}
     columns |= {"schema_version": str(SCHEMA_VERSION), "day": f"to_date({columns[TIMES[name]]})"}
-    # Expressions are texts, because for a `Column` Py4J asks the JVM several times per part.
+    # Expressions are texts, because each part of a `Column` costs several calls of the JVM through Py4J.
     parsed = written.selectExpr(f"from_json(CAST(value AS STRING), '{', '.join(kinds)}') AS row")
     return parsed.selectExpr(*(f"{column} AS `{column_name}`" for column_name, column in columns.items()))
 

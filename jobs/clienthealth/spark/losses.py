@@ -43,7 +43,7 @@ ABSENT = (
 
 
 class Losses:
-    """Compare the query's positions with the offsets that brokers still have. Each loss is counted once."""
+    """Compare the next offsets that the query reads with the offsets that brokers have. Each loss is counted once."""
 
     def __init__(self, spark: SparkSession, settings: Settings, metrics: SelfMetrics) -> None:
         jvm = cast(Any, spark._jvm)
@@ -91,8 +91,8 @@ class Losses:
                 here = {where: at for where, at in positions.items() if where[0] in there}
                 for where, earliest in self._offsets(here, self._spec.earliest()).items():
                     begun_at = self._seen.get(where, 0)
-                    # A first offset below an earlier one shows that the topic was created again, so count from offset
-                    # 0.
+                    # A first offset below an earlier first offset of the partition shows that the topic was created
+                    # again, so count from offset 0.
                     begin = max(here[where], begun_at if begun_at <= earliest else 0)
                     if earliest > begin:
                         log.error("%s records of %s/%s were deleted before they were read", earliest - begin, *where)

@@ -175,8 +175,8 @@ class _Run:
 def _stop(running: StreamingQuery, metrics: SelfMetrics) -> None:
     """Stop the query: right after a batch if a batch ends within STOP_SECONDS, so that a restart repeats little.
 
-    Batches follow each other at once, because time must pass in the state even without input. So a moment between two
-    batches is hard to hit.
+    Batches follow each other at once, because the tick source starts a batch even without input. So a moment between
+    two batches is hard to hit.
     """
     deadline, batches = time.monotonic() + STOP_SECONDS, metrics.batches
     while running.isActive and running.status["isTriggerActive"] and metrics.batches == batches:
@@ -196,7 +196,7 @@ def _archivable(settings: Settings) -> bool:
 
 
 def main() -> None:
-    """Make the archive of classes from which later JVMs start.
+    """Make the archive of classes, with which later JVMs start faster.
 
     The build of an image and the first run of a monitor call this function.
 

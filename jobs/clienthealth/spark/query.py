@@ -22,8 +22,8 @@ from clienthealth.spark.topics import stream, ticks
 def raw(spark: SparkSession, settings: Settings, limit: int = 0) -> DataFrame:
     """Return the records of all input topics, with the columns RAW. The value of a record that is too large is removed.
 
-    Metrics and logs are separate sources, each with its own limit per batch. So a batch reads the waiting metrics,
-    however many log lines wait. `limit`: a lower limit than that of the settings; 0: the limit of the settings.
+    Metrics and logs are separate sources, each with its own limit per batch, so many waiting log lines do not delay
+    metrics. `limit`: a lower limit than that of the settings; 0: the limit of the settings.
     """
     too_large = F.octet_length("value") > settings.monitor.max_record_bytes
     columns = {
@@ -46,7 +46,7 @@ def rows(
     `opened`: open incidents, packed, by bucket (see `stepper`). `numbers`: see `numbers_of`. `limit`: see `raw`.
     """
     decoded = raw(spark, settings, limit).mapInArrow(decoder(settings, literals(catalogue()), numbers), DECODED)
-    # Every bucket gets an empty chunk, so that time passes in every bucket even without input.
+    # Every bucket gets an empty chunk, so that its step measures the time since the last input even without input.
     buckets = [*(numbers or range(settings.monitor.buckets)), COUNTS]
     empty = F.lit(bytearray(compressed(encode(Chunk()))))
     nothing = F.when(F.col("bucket") == COUNTS, F.lit(bytearray(NO_COUNTS))).otherwise(empty)

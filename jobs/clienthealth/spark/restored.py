@@ -32,10 +32,10 @@ AGAIN, WRITTEN = "again.json", "written"
 #: Name of a file beside the checkpoint. The file exists once all incidents that were open in the history are in the
 #: state.
 OPENED = "opened"
-#: Repeated rows are looked for until the clock is this long (ms) past the history's newest row.
+#: Repeated rows are looked for until this machine's clock is this long (ms) past the history's newest row.
 LASTING_MS = 2 * 86_400_000
-#: To fill a gap, reading must start this many seconds before the history's end, because a minute is written only after
-#: its windows are closed.
+#: To judge again the time that is missing after the history's end, reading must start this many seconds before the
+#: history's end, because a minute is written only after its windows are closed.
 MORE_SECONDS = 600
 
 
@@ -43,9 +43,9 @@ MORE_SECONDS = 600
 class Compared:
     """The result of comparing the history with the checkpoint.
 
-    `ends`: newest event time in the history; None if the history is empty, or if the two are of the same age. `ahead`,
-    `behind`: True if the history has newer data than the checkpoint, or lacks data that the checkpoint has read.
-    `newest_commit_ms`: time of the history's newest commit (epoch ms); 0 without commits.
+    `ends`: newest event time in the history; None if the history is empty, or if it is neither ahead nor behind.
+    `ahead`, `behind`: True if the history has newer data than the checkpoint, or lacks data that the checkpoint has
+    read. `newest_commit_ms`: time of the history's newest commit (epoch ms); 0 without commits.
     """
 
     ends: datetime | None
