@@ -82,7 +82,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Also:
-    """A known issue outside the modes: how often and when it occurred, its first log line with file and number, and advice."""
+    """A known issue outside the modes: how often and when it occurred, its first log line (with file), and advice."""
 
     known: Trouble
     count: str

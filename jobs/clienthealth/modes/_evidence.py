@@ -323,7 +323,7 @@ def occurrences(window: ClientWindow, meaning: Meaning) -> Happened:
 
 
 def captured(event: LogEvent, name: str) -> float:
-    """Return a number that the log line states; 0 if the line does not state it."""
+    """Return the number that the log pattern captured as `name`; 0 without this number in the line."""
     return float(event.captures.get(name) or 0)
 
 

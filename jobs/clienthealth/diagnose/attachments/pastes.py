@@ -195,7 +195,7 @@ def _undecorated(text: str) -> str:
 
 
 def _shape(before: str) -> str:
-    """Return a pattern for a frame's prefix. Numbers and blanks may differ."""
+    """Return a pattern that matches a frame's prefix, also with other numbers and blanks."""
     parts = re.findall(r"\d+|\s+|[^\d\s]+", before)
     shape = "".join(r"\d+" if p[0].isdigit() else r"[ \t]+" if p.isspace() else re.escape(p) for p in parts)
     return shape.replace(r"[ \t]+\d+", r"[ \t]*\d+", 1) if shape.startswith("[") else rf"[ \t]*{shape}"
