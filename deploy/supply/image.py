@@ -80,7 +80,7 @@ def main() -> int:
 
 
 def built(folder: Path) -> Stage:
-    """Run all steps of the Dockerfile below `folder`, and return the last stage. Raises ServiceError if one fails."""
+    """Run the Dockerfile's steps with root file systems in `folder`; return the last stage. Raises ServiceError."""
     base = folder / "base"
     # Use a separate mount namespace, so that a killed build leaves no mount in `folder`, which `main` removes.
     _run(["unshare", "--mount", "mmdebstrap", "--variant=minbase", f"--include={PACKAGES}", "bookworm", str(base)])

@@ -16,7 +16,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Batch:
-    """A committed batch of a query. Times are from `time.time()`. `ends`: topic → number of records up to its end."""
+    """A committed batch of a query. Times: `time.time()`. `ends`: topic → number of records up to the batch's end."""
 
     query: str
     number: int

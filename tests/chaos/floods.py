@@ -75,7 +75,7 @@ def run(name: str, share: float, folder: Path) -> Flood:
 
 
 def kept(folder: Path) -> Iterator[Flood]:
-    """Yield the stored results."""
+    """Yield the results of floods that are stored in the folder."""
     for name in FLOODS:
         file = folder / f"flood-{name}.json"
         if file.exists():

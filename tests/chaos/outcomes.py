@@ -34,7 +34,7 @@ class Outcome:
 
     @property
     def passed(self) -> bool:
-        """True if all results were the same as those of the undisturbed run."""
+        """True if no difference from the undisturbed run, and no other problem, has been found so far."""
         return not self.differences
 
     @property

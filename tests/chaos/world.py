@@ -73,11 +73,11 @@ class SchemaRegistry:
         return self._registry.url
 
     def start(self) -> None:
-        """Start answering."""
+        """Start answering requests."""
         self._open.enter_context(fake_registry.serving(self._registry, fake_registry.always))
 
     def stop(self) -> None:
-        """Stop answering."""
+        """Stop answering requests."""
         self._open.close()
 
     def __enter__(self) -> Self:

@@ -102,7 +102,7 @@ class Turning:
 
 @pytest.fixture(scope="module")
 def fleets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    bundle()  # Before Prometheus starts: the drawing script may first have to fetch packages.
+    bundle()  # Call it before Prometheus starts, because the drawing script may first have to fetch packages.
     others = [
         Turning(installation("us", "prod"), CLIENTS, FAILING).page,
         Turning(installation("eu", "prod"), CLIENTS, FAILING).page,

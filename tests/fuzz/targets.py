@@ -182,7 +182,7 @@ def records(data: bytes) -> None:
     as_logs = decode_logs(raw, settings, ARRIVED_MS)
     for one in (as_metrics, decoded, as_logs):
         check(one)
-    # Decoding twice gives the same result: no state remains from the first time.
+    # `decode_any` must give the same result as the function for the stream to which the record belongs.
     assert decoded == (as_metrics if decoded.snapshots else as_logs if decoded.lines else decoded)
     quick = decode.fast(raw.value, bool(headers), latest_ms(settings, ARRIVED_MS))
     # The fast path accepts some records that are rejected as binary: it does not see bad UTF-8 in fields it skips.
@@ -254,7 +254,7 @@ def _check_places(dumps: Sequence[Dump], lines: int) -> None:
 
 
 def check_events(events: Sequence[LogEvent]) -> None:
-    """Assert that events are short, with known log patterns and non-empty texts."""
+    """Assert that events have known log patterns, texts of at most MAX_TEXT characters, and no empty captures."""
     for event in events:
         assert event.signature in catalogue().by_id or event.signature == DUMP_LINE
         assert len(event.text) <= MAX_TEXT

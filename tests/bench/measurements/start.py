@@ -25,7 +25,7 @@ TARGET_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Start:
-    """Seconds from the command to the plan of the first batch and to the published verdict; CPU seconds until then."""
+    """Seconds from the command to the first batch's plan and to the published verdict; CPU seconds until the latter."""
 
     planned: float
     verdict: float
