@@ -1,4 +1,4 @@
-"""Pack decoded data into the tables in which tasks send it to the streaming step, and in which the step stores it.
+"""Pack decoded data into tables, in which Spark tasks send it to the streaming step and the step keeps it as state.
 
 One table has the samples. A second table has the values per topic, partition and thread; each row in the second table
 has the row number of a sample in the first table. Each text is stored once in a list, and rows have the text's position
@@ -156,10 +156,10 @@ class Chunk(msgspec.Struct, array_like=True):
     """The data that one task decoded for one bucket.
 
     `configs`: options of clients (name → value). `rows`, `parts`: the tables `readings` and `topic_parts` as bytes.
-    `last_seen`: when each of `all_clients` last reported, by the watermark (epoch ms). `names`: the topics and threads
-    of `rows` and `parts`. `clocks`: a pair per task: the watermark at the end of the task's input, and the number of
-    clients from which this watermark was computed. `left_out`: number of events that the task dropped because of
-    `[monitor] max_events_per_process`.
+    `last_seen`: when each of `all_clients` last reported (epoch ms), by its own clock if credible (`packer.SKEW_MS`),
+    else by the median clock of neighbouring records. `names`: the topics and threads of `rows` and `parts`. `clocks`: a
+    pair per task: the watermark at the end of the task's input, and the number of clients from which this watermark was
+    computed. `left_out`: number of events that the task dropped because of `[monitor] max_events_per_process`.
     """
 
     all_clients: list[Client] = []

@@ -70,7 +70,7 @@ class Fact:
     since_ms  when the observed state began, epoch ms
     ts_ms     when the state was last observed, epoch ms
     text      a clause that describes the observation
-    direct    True if the fact alone confirms
+    direct    True if the fact alone confirms the failure
     source    the input record that shows the observation
     given     the circumstance that excludes the fact's innocent explanation; None if the fact has no such explanation
     """
@@ -113,7 +113,7 @@ class Fact:
 
     @property
     def refuted(self) -> bool:
-        """True if data shows that the innocent explanation is true."""
+        """True if data shows that the fact's innocent explanation is true."""
         return self.given is not None and self.given.holds is False
 
     @property
