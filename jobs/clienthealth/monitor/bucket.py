@@ -70,7 +70,7 @@ class Bucket:
 
     @cached_property
     def part_begin(self) -> Ints:
-        """For each sample, the index of its first part (values per topic); at the end, the number of all parts."""
+        """For each sample, the index of its first row in `parts` (values per topic); at the end, the number of rows."""
         return np.searchsorted(self.state.parts.row, np.arange(len(self.state.readings) + 1))
 
     @cached_property

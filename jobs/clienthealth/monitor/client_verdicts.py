@@ -37,7 +37,7 @@ from clienthealth.monitor.readings import NEVER_MS, SHIFT, USUAL_INTERVAL_MS, sk
 from clienthealth.monitor.state import ProcessKey
 from clienthealth.monitor.window_verdicts import gate, in_force, live_modes, merged, verdict
 
-#: Key and value of a record on `client-health`. A value of None makes readers forget the client.
+#: Key and value of a record on the topic `client-health`. A value of None makes consumers of the topic drop the client.
 Record = tuple[str, bytes | None]
 #: A function that takes a position in a list of one client's windows, and returns this window.
 WindowAt = Callable[[int], ClientWindow]

@@ -35,7 +35,8 @@ from clienthealth.settings import Settings
 #: Keys in a verdict's detail: how many records and bytes a departed client may have lost. The values of these keys are
 #: also added to the incident of the failure that caused the loss.
 LOST = ("lost_records", "lost_bytes")
-#: A gap longer than this (ms) in the data of all clients is an outage: while data arrives, no batch takes so long.
+#: A gap longer than this (ms) in the data of all clients is an outage, because no batch takes so long while input
+#: arrives.
 SHARED_MS = 60_000
 
 
@@ -64,8 +65,8 @@ def due_in_outage(bucket: Bucket, before_ms: int) -> list[int]:
     """Return the clients (positions in the state) to judge now, while no client reports.
 
     While no client reports, missing data does not show that a client has ended, so only log lines on a client's own end
-    open an incident. The clients' data is kept: when input returns, each client has its full time to report again.
-    `before_ms`: time without input at the previous step.
+    open an incident. The clients' data is kept, so that each client has its full time to report again when input
+    returns. `before_ms`: time without input at the previous step.
     """
     state = bucket.state
     if not state.idle_ms:

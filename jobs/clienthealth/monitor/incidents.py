@@ -47,7 +47,7 @@ class OpenIncident:
 
 
 class Departure(NamedTuple):
-    """When and how a client departed; see OpenIncident."""
+    """When and how a client departed. OpenIncident describes the fields."""
 
     departed_ms: int
     heard_ms: int
@@ -191,7 +191,7 @@ class Incidents:
     def moved(self, incident: OpenIncident, client: Client) -> list[Transition]:
         """Move an incident to the client that it really belongs to, and return the changes.
 
-        If that client has an incident of the mode, merge the two.
+        If that client already has an incident of the same mode, the two are merged.
         """
         closed = self.close(incident, "moved", incident.seen_ms)
         return [closed, *self._enter(client, incident.verdict, incident.seen_ms, incident.offset_ms)]

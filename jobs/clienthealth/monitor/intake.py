@@ -85,7 +85,7 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings,
 
 
 def without_repeated(state: BucketState, chunks: Sequence[Chunk], numbers: Numbers) -> tuple[list[Chunk], int]:
-    """Drop the data of each ended client that has no sample newer than its end: a collector sent this data once more.
+    """Drop data that a collector sent again: the data of each ended client that has no sample newer than its end.
 
     Returns the chunks without this data, and the number of dropped samples. `numbers`: by identity, the positions in
     the state of the clients that report.
@@ -109,7 +109,7 @@ def due(
     If a process's log is more than AHEAD_MS ahead of the process's metrics (and of the watermark), the entries after
     these metrics wait. An entry does not wait if its time is ahead of this machine's clock, or if its process is known
     to report no metrics. No entry waits if more than this bucket's share of `max_events` would wait, or if no samples
-    of any client came (`readings_arrived`), because all metrics have been read then.
+    of any client came (`readings_arrived` is False), because then all metrics have been read.
     """
     every = [*state.waiting, *entries]
     state.waiting = []
@@ -243,7 +243,7 @@ def only(chunk: Chunk, stays_in: Callable[[Client], bool]) -> Chunk:
 
 
 def bound_readings(state: BucketState, settings: MonitorSettings, left_out: Counter[str]) -> None:
-    """Drop each client's samples beyond the limit per second, and count them in `left_out`.
+    """Drop each client's samples beyond `max_readings_per_second`, and count them in `left_out`.
 
     The newest samples of each second are kept.
     """

@@ -102,8 +102,8 @@ def classpath(name: str) -> list[Path]:
 def local_files() -> Path | None:
     """Return the jar with the compiled LocalFiles.java; None if the compilation fails.
 
-    Raises DependencyError without Java. The jar is made once per version of the file. A JRE has no compiler. So Janino,
-    which is among PySpark's jars, runs LocalFiles.java from source, and `main` in LocalFiles.java compiles that file.
+    Raises DependencyError without Java. The jar is made once per version of LocalFiles.java. A JRE has no compiler, so
+    Janino, which is among PySpark's jars, runs LocalFiles.java from source, and its `main` compiles that file.
     """
     source = Path(__file__).with_name("LocalFiles.java")
     jar = cache() / "classpath" / f"LocalFiles-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}.jar"
@@ -118,8 +118,8 @@ def local_files() -> Path | None:
 def class_archive(paths: str) -> Path | None:
     """Return the archive of a JVM's classes (AppCDS) for this Java and class path; None if there is none.
 
-    `paths`: the class path, as for `java -cp`. An archive's file name contains the archive's size, and an archive of
-    another size is not used: the JVM crashes on an archive that a full disk or a power failure has truncated.
+    `paths`: the class path, as for `java -cp`. An archive's file name contains the archive's size. An archive of
+    another size is not used, because the JVM crashes on an archive that a full disk or a power failure has truncated.
     """
     found = (cache() / "classes").glob(f"{_made_with(paths)}-*.jsa")
     return next((path for path in found if path.stem.endswith(f"-{path.stat().st_size}")), None)

@@ -31,8 +31,8 @@ _Client = TypeVar("_Client")
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
-#: Errors that concern all items of a request: the broker is away or frozen, or does not coordinate the groups in the
-#: request. After such an error the caller needs a new client: a client of kafka-python looks up coordinators only once.
+#: Errors that concern all items of a request: the broker does not answer, or does not coordinate the groups in the
+#: request. After such an error the caller needs a new client, because kafka-python looks up a coordinator only once.
 _OF_ALL = (NotCoordinatorError, CoordinatorNotAvailableError, CoordinatorLoadInProgressError, RequestTimedOutError)
 _UNKNOWN_TOPIC = 3
 #: The topic in which brokers keep committed offsets. Brokers do not list groups if their partition of this topic has no
@@ -188,7 +188,7 @@ def _built(client: Callable[..., _Client], settings: Settings, options: Mapping[
 
 @contextmanager
 def _attempts() -> Iterator[list[str]]:
-    """Yield a list that collects the reasons of failed connections while the block runs.
+    """Yield a list that collects the reasons of failed connections while the `with` block runs.
 
     kafka-python only logs these reasons; the error that it raises is just a timeout.
     """

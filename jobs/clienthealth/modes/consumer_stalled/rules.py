@@ -322,7 +322,7 @@ def _logged(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
 
 def _refused_commits(window: ClientWindow, limits: Thresholds) -> list[Fact]:
     refused = events(window, COMMIT_REFUSED)
-    # A group does not remove a member that polled in time: other members that joined or left caused the rebalance.
+    # A group does not remove a consumer that polled in time. Then other members caused the rebalance before the commit.
     w = window.table
     if not refused or idle(w, limits)[0] or seconds_away(w)[0] < interval(w)[0]:
         return []
@@ -389,7 +389,7 @@ def _ended(
 ) -> tuple[Mapping[str, str], list[Fact]]:
     """Return (detail, facts) on a polling thread that ended; ({}, []) if none did, or if the consumer is not `silent`.
 
-    `pollers`: names of the threads that earlier dumps found inside poll().
+    `pollers`: names of the polling threads (see `_dumped`).
     """
     if not silent(w, limits)[0]:
         return {}, []

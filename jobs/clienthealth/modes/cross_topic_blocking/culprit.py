@@ -22,7 +22,7 @@ from clienthealth.model.readings import Reading
 def slow_topic(readings: Sequence[Reading], least_seconds: float, most_variation: float) -> str | None:
     """Return the topic with record counts proportional to the times between polls; None if no topic stands out.
 
-    If only one topic had records in each of these polls, that topic is returned without a comparison.
+    If only one topic had records in every poll, that topic is returned without a comparison.
 
     readings        samples of one client in order of time
     least_seconds   shorter times (s) between two polls are left out

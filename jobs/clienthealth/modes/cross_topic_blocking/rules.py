@@ -87,7 +87,7 @@ def held_up(w: Windows, limits: Thresholds) -> Bools:
 def without_records(w: Windows, limits: Thresholds) -> Runs:
     """Return the stretches of at least `shared_queue_seconds` without a consumed record.
 
-    A window without `position` in its last sample has no such stretch: only librdkafka reports positions.
+    Windows without `position` in their last sample are left out, because only librdkafka reports positions.
     """
     runs = w.still("records-consumed-total")
     shown = w.last_knows("position")
@@ -97,7 +97,7 @@ def without_records(w: Windows, limits: Thresholds) -> Runs:
 def in_one_queue(w: Windows) -> Bools:
     """True if all topics (two or more) of a librdkafka client share one queue.
 
-    The signs: records of each topic wait on the broker, and all topics report the same queue length, above 0.
+    Two signs show this: records of each topic wait on the broker, and all topics report the same queue length above 0.
     """
     of_topics = queues(w)
     least, most = np.full(len(w), np.inf), np.zeros(len(w))
@@ -216,7 +216,7 @@ def _parked(window: ClientWindow, several_topics: bool, measured: bool, limits: 
     )
     for dump in window.dumps:
         every = [t for t in dump.threads if t.name.startswith(FETCHER_THREAD)]
-        # The consumer id in a fetcher's name begins with its client id.
+        # A fetcher's name contains the consumer's id, which begins with the client id.
         fetchers = [t for t in every if t.name.startswith(f"{FETCHER_THREAD}{window.client.client_id}_")] or every
         parked = [stay for stay in in_put if stay.dump is dump and stay.thread in fetchers]
         waiting = [t for t in dump.threads if has_frame(t, NEXT) and t.state.endswith("WAITING")]

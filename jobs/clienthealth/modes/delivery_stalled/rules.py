@@ -130,7 +130,8 @@ def stalled(w: Windows, limits: Thresholds) -> Bools:
     suspected: Bools = (w.samples >= MIN_READINGS) & (seconds >= limits.min_stalled_seconds)
     some = np.flatnonzero(suspected)
     if len(some):
-        # A failed record proves that its delivery.timeout.ms has passed. So a window with one needs no minimum wait.
+        # A failed record proves that delivery.timeout.ms has passed, so a window with failed records needs no minimum
+        # wait.
         long = (seconds[some] >= patience(w, some, limits)) | failed_since(w.at(some), since[some])
         signs = [sign > 0 for sign in troubles(w.at(some), since[some]).values()]
         suspected[some] = long & np.logical_or.reduce(signs)

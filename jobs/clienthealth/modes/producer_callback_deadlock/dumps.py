@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 THREAD_DIED = mode_file(__file__).reads("thread-died")
 SELECTS = "select-total"
 WAITS = ("ProduceRequestResult.await", "TransactionalRequestResult.await", ".waitOnMetadata", "BufferPool.allocate")
-#: Minimum time (s) between two dumps. Dumps closer together count as one dump: a person took them in quick succession,
-#: or two exporters took one each while one replaced the other.
+#: Minimum time (s) between two dumps that count as two. Closer dumps count as one, because a person took them in quick
+#: succession, or because two exporters took one each while one exporter replaced the other.
 APART_SECONDS = 5.0
 #: A thread that uses at most LITTLE times `still_cpu_share` of a CPU only wakes up now and then. Short callbacks use
 #: more.
@@ -187,7 +187,7 @@ def _meanwhile(window: ClientWindow, stay: Held, limits: Thresholds) -> str | No
     """Return what the thread did between the dumps, in words that follow "at the same place".
 
     '' if the dumps lack CPU times. None if the dumps are too close together, or if the thread may have been elsewhere
-    in between: select-total rose, or the CPU time fits neither a waiting nor a busy thread.
+    in between, because select-total rose or the CPU time fits neither a waiting nor a busy thread.
     """
     if stay.seconds < APART_SECONDS or _rises(window, stay.since_ms):
         return None

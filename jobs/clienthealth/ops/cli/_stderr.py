@@ -10,7 +10,7 @@ from typing import TextIO
 
 from clienthealth.platform import secrecy
 
-#: Minimum time (s) between two similar log lines: a Kafka client that cannot connect logs its failure four times a
+#: Minimum time (s) between two similar log lines. A Kafka client that cannot connect logs its failure four times a
 #: second.
 REPEAT_SECONDS = 60.0
 #: FIRST_SECONDS: time until a progress bar appears. EVERY_SECONDS: time between two updates of the bar.
@@ -38,7 +38,7 @@ class _Redacted(logging.Formatter):
 
 
 class _Repeated(logging.Filter):
-    """Suppress lines that a library repeats within REPEAT_SECONDS. Lines that differ only in numbers are the same."""
+    """Suppress lines that a library repeats within REPEAT_SECONDS. Lines that differ only in numbers count as equal."""
 
     def __init__(self, library: str) -> None:
         super().__init__()

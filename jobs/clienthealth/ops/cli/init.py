@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Create missing settings, topics and subscriptions, once the user has agreed.
+    """Create missing settings, topics and subscriptions of client metrics (KIP-714), once the user has agreed.
 
     Return 0 if all of them exist at the end, or after --dry-run; 1 if a subscription is missing, if a partition cannot
     be read, or if the user refused the changes.

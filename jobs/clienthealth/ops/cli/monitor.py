@@ -73,7 +73,7 @@ def _alone(checkpoint: str) -> Iterator[None]:
     except BlockingIOError as error:
         raise StateError(ANOTHER.format(checkpoint=checkpoint)) from error
     except OSError as error:
-        # Continue without the lock. The job will fail, too, with an error that contains the remedy.
+        # Continue without the lock. The job cannot use this folder either, and its error contains the remedy.
         print(f"kafka-health: {checkpoint} cannot be locked: {error.strerror}", file=sys.stderr, flush=True)
     try:
         yield

@@ -29,7 +29,7 @@ from clienthealth.settings import Settings
 READABLE: Mapping[str, Callable[[], bool]] = {
     name: getattr(codec, f"has_{name}") for name in ("gzip", "snappy", "lz4", "zstd")
 }
-#: Minimum free bytes on the disk of each folder of state. A monitor that cannot write its checkpoint stops.
+#: Minimum free bytes on the disks of checkpoint, history and reviews. A monitor that cannot write its checkpoint stops.
 MIN_FREE_BYTES = 1_000_000_000
 CHECKPOINT, HISTORY = "monitor.checkpoint", "monitor.history"
 REMEDY = "pip install 'kafka-client-health[exporters]'"
@@ -189,7 +189,7 @@ def _apart(spark: Any, settings: Settings, about: str) -> str | None:
 
 @contextmanager
 def _left_as_it_was(place: str) -> Iterator[None]:
-    """After the block, delete the folders that the block created, because the monitor may run as another user."""
+    """After the `with` block, delete the folders that it created, because the monitor may run as another user."""
     folders = () if is_url(place) else (Path(place), *Path(place).parents)
     made = [folder for folder in folders if not folder.exists()]
     yield

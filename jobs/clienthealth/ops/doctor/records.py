@@ -44,8 +44,8 @@ _EMPTY: Mapping[Stream, tuple[State, str]] = {
     "logs": ("skipped", "The topic has no records yet; failures that only logs show cannot be found."),
 }
 CLOCK = "clock"
-#: Maximum tolerated difference (s) between the time in a client's record and our clock. A larger difference puts
-#: samples into wrong windows.
+#: Maximum tolerated difference (s) between the time in a client's record and this machine's clock. A larger difference
+#: puts samples into wrong windows.
 SKEW_WARNING_SECONDS = 5.0
 #: Maximum tolerated delay (s) from a client's measurement to the Kafka record. With a longer delay, the client's clock
 #: is slow or its collector is late.
@@ -196,11 +196,11 @@ def records_readable(settings: Settings, topic: str, stream: Stream, records: Se
 
 
 def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -> Iterator[Finding]:
-    """Check clients' clocks: no sample may be in the future, nor may all samples of a client be much too old."""
+    """Check that no sample is in the future, and that no client's samples are all older than DELAY_WARNING_SECONDS."""
     now = time.time()
     anytime = replace(settings, monitor=replace(settings.monitor, future_seconds=LARGEST))
-    # Seconds by client. `ahead`: the maximum by which a sample is ahead of our clock. `behind`: the minimum by which a
-    # sample is older than its record.
+    # Seconds by client. `ahead`: the maximum by which a sample is ahead of this machine's clock. `behind`: the minimum
+    # by which a sample is older than its record.
     ahead: dict[str, float] = {}
     behind: dict[str, float] = {}
     for record in records:

@@ -41,7 +41,7 @@ def servers(settings: Settings) -> Iterator[Finding]:
 
 
 def _prometheus_answers(about: str, url: str) -> Iterator[Finding]:
-    """Check that Prometheus answers, that its clock agrees with ours, and that it scrapes the JOBS of the alerts."""
+    """Check that Prometheus answers, that its clock agrees with this machine's, and that it scrapes JOBS."""
     document, skew_seconds = _get(f"{url}/api/v1/targets?state=active")
     active = document["data"]["activeTargets"]
     targets = [(target["labels"].get("job"), target["health"], target.get("lastError")) for target in active]
@@ -61,7 +61,7 @@ def _prometheus_answers(about: str, url: str) -> Iterator[Finding]:
 
 
 def _grafana_answers(about: str, url: str) -> Iterator[Finding]:
-    """Check that Grafana and its database answer, and that Grafana's clock agrees with ours."""
+    """Check that Grafana and its database answer, and that Grafana's clock agrees with this machine's."""
     document, skew_seconds = _get(f"{url}/api/health")
     version, database = document.get("version", "of unknown version"), document["database"]
     if database == "ok":
@@ -82,7 +82,7 @@ def _skew(about: str, skew: float | None) -> Iterator[Finding]:
 
 
 def _get(url: str) -> tuple[Any, float | None]:
-    """Return (the JSON document at `url`, how many seconds the server's clock is ahead of ours; None if unknown).
+    """Return (the JSON document at `url`, seconds by which the server's clock is ahead; None if unknown).
 
     Raises OSError if the server does not answer, ValueError if the address or the document is invalid.
     """
