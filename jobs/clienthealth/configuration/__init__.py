@@ -32,7 +32,7 @@ NOT_SETTINGS = frozenset(f"{PREFIX}{name}" for name in ("CONFIG", "CACHE", "MAVE
 def load(path: str | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
     """Load the settings in force: the environment overrides the file, and the file overrides the defaults.
 
-    `path`: the file; None: the file that $KAFKA_HEALTH_CONFIG names. If both are missing, no file is read. Raises
+    `path`: the file; None: the file that $KAFKA_HEALTH_CONFIG names. Without either, no file is read. Raises
     SettingsError if the file or a value is wrong.
     """
     chosen = path or environ.get(f"{PREFIX}CONFIG")

@@ -1,4 +1,4 @@
-"""Pack decoded data into tables, in which Spark tasks send it to the streaming step and the step keeps it as state.
+"""Pack decoded data into tables. Spark tasks send the tables to the streaming step, and the step keeps them as state.
 
 One table has the samples. A second table has the values per topic, partition and thread; each row in the second table
 has the row number of a sample in the first table. Each text is stored once in a list, and rows have the text's position

@@ -5,7 +5,7 @@ separate process, unless the inner folder's name only sorts files (`logs/`, `dum
 
 Names can separate processes, too. `X-metrics.jsonl` and `X.log` belong to a second process, named X. Logs of several
 names (`worker-1.log`, `worker-2.log`) are separate processes if every other file is named after one of these logs. If
-prefixes of lines name several writers, each writer is a separate process, too.
+the prefixes of a log's lines name several pods or programs, each of these is a separate process, too.
 """
 
 from __future__ import annotations
