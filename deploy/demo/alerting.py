@@ -15,7 +15,7 @@ from clienthealth.settings import Settings
 from clienthealth_exporters.alerts.build import FILES, write
 from deploy.demo.processes import Process, port_or_free
 
-#: Possible names of the program. Debian's package names it prometheus-alertmanager.
+#: Possible names of Alertmanager's program; prometheus-alertmanager is its name in Debian's package.
 ALERTMANAGER = ("prometheus-alertmanager", "alertmanager")
 PROMETHEUS = ("prometheus",)
 INTERVAL = "5s"
@@ -52,9 +52,9 @@ def missing() -> list[str]:
 
 
 def alertmanager_config(webhook_url: str, group_wait: str | None = None) -> str:
-    """Return the product's `alertmanager.yml`, in which all receivers send to a local webhook.
+    """Return the product's `alertmanager.yml`, changed so that all receivers send to a local webhook.
 
-    Only the receivers `heartbeat` and `nobody` send nothing. The configuration needs no secret and no template.
+    Two receivers send nothing: `heartbeat` and `nobody`. The configuration needs no secret and no template.
     `group_wait`: replaces `group_wait` and `group_interval` of all routes; None keeps them.
     """
     text = (FILES / "alertmanager.yml").read_text(encoding="utf-8")

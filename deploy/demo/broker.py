@@ -31,13 +31,13 @@ JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", f"-Dlog4j.
 
 
 class Broker:
-    """A broker that can be stopped and started again on the same port and data. A context manager: started while open.
+    """A broker that can be stopped and started again on the same port and data. A `with` block starts and stops it.
 
     folder           for data, configuration and log
-    properties       further broker properties; they replace the demo's values
+    properties       broker properties that are added to the demo's, or replace them
     options          security settings for clients of this broker, named as in `[kafka.options]`
     port             port for clients; by default a free port
-    controller_port  by default a free port; must be given for a node of a cluster, like the cluster's `cluster_id`
+    controller_port  by default a free port. For a node of a cluster, `controller_port` and `cluster_id` must be given
     telemetry_to     the brokers to which our plugin writes pushed client metrics; '': this broker; None: no plugin
     jar_set          name of the set of jars (`jars.SETS`) that the next start uses
     log              the broker's log file

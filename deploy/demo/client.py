@@ -26,8 +26,8 @@ PROGRAMS = Path(__file__).parent / "java"
 #: The program of all Python clients. For a Python client, `DemoClient.classpath` is the name of the library.
 PYTHON = Path(__file__).parent / "python" / "produce_and_consume.py"
 LIBRARIES = ("confluent-kafka", "kafka-python", "aiokafka")
-#: Each client on the cluster has a thread that takes the nodes away one by one (`Cluster.roll`). This is the pause (s)
-#: between two attempts of such a thread. A roll takes up to a minute.
+#: Pause (s) between two calls of `Cluster.roll`, which takes one node of the cluster out of service for up to a minute.
+#: Each client on the cluster has a thread that makes these calls.
 ROLL_SECONDS = 60.0
 #: Minimum time (s) between two rolls of a cluster, however many clients the cluster has.
 REST_SECONDS = 90.0
@@ -81,7 +81,7 @@ class Context(Protocol):
 
 @dataclass(frozen=True)
 class Outage:
-    """A fault of the client's broker, of the path to the broker, or of the client's process.
+    """A fault of a client's broker, of the connection to the broker, or of the client's process.
 
     after       seconds from the client's first acknowledgement to the start of the outage
     seconds     duration of the outage
@@ -103,15 +103,15 @@ class Outage:
 
 @dataclass(frozen=True)
 class DemoClient:
-    """A program with options, and the faults that it meets.
+    """A client of the demo: a program with options, and the outages that it meets.
 
     program        name of the Java source file
     service        the service name in reports and logs
     mode           id of the failure mode that the client shows, None for a control
-    kinds          the evidence of the client's verdict must be of at least this number of kinds
+    kinds          minimum number of kinds of evidence that the verdict on the client must have
     measurements   measurements that exceed alert thresholds because of the client's load: a ticket on them is right, a
                    page is wrong
-    default        True if the client is started when the user names no clients; a laptop can run all of these
+    default        True if the client is started when the user names no clients; a laptop can run all default clients
     classpath      name of the set of jars, or of the Python library
     broker         shared: the demo's broker; own: a broker for this client; none: an address without a broker;
                    legacy: version 0.8.2.1; gateway: a broker behind a gateway; cluster: three brokers, which are
@@ -120,8 +120,7 @@ class DemoClient:
     load_rate      records per second that the demo sends to each topic, only on the legacy broker
     options        system properties of the program
     nice           nice value of the process
-    not_by_pushes  why the metrics are read through Jolokia although this version can push them; '' if they are pushed
-                   or cannot be
+    not_by_pushes  why the client does not push its metrics although its version can; '' if it pushes or cannot push
     """
 
     name: str
@@ -153,7 +152,7 @@ class DemoClient:
 
     @property
     def client_ids(self) -> Sequence[str]:
-        """The client ids that the options set. If several clients have a common prefix, it is a glob such as `x-*`."""
+        """The client ids that the options set; for several clients with a common prefix, one glob such as `x-*`."""
         named = [self.options[name] for name in ("p.client.id", "c.client.id") if name in self.options]
         streams = [f"{self.options[name]}-*" for name in ("s.client.id",) if name in self.options]
         return [*(name.replace("{}", "*") for name in named), *streams]
@@ -197,7 +196,7 @@ class DemoClient:
         return running
 
     def _surroundings(self, context: Context) -> tuple[dict[str, str], list[Callable[[Running], None]]]:
-        """Start broker, create topics. Return options with addresses, and functions (outage, load) to run meanwhile."""
+        """Start broker, create topics. Return options with addresses, and functions to run for outages and for load."""
         if self.broker == "legacy":
             legacy = context.legacy()
             create_legacy(legacy.bootstrap_servers, self.topics)
@@ -239,7 +238,7 @@ class DemoClient:
 
 
 def _behind_a_gateway(folder: Path) -> tuple[RealBroker, Gateway]:
-    """Start a broker that advertises a gateway's address. Clients bootstrap from the broker itself, not the gateway."""
+    """Start a broker that advertises a gateway's address. Clients bootstrap from the broker, then use the gateway."""
     broker_port, port = free_port(), free_port()
     gateway = Gateway(port, broker_port).open()
     advertised = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}

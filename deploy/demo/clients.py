@@ -157,7 +157,7 @@ _LOOP = DemoClient(
     classpath="legacy",
     broker="legacy",
     topics=("events",),
-    # The loop ends if the ZooKeeper session expires, so the session timeout is longer than a busy machine may stall.
+    # The failure (an endless loop) ends if the ZooKeeper session expires. The long timeout is for busy machines.
     options={"end": "loop", "topic": "events", "seconds": "25", "c.zookeeper.session.timeout.ms": "30000"},
     nice=19,
 )

@@ -26,10 +26,11 @@ from deploy.demo.processes import free_port
 NODES = 3
 #: Maximum time (s) until all replicas are in sync after a node has come back. Normally this takes seconds.
 SYNC_SECONDS = 300.0
-#: Time (s) for which a node is down or frozen: longer than replica.lag.time.max.ms and a client's request timeout (30 s
-#: by default), so that clients notice it; shorter than delivery.timeout.ms (120 s), so that no record fails.
+#: Time (s) for which a node is down or frozen. It is longer than replica.lag.time.max.ms and a client's request timeout
+#: (both 30 s by default), so that clients notice it, and shorter than delivery.timeout.ms (120 s), so that no record
+#: fails.
 AWAY_SECONDS = 40.0
-#: What happens to one node after the other, once all nodes are upgraded.
+#: What a roll does to a node once all nodes are upgraded: one of these after the other.
 FATES = ("restarted", "lost", "frozen")
 #: The set of jars to which nodes are upgraded.
 _NEWEST = "broker"
@@ -53,10 +54,10 @@ _DURABLE: Mapping[str, str] = {
 
 
 class Cluster:
-    """Three nodes with data and logs in folders below `folder`. A context manager: started while open.
+    """Three nodes with data and logs in folders below `folder`. A `with` block starts and kills them.
 
     Topics have three partitions by default. `telemetry_to`: as for `Broker`. `jar_set`: name of the set of jars with
-    which the nodes first start.
+    which the nodes are started at first, before an upgrade.
     """
 
     def __init__(self, folder: Path, telemetry_to: str | None = None, jar_set: str = _NEWEST) -> None:
@@ -103,11 +104,11 @@ class Cluster:
             node.kill()
 
     def roll(self, note: Callable[[str], None] = lambda _: None, rest_seconds: float = 0.0) -> None:
-        """Take one node away, bring it back, and return when every partition is in sync: one *roll*.
+        """Take one node out of service and back, and return when every partition is in sync: this is one *roll*.
 
         While there are nodes of an older version, a roll upgrades one such node; the roll that upgrades the last node
-        also raises the metadata version. Each later roll restarts, kills or freezes a node (FATES): in turn the active
-        controller or the next node.
+        also raises the metadata version. Each later roll restarts, kills or freezes a node (FATES): every second time
+        the active controller, otherwise the next node in order.
 
         Does nothing while another thread rolls, or within `rest_seconds` after the last roll. `note` is called with a
         text at the begin and the end. Raises KafkaError, and ServiceError if the node does not come back or partitions
@@ -220,7 +221,7 @@ class Cluster:
         self.kill()
 
     def _out_of_sync(self) -> list[str]:
-        """Return the partitions out of sync as `topic-partition`; if they cannot be listed, only the reason."""
+        """Return the partitions out of sync as `topic-partition`; if no broker lists them, only the reason for that."""
         try:
             client = admin(Settings(kafka=self.kafka), bootstrap_timeout_ms=2000, request_timeout_ms=5000)
         except (ServiceError, KafkaError) as error:

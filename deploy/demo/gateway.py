@@ -1,4 +1,4 @@
-"""Forward connections to a broker, as a load balancer or firewall does, and simulate that device's failures."""
+"""Forward connections to a broker, as a load balancer or a firewall does, and simulate failures of such a device."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ BEGIN_SECONDS = 900.0
 
 
 def report(courses: Sequence[Course], pages: Sequence[Page]) -> list[str]:
-    """Return a line for each failure that has begun: its pages, and when a verdict showed it."""
+    """Return a line for each failure that has begun: the times of its pages, and of the verdicts that show it."""
     lines = []
     for course in courses:
         if course.client.mode is None or course.running.onset_ms is None:
@@ -68,7 +68,7 @@ def shortcomings(
 
 
 def paged(course: Course, pages: Sequence[Page]) -> list[Page]:
-    """Return the pages that came because of the client's failure, in order of arrival, without repetitions."""
+    """Return the pages that came because of the client's failure, in order of arrival, each page once."""
     pages_of_client = [
         page
         for page in pages

@@ -17,7 +17,7 @@ _NO_LOG4J_MBEANS = "-Dzookeeper.jmx.log4j.disable=true"
 class LegacyBroker:
     """One ZooKeeper and one broker, with data and logs (`zookeeper.log`, `broker.log`) in `folder`.
 
-    A context manager: started while open.
+    A `with` block starts and stops both.
     """
 
     def __init__(self, folder: Path) -> None:

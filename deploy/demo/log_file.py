@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 CHUNK_BYTES = 1 << 20
-#: Once an event's stack trace has this length (bytes), further lines are dropped.
+#: Once an event's stack trace has this length (in bytes), further lines of the stack trace are dropped.
 MAX_STACK_CHARS = 20_000
 
 _LINE = re.compile(rb"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) ([A-Z]+) +\[(.*?)\] (\S+) - (.*)")
@@ -20,7 +20,7 @@ _LINE = re.compile(rb"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) ([A-Z]+) +\[(.*?)\]
 
 @dataclass
 class LogEvent:
-    """A log line and the lines below it, which are a stack trace. `size`: length of these lines in bytes."""
+    """A log line and the lines below it, which are a stack trace. `size`: length of the stack trace in bytes."""
 
     ts_ms: int
     level: str
@@ -42,7 +42,7 @@ class LogFile:
 
     `limit`: maximum number of events per logger, level and second (of the log's timestamps) that are yielded. Further
     events are only counted, so that a client that writes 100,000 lines a second does not delay the logs of other
-    clients. `behind`: True if the last read filled a whole chunk, so that the file probably has more to read.
+    clients. `behind`: True if the last read returned CHUNK_BYTES, so that the file probably has more to read.
     """
 
     def __init__(self, path: Path, limit: int) -> None:
@@ -57,7 +57,7 @@ class LogFile:
         self._count: Counter[tuple[bytes, bytes]] = Counter()
 
     def events(self) -> Iterator[LogEvent]:
-        """Yield the complete events in at most one chunk. An additional event gives the number of omitted events.
+        """Read at most CHUNK_BYTES, and yield the complete events. A further event gives the number of omitted events.
 
         An event is complete when the next one follows, or when two reads in a row find no new data.
         """

@@ -38,8 +38,8 @@ class Options:
     """The options of a run.
 
     seconds  duration from the start of the clients; None: until Ctrl-C
-    expect   ids of the failure modes that must cause a page; empty: no page may come; None: with a duration, each
-             failure must be shown until the end, with exactly one page (`lasting`); without one, nothing is checked
+    expect   ids of the failure modes that must cause a page; empty: no page may come; None: if `seconds` is given,
+             each failure must be shown until the end, with exactly one page (`lasting`), else nothing is checked
     clients  names of the clients to start; empty: the default clients
     folder   the folder of the run; None: a new folder in the cache
     keep     True if bulky data is kept after the run
@@ -162,7 +162,7 @@ def _watch(options: Options, courses: Sequence[Course], stack: Stack, board: Boa
 
 
 def _lost(courses: Sequence[Course], stack: Stack, board: Board) -> Iterator[str]:
-    """Yield a sentence for acknowledged records that the cluster did not store, or that were not consumed."""
+    """Yield a sentence for each group of topics with acknowledged records that were not stored or not consumed."""
     by_topics: dict[str, list[Running]] = {}
     for course in courses:
         if course.client.broker == "cluster" and course.client.outage is None:
@@ -256,7 +256,7 @@ def _signals_interrupt() -> Iterator[None]:
 def _run_folder(options: Options) -> Iterator[Path]:
     """Yield the folder of this run, locked until the run ends. Raises InputError if the given folder is not empty.
 
-    Without a given folder, make one in the cache, and remove old ones there so that KEPT_RUNS remain.
+    If the options name no folder, make one in the cache, and remove the oldest folders there so that KEPT_RUNS remain.
     """
     if options.folder is not None:
         folder = options.folder.resolve()

@@ -1,8 +1,8 @@
 """Start child processes that end with this process, however this process ends.
 
 Each child gets its own session, so that Ctrl-C reaches only this process. This process then ends the children normally.
-A small guard process reads from a pipe of this process. When this process is gone (even by kill -9), the guard reads
-the end of the pipe and kills the remaining children. This works on Linux and macOS, whichever thread starts a child.
+A small guard process reads from a pipe of this process. When this process is gone (even by kill -9), the pipe ends, and
+the guard kills the remaining children. This works on Linux and macOS, whichever thread starts a child.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ def forget(pid: int) -> None:
 def free_port() -> int:
     """Return a free TCP port on loopback, from 20,000 to 32,767.
 
-    Higher ports are used for outgoing connections: a client on this machine might take such a port before the server
-    starts or while it restarts. The client could even connect to itself.
+    The system uses higher ports for outgoing connections. So a client on this machine might take such a port before a
+    server starts on it or while the server restarts, and the client could even connect to itself.
     """
     while True:
         port = random.SystemRandom().randrange(*_PORTS)

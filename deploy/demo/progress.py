@@ -25,7 +25,7 @@ class Course:
     firing          modes with a critical alert that fires now
     first_shown_ms  time at which the client's own mode was first suspected or confirmed (*shown*), None if never
     last_shown_ms   time at which that failure was last shown
-    gaps            (start, end) of the periods in between in which that failure was not shown
+    gaps            (start, end) of the periods between these two times in which that failure was not shown
     events          number of timeline entries that `take_timeline` has already processed
     """
 
@@ -59,12 +59,12 @@ class Course:
 
     @property
     def wronged(self) -> set[str]:
-        """The modes in `accused` that are wrong: for a client with an outage only those that were confirmed."""
+        """The modes in `accused` that count as errors: for a client with an outage only those that were confirmed."""
         convicted = {mode for mode, status in self.first if status == "confirmed"} - {self.client.mode}
         return convicted if self.client.outage else self.accused
 
     def take_states(self, states: Sequence[Mapping[str, Any]]) -> list[str]:
-        """Process the newest states of all clients (/clients.json). Return a text for each changed status."""
+        """Process the newest states of all clients (/clients.json). Return texts on changes from or to a failure."""
         now = int(time.time() * 1000)
         before, self.now = self.now, {}
         for state in states:

@@ -44,7 +44,7 @@ from deploy.demo.topics import ask_for_pushes, create_ours
 DUMPS_BEFORE = (15.0,)
 DUMPS_AFTER_ONSET = (4.0, 12.0, 25.0, 40.0, 70.0)
 DUMPS_WITHOUT_ONSET = (30.0, 45.0, 60.0, 90.0)
-#: Patterns for the names of all MBeans of clients, even of those that the product does not read.
+#: Patterns for the names of all MBeans of Kafka clients, even of MBeans that the product does not read.
 WHOLE = ("kafka.producer:*", "kafka.consumer:*", "kafka.server:type=FetcherLagMetrics,*", "kafka.common:type=AppInfo,*")
 #: Maximum number of pushes in one recording.
 MOST_PUSHES = 10_000
@@ -67,7 +67,7 @@ class Recording:
     def read(self, lines: Any) -> None:
         """Read the metrics of the process, and append one line of JSON for each of its Kafka clients to `lines`.
 
-        If the Jolokia agent does not answer, only the timeline gets an entry.
+        If the Jolokia agent does not answer, write nothing, but add an event to the client's timeline.
         """
         begin = time.perf_counter()
         try:
@@ -202,7 +202,7 @@ def _scrubbed(text: str) -> str:
 
 
 class Surroundings:
-    """The brokers that clients need. They start when a client needs them, and stop when this context manager ends.
+    """The brokers that clients need: each starts when a client needs it, and stops at the end of the `with` block.
 
     `push_seconds`: the interval at which clients push their metrics, None for no pushes.
     """

@@ -23,8 +23,8 @@ from clienthealth.settings import Settings
 EPOCH = rb"(?<![\w.+-])(?:\d{10}\.\d+|\d{10}(?:\d{3}|\d{6}|\d{9})?)(?![\w.]|-\d)"
 DATE = rb"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:[.,]\d{1,9})?(?:Z|[+-]\d{2}:?\d{2})?"
 ANY = re.compile(rb"(?P<epoch>%s)|(?P<date>%s)" % (EPOCH, DATE))
-#: Fields that may contain a record's own time. The first of them that a record has is used. `ts` comes last, because in
-#: librdkafka's statistics `ts` is not a time of day.
+#: Fields that may contain a record's own time, in order of preference. `ts` comes last, because in librdkafka's
+#: statistics `ts` is not a time of day.
 OWN = tuple(
     re.compile(rb'"%s"\s*:\s*"?(?P<time>%s|%s)' % (name, EPOCH, DATE))
     for name in (b"ts_ms", b"timeUnixNano", b"epochSecond", b"@timestamp", b"timestamp", b"time", b"asctime", b"ts")
@@ -33,17 +33,17 @@ LINE = re.compile(rb"(?:\[|%%\d\|)?(?P<time>%s|%s)" % (DATE, EPOCH))
 #: A sample in Prometheus' text format (`name{labels} value time`) or InfluxDB's (`name,tag=value… field=value… time`).
 SAMPLE = re.compile(rb"^[A-Za-z_:][\w:]*(?:(?:\{[^\n]*\})? \S+|,[^\n]*=[^\n]*) (?P<time>%s)\s*$" % EPOCH, re.MULTILINE)
 PARTS = re.compile(rb"(\d{4}-\d{2}-\d{2})([T ])(\d{2}:\d{2}:\d{2})([.,]?)(\d*)(.*)")
-#: Any number in a record that is at most this far (ms, one day) from the record's own time is taken for a time, and is
-#: shifted, too. A number farther away may be a count.
+#: A number or date in a record that differs from the record's own time by at most one day (in ms) is taken for a time,
+#: and is shifted, too. A number with a larger difference may be a count.
 NEAR_MS = 86_400_000
 
 
 def replay(settings: Settings, paths: Sequence[Path], speed: float, undecided_stream: str, keep_time: bool) -> None:
     """Publish the records in recordings in the order of their times, `speed` times as fast as they were recorded.
 
-    `undecided_stream`: "metrics" or "logs", for files in which the program cannot see what they contain; '' if there is
-    no such file. `keep_time`: True if the times in the records stay as they are. Raises InputError if `paths` cannot be
-    read, `speed` is not positive, or `undecided_stream` is '' although there is such a file.
+    `undecided_stream`: "metrics" or "logs", for files whose records do not show which of the two they are; '' if there
+    is no such file. `keep_time`: True if the times in the records stay as they are. Raises InputError if `paths` cannot
+    be read, `speed` is not positive, or `undecided_stream` is '' although there is such a file.
     """
     if speed <= 0:
         raise InputError("--speed must be greater than 0")

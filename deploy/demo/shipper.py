@@ -40,7 +40,7 @@ class Shipper:
         self._followed: dict[str, tuple[ClientProcess, LogFile]] = {}
 
     def run(self, stop: threading.Event) -> None:
-        """Ship until `stop` is set, then ship what is left in all files."""
+        """Ship until `stop` is set, then ship at most one more chunk of each file, and close the files."""
         while not stop.is_set():
             if not self.ship():
                 stop.wait(PAUSE_SECONDS)
@@ -50,7 +50,7 @@ class Shipper:
                 self._send(process, event)
 
     def ship(self) -> bool:
-        """Ship at most one chunk of each file. Return True if a file has more."""
+        """Ship at most one chunk (CHUNK_BYTES) of each file. Return True if a file has more to read."""
         self._read_list()
         for process, file in self._followed.values():
             for event in file.events():

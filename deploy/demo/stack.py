@@ -37,7 +37,7 @@ STOP_SECONDS = 20.0
 #: Interval (s) at which JVMs are read, and at which clients push their metrics.
 INTERVAL_SECONDS = 5.0
 #: Options for all of Spark's JVMs. The compiler options are those of production. Bytecode verification is off, because
-#: the checksums of the jars are checked anyway: a start then takes 18 s of CPU time instead of 20 s.
+#: the checksums of the jars are checked anyway. Without it, a start takes 18 s of CPU time instead of 20 s.
 QUICK_START = {
     "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m "
     "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
@@ -47,7 +47,7 @@ QUICK_START = {
 class Stack:
     """The processes of the product (started by `start`) and of the clients (started by `start_clients`).
 
-    A context manager that ends all processes when it is closed. To the clients it is the
+    A context manager that ends all processes when it is closed. The clients are started with it as their
     `deploy.demo.client.Context`. `say`: called with each line of progress.
     """
 
@@ -206,8 +206,8 @@ class Stack:
             },
             "prometheus": {"port": exporter_port},
             "identity": {
-                # Derive the service of a push from the client id: in the demo a push has neither a user name nor an
-                # IP address of its own.
+                # Derive the service of a push from the client id. In the demo no push has a user name, and all have
+                # the same IP address.
                 "push_services": [
                     f"{name}={client.service}" for client in clients if client.pushes for name in client.client_ids
                 ],

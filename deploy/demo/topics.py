@@ -13,7 +13,7 @@ from clienthealth.platform.kafka import admin
 from clienthealth.platform.topics import Topic, inputs, outputs
 from clienthealth.settings import KafkaSettings, Settings
 
-#: For at most this time (s), a request is repeated while a new controller does not serve clients yet.
+#: While a new controller does not serve clients yet, a request is repeated for at most this time (s).
 _CONTROLLER_SECONDS = 60
 _HOUR_MS = 3_600_000
 

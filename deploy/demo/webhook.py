@@ -18,7 +18,8 @@ MAX_BODY = 4_000_000
 class Page:
     """One alert in a notification. `received_ms`: time of arrival (epoch ms); `status`: firing or resolved.
 
-    `started`: the time at which the alert began, as Alertmanager wrote it. A repeated notification has the same time.
+    `started`: the time at which the alert began, as Alertmanager wrote it. A repeated notification of the alert has the
+    same `started`.
     """
 
     received_ms: int
@@ -29,7 +30,7 @@ class Page:
 
 
 class Webhook:
-    """A web server on loopback. A context manager that serves while open. `port`: 0 for any free port.
+    """A web server on loopback that serves during a `with` block. `port`: 0 for any free port.
 
     Each alert that arrives is kept in `pages` and appended to `file` as a line of JSON.
     """

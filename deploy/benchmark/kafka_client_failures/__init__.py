@@ -18,7 +18,7 @@ from pathlib import Path
 RECORDINGS = Path(__file__).with_name("recordings")
 TRUTH = "truth.json"
 #: A failure mode that many recordings of other failures also show at their end, because the process was stopped with
-#: records in the producer's buffer. So for a recorded failure, naming this mode, too, is neither right nor wrong.
+#: records in the producer's buffer. So an answer for such a recording may also name this mode, without being wrong.
 AT_THE_END = "producer-not-closed"
 
 
@@ -27,7 +27,7 @@ class Case:
     """A recording. The `name` reveals the failure, the `id` does not.
 
     expected_mode  id of the failure mode that the client had, None for a control (a healthy client)
-    also           ids of modes that were also present; an answer that names one of them is neither right nor wrong
+    also           ids of further modes that the client had; naming one of them in an answer is neither right nor wrong
     onset_ms       time at which the failure began, epoch ms; None if unknown or for a control
     versions       library and version of the client
     notes          description of the client and its failure

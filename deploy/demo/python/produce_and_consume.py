@@ -2,9 +2,9 @@
 
     python produce_and_consume.py LIBRARY NAME=VALUE…
 
-LIBRARY is confluent-kafka, kafka-python or aiokafka. Each library reports as the documentation asks: librdkafka by its
-statistics, kafka-python by our reporter, and aiokafka, which has no metrics, only by its log. SIGTERM ends the
-application normally. Options:
+LIBRARY is confluent-kafka, kafka-python or aiokafka. The application reports as our documentation asks: with librdkafka
+by its statistics, with kafka-python by our reporter, and with aiokafka, which has no metrics, only by its log. SIGTERM
+ends the application normally. Options:
 
 service, topics        the service's name; names of topics, separated by commas
 rate                   records per second to each topic
@@ -83,7 +83,7 @@ class Application:
         }
 
     def tell(self, topic: str, text: str) -> None:
-        """Send a report to the monitor's brokers. If they are away and the queue is full, drop the report."""
+        """Send a report to the monitor's brokers. If the producer's queue is full, because they are down, drop it."""
         try:
             self._reports.produce(topic, text, headers=self._identity)
         except BufferError:
@@ -97,7 +97,7 @@ class Application:
         common = {
             "bootstrap.servers": self._servers,
             "statistics.interval.ms": 1000 * REPORT_SECONDS,
-            # The client reports statistics, so it must not push metrics, too: the monitor would list the client twice.
+            # The client reports statistics. If it pushed metrics, too, the monitor would list the client twice.
             "enable.metrics.push": False,
             "stats_cb": lambda text: self.tell("client-metrics", text),
         }

@@ -105,8 +105,7 @@ class Exporter:
                 page = self.metrics()
                 if self._complete:
                     return Response(page, exposition.CONTENT_TYPE)
-                # Make the scrape fail while the topic is read for the first time. If it succeeded, Prometheus would
-                # end the series of all clients that are not read yet.
+                # Make the scrape fail. If it succeeded, Prometheus would end the series of all clients not read yet.
                 later = {"Retry-After": "1"}
                 return Response(page, exposition.CONTENT_TYPE, HTTPStatus.SERVICE_UNAVAILABLE, later)
             case "/healthz" | "/readyz":

@@ -139,11 +139,9 @@ class History:
         return nlargest(most, found, key=lambda of_client: of_client[1].at)
 
     def services(self) -> Iterator[tuple[str, Mapping[int, float]]]:
-        """Yield (service, shares). A share (0 to 1) is unhealthy records / judged records in an hour.
+        """Yield (service, shares): the share (0 to 1) of unhealthy ones in the service's judged records of each hour.
 
-        The key of a share is its hour, as the number of hours since 1970.
-
-        The service with the largest sum of shares comes first.
+        The keys of `shares` are hours since 1970. The service with the largest sum of shares comes first.
         """
         with self._lock:
             rows = [
