@@ -1,4 +1,4 @@
-"""Combine windows of many clients as the job does: one matrix has all rows, and each window is a range of its rows."""
+"""Combine windows of many clients as the job does: one matrix has a row per sample, a window is a range of rows."""
 
 from __future__ import annotations
 

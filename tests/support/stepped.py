@@ -26,7 +26,7 @@ from tests.support.recorded import Recorded
 __all__ = ["START", "Stepped", "logged", "pack", "snapshot"]
 
 START = 1_795_208_640_000  # a full minute
-#: Publishes a record after every batch, because tests of the step compare what each sample shows.
+#: With these, a record is published after every batch, so that a test sees the effect of each sample.
 SETTINGS = Settings(monitor=MonitorSettings(publish_seconds=0))
 LONGER = 6
 #: A failure of a client that sends no more data and log lines is shown for four minutes instead of an hour.
@@ -100,7 +100,7 @@ def by_batch(
 ) -> dict[float, list[Snapshot | LogEntry]]:
     """Sort inputs by time and group them by the second in which their batch ends.
 
-    `beside`: id of a client that reports only to advance the watermark. Where only it reports, six batches are one.
+    `beside`: id of a client that reports only to advance the watermark. Where only it reports, six batches become one.
     """
     numbered: dict[int, list[Snapshot | LogEntry]] = {}
     for one in sorted(inputs, key=lambda one: one.ts_ms or 0):

@@ -75,7 +75,7 @@ def test_every_page_becomes_a_ticket_while_paging_is_off() -> None:
 
 @each_alert
 def test_alerts_on_clients_run_no_query(rule: Rule) -> None:
-    """If one alert per client fires, a query in the description would run ten thousand times at every evaluation."""
+    """If ten thousand clients have an alert, a query in its description would run ten thousand times per evaluation."""
     text = " ".join(rule.annotations.values())
     assert "| query" not in text or "$labels.client_id" not in text
 
@@ -191,7 +191,7 @@ DANGEROUS = re.compile(
 
 @each_runbook
 def test_a_runbook_begins_with_what_to_do(path: Path) -> None:
-    """The first section says what to keep, how to decide, whether to restart, and whether to send records again."""
+    """The first section says what to keep, how to decide, whether to restart, and whether records are lost."""
     title, first = path.read_text("utf-8").split("\n\n", 1)
     assert title.startswith("# ") and first.startswith("## Do this now\n")
     now = re.split(r"^#{2,3} |^<!--", first, flags=re.MULTILINE)[1]

@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "deploy/helm/kafka-client-health"
 #: Requirements of the pod security standard `restricted` for every container.
 RESTRICTED = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "readOnlyRootFilesystem": True}
-#: Every option enabled, with settings of every type.
+#: Values that enable every option, with settings of every type.
 FULL: Mapping[str, Any] = {
     "config": {
         "kafka": {

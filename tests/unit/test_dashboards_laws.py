@@ -45,7 +45,7 @@ def test_pictures_are_small_and_shown() -> None:
 
 
 def test_uids_and_ids_stay_as_they_are() -> None:
-    """Links, bookmarks and annotations contain these ids: change the golden file only to add or remove a panel."""
+    """Links, bookmarks and annotations contain uids and ids: change the golden file only to add or remove a panel."""
     lines = [
         f"{board['uid']} {panel['id']} {panel['title']}"
         for board in BOARDS.values()

@@ -1,4 +1,4 @@
-"""Test the push against a local fake of Grafana's documented API."""
+"""Test pushing dashboards to Grafana, with a local fake of its documented API."""
 
 from __future__ import annotations
 

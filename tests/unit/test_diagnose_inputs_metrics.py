@@ -260,7 +260,7 @@ def test_the_log_of_a_start_makes_no_end_of_the_last_scrape(tmp_path: Path) -> N
 
 
 def test_properties_behind_a_client_id_are_no_part_of_it(tmp_path: Path) -> None:
-    """The JMX exporter writes such client ids if its pattern is `client-id=(.+)><>`."""
+    """With the pattern `client-id=(.+)><>`, the JMX exporter appends an MBean's other properties to the client id."""
     file = tmp_path / "metrics.prom"
     metrics = "kafka_producer_producer"
     file.write_text(

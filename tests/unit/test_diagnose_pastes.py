@@ -76,7 +76,7 @@ BARE = (
 )
 
 
-#: Source code with the line as a literal: no program logged it.
+#: Source code that contains TIMEOUT as a literal: no program logged it.
 SOURCE = (
     *(f'    assertThat(log).contains("{TIMEOUT}");\n', f'    fail("{TIMEOUT}");\n', f"    // {TIMEOUT}\n"),
     *(f"    log.warning('{TIMEOUT}')\n", f'    fake = Fake(error=RuntimeError("{TIMEOUT}"))\n'),
@@ -432,7 +432,7 @@ STATED = (
     ),
     ("ERROR KafkaError (Message production error: PurgeQueue (Local: Purged in queue))\n", "delivery-stalled"),
 )
-#: Stacks at the same places without a wait of minutes, and waits that are normal.
+#: Stacks at the places of those in STATED, but without a wait of minutes; and waits that are normal.
 UNSTATED = (
     f"goroutine 215 [chan send]:\n{UNREAD}",
     f"goroutine 77 [chan receive, 31 minutes]:\n{FEEDER}",

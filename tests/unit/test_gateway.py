@@ -1,4 +1,4 @@
-"""Test the demo's gateway: it forwards data, delays or swallows it, refuses connections, and opens again."""
+"""Test the demo's gateway: it forwards data, delays or swallows it, refuses connections, and accepts them again."""
 
 from __future__ import annotations
 

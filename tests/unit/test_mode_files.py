@@ -45,7 +45,7 @@ pattern = 'resting'
 
 
 def limits(folder: Path, text: str) -> type[Limits]:
-    """Return the thresholds of a mode `too-slow` with this text as its file."""
+    """Return the thresholds of a mode `too-slow` whose mode.toml has this text."""
     place = folder / "too_slow"
     place.mkdir()
     (place / "mode.toml").write_text(text, "utf-8")

@@ -1,4 +1,4 @@
-"""Test the reporter's counts and times, with fake clients and a clock that the test sets."""
+"""Test the counts and times that the reporter for Python clients sends, with fake clients and a fake clock."""
 
 from __future__ import annotations
 

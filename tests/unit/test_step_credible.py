@@ -81,7 +81,7 @@ REFUTED: list[tuple[str, Callable[..., Any], list[Any]]] = [
 def test_old_lines_with_new_times_accuse_no_client_with_contrary_metrics(
     mode: str, client: Callable[..., Any], lines: list[Any]
 ) -> None:
-    """The shipper reads a file from its beginning; lines without a time get the time of reading."""
+    """A log shipper reads an old file from its beginning; lines without a time get the time of reading."""
     monitor = Stepped()
     assert run(monitor, [*(client(s) for s in range(0, 420, 10)), *lines]) == []
     record = monitor.records[f"shop|a|{'p' if client is producer else 'c'}"]
@@ -131,7 +131,7 @@ def test_a_client_without_later_metrics_is_accused_by_later_lines() -> None:
 
 
 def test_other_libraries_count_otherwise() -> None:
-    """kafka-python's producers do not count sends that got no metadata, so their counts do not contradict the lines."""
+    """kafka-python's producers do not count sends without metadata, so no count contradicts the lines about them."""
     readings = [producer(s) for s in range(0, 420, 10)]
     for reading in readings:
         reading.client = structs.replace(reading.client, library="kafka-python")
@@ -173,7 +173,7 @@ def test_a_client_that_logs_its_failure_and_reports_nothing_more_is_judged_by_it
 def test_a_short_recording_refutes_a_line_only_by_a_counter_that_is_still_0(
     failed: tuple[int, int], refuted: bool
 ) -> None:
-    """Samples around the line do not show the count before the failure, but a counter still at 0 refutes the line."""
+    """Samples around a line do not show the count before the failure, but a counter that stays 0 refutes the line."""
     gave_up = line(30, "topic-not-in-metadata", topic="t", waitMs="3000")
     samples = (np.array([at(25), at(35)]), np.array(failed, float))
     assert contradicted(client("producer"), lambda _: samples, {}, [gave_up]) == ((gave_up,) if refuted else ())

@@ -1,4 +1,4 @@
-"""Test limits in the step: what a flood may cost, and what it must not cost other clients."""
+"""Test limits in the step: what a flood of clients or log lines may cost, and what it must not cost other clients."""
 
 from __future__ import annotations
 

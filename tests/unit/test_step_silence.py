@@ -96,7 +96,7 @@ def test_their_state_stays_and_returning_clients_are_as_before() -> None:
     back = [c for c in CLIENTS if c != "p7"]
     report(monitor, 800, 1000, back, stuck="p3")
     assert not monitor.records["shop|p0:1|p0"].get("departed")
-    # Only this client stays away: it is gone, and only now its end is judged.
+    # Only p7 stays away: it is gone, and only now its end is judged.
     assert monitor.records["shop|p7:1|p7"]["departed"]
     assert "collectors" not in json.dumps(monitor.records["shop|p7:1|p7"])
     assert [(c.client.client_id, c.verdict.mode, c.change) for c in changes(monitor)] == opened

@@ -31,7 +31,7 @@ def metrics(second: float) -> dict[str, float]:
 
 
 def honest(until: int, begin: int = 0) -> list[Snapshot]:
-    """Return a sample of each client every ten seconds, a second after the previous client's."""
+    """Return samples of all clients, each every ten seconds; the seconds differ between clients."""
     return [
         snapshot(second + n % 10, metrics(second), name, instance=f"h:{n}", host=f"h{n}")
         for second in range(begin, until, 10)

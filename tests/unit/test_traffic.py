@@ -48,7 +48,7 @@ def exposed(states: States) -> dict[tuple[str, str, str | None], float]:
 
 #: Recording → values that a person calculated from the first and the last sample of its last window.
 RECORDED: Mapping[str, Mapping[tuple[str, str, str | None], float]] = {
-    # From ….680664 to ….700876: 1,061 → 2,117 records given up, 26,220 → 47,660 retried.
+    # Between the samples at (epoch ms) …680664 and …700876: 1,061 → 2,117 records given up, 26,220 → 47,660 retried.
     "not-enough-replicas-2.8": {
         ("feed-uploader", "producer_record_error_rate", None): 1056 / 20.212,
         ("feed-uploader", "producer_record_retry_rate", None): 21440 / 20.212,
@@ -58,7 +58,7 @@ RECORDED: Mapping[str, Mapping[tuple[str, str, str | None], float]] = {
         ("feed-uploader", "producer_record_send_total", None): 49564,
         ("feed-uploader", "producer_batch_size_bytes", None): 16376.572702331961,
     },
-    # From ….310280 to ….331458: the fifth rebalance, which took 25 ms like the earlier ones; no commit.
+    # Between the samples at …310280 and …331458: the fifth rebalance, of 25 ms like the earlier ones; no commit.
     "consumer-rejoins-3.9": {
         ("order-billing", "consumer_rebalance_rate", None): 1 / 21.178,
         ("order-billing", "consumer_rebalance_seconds", None): 0.025,

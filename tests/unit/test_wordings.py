@@ -119,7 +119,7 @@ def _faults(wording: Wording, meaning: Meaning) -> Iterator[str]:
 
 
 def no_pattern(meaning: Meaning) -> list[str]:
-    """Return the libraries for which a log event has no pattern, with a documented reason."""
+    """Return the libraries for which a log event must have no pattern; its file states why."""
     return [library for libraries in meaning.no_pattern for library in libraries.split(", ")]
 
 
@@ -221,7 +221,7 @@ def test_every_library_has_a_wording_for_what_modes_rest_on_or_a_reason_why_not(
 
 
 def test_numbers_of_lines_have_few_digits() -> None:
-    """A number with more digits is no count that a client logs, and would be too large for calculations."""
+    """A number of more than 19 digits is no count that a client logs, and would be too large for calculations."""
     for wording in catalogue().wordings:
         digits = re.findall(r"\(\?P<\w+>-?(?:\\d|\[\\d\.\])([+*]|\{\d+,\d+\})", with_parts(wording.pattern).pattern)
         few = all(repeats not in "+*" and int(repeats[1:-1].split(",")[1]) <= 19 for repeats in digits)
