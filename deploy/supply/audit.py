@@ -35,7 +35,7 @@ def main() -> int:
 
 
 def has_news(present: Sequence[Jar], url: str = osv.URL) -> bool:
-    """Print OSV's advisories on these jars that known_cves.toml lacks. Return True if there are such advisories."""
+    """Print OSV's advisories on the jars `present` that known_cves.toml lacks. Return True if there are any."""
     try:
         news = osv.unlisted(osv.advisories(present, url), vulnerabilities())
     except OSError as error:

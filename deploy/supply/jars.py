@@ -37,7 +37,7 @@ class Jar:
 
 
 def installed(sets: Iterable[str] = jars.SETS) -> Iterator[Jar]:
-    """Yield all jars of these sets (downloads missing ones), and the jars of the installed PySpark."""
+    """Yield all jars of `sets` (downloads missing ones), and the jars of the installed PySpark."""
     for used_by in sets:
         for path in jars.classpath(used_by):
             yield from _jar(used_by, path.parents[2].name, path)

@@ -25,7 +25,7 @@ class Advisory:
 
 
 def advisories(present: Iterable[Jar], url: str = URL) -> list[tuple[Jar, Advisory]]:
-    """Return (jar, advisory) for each OSV advisory on a version of these jars; jars of unknown group are left out.
+    """Return (jar, advisory) for each OSV advisory on a jar in `present`; jars of unknown group are left out.
 
     Raises OSError if the service does not answer.
     """
@@ -51,7 +51,7 @@ def unlisted(found: Iterable[tuple[Jar, Advisory]], cves: Iterable[Mapping[str, 
 
 
 def _ids(jars: Sequence[Jar], url: str) -> Iterator[tuple[Jar, str]]:
-    """Yield (jar, advisory id) for each advisory on these jars, from all pages of OSV's answers."""
+    """Yield (jar, advisory id) for each advisory on `jars`, from all pages of OSV's answers."""
     todo = [
         (jar, {"package": {"ecosystem": "Maven", "name": f"{jar.group}:{jar.name}"}, "version": jar.version})
         for jar in jars

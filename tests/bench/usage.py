@@ -31,7 +31,7 @@ class Cost:
     parts: Mapping[str, float]
 
     def cores(self, *names: str) -> float:
-        """Return the number of cores that these parts, or all parts, kept busy."""
+        """Return the number of cores that the parts `names`, or all parts, kept busy."""
         return self.cpu(*names) / self.seconds
 
     def per_record(self, records: int, *names: str) -> float:
@@ -39,7 +39,7 @@ class Cost:
         return self.cpu(*names) / max(1, records) * 1e6
 
     def cpu(self, *names: str) -> float:
-        """Return the CPU seconds of these parts, or of all."""
+        """Return the CPU seconds of the parts `names`, or of all parts."""
         return sum(self.parts[name] for name in names or self.parts)
 
 
@@ -87,7 +87,7 @@ class Usage:
             )
 
     def peak_mb(self, *names: str, since: float = 0.0) -> float:
-        """Return the highest total memory of these parts at one moment (resident; shared memory counts repeatedly)."""
+        """Return the peak of the total resident memory of the parts `names`; shared memory counts for each process."""
         with self._lock:
             return max(
                 (sum(s.rss_mb.get(name, 0.0) for name in names) for s in self._samples if s.at >= since), default=0.0
@@ -168,7 +168,7 @@ def _sessions() -> dict[int, int]:
 
 
 def _stat(pid: int) -> tuple[float, float, float, bool] | None:
-    """Return a process's CPU seconds, those of its ended children, its resident MB, and True if it is a JVM."""
+    """Return the CPU seconds of a process and of its ended children, its resident MB, and True if it is a JVM."""
     stat = _fields(pid)
     if stat is None:
         return None

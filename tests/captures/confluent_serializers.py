@@ -75,7 +75,7 @@ class Registry:
 
 
 def main() -> None:
-    """Write the captures."""
+    """Write everything captured into the files of this folder."""
     registry = Registry()
 
     class Handler(BaseHTTPRequestHandler):

@@ -67,7 +67,7 @@ def calculated(parts: Sequence[load.Slice], cuts: int, settings: Settings, now_m
 
 
 def _chunks(records: Sequence[load.Published], first: int, settings: Settings) -> dict[int, list[Chunk]]:
-    """Decode these records as one batch, with one task per partition; return bucket → chunks."""
+    """Decode records as one batch, with one task per partition; return bucket → chunks. `first`: the first offset."""
     tasks: dict[tuple[str, int], list[tuple[Any, ...]]] = defaultdict(list)
     for offset, record in enumerate(records, first):
         headers = [{"key": key, "value": base64.b64encode(value).decode()} for key, value in record.headers]

@@ -67,7 +67,7 @@ def _minutes(tables: Tables, begin_ms: int, end_ms: int) -> dict[tuple[Any, ...]
 
 
 def hidden(tables: Tables, begin_ms: int, end_ms: int) -> Iterator[str]:
-    """Yield the minutes in [begin_ms, end_ms), whose input was lost, that have another status than `unknown`."""
+    """Yield the minutes in [begin_ms, end_ms) with a status other than `unknown`, although their input was lost."""
     judged = (key for key, rows in _minutes(tables, begin_ms, end_ms).items() if rows[0]["status"] != "unknown")
     yield from _few("minute that was hidden, and is not unknown", judged)
 

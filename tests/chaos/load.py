@@ -97,7 +97,7 @@ class Slice:
 
 
 def slices(seed: int, numbers: Iterable[int], begin_ms: int) -> list[Slice]:
-    """Return consecutive slices with these numbers; `begin_ms` must be a full minute."""
+    """Return consecutive slices with the given numbers; `begin_ms` must be a full minute."""
     return [_slice(seed, number, at, begin_ms + 1000 * SECONDS * at) for at, number in enumerate(numbers)]
 
 

@@ -63,7 +63,7 @@ class World:
         }
 
     def suppressed(self, **labels: str) -> bool:
-        """True if Alertmanager has an alert with these labels and suppresses it."""
+        """True if Alertmanager has an alert with the given labels and suppresses it."""
         return any(
             alert["status"]["state"] == "suppressed"
             for alert in self.known()

@@ -1,7 +1,7 @@
 """Check dashboards as operators see them: drawn by Grafana's own components in Chromium, with fleets in a Prometheus.
 
 There are three installations with the same client names: two clusters with a thousand clients each, and a smaller
-staging. With every scrape, different clients become the worst ones. The test takes a minute, most of it for drawing.
+staging. With every scrape, different clients have the worst metrics. The test takes a minute, most of it for drawing.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ pytestmark = [
 CLIENTS, GROUPS, FAILING = 1_000, 40, 0.02
 INTERVAL_SECONDS = 2
 SECONDS = 60
-#: Number of clients that become the worst ones with each scrape.
+#: Number of clients that get the worst metrics of their installation with each scrape.
 TURN = 15
 LINES = 20
 RED, YELLOW, BLUE = (look.PALETTE[name] for name in (look.CRITICAL, look.WARNING, look.GOOD))
@@ -72,7 +72,7 @@ def clients(number: int, failing: float) -> Iterator[dict[str, Any]]:
 
 
 class Turning:
-    """The exporter of an installation in which different clients become the worst ones with every scrape."""
+    """The exporter of an installation in which different clients have the worst metrics with every scrape."""
 
     def __init__(self, settings: Settings, number: int, failing: float) -> None:
         self._states = States(settings)
@@ -128,7 +128,7 @@ def drawn(fleets: Prometheus) -> dict[str, list[Seen]]:
 
 
 def pictured(look: Look) -> Look:
-    """Return `look`; with a file for its picture if DASHBOARDS_PICTURES is set and PICTURES has its name."""
+    """Return the view `look`, with a picture file if DASHBOARDS_PICTURES is set and PICTURES has the view's name."""
     folder = os.environ.get("DASHBOARDS_PICTURES")
     if folder is None or look.name not in PICTURES:
         return look
@@ -150,7 +150,7 @@ def test_every_panel_is_drawn_in_each_theme_and_on_a_phone(fleets: Prometheus, t
 
 
 def every(drawn: Mapping[str, list[Seen]], *types: str) -> list[tuple[str, Seen]]:
-    """Return (place, panel) for all panels of these types."""
+    """Return (place, panel) for all panels of the given types."""
     return [(f"{name}, {p['title']}", p) for name, panels in drawn.items() for p in panels if p["type"] in types]
 
 

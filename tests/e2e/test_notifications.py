@@ -219,8 +219,8 @@ STORMS = {
     "200 services suspected": Storm(200, "suspected"),
     "400 groups stalled": Storm(0, "ok", groups=400),
 }
-#: Mass failure → (alert, severity, number of services; 0: one alert). These take hours to develop, so their alerts are
-#: sent to Alertmanager directly, in Prometheus' format.
+#: Mass failure → (alert, severity, number of services; 0: one alert). Such failures take hours to develop, so their
+#: alerts are sent to Alertmanager directly, in Prometheus' format.
 SENT: Mapping[str, Sequence[tuple[str, str, int]]] = {
     "200 services fall silent": (
         ("KafkaClientFleetServicesSilent", "warning", 0),
@@ -238,7 +238,7 @@ SENT: Mapping[str, Sequence[tuple[str, str, int]]] = {
 
 @pytest.mark.skipif(PROMETHEUS is None, reason="prometheus is not installed")
 def test_mass_failures_give_as_many_pages_and_tickets_as_in_the_table(world: World, tmp_path: Path) -> None:
-    """Prometheus evaluates our rules on all mass failures, each in its own cluster. Table: alerts/README.md."""
+    """Prometheus evaluates our rules on all mass failures, one per cluster. The table is in alerts/README.md."""
     text = (ROOT / "alerts/README.md").read_text("utf-8")
     table = dict(re.findall(r"^\| ([^|]+) \| ([\d, |]+) \|$", text, re.MULTILINE))
     wanted = {name: [int(cell.replace(",", "")) for cell in table[name].split("|")] for name in (*STORMS, *SENT)}

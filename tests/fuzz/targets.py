@@ -95,7 +95,7 @@ def check(decoded: Decoded) -> None:
 
 
 def check_snapshot(snapshot: Snapshot) -> None:
-    """Assert that a snapshot has a known client, a plausible time, known names and known values."""
+    """Assert that a snapshot has a complete client, a plausible time, and only known metrics with valid values."""
     client = snapshot.client
     assert (
         client.client_id

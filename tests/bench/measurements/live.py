@@ -21,7 +21,7 @@ from tests.bench.usage import MONITOR, Cost, Usage
 
 TITLE = "A live fleet beside Kafka Streams"
 TOPIC, LOGS = "client-metrics", "client-logs"
-#: Number of clients, their report interval (s), and targets for the monitor: cores and memory (MB), None without one.
+#: Number of clients, their report interval (s), and targets for the monitor: cores and memory (MB); None: no target.
 FLEETS = (
     (5_000, 10, None, None),
     (5_000, 30, None, None),

@@ -25,7 +25,7 @@ TARGET_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Start:
-    """Seconds from the command to the first batch's plan and to the published verdict; CPU seconds until the latter."""
+    """Seconds from the command to the first batch's plan and to the published verdict; CPU seconds to the verdict."""
 
     planned: float
     verdict: float

@@ -146,7 +146,7 @@ class Written:
 
     @property
     def times_a_day(self) -> float:
-        """Return how many times these seconds fit into a day."""
+        """Return a day's length divided by `seconds`."""
         return 86_400 / self.seconds
 
     def a_day(self, has: tuple[int, int]) -> tuple[float, float]:
@@ -428,7 +428,7 @@ def _quality(clients: int, day: date) -> pa.Table:
 
 
 def _of_schema(schema: StructType, given: Mapping[str, Any], rows: int) -> pa.Table:
-    """Return a table with all columns of the schema except the day; those that `given` lacks are null."""
+    """Return a table with all columns of the schema except the day; columns that `given` lacks are null."""
     types = {field.name: to_arrow_type(field.dataType, timezone="UTC") for field in schema if field.name != "day"}
     arrays = {
         name: given[name] if isinstance(given.get(name), pa.Array) else pa.array(given.get(name) or [None] * rows, kind)

@@ -30,7 +30,7 @@ LIMIT_SECONDS = 600.0
 
 @dataclass(frozen=True)
 class PeerPass:
-    """One run of the peer. Rate and CPU time are from the second half of the run, when the peer is warm."""
+    """One run of the Kafka Streams program. Rate and CPU time are from its second half, when the program is warm."""
 
     rate: float
     micros: float
@@ -46,7 +46,7 @@ class PeerPass:
 
 
 def run(lab: Lab, name: str, topic: str, filled: Filled, threads: int) -> PeerPass:
-    """Let the peer process the topic. Raises ServiceError, with the end of its output, if it fails or is too slow."""
+    """Run the Kafka Streams program on the topic. Raises ServiceError, with its last output, if it fails or is slow."""
     process = started(lab, name, topic, filled.records, threads)
     try:
         with Usage({"peer": process.pid, "broker": lab.broker.pid}) as usage:
@@ -81,7 +81,7 @@ def run(lab: Lab, name: str, topic: str, filled: Filled, threads: int) -> PeerPa
 
 
 def started(lab: Lab, name: str, topic: str, records: int, threads: int) -> Process:
-    """Start the peer on the topic; it ends when it has read this many records."""
+    """Start the Kafka Streams program on the topic; it ends when it has read `records` records."""
     jars.SETS.setdefault("streams", JARS)
     folder = lab.folder / name
     folder.mkdir()
@@ -92,7 +92,7 @@ def started(lab: Lab, name: str, topic: str, records: int, threads: int) -> Proc
 
 
 def progress(output: Path) -> Sequence[tuple[float, int, float, int]]:
-    """Return what the peer has reported so far: (time, records read, CPU seconds, expired windows) of each report."""
+    """Return the reports in the peer's output so far: (time, records read, CPU seconds, expired windows) of each."""
     lines = []
     for line in output.read_text(encoding="utf-8", errors="replace").splitlines():
         words = line.split()
