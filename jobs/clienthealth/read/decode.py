@@ -116,7 +116,7 @@ def decode_logs(record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
 
 
 def decode_any(record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
-    """Decode a record of any topic: into log lines if its format is one of logs, else into snapshots.
+    """Decode a record of any topic: into log lines if its format is a log format, else into snapshots.
 
     Formats of metrics are tried first. `now_ms`: as in `decode_metrics`.
     """

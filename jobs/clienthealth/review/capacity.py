@@ -80,7 +80,7 @@ def lag_trends(lag: DataFrame, reviewed: int) -> list[LagTrend]:
 def buffer_distribution(rows: Iterable[Mapping[str, Any]], reviewed: int) -> Distribution:
     """Return the number of client-minutes by the used share of the buffer, in tenths; the last class is a full buffer.
 
-    `rows`: see `buffers`. `reviewed`: index of the reviewed period.
+    `rows`: as in the function `buffers`. `reviewed`: index of the reviewed period.
     """
     names = (*(f"{n * 10}–{n * 10 + 10} %" for n in range(BUFFER_CLASSES)), "full")
     return _distribution(names, ((row, row["per_mille"] * BUFFER_CLASSES // 1000) for row in rows), reviewed)

@@ -16,7 +16,8 @@ from clienthealth.review.period import Period
 from clienthealth.review.render import title, write, write_files
 from clienthealth.review.slo import ServiceSlo, together
 
-#: The parts of a cluster's review that the common JSON contains. The other parts are in the cluster's own file.
+#: The parts of a cluster's review that the JSON of all clusters contains. The other parts are in the cluster's own
+#: file.
 FIELDS = ("cluster", "headline", "overall", "themes", "quality")
 
 
@@ -127,7 +128,7 @@ def _incidents(reviews: Sequence[Review]) -> int:
 
 
 def list_rows(clusters: Clusters) -> list[Row]:
-    """Return a row for each cluster, and a row for all clusters of each environment together."""
+    """Return one row per cluster, and one row per environment for all its clusters together."""
     rows = []
     for environment, reviews in clusters.environments.items():
         for one in reviews:

@@ -192,7 +192,7 @@ def list_teams(review: Review) -> list[Team]:
 
 
 def teams_of(review: Review) -> dict[str, str]:
-    """Explain the columns `Changes` and `Trend` in the table of services."""
+    """Return the owning team by service, without the services that have no owner."""
     return {slo.service: slo.owner.team for slo in review.services if slo.owner}
 
 
@@ -265,7 +265,7 @@ def compared_with(review: Review) -> str:
 
 
 def describe_changes(review: Review) -> str:
-    """Explain the columns `Changes` and `Trend` of the services."""
+    """Explain the columns `Changes` and `Trend` in the table of services."""
     spans = f"{len(review.periods)} {review.period.unit}s"
     return (
         f"Changes: a service may be changed until its error budget of the last {spans} is overspent. After that, only "

@@ -1,4 +1,4 @@
-"""Rank clients and topics, the worst first, and list new and ended clients, from the cached rows per client.
+"""Rank clients and topics, the worst first, and list new and ended clients, from the rows of `client_minutes.clients`.
 
 Each function is one query, however many lists it fills. On a small fleet, planning and compiling queries takes most of
 the time of a review.
@@ -148,9 +148,9 @@ def fleet(per_client: DataFrame, reviewed: int) -> Fleet:
 
 
 def _versions(per_client: DataFrame, reviewed: int) -> tuple[tuple[Upgrade, ...], tuple[KnownBugs, ...]]:
-    """Return (upgrades, clients of versions with known bugs).
+    """Return (upgrades, groups of clients with known bugs).
 
-    Upgrades are sorted by service and library, at most LISTED. Of the clients, the largest groups come first.
+    Upgrades are sorted by service and library, at most LISTED. The groups are sorted by size, the largest first.
     """
     is_now, is_before = F.col("period") == reviewed, F.col("period") == reviewed - 1
     rows = (

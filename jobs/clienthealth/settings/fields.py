@@ -98,7 +98,8 @@ class Section:
                 raise CatalogueError(f"{self.where}.{name}: there is no form {setting.form}")
 
 
-#: Placeholder for a field's default in a settings class. The real default is in the TOML table of the class (`of`).
+#: Placeholder for a field's default in a settings class. The real default is in the TOML table that the class argument
+#: `of` names.
 DEFAULT: Any = None
 
 

@@ -1,7 +1,7 @@
 """Write a finished batch to the topics and the history. Writes are idempotent, because a crash may repeat a batch.
 
-Records on topics have keys, so a repeated record replaces the first one. Before a batch that may be repeated adds rows
-to the history, the newest commits of the history are searched for that batch, so that no row is added twice.
+Records on topics have keys, so a repeated record replaces the first one. Before a batch that may be a repetition adds
+rows to the history, the newest commits of the history are searched for that batch, so that no row is added twice.
 """
 
 from __future__ import annotations

@@ -41,7 +41,8 @@ MINUTE_MS = 60_000
 #: burst that are read.
 BURST, READ = 500, 50
 _DIGITS = "[0-9]+"
-#: Times in log lines (ISO 8601, its variants, epoch ms and longer), and an offset in the file as shippers add it.
+#: Parts in which similar log lines without a key may differ: times (ISO 8601, its variants, epoch ms and longer), and
+#: the offset in the file that shippers add.
 _TIMES = (
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?|\b[0-9]{13,}\b|\"offset\": ?[0-9]+"
     r"|\b[0-9]{2}:[0-9]{2}:[0-9]{2}[.,][0-9]+"
@@ -107,7 +108,7 @@ def compressed(data: bytes | bytearray) -> bytes:
 
 
 def decompressed(data: bytes | memoryview) -> bytes:
-    """Return the data that `compressed` was given."""
+    """Undo the function `compressed`."""
     import pyarrow as pa
 
     size = int.from_bytes(data[:8], "little")

@@ -83,7 +83,7 @@ def having(*keys: str) -> Callable[[Record], bool]:
 
 @cache
 def formats(stream: Stream) -> tuple[Format, ...]:
-    """Return all formats of a stream in the order in which they are tried."""
+    """Return all formats of a stream (metrics or logs) in the order in which they are tried."""
     of_stream: list[Format] = []
     for module in pkgutil.iter_modules(__path__):
         declared = vars(importlib.import_module(f"{__name__}.{module.name}"))

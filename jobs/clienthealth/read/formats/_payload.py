@@ -53,7 +53,7 @@ def _binary_formats() -> frozenset[str]:
 
 
 def _fill(record: Record, data: bytes | memoryview) -> None:
-    """Set the fields of `record` from an uncompressed payload without a frame.
+    """Set the fields of `record` from an uncompressed payload without a schema registry's frame.
 
     Raises PayloadError if the payload cannot be read.
     """

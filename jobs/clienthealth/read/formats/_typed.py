@@ -79,7 +79,8 @@ class FastTopic(msgspec.Struct, gc=False):
 class FastClient:
     """A client. All its records share this object while it is cached.
 
-    `read`: returns the values of the metrics of the client's kind from the field `metrics` of a `_Record`.
+    `read`: a function that returns the values of the metrics of the client's kind from the field `metrics` of a
+    `_Record`.
     """
 
     __slots__ = ("identity", "read")

@@ -87,7 +87,7 @@ def _read(samples: Samples, subject: Subject, names: Mapping[str, str], metrics:
         value = number(raw)
         maximum = metrics.get(f"{metric[:-4]}-max", 0.0) if metric.endswith("-avg") else 0.0
         if number(maximum) is None:
-            # An infinite or null maximum means that nothing was measured, so the average of 0 is unknown.
+            # An infinite or null maximum means that nothing was measured, so the average of 0 beside it is unknown.
             value = None
         if value is not None and metric.startswith(QUEUE_TIME):
             value *= queue_factor

@@ -160,8 +160,8 @@ def lint(options: Mapping[str, str], kind: Kind | None) -> list[tuple[Trouble, s
     """Return (known issue, text) for each issue that a client's options or measurements show.
 
     The text lists the options that show the issue: `name = value, …`. `options`: options and measurements by name (with
-    the prefix MEASURED). `kind`: the client's; an issue of another kind is not returned.
-    Issues that measurements show come first.
+    the prefix MEASURED). `kind`: kind of the client; an issue of another kind is not returned. Issues that measurements
+    show come first.
     """
     found = []
     for trouble in TROUBLES if options else ():

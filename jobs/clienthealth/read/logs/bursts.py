@@ -53,8 +53,8 @@ def sample_key(event: LogEvent) -> tuple[str, ...]:
     """Return a key that is equal for all events of a process that are merged into one event.
 
     These events have the same log pattern, client, thread, address and goroutine, and times in the same slot of
-    SAMPLING_MS. Lines of dumps need the same text, slot of their file, and LINE_SAMPLING_MS (half a minute). The key
-    stays the same when the monitor restarts.
+    SAMPLING_MS. Lines of dumps are merged if they have the same text, the same slot of their file, and times in the
+    same slot of LINE_SAMPLING_MS (half a minute). The key stays the same when the monitor restarts.
     """
     named = (event.captures.get(name, "") for name in ("address", "goroutine", "minutes"))
     detail = "given up" if event.captures.get("left") == "0" else "".join(named)

@@ -51,7 +51,8 @@ _CALL = re.compile(
 )
 #: Maximum number of characters before a match that are searched for an exception, or for the end of a layout's fields.
 MAX_BEFORE = 500
-#: Maximum difference (ms) between the local times of two time zones: 26 hours.
+#: Maximum difference (ms) between the local times of two time zones: 26 hours. Times further apart are different
+#: moments.
 FAR_MS = 26 * 3_600_000
 #: The name of an exception, or of librdkafka's error in Python, right before the text that a log pattern matches.
 _EXCEPTION = re.compile(

@@ -36,7 +36,7 @@ _LAYOUTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (rf"{_LOGGER} - {_LEVEL} - (.*)", ("logger", "level", "message")),
     (rf"{_LEVEL}:{_LOGGER}:(.*)", ("level", "logger", "message")),
     (rf"{_LEVEL} ++(.*) \(([\w.$]{{1,300}})\)", ("level", "message", "logger")),
-    # Python's modules are in lower case. A class of an exception before the colon is part of the message.
+    # Only Python's modules are in lower case, so a class of an exception before the colon stays part of the message.
     (rf"{_LEVEL} ++((?:[a-z_]\w*+\.)++[a-z_]\w*+):(?: (.*))?", ("level", "logger", "message")),
     (rf"{_LEVEL}:? ++(.*)", ("level", "message")),
     (r"(.*)", ("message",)),

@@ -23,7 +23,7 @@ _SAMPLE = 2_000
 _NUMBER = re.compile(r"[+-]?(?:\d{1,400}\.?\d{0,400}|\.\d{1,400})(?:[eE][+-]?\d{1,4})?", re.ASCII)
 
 _LEVEL = r"(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL|SEVERE|FINE|FINER|FINEST|CONFIG)"
-#: Text allowed before a time at the beginning of a line: brackets, a level, a thread or a logger in brackets.
+#: Text allowed before a time at the beginning of a line, such as a level, or a thread in brackets.
 _LEAD = (
     rf"(?P<lead>[ \t]{{0,12}}(?:(?:\[?{_LEVEL}\]?[ \t:|,-]{{1,8}}|\[[^\[\]\n]{{1,100}}\][ \t]{{1,4}}"
     r"|\{[^{}\n]{1,100}\}[ \t]{1,4}){1,3}|[A-Z](?=\d{4} )|(?:time|ts|timestamp|date|t)=|%?\d\|(?=\d{10}\.))?"
