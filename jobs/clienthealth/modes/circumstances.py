@@ -1,8 +1,8 @@
 """Circumstances that modes check before they accuse an application. A client's data shows whether a circumstance holds.
 
 While brokers do not answer, calls of a Kafka client wait, for example a commit, a flush, or a framework's calls.
-Meanwhile the application cannot poll, and is not at fault. So a mode accuses an application only of a time at which
-brokers and the group's coordinator answered its client.
+Meanwhile the application cannot poll, and is not at fault. So a mode accuses an application of a delay only if brokers,
+and the group's coordinator, answered the client during that delay.
 """
 
 from __future__ import annotations

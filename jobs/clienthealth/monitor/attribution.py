@@ -384,7 +384,7 @@ def contradicted(
 
     `known`: returns the client's samples of a metric. `config`: the client's options.
     If samples contradict a line that names no client, all such lines of the same thread and log pattern count as
-    contradicted: the samples after the newest of these lines may still be missing.
+    contradicted, because the samples after the newest of these lines may still be missing.
     """
 
     def place(event: LogEvent) -> tuple[str, object]:

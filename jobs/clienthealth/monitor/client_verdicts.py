@@ -166,7 +166,7 @@ class Gated:
     """Results of the gates for the windows of one kind of client.
 
     windows    the samples of the windows, as the gates examine them
-    gates      for each mode in `live`, one element per window of two lists: True if a judge must examine the window;
+    gates      for each mode in `live`, two lists with one element per window: True if a judge must examine the window;
                otherwise, why the mode is unknown ('' if it is ok)
     clients    the fields of `Reporter`, as arrays with one element per client
     """
@@ -477,7 +477,7 @@ def overlapped(judged: Sequence[OfWindow]) -> Iterator[tuple[int, list[Verdict]]
     for at in range(min(1, len(judged) - 1), len(judged)):
         last, by_mode = judged[at], defaultdict[str, list[Verdict]](list)
         for window in judged[max(0, at - 1) : at + 1]:
-            # Leave out a window that ended before the present window began: the client did not report between the two.
+            # Leave out a window that ended before the present window began, because the client was silent in between.
             if window.end > last.start:
                 for of_window in window.verdicts:
                     by_mode[of_window.mode].append(of_window)

@@ -216,9 +216,9 @@ def pushed_beside(bucket: Bucket, number: int, readings: Sequence[Reading]) -> t
     """Return a sign of life for a client that stopped pushing: a push of another client at the same address.
 
     A push names no process. So the result is empty unless three conditions show that the address has a single, living
-    process. First, all other clients of the address must still push: a process that ends stops all its clients. Second,
-    none of them may be new: a new client could belong to a later process. Third, none of them may have this client's
-    name: such a client could belong to a replica on the same host.
+    process. First, all other clients of the address must still push, because a process that ends stops all its clients.
+    Second, none of them may be new, because a new client could belong to a later process. Third, none of them may have
+    this client's name, because such a client could belong to a replica on the same host.
     """
     state, clients = bucket.state, bucket.state.clients
     client, last = state.all_clients[number], int(clients.last[number])

@@ -179,7 +179,7 @@ def horizons(
 
     The time is -inf for a process that has no log entries and is not remembered as ended.
     """
-    # Entries are in order of time, so the time of each process's newest entry remains.
+    # Entries are in order of time, so the time of each process's newest entry remains in `last`.
     last = {entry.process: entry.ts_ms for entry in state.log_entries}
 
     def closed(process: ProcessKey) -> float:

@@ -76,8 +76,8 @@ def _named(state: BucketState) -> list[tuple[OpenIncident, Client]]:
     open_ = [incident for incident in state.incidents.all if not incident.client.client_id]
     for incident in state.incidents.all if spoken_of else ():
         # Move the incident to the client that reports under the same name, on two conditions: all evidence of the
-        # incident is log lines or thread dumps, and the incident is not about a client's end. (The reporting client has
-        # not ended.)
+        # incident is log lines or thread dumps, and the incident is not about a client's end, because the reporting
+        # client has not ended.
         by_log = {evidence.kind for evidence in incident.verdict.evidence} <= {"log", "thread-dump"}
         about_end = incident.departed_ms or modes()[incident.verdict.mode].absence
         if (incident.client.key, incident.client.kind) in spoken_of and by_log and not about_end:

@@ -184,7 +184,7 @@ class Memory(msgspec.Struct, Generic[K, V], array_like=True):
         living: Container[object] = (),
         each: float = math.inf,
     ) -> list[K]:
-        """Delete entries that are too old at `now_ms` or beyond the limits. Return the deleted keys beyond the limits.
+        """Delete entries that are too old at `now_ms` or beyond a limit. Return the keys deleted because of a limit.
 
         Entries older than `ttl_ms` are kept if their process is in `living`. Beyond a limit, the oldest entries are
         deleted. `limit`: maximum number of entries. `each`: maximum number of entries per process.

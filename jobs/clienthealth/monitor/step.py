@@ -114,7 +114,7 @@ def _let_go(bucket: Bucket, gone: Sequence[int], published: Published) -> None:
 
 
 def forget(state: BucketState, settings: Settings, living: Set[ProcessKey]) -> int:
-    """Delete old or excess entries of the state's `Memory` fields. THE list of the limits of these fields.
+    """Delete old or excess entries of the state's `Memory` fields. This function is THE list of these fields' limits.
 
     `living`: processes that report or log. Returns for how many clients the lines on their start and end were dropped,
     because there were too many clients.

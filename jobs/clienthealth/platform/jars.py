@@ -146,7 +146,7 @@ def _made_with(paths: str) -> str:
     The JVM refuses an archive that was made with another Java or with other files of the class path.
     """
     parts = [Path(java()).resolve().parent.parent / "lib" / "modules", *map(Path, paths.split(os.pathsep))]
-    # Skip missing files: on macOS the launcher /usr/bin/java has no modules beside it.
+    # Skip missing files, because on macOS the launcher /usr/bin/java has no modules beside it.
     stamps = [f"{part} {part.stat().st_mtime:.0f}" for part in parts if part.exists()]
     stamps.append(importlib.metadata.version("pyspark"))
     return hashlib.sha256(repr(stamps).encode()).hexdigest()[:12]
@@ -227,7 +227,7 @@ def version(path: str) -> int:
 
 
 def has_compiler(path: str) -> bool:
-    """True if the Java at `path` has a compiler. The demo needs a compiler: it starts its clients from source files."""
+    """True if the Java at `path` has a compiler, which the demo needs to start its clients from source files."""
     return "jdk.compiler@" in _asked(path, "--list-modules").stdout
 
 

@@ -116,7 +116,7 @@ def idle(w: Windows, limits: Thresholds) -> Bools:
     """True if the consumer need not poll: it has no partitions, or no lag and nothing ever consumed.
 
     A restore consumer of Kafka Streams (_RESTORES) never needs to poll. A client without partitions that stopped its
-    heartbeats (`left`) must poll: with the new protocol (KIP-848) it lost its partitions because it polled too rarely.
+    heartbeats (`left`) must poll: with the new protocol (KIP-848), polls that are too rare cost it its partitions.
     """
     consumed, lag = w.last("records-consumed-total"), w.max(lags(w))
     restores = np.array([client.group.endswith(_RESTORES) for client in w.about()], np.bool_)
@@ -214,7 +214,7 @@ def blind(w: Windows, thresholds: Thresholds) -> Texts:
 GATE = Gate(blind, suspects)
 
 
-# -- the conditions above, as sentences for people -------------------------------------------------------------------
+# -- sentences for people on what the conditions on metrics show -----------------------------------------------------
 
 
 def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:

@@ -285,8 +285,8 @@ def _prefetched(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[l
 def _one_queue(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
     """Judge a librdkafka client with one shared queue. Returns (facts, detail), or None if there is no failure.
 
-    The failure: nothing is fetched while the application handles only one topic's records, each in at least
-    `slow_record_seconds`, and other topics wait.
+    The failure: nothing is fetched while the application handles the records of only one topic, spends at least
+    `slow_record_seconds` on each of them, and records of other topics wait.
     """
     runs = without_records(w, limits)
     for at in np.argsort(-runs.seconds, kind="stable"):

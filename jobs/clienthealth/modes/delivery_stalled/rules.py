@@ -217,7 +217,7 @@ def blind(w: Windows, thresholds: Thresholds) -> Texts:
 GATE = Gate(blind, suspects)
 
 
-# -- the conditions above, as sentences for people -------------------------------------------------------------------
+# -- sentences for people on what the conditions on metrics show -----------------------------------------------------
 
 
 def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:

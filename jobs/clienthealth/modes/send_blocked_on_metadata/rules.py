@@ -411,7 +411,7 @@ def _young(age: Floats) -> Column:
 GATE = Gate(blind, suspects)
 
 
-# -- the conditions above, as sentences for people -------------------------------------------------------------------
+# -- sentences for people on what the conditions on metrics show -----------------------------------------------------
 
 
 def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:

@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
 def _of_topics(
     topics: Sequence[str], args: argparse.Namespace, settings: Settings
 ) -> Iterator[tuple[str, Stream | None, list[RawRecord], str]]:
-    """Yield (topic, metrics or logs or None if unknown, newest records, partitions that could not be read or '')."""
+    """Yield (topic, stream: metrics, logs or None, newest records, text on partitions that could not be read)."""
     from clienthealth.ops.doctor.records import newest
 
     streams: dict[str, Stream] = {

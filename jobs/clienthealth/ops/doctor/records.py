@@ -1,8 +1,8 @@
 """Read and survey the newest records of a topic: their formats and the clocks of their clients.
 
-The checks and `kafka-health formats` use this module. Kafka's timestamp of a record shows nothing about a client's
-clock, because the sender, often a collector, sets it. A client with a wrong clock writes that wrong time into the
-record's content.
+The doctor's checks and `kafka-health formats` use this module. Kafka's timestamp of a record shows nothing about a
+client's clock, because the sender, often a collector, sets it. A client with a wrong clock writes that wrong time into
+the record's content.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ def records_readable(settings: Settings, topic: str, stream: Stream, records: Se
 
 
 def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -> Iterator[Finding]:
-    """Check that no sample is in the future, and that no client's samples are all older than DELAY_WARNING_SECONDS."""
+    """Check that no sample is in the future, and that not all samples of a client are late (DELAY_WARNING_SECONDS)."""
     now = time.time()
     anytime = replace(settings, monitor=replace(settings.monitor, future_seconds=LARGEST))
     # Seconds by client. `ahead`: the maximum by which a sample is ahead of this machine's clock. `behind`: the minimum
