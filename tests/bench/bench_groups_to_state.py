@@ -149,7 +149,7 @@ def main(readings: int) -> None:
 
 
 def commits(servers: str, states: States, port: int) -> tuple[list[float], list[dict[str, float]]]:
-    """Commit offsets for random groups. Return each commit's delay (s), and query → its batch duration (s) then."""
+    """Commit offsets for random groups. Return each commit's delay (s), and the queries' batch durations (s) then."""
     admin = KafkaAdminClient(bootstrap_servers=servers)
     random_ = random.Random(1)
     began, batches = {}, []

@@ -43,7 +43,7 @@ class Tables(Protocol):
 
 
 def minutes(tried: Tables, calm: Tables, begin_ms: int, end_ms: int, strays: Set[str]) -> Iterator[str]:
-    """Yield the differences between minutes in [begin_ms, end_ms), except for the clients in `strays`."""
+    """Yield the differences between both runs' minutes in [begin_ms, end_ms), except for the clients in `strays`."""
     mine, theirs = (_minutes(one, begin_ms, end_ms) for one in (tried, calm))
     for doubled in (key for key, count in mine.items() if len(count) > 1):
         yield f"minute doubled: {_words(doubled)}"
@@ -73,7 +73,7 @@ def hidden(tables: Tables, begin_ms: int, end_ms: int) -> Iterator[str]:
 
 
 def verdicts(tried: Tables, calm: Tables, begin_ms: int, end_ms: int, strays: Set[str], ended: bool) -> Iterator[str]:
-    """Yield differences between incidents that began in [begin_ms, end_ms); with `ended`, also between their ends."""
+    """Yield the differences between both runs' incidents that began in [begin_ms, end_ms). `ended`: also their ends."""
     try:
         mine, theirs = (_incidents(one, begin_ms, end_ms, strays) for one in (tried, calm))
     except ValueError as error:

@@ -20,7 +20,7 @@ SERVICE = "onlookers"
 
 
 class Onlookers:
-    """Context manager that sends the records of clients, the first of which stays healthy. `sent`: their number."""
+    """Context manager that sends clients' records; the first client stays healthy. `sent`: number of records."""
 
     def __init__(self, servers: str, topic: str, clients: int) -> None:
         self._topic, self._clients = topic, clients

@@ -17,9 +17,9 @@ from tests.chaos.faults import Fault
 class Outcome:
     """Outcome of a fault.
 
-    `recovery`: seconds from the fault's end until all records were processed and the exporter was right again.
-    `hidden`: number of records that the fault deleted unread. `final`: True if all results have been compared.
-    `again`: number of earlier attempts with differences.
+    `recovery`: seconds from the fault's end until all records were processed and the exporter showed the newest states.
+    `hidden`: number of records that the fault deleted unread. `final`: True if all results have been compared. `again`:
+    number of earlier attempts with differences.
     """
 
     number: int

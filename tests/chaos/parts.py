@@ -113,7 +113,7 @@ class Supervised:
 
 
 def everything(_: str) -> bool:
-    """Match all processes; for the parameter `chosen` of `Supervised`."""
+    """Match all processes: a value for the parameter `chosen` of the methods of `Supervised`."""
     return True
 
 

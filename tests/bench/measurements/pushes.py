@@ -27,7 +27,8 @@ from tests.bench.usage import TICKS, Usage
 
 TITLE = "Clients that push, at their broker"
 PROGRAM = Path(__file__).parents[1] / "pushing" / "ManyProducers.java"
-#: PRODUCERS push once a second. Together they push as often as CLIENTS do that push every CLIENTS_SECONDS.
+#: PRODUCERS push once a second. Together they push as often as CLIENTS clients, of which each pushes every
+#: CLIENTS_SECONDS.
 PRODUCERS, CLIENTS, CLIENTS_SECONDS = 333, 10_000, 30.0
 #: Interval of a producer's records, so long that they cost the broker little compared with the pushes.
 SEND_SECONDS = 10.0
