@@ -116,7 +116,7 @@ def idle(w: Windows, limits: Thresholds) -> Bools:
     """True if the consumer need not poll: it has no partitions, or no lag and nothing ever consumed.
 
     A restore consumer of Kafka Streams (_RESTORES) never needs to poll. A client without partitions that stopped its
-    heartbeats (`left`) must poll: with the new protocol (KIP-848), polls that are too rare cost it its partitions.
+    heartbeats (`left`) must poll: with the new protocol (KIP-848), a client that polls too rarely loses its partitions.
     """
     consumed, lag = w.last("records-consumed-total"), w.max(lags(w))
     restores = np.array([client.group.endswith(_RESTORES) for client in w.about()], np.bool_)

@@ -178,7 +178,7 @@ def _idle(window: ClientWindow, w: Windows, ts_ms: int, limits: Thresholds, alon
 
 
 def _may_wait(reading: Reading, limits: Thresholds) -> bool:
-    """False if a sample shows that no send() waits: metadata is old, and no request for new metadata is open."""
+    """False if a sample shows that no send() waits: metadata is old, a connection is open, and no request is."""
     age = reading.get("metadata-age")
     old = age is not None and limits.fresh_metadata_seconds < age < NEVER_SECONDS
     return not old or reading.get("connection-count") == 0 or (reading.get("requests-in-flight") or 0) > 0
