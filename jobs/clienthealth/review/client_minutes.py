@@ -5,7 +5,7 @@ beginning where the one before it ends. Each function reads only the columns tha
 thousandths and lag to whole records before they are summed, because sums of integers do not depend on the order in
 which partitions arrive.
 
-A minute without a row in `quality` is a gap: the monitor was not running.
+A minute without a row in `quality` is a gap: the monitor read no data.
 
 To compute a maximum of strings, Spark sorts all rows; for a maximum of numbers, Spark only hashes the rows. So minutes
 are first grouped by all needed strings of a client, and then the few remaining rows by the client's key. For 200
@@ -199,7 +199,7 @@ def inputs(rows: Iterable[Mapping[str, Any]]) -> list[InputQuality]:
 
 
 def clocks(minutes: DataFrame, period: Period) -> list[WrongClock]:
-    """Return the clients with a wrong clock in the period: those with the greatest deviation first."""
+    """Return the clients with a wrong clock in the period, the greatest deviation of a clock first."""
     off = within(minutes, period.start, period.end).filter("clock_skew_seconds is not null")
     worst = F.max_by("clock_skew_seconds", F.abs("clock_skew_seconds")).alias("skew_seconds")
     rows = off.groupBy(*CLIENT_KEY).agg(worst, F.count("*").alias("minutes")).collect()

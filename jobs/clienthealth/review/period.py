@@ -41,7 +41,7 @@ class Period:
 
     @property
     def label(self) -> str:
-        """The name of the period and of its folder: 2026-W46, 2026-11, 2026-Q4, else its two days or its two times."""
+        """The name of the period and its folder: 2026-W46, 2026-11, 2026-Q4, else first and last day, or both ends."""
         if self.is_week and self.start.isoweekday() == 1 and self.start.time() == datetime.min.time():
             year, week, _ = self.start.isocalendar()
             return f"{year}-W{week:02d}"

@@ -1,8 +1,8 @@
 """Handle a history and a checkpoint of different age, after one of them was restored from a backup or created anew.
 
-If the history is ahead, the query reads records again, and rows that the history already has are not added again. If
-the history is behind, the history lacks the verdicts between its own end and the checkpoint, and a message explains how
-to judge that time again.
+If the history is ahead of the checkpoint, the query reads records again, and rows that the history already has are not
+added again. If the history is behind the checkpoint, the history lacks the verdicts between its own end and the
+checkpoint, and a message explains how to judge that time again.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from clienthealth.spark.stepping import Quality, by_bucket
 
 log = logging.getLogger(__name__)
 
-#: File names of two notes beside the checkpoint. AGAIN describes rows that may come again. WRITTEN names the newest
-#: batch in the table `quality`.
+#: File names of two notes beside the checkpoint. AGAIN describes rows that may arrive a second time (`ReplayGuard`).
+#: WRITTEN names the newest batch in the table `quality`.
 AGAIN, WRITTEN = "again.json", "written"
 #: Name of a file beside the checkpoint. The file exists once all incidents that were open in the history are in the
 #: state.

@@ -127,7 +127,7 @@ class Points(Samples):
             self._since = moment_ms
 
     def snapshots(self, rolled_up: bool = True, whole: bool = True) -> list[Snapshot]:
-        """Return one snapshot per client. The arguments are those of `Samples.snapshots`.
+        """Return one snapshot per client. `rolled_up`, `whole`: as in `Samples.snapshots`.
 
         Without deltas the interval is KIP714_INTERVAL_MS for a push, else AGENT_INTERVAL_MS.
         """

@@ -232,7 +232,7 @@ def _classes() -> Mapping[str, Any]:
             if name == "Value":
                 field.oneof_index = 0
             if spelled == "as_double":
-                # A data point without a value gets the value NaN.
+                # A data point without a value gets the value NaN, which means unknown.
                 field.default_value = "nan"
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file) if hasattr(pool, "Add") else pool.AddSerializedFile(file.SerializeToString())

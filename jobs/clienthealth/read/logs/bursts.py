@@ -1,9 +1,9 @@
 """Limit bursts of log lines in three steps: when lines are read, when entries are packed, and in the state.
 
 1. Of many similar lines only a few are read, and each of these also counts for the similar lines that are skipped
-(`spark/decoding.py`, `to_read`). 2. Of equal entries one is kept, with the number of all (`is_new`). 3. At most a fixed
-number of entries is kept per process: all entries of rare log patterns, and the newest entries of frequent log patterns
-(`of_each_process`, `newest`).
+(`spark/decoding.py`, `to_read`). 2. Of equal entries one is kept, with the number of all of them (`is_new`). 3. At most
+a fixed number of entries is kept per process: all entries of rare log patterns, and the newest entries of frequent log
+patterns (`of_each_process`, `newest`).
 """
 
 from __future__ import annotations

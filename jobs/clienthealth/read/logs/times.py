@@ -256,7 +256,7 @@ class Times:
         return None
 
     def _followed(self, parts: dict[str, str]) -> datetime | None:
-        """Return the moment that `parts` (groups of a form) give in the file's order of times; None if impossible.
+        """Return the moment that `parts` (groups of a form) give as the next time in the file; None if impossible.
 
         A time without a date gets the date of the previous time or, after midnight, the next date. The first such time
         gets the date of the file's last modification, or the day before if it would otherwise be later than the

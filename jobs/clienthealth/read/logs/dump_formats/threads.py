@@ -72,7 +72,7 @@ class Block:
     """A thread of a dump while it is read. `frames`: innermost first.
 
     line    number of the thread's first line in the text, from 0
-    state   the state by the tool's or the JVM's name; '' if the dump has no states
+    state   the thread's state, by the tool's or the JVM's name; '' if the dump has no states
     cpu_ms  CPU time; None if unknown
     python  True if the frames are Python's
     key     distinguishes threads with the same name
