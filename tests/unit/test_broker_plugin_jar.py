@@ -43,7 +43,7 @@ def test_a_broker_with_it_keeps_its_own_reporter(tmp_path: Path) -> None:
     assert with_plugin._properties["clienthealth.producer.bootstrap.servers"] == with_plugin.bootstrap_servers
 
 
-#: The plugin's settings in each test case; one JVM runs all cases.
+#: _CASES: the plugin's settings in each test case; one JVM runs all cases.
 _TARGET = "clienthealth.producer.bootstrap.servers"
 _CASES: dict[str, dict[str, str]] = {
     "right": {_TARGET: "127.0.0.1:1"},

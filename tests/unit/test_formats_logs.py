@@ -27,7 +27,7 @@ from clienthealth.settings import Settings
 from tests.support.golden_logs import GOLDEN, SAMPLES
 from tests.support.golden_metrics import GOLDEN as METRICS
 
-#: Arrival time: hours after the samples, so that no sample lies in the future.
+#: ARRIVED_MS: arrival time of records, hours after the samples, so that no sample lies in the future.
 SETTINGS = Settings()
 ARRIVED_MS = 1795212000000  # 2026-11-20 22:00 UTC
 

@@ -123,7 +123,7 @@ def test_lines_alone_open_an_incident_once_the_metrics_after_them_do_not_speak_a
 
 
 def test_a_client_without_later_metrics_is_accused_by_later_lines() -> None:
-    """The agent of the client fails together with its I/O thread, so nothing contradicts its later log lines."""
+    """The client's metrics end at 190 s, so nothing contradicts its later log lines."""
     inputs: list[Any] = [producer(s) for s in range(0, 200, 10)]
     inputs += [logged(s, "topic-not-in-metadata", "p", topic="t", waitMs="60000") for s in range(200, 500, 20)]
     changes = run(Stepped(), inputs, 600)

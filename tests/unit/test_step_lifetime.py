@@ -64,7 +64,7 @@ def test_a_deadlock_seen_by_metrics_alone_is_one_incident_however_long_it_lasts(
 
 
 def test_a_fault_that_comes_and_goes_is_one_incident() -> None:
-    """The I/O thread is stuck for 40 s, works for 40 s, and so on for twenty minutes; then it keeps working."""
+    """The I/O thread works for 40 s, is stuck for 40 s, and so on for twenty minutes; then it keeps working."""
     monitor, end, inputs = Stepped(), 1200, list[Snapshot]()
     for second in range(0, end + 400, 10):
         phase, moved = second % 80, second // 80 * 40 + min(second % 80, 40)

@@ -23,7 +23,7 @@ from tests.unit.test_pushed_recordings import TRUTH, pushed
 
 STALLED, DEADLOCK, LOOP = "consumer-stalled", "producer-callback-deadlock", "consumer-shutdown-loop"
 HOUR, BUFFER = Settings().absence.shown_seconds, 33_554_432.0
-#: Real pushes of a 3.9 consumer with a hanging handler, until the client leaves its group after max.poll.interval.ms.
+#: HANGS: recorded pushes of a 3.9 consumer with a hanging handler, until it leaves its group (max.poll.interval.ms).
 HANGS = "handler-hangs-3.9-30s"
 ONSET = (int(TRUTH[HANGS]["onset_ms"]) - START) / 1000
 OF_HANGS = [*pushed(HANGS)]
