@@ -1,4 +1,4 @@
-"""Run one fault of `make chaos`: a monitor killed by SIGKILL still writes what a calculation without Spark yields."""
+"""Run one fault of `make chaos`: despite SIGKILL, a monitor writes the same results as a calculation without Spark."""
 
 from __future__ import annotations
 

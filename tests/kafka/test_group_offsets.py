@@ -45,7 +45,7 @@ BROKERS_4: dict[str, dict[str, str]] = {
     },
     "broker": {},
 }
-#: One record in `deadly` is enough to make a member hang; a member that does not poll leaves its group after 20 s.
+#: One record in the topic `deadly` makes a member hang; a member that does not poll leaves its group after 20 s.
 HANGS = {"rate": "0", "topics": "orders,deadly", "slow_topic": "deadly", "handle_ms": "100000000"}
 HANGS |= {"c_max_poll_interval_ms": "20000", "s_max_poll_interval_ms": "20000"}
 

@@ -207,7 +207,7 @@ def test_without_a_network_the_message_contains_advice(tmp_path: Path, monkeypat
 
 @pytest.fixture
 def mirrored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Set up a mirror that contains only Jolokia's jar, with an empty cache; return that jar."""
+    """Set up a Maven mirror that contains only Jolokia's jar, and an empty cache; return the jar in the mirror."""
     (jar,) = jars.classpath("jolokia")
     mirror = tmp_path / "mirror" / "org" / "jolokia" / "jolokia-agent-jvm" / "2.5.1"
     mirror.mkdir(parents=True)

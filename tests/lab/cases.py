@@ -30,8 +30,8 @@ _WEATHER = ("", "", "", "", "cut", "swallow")
 class Case:
     """One run of a client.
 
-    `onset`: seconds from the start until the mechanism begins; `after`: from there to the end; `lasts`: from there to
-    recovery. `weather`: an event that hits the brokers, the second at which it starts, and its duration.
+    `onset`: seconds from the start until the mechanism begins; `after`: seconds from the onset to the end; `lasts`:
+    seconds from the onset to recovery. `weather`: an event that hits the brokers, its start and its duration (s).
     """
 
     number: int

@@ -210,7 +210,7 @@ def _deadlock(recorded: Recorded) -> Label:
     one = (dumps and (full or (recorded.java and name not in _BUSY))) or recorded.span("dumps") >= APART_SECONDS
     # asyncio itself runs the callbacks of aiokafka: a dump then shows no frame of a Kafka client.
     one = one and (full or not recorded.case["family"].startswith("aiokafka"))
-    # An application that waits for each record sends nothing more, so its constant counts may mean that it is idle.
+    # An application that waits for each acknowledgement sends nothing more, so its metrics look as if it were idle.
     goes_on = recorded.most("attempted") > MANY
     metrics = recorded.span("metrics") if recorded.version >= _SELECTS and goes_on else 0.0
     timeout = int(recorded.case["options"].get("p.request.timeout.ms", "30000")) / 1000
@@ -319,7 +319,7 @@ def _ending(recorded: Recorded) -> Label:
     if seconds <= 0:
         return Label()
     if name == "close-hangs":
-        # A consumer inside close() logs nothing, so the end of a log does not show how long it has been there.
+        # A consumer inside close() logs nothing, so the end of its log does not show how long close() has been running.
         shown = [recorded.onset_ms, *recorded.moments["metrics"], *recorded.moments["dumps"]]
         seconds = (max(shown) - recorded.onset_ms) / 1000
     if name == "endless-lookup":

@@ -22,7 +22,7 @@ _SYMPTOMS: Mapping[str, Level] = {BLOCKED: "suspected", STALLED: "suspected", NO
 class Mechanism:
     """A cause of a failure (`mode`), or of something that only resembles one (`mode` is None: a control).
 
-    options   the program's options; `a..b` stands for a random value between, `a|b` for one of the two
+    options   the program's options; `a..b` stands for a random value from a to b, `a|b` for a or b
     world     event of `world.EVENTS` that hits the brokers from the onset on; '': none
     early     True if this event happens before the program starts
     lasts     range of the seconds until recovery; None: no recovery
@@ -211,7 +211,7 @@ _CONTROLS = (
     _fine("deployed-again", "producer", end="close", again=True),
     _fine("consumer-deployed-again", "consumer", end="close", again=True),
     _fine("rebalances", "consumer", "rebalances", lasts=(20, 50)),
-    # After the denial send() does not wait, and each record fails at once.
+    # After write access is denied, send() does not wait, and each record fails at once.
     _fine("topic-denied-later", "producer", "deny", beside=_SYMPTOMS),
     _fine("topic-read-denied", "consumer", "deny", lasts=(8, 30), only=("Plain", "confluent", "kafka_python")),
     _fine("short-outage", "producer", "cut", lasts=(3, 15), beside=_SHORT),
@@ -248,7 +248,7 @@ _CONTROLS = (
     _fine("long-linger", "producer", options={**_LARGE, "p.linger.ms": "5000..20000"}),
     _fine("acks-none", "producer", options={"p.acks": "0"}),
     _fine("quotes", "producer", options={"quotes": "1..999"}, weight=2),
-    # A quoted line about a refused commit is followed by its exception, which may look like this client's own.
+    # A quoted line about a refused commit is followed by an exception, which may look like one of this client.
     _fine("quotes-consumer", "consumer", options={"quotes": "1..999"}, beside={CONSUMER: "suspected"}, weight=2),
     _fine("closed", "producer", end="close"),
     _fine("closed-slowly", "producer", end="close", options={"end.ms": "5000..20000"}),

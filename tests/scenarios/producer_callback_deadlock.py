@@ -178,7 +178,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         "the-same-on-jvm-8-while-the-selector-stands",
         window(
             readings=producer(still(500), still(0.0), step=5),
-            # The sample at 55 s is later than the second dump, so the selector stands still beyond that dump.
+            # The last sample (55 s) is later than the second dump and shows the same select-total as all others.
             dumps=[dump(5, network(CALLBACK, "BLOCKED", None)), dump(52, network(CALLBACK, "BLOCKED", None))],
         ),
     ),

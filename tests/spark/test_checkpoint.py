@@ -170,7 +170,7 @@ def test_files_are_as_hadoop_writes_them_but_no_program_is_started_for_them(
     assert _children_faults(spark) == before
     assert {path.name for path in tmp_path.iterdir()} == {"note", ".note.crc", "of_hadoop", ".of_hadoop.crc"}
     assert (tmp_path / "note").stat().st_mode & 0o777 == (tmp_path / ".note.crc").stat().st_mode & 0o777 == 0o644
-    # Hadoop compares the checksums as it reads, so wrong ones would raise.
+    # Hadoop compares the checksums as it reads, so a wrong checksum would raise.
     for path in (note, of_hadoop):
         opened = hadoop.open(path)
         assert jvm.java.util.Scanner(opened, "UTF-8").useDelimiter("\\A").next() == "second, longer"

@@ -121,7 +121,7 @@ class Installation:
         return reached
 
     def backed_up(self, name: str) -> bool:
-        """Copy everything like a disk snapshot; return False if a file changed meanwhile."""
+        """Copy the monitor's folder like a disk snapshot; False, without a copy, if a file changed meanwhile."""
         running, copy = self.folder / "running", self.folder / name
         before = contents(running)
         for path, content in before.items():

@@ -1,4 +1,4 @@
-"""Form pages of hand-made faults: one page for overlapping failures in a service and for those that soon return."""
+"""Derive on-call pages from hand-made faults: failures of a service that overlap or soon return are one page."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from clienthealth_exporters.prometheus.exporter import Exporter
 from clienthealth_exporters.prometheus.states import States
 from tests.support.health_records import deadlock, wire
 
-#: Time during which the exporter pretends to read its topic and refuses to be scraped.
+#: Seconds for which the exporter pretends to read its topic and answers scrapes with 503.
 READING_SECONDS = 2.0
 
 

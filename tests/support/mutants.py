@@ -232,7 +232,7 @@ class Tried:
         self._data, self._log, self._timed = (KEPT / f"coverage-{self.name}{end}" for end in ("", ".log", ".json"))
         self._python = str(self.folder / ".venv" / "bin" / "python")
         coverage = str(Path(find_spec("coverage").origin or "").parents[1])  # type: ignore[union-attr]
-        # Write no bytecode: after two changes of a file within one second, Python would reuse that of the first.
+        # Write no bytecode: after two changes of a file within one second, Python would run the bytecode of the first.
         self._environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join((*self._paths(), coverage)),

@@ -37,7 +37,7 @@ def cut(text: str, width: int) -> str:
     )
 
 
-#: Changes for a thread's block in a dump, or for any log.
+#: Name → what pasting does to a thread's block of a dump, or to any log.
 TEXTS: dict[str, Callable[[str], str]] = {
     "fences": lambda text: f"{PROSE}```java\nproducer.send(record).get();\n```\nand then:\n```\n{text}\n```\nThanks\n",
     "quoted": _lines(lambda line: f"> {line}"),
@@ -56,7 +56,7 @@ TEXTS: dict[str, Callable[[str], str]] = {
     "UTF-8 mark": lambda text: f"\ufeff{text}",
     "unknown prefix": _lines(lambda line: f"orders-svc/1 >> {line}"),
 }
-#: Changes for a thread's block only.
+#: Name → what pasting does to a thread's block of a dump, but not to a log.
 BLOCKS: dict[str, Callable[[str], str]] = {
     "no blanks before": _lines(str.strip),
     "no at": _lines(lambda line: re.sub(r"^\s*at ", "", line)),
