@@ -64,7 +64,7 @@ def test_it_shows_does_and_keeps(fresh: Broker, tmp_path: Path) -> None:
     assert f"kafka-health monitor --config {file}" in done.stdout
     settings = load(str(file), {})
     assert settings.topics.metrics == ("in-house-metrics",)
-    # The doctor reads the topics from the broker, so no failure means that `init` created them correctly.
+    # The doctor reads the topics from the broker. If it reports no failure, `init` has created them correctly.
     assert {f.about: f.state for f in kafka_works(settings) if f.state == "failed"} == {}
 
     again = init(*ours, "--yes")

@@ -134,8 +134,8 @@ def half(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Half]:
     running = Half(folder, one, two)
     with ExitStack() as stack:
         stack.enter_context(one)
-        # Kafka creates its offsets topic while only the first broker runs. So the coordinator of each group is there,
-        # and stays up.
+        # Kafka creates its offsets topic while only the first broker runs. So that broker coordinates
+        # all groups, and it stays up.
         create_topics(one.kafka, ["before"])
         commit(one.bootstrap_servers, "before", 1)
         stack.enter_context(two)

@@ -38,7 +38,7 @@ class Here:
     def __init__(self, folder: Path, broker: Broker) -> None:
         self.folder, self.broker = folder, broker
         self.page = f"http://127.0.0.1:{(port := free_port())}"
-        # Only the ports differ from the page, because other tests run servers at the same time.
+        # Only the ports differ from the README, because other tests run servers at the same time.
         self.environment = {
             **QUICK_START,
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",

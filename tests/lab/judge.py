@@ -103,7 +103,7 @@ def streamed(folder: Path) -> Verdicts:
 
 
 def graded(folder: Path, how: str, verdicts: Verdicts) -> list[Graded] | None:
-    """Return grades of the mode that should fail and of wrong verdicts; None if it did not, or nothing was seen."""
+    """Return grades of the mode that should fail and of wrong verdicts; None if it did not fail or nothing was seen."""
     recorded = Recorded(folder)
     wanted = labels(recorded)
     if wanted is None or not any((folder / "seen").iterdir()):

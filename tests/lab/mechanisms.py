@@ -14,7 +14,7 @@ DEADLOCK, BLOCKED, STALLED = "producer-callback-deadlock", "send-blocked-on-meta
 NOT_CLOSED, CONSUMER = "producer-not-closed", "consumer-stalled"
 CROSS_TOPIC, LOOP = "cross-topic-blocking", "consumer-shutdown-loop"
 MODES = (DEADLOCK, BLOCKED, CROSS_TOPIC, LOOP, NOT_CLOSED, STALLED, CONSUMER)
-#: Other modes that a stopped producer may be accused of if only little data about it is visible.
+#: Other modes of which a stopped producer may be suspected if little data shows what it does.
 _SYMPTOMS: Mapping[str, Level] = {BLOCKED: "suspected", STALLED: "suspected", NOT_CLOSED: "suspected"}
 
 
@@ -64,7 +64,7 @@ def _held(how: str, ms: str = "0", since: tuple[tuple[int, ...], tuple[int, ...]
 
 
 def _hangs(how: str, ms: str = "0", **more: object) -> Mechanism:
-    """Return a mechanism in which a handler does not return."""
+    """Return a mechanism in which the consumer's handler of records does not return."""
     options = {
         "trouble": how,
         "trouble.in": "handler",

@@ -1,4 +1,4 @@
-"""Run the tests of this folder with the installed promtool and amtool; in `make test-all` also with built ones."""
+"""Run these tests with the installed promtool and amtool; in `make test-all` also with those of `make promtool`."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def test_rules_behave(name: str, alerts: Path) -> None:
 
 #: Labels of series in the runbook's own cluster, with the values that its placeholders stand for.
 OURS = {**PLACEHOLDERS, "host": "HOST", "shard": "1/1"}
-#: For half an hour each: 0 (the failure is over), nearly 0, 1 (the state holds), and a large number.
+#: Values of every series, each for half an hour: 0 (the failure is over), nearly 0, 1 (the state holds), and many.
 VALUES = "0x30 0.01x30 1x30 100x30"
 
 
@@ -103,7 +103,7 @@ def _asked(query: str, world: Mapping[str, str]) -> Iterator[str]:
 
 
 def test_a_client_that_was_silent_for_an_hour_and_has_recovered_is_drawn(tmp_path: Path) -> None:
-    """The panel draws 20 of 31 producers, among them one that was silent for an hour and now has the newest data."""
+    """The panel of silent clients draws 20 of 31 producers, also one that sent no data for an hour but sends again."""
     board = boards()["producers"]
     (expr,) = [target["expr"] for title, target in queries(board) if title == "Time since its last data"]
     expr = re.sub(r"\$\w+", ".*", expr.replace("[$__range:$__interval]", "[3h:45s]"))

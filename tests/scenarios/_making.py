@@ -154,7 +154,7 @@ def line(seconds: float, signature: str, text: str = "", thread: str | None = No
 
 
 def mine(event: LogEvent) -> LogEvent:
-    """Return the line with the client's id."""
+    """Return the log line with the id of `client()`."""
     return replace(event, client_id="orders")
 
 

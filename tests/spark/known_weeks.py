@@ -1,6 +1,7 @@
 """Four weeks of history with known incidents, 2026-W43 to 2026-W46; W46's numbers follow by hand from this list.
 
 Five clients report every minute: a week has 10,080 minutes, so a full week of a client is 10,080 client-minutes.
+In the right column, a number without a word counts unhealthy client-minutes.
 
 W46  Mon  00:00–01:00  ledger-consumer cannot be judged                                        60 unknown
      Tue  10:00–11:40  order-producer deadlocks; suspected for 5 minutes, then confirmed       5 + 95 unhealthy

@@ -1,4 +1,4 @@
-"""The review shows known issues without a failure mode from the history's minutes; the numbers are counted by hand."""
+"""The review counts known issues that belong to no failure mode, from the history's minutes; numbers are by hand."""
 
 from __future__ import annotations
 

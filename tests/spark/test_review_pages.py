@@ -34,7 +34,7 @@ FAULTS = (
     fault(ORDERS, DEADLOCK, "09:00", "09:30"),
     fault(OTHER, DEADLOCK, "09:10", "09:20"),
     fault(OTHER, DEADLOCK, "09:34", "09:40"),
-    # A failure six minutes later is another page.
+    # A failure that begins six minutes after that page ended is another page.
     fault(ORDERS, DEADLOCK, "09:46", "09:50"),
     # Another mode of the same service is another page; a withdrawn failure still paged.
     fault(ORDERS, METADATA, "09:05", "09:08", "withdrawn"),

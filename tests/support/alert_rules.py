@@ -55,7 +55,7 @@ def every_alert() -> list[Rule]:
 
 
 def recordings() -> dict[str, str]:
-    """Return recorded name → expression."""
+    """Return the recording rules: recorded name → expression."""
     return {rule["record"]: rule["expr"] for rule in _rules() if "record" in rule}
 
 

@@ -60,5 +60,5 @@ _tree = cache(promql.parse)
 
 
 def substituted(board: Board, expr: str) -> str:
-    """Return the expression after `parsed` has replaced its variables."""
+    """Return the expression with Grafana's variables replaced, as the PromQL parser prints it."""
     return str(parsed(board, expr))

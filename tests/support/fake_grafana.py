@@ -19,7 +19,7 @@ NOT_FOUND: Answer = (404, {"message": "not found", "status": "not-found"})
 
 @dataclass
 class Grafana:
-    """State of the fake. `refuse`: (method, path prefix) → forced answer. `silent`: if given, it never answers."""
+    """State of the fake. `refuse`: (method, path prefix) → forced answer. `silent`: if set, nothing is answered."""
 
     prefix: str = ""
     url: str = ""

@@ -156,7 +156,7 @@ def shared(here: Iterable[Mutant], there: Iterable[Mutant]) -> Mapping[str, Muta
 
 
 def _by_place(every: Iterable[Mutant]) -> Mapping[str, Mutant]:
-    """Return each mutant by place, file and number of equal places there; also by place alone if it is unique."""
+    """Return mutants by name: place, file, and a number among equal places; for a unique place also the place alone."""
     by_place: dict[str, list[Mutant]] = {}
     for mutant in every:
         by_place.setdefault(mutant.place, []).append(mutant)
