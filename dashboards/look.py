@@ -1,8 +1,8 @@
 """Colours, thresholds and words that mean the same on every dashboard.
 
-The colours are blue, yellow and dark red, because people with any kind of colour vision can distinguish them (a test
-measures the differences), but not Grafana's green, yellow and red. No meaning is shown by colour alone: a coloured
-value also has a word or a number, and a threshold in a chart has a line.
+The colours are blue, yellow and dark red. People with any kind of colour vision can distinguish these three (a test
+measures the differences), which is not true of Grafana's green, yellow and red. No meaning is shown by colour alone: a
+coloured value also has a word or a number, and a threshold in a chart has a line.
 """
 
 from __future__ import annotations

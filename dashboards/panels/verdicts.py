@@ -25,7 +25,8 @@ from dashboards.scope import (
 
 _MODE = "kafka_client_failure_mode"
 _SINCE = "kafka_client_failure_mode_since_timestamp_seconds"
-#: A timeline shows at most this number of bands, the worst ones. The table and the status page show more clients.
+#: A timeline shows at most this number of bands, the worst ones. The table of unhealthy clients, and the status page,
+#: show more.
 _BANDS = 100
 #: Query with the value 0 while an exporter answers. If no client fails, a query COUNT has no series to count, and its
 #: result is empty; `COUNT or _NONE` is 0 instead.

@@ -25,7 +25,7 @@ _PUSHES_AS = re.compile(rb"Client telemetry registered with client instance id: 
 
 
 class Running:
-    """A started program. Its lines `ONSET`, `RECOVERED` and `COUNTERS` on standard output are parsed.
+    """A started client of the demo. Lines that begin with ONSET, RECOVERED or COUNTERS in its output are parsed.
 
     jolokia_urls  targets for `kafka-health export jvm`
     log_file      the program's log
@@ -75,7 +75,7 @@ class Running:
 
     @property
     def counters(self) -> Counter[str]:
-        """The counters in each process's last line `COUNTERS`, summed over all processes of the program."""
+        """The counters in the last line `COUNTERS` that each process of the program printed, summed over processes."""
         total = Counter[str]()
         for counted in list(self._counters.values()):
             total.update(counted)

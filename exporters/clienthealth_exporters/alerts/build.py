@@ -20,7 +20,7 @@ from clienthealth.modes import modes
 from clienthealth.settings import Settings
 from clienthealth_exporters.prometheus.limits import BURNS, LIMITS
 
-#: Folder of the templates and of alertmanager.yml. In a checkout it is a link to the folder `alerts`.
+#: Folder of the templates and of alertmanager.yml. In the repository it is a symbolic link to the folder `alerts`.
 FILES = Path(__file__).with_name("files")
 #: Address of Grafana in the rules if the setting `[links] dashboards` is empty.
 GRAFANA_PLACEHOLDER = "http://127.0.0.1:3000"
@@ -59,7 +59,7 @@ def routes_of(owners: Owners, text: str) -> str:
 def write(out: Path, settings: Settings, dry_run: bool) -> list[Path]:
     """Write rules, alertmanager.yml and notification templates into the folder `out`. Return the paths of the files.
 
-    Raises SettingsError if a file of owners cannot be read, or if labels of the settings are invalid or in use.
+    Raises SettingsError if a file of owners cannot be read, and the errors of `rules`.
     """
     routes = routes_of(read_owners(settings.owners.files), (FILES / "alertmanager.yml").read_text(encoding="utf-8"))
     written = []
@@ -81,7 +81,7 @@ def write(out: Path, settings: Settings, dry_run: bool) -> list[Path]:
 def rules(settings: Settings, dry_run: bool = False) -> dict[str, str]:
     """Return the text of each rules file, by file name. In a dry run every severity is info.
 
-    Raises SettingsError if labels of the settings are invalid or in use.
+    Raises SettingsError if labels of the settings are invalid or already on our series.
     """
     head = "# Dry run: every severity is info.\n" if dry_run else ""
     return {

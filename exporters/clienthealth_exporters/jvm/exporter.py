@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 WORKERS = 256
 MAX_BACKOFF_SECONDS = 60.0
 TICK_SECONDS = 0.2
-#: A warning is logged after this many consecutive reads without a Kafka client. It takes several reads, because an
+#: A warning is logged if this many consecutive reads of a JVM find no Kafka client. One read is not enough, because an
 #: application may create its first client late.
 READS_WITHOUT_CLIENTS = 6
 #: Client options that may follow a target's URL, because JMX does not show them (not even a consumer's group).
@@ -102,7 +102,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 class Targets:
-    """The given targets, and those in a file, which may change at any time. Raises InputError if there is neither."""
+    """The given targets, and those in a file, which may change at any time. Raises InputError if both are missing."""
 
     def __init__(self, targets: Sequence[Target], file: Path | None = None) -> None:
         if not targets and file is None:

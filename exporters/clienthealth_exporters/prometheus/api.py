@@ -149,7 +149,7 @@ class ClientDetails(msgspec.Struct):
     """All data of a client: the client's newest record, and the known bugs of the client's version (`advisories`).
 
     `departed`: True if the client has gone. `stale`: True if `ok` verdicts became unknown, because no record came for
-    long. `samples`: number of samples in the window. `options`: the client's reported configuration options.
+    long. `samples`: number of samples in the judged window. `options`: configuration options that the client reports.
     `also_seen`: known issues in the client's log.
     """
 
@@ -311,7 +311,7 @@ class Api:
         return {**msgspec.structs.asdict(answer), "clients": short}
 
     def client(self, key: str, _query: Mapping[str, str]) -> ClientDetails | None:
-        """Return the client with this key, None if there is no record. Records in `history.Recall` are found, too."""
+        """Return the client with this key, also if only `history.Recall` has its record; None if there is no record."""
         state = next((state for state in self._states.live() if state.key == key), None)
         if state is None and (names := key_parts(key)) is not None:
             state = self._states.recalled(names)

@@ -113,7 +113,7 @@ def facts_of(verdict: Verdict) -> tuple[list[Evidence], list[Evidence]]:
 
 
 def what_is_wrong(record: HealthRecord) -> str:
-    """Return the titles and causes of the client's failures. Without failures, return a group's lag state, else ''."""
+    """Return the titles and causes of the client's failures; if there are none, a group's lag state; else ''."""
     titles = []
     for verdict in record.verdicts:
         if verdict.unhealthy:
@@ -135,7 +135,7 @@ def judged(record: HealthRecord) -> str:
 
 
 def others(record: HealthRecord) -> tuple[list[str], list[str]]:
-    """Return (ids of modes with status ok, ids of modes with status unknown with the reason in parentheses)."""
+    """Return (ids of the modes that are ok, ids of the modes that are unknown, each with the reason in parentheses)."""
     fine = [v.mode for v in record.verdicts if v.status == "ok"]
     blind = [f"{v.mode} ({v.reason})" if v.reason else v.mode for v in record.verdicts if v.status == "unknown"]
     return fine, blind

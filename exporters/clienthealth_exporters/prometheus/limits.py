@@ -1,4 +1,4 @@
-"""The thresholds above which measurements need attention; alerts, dashboards and the status page use the same ones."""
+"""The thresholds above which measurements need attention, shared by alerts, dashboards and the status page."""
 
 from __future__ import annotations
 
@@ -46,10 +46,11 @@ LIMITS = Limits()
 
 @dataclass(frozen=True)
 class Burn:
-    """A rule for a burn-rate alert: it fires if the error budget burns faster than `factor` in both windows.
+    """A rule for a burn-rate alert. It fires if the error budget burns faster than `factor` in both `long` and `short`.
 
-    At factor 1 the error budget lasts exactly for the period of the SLO. `hold`: how long the factor must be exceeded
-    in both windows before the alert fires. `pages`: True if the alert pages, False if it opens a ticket.
+    `long`, `short`: lengths of time windows that end now. At factor 1 the error budget lasts exactly for the period of
+    the SLO. `hold`: how long the factor must be exceeded before the alert fires. `pages`: True if the alert pages,
+    False if it opens a ticket.
     """
 
     long: str

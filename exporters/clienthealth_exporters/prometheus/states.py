@@ -141,7 +141,7 @@ class States:
     If several exporters (shards) share a fleet, each keeps its own clients and two things about the clients of others.
     First, the names of groups that have records: the lag of such a group comes from the group's record, not from the
     records of its members. Second, the records of unhealthy clients (`recalled`), so that a link to a client's page
-    works on any exporter. Raises SettingsError if labels in the settings are invalid or in use.
+    works on any exporter. Raises SettingsError if labels in the settings are invalid or already on our series.
     """
 
     def __init__(self, settings: Settings, clock: Callable[[], float] = time.time) -> None:
@@ -217,7 +217,7 @@ class States:
             return dict(self._newest)
 
     def live(self) -> list[State]:
-        """Drop clients that are older than `ttl_seconds`. Return one state per client left, the most urgent first.
+        """Drop clients with a last record older than `ttl_seconds`. Return all other states, the most urgent first.
 
         The same list is returned until a client changes, so the caller must not change the list.
         """

@@ -46,7 +46,7 @@ MAX_SILENT = 100
 #: Levels for a service's unhealthy share in an hour: (minimum share, name of the colour, sign for readers who see no
 #: colours).
 LEVELS = ((0.0, "ok", ""), (1e-9, "some", "·"), (0.05, "warn", "!"), (0.25, "bad", "‼"))
-#: Folder of the runbooks. In a checkout it is a link to alerts/runbooks.
+#: Folder of the runbooks. In the repository it is a symbolic link to alerts/runbooks.
 FOLDER = Path(__file__).parent / "runbooks"
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
 _NAME = re.compile(r"[a-z0-9-]+")

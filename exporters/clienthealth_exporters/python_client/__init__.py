@@ -227,7 +227,7 @@ class Reporter:
         return canonical.key(snapshot).encode(), json.dumps(snapshot, allow_nan=False).encode()
 
     def _finish(self, watched: Watched) -> None:
-        """Let the thread send the last snapshot of a closed client. Wait up to `close_seconds` for its delivery."""
+        """Let the reporter's thread send a closed client's last snapshot. Wait up to `close_seconds` for delivery."""
         with _LOCK:
             if watched not in self._watched:
                 return

@@ -269,5 +269,5 @@ class Sender:
         return max(0, len(records) - len(failed) - int(left))
 
     def close(self) -> None:
-        """Drop the producer. This ends librdkafka, too. No record is lost, because `deliver` waits for all records."""
+        """Drop the producer, which ends its threads. `deliver` has already flushed it."""
         self._producer = None

@@ -120,9 +120,9 @@ class SelfMetrics:
                     self.gauges["newest_event_timestamp_seconds"].labels(row.topic, of).set(newest_ms / 1000)
 
     def stepped(self, summaries: Iterable[Summary], now: float) -> None:
-        """Update the metrics from the summaries of a batch's buckets. `now`: time of the batch's verdicts (epoch s).
+        """Update the metrics from a batch's summaries, one per bucket. `now`: time of the batch's verdicts (epoch s).
 
-        For a bucket without a summary, the gauges keep the bucket's last values.
+        For a bucket without a summary, the gauges keep the values of the bucket's last summary.
         """
         for summary in summaries:
             if summary.bucket is not None:

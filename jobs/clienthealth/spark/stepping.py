@@ -88,9 +88,7 @@ class Summary(msgspec.Struct):
 
 
 def by_bucket(opened: Iterable[OpenIncident], buckets: int) -> Mapping[int, bytes]:
-    """Return open incidents packed by bucket, so that a task of `stepper` unpacks only the incidents of its own
-    buckets.
-    """
+    """Return open incidents packed by bucket, so that a Spark task unpacks only the incidents of its own buckets."""
     from clienthealth.measure.packed import bucket_of
     from clienthealth.spark.decoding import compressed
 
@@ -123,7 +121,7 @@ def stepped(
 ) -> Iterator[pd.DataFrame]:
     """Judge one bucket's input of one batch. Yield one frame with the output rows, or nothing if there are none.
 
-    `frames`: the bucket's chunks, in the column `data`. `opened`: see `stepper`.
+    `frames`: the bucket's encoded chunks of input, in the column `data`. `opened`: see `stepper`.
     """
     import pandas as pd
 
@@ -209,7 +207,7 @@ def _taken_over(incident: OpenIncident, settings: Settings, now_ms: int) -> Open
 
 
 def _rows(published: Published, bucket: int, most: int, now_ms: int) -> tuple[list[Row], Summary]:
-    """Return the output rows and the summary of a step. `most`: maximum size (bytes) of a record on the topics."""
+    """Return a step's output rows and summary. `most`: maximum size (bytes) of a record on the output topics."""
     from clienthealth.monitor.faults import REASON
 
     too_large = f"{REASON}: the record would take more than {most} bytes, [topics] max_message_bytes"
