@@ -199,7 +199,7 @@ def new_cluster_id() -> str:
 def plugin_properties(servers: str) -> dict[str, str]:
     """Return the broker properties that load our plugin; the plugin writes to the brokers `servers`."""
     return {
-        # Name JmxReporter, too, because a list replaces the default of brokers 4.x, which is JmxReporter.
+        # Name JmxReporter, too: it is the property's default in brokers 4.x, and setting the property replaces it.
         "metric.reporters": f"org.apache.kafka.common.metrics.JmxReporter,{PLUGIN}",
         "clienthealth.topic": TopicSettings().metrics[0],
         "clienthealth.producer.bootstrap.servers": servers,

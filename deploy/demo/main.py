@@ -56,8 +56,8 @@ def run(options: Options) -> int:
     """Run the demo and return its exit code.
 
     0    all requirements of `Options.expect` are met; also after Ctrl-C if `expect` is None
-    1    a requirement is not met, a client got a verdict of a failure that it does not have, no client is the reason
-         for an alert, or acknowledged records are lost
+    1    a requirement is not met, a client got a verdict of a failure that it does not have, an alert came for which no
+         client is the reason, or acknowledged records are lost
     130  Ctrl-C ended a run with `expect`
 
     Raises HealthError if a program is missing or a process of the product ends.

@@ -112,7 +112,7 @@ class Course:
     def explains(self, labels: Mapping[str, str]) -> bool:
         """True if this client is the reason for an alert with these labels.
 
-        A failing client is the reason for alerts that name the client or its service, and no other mode than its own.
+        A failing client is the reason for alerts that name the client or its service, unless they name another mode.
         A failing consumer is also the reason for a ticket on its group, but not for a page. Any client is the reason
         for tickets on its `DemoClient.measurements`.
         """

@@ -82,7 +82,7 @@ class Recording:
             lines.write((json.dumps(line, separators=(",", ":"), sort_keys=True) + "\n").encode())
 
     def dump(self, label: str) -> None:
-        """Take a thread dump, and write it to a file named by `label` and the time. On an error, write the error."""
+        """Take a thread dump, and write it to a file named by `label` and the time; if that fails, write the error."""
         at = datetime.now(UTC)
         self.dumps += 1
         try:

@@ -38,8 +38,8 @@ from clienthealth_exporters.publish import Publisher
 
 log = logging.getLogger(__name__)
 
-#: Maximum number of JVMs that are read at the same time, each in a thread. A JVM that does not answer occupies a thread
-#: until the timeout.
+#: Maximum number of JVMs that are read at the same time, each in a thread. A JVM that does not answer occupies its
+#: thread for `[jvm] timeout_seconds`.
 WORKERS = 256
 MAX_BACKOFF_SECONDS = 60.0
 TICK_SECONDS = 0.2

@@ -76,7 +76,7 @@ class Family(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """All labels of the metric in the order of the page: those of the scope, then the extra ones."""
+        """All labels of the metric, in the order that /metrics has: those of the scope, then the extra ones."""
         return SCOPES[self.scope] + self.extra
 
     @property

@@ -62,7 +62,7 @@ class State:
     lag          in records
     sent         records per second
     shown        True if the client has series of its own, not only a part in its service's sums
-    silent_from  when the client's state becomes unknown without a newer record
+    silent_from  when the client's state becomes unknown if no newer record comes
     lines        the client's series, made on first use
     """
 
@@ -162,8 +162,8 @@ class States:
         self.left_out = 0
         self._complained = -inf
         self.history = History()
-        #: Called with a client's states before and after a change. None: no state, before the first record or after the
-        #: client was removed.
+        #: Called with a client's states before and after a change. The state before the client's first record is None,
+        #: and so is the state after the client's removal.
         self.changed: Callable[[State | None, State | None], None] = lambda before, after: None
         self._recall = Recall()
 
@@ -324,7 +324,7 @@ class States:
         try:
             record = _ELSEWHERE.decode(value)
         except msgspec.DecodeError:
-            # Do not add this unreadable record to `decode_errors`, because the client's own shard does.
+            # Do not add this unreadable record to `decode_errors`, because the exporter that serves the client does so.
             return
         client = record.client
         if record.worst in ("suspected", "confirmed") or self._recall.get(client.names):
@@ -389,7 +389,7 @@ def _compared(states: Sequence[State]) -> set[str]:
 
 
 def _beyond(record: HealthRecord, most: Sequence[float | None]) -> bool:
-    """True if an alert needs the client's own series: a measurement exceeds a threshold, or the clock is wrong.
+    """True if an alert needs the client's own series: if a measurement exceeds a threshold, or its clock is wrong.
 
     `most`: the client's values for `services.WORST`.
     """

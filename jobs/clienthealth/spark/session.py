@@ -71,9 +71,9 @@ def session(name: str, settings: Settings) -> SparkSession:
         starting.start()
         starting.join()
     spark = builder.config(map=dict[str, Any](options)).getOrCreate()
-    # Cache the Java classes that PySpark looks up for each column, and twenty times for each Java exception (every
-    # iteration over a Java object ends with one). Without the cache, the JVM searches all jars at each lookup, once per
-    # package that PySpark imports. These searches took an eighth of the JVM's CPU time.
+    # Cache the Java classes that PySpark looks up for each column, and twenty times for each Java exception. (Every
+    # iteration over a Java object ends with an exception.) At each lookup without the cache, the JVM searches all jars
+    # once per package that PySpark imports. These searches took an eighth of the JVM's CPU time.
     jvm = cast(Any, spark._jvm)
     jvm.py4j = SimpleNamespace(reflection=SimpleNamespace(TypeUtil=jvm.py4j.reflection.TypeUtil))
     for kept in ("functions", "org.apache.spark.sql.functions", "PythonUtils"):
@@ -180,13 +180,13 @@ class Together:
     """Run several Spark jobs at the same time: while the driver commits one job, executors work on another."""
 
     def __init__(self) -> None:
-        # Reuse the threads: each opens a connection to the JVM, and the connection stays open after the thread ends.
+        # Reuse the threads, because a new thread opens a connection to the JVM, which stays open after the thread ends.
         self._threads = ThreadPoolExecutor(thread_name_prefix="job")
 
     def __call__(self, spark: SparkSession, jobs: Sequence[Callable[[], None]]) -> None:
         """Run the jobs, and return when all have ended. Raises the error of the first job in the list that failed."""
-        # Give each job's thread a copy of this thread's Spark properties. They tie the job to the query, so that
-        # stopping the query also stops the job. A job changes some properties, but only in its own copy.
+        # Give each job's thread a copy of this thread's Spark properties. The properties tie the job to the query, so
+        # that stopping the query also stops the job. A job changes some properties, but only in its own copy.
         running = [self._threads.submit(inheritable_thread_target(spark)(job)) for job in jobs]
         wait(running)
         for ended in running:
