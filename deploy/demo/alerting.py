@@ -52,9 +52,9 @@ def missing() -> list[str]:
 
 
 def alertmanager_config(webhook_url: str, group_wait: str | None = None) -> str:
-    """Return the product's `alertmanager.yml`, changed so that all receivers send to a local webhook.
+    """Return the product's `alertmanager.yml`, changed so that all receivers except two send to a local webhook.
 
-    Two receivers send nothing: `heartbeat` and `nobody`. The configuration needs no secret and no template.
+    The receivers `heartbeat` and `nobody` send nothing. The configuration needs no secret and no template.
     `group_wait`: replaces `group_wait` and `group_interval` of all routes; None keeps them.
     """
     text = (FILES / "alertmanager.yml").read_text(encoding="utf-8")

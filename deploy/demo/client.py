@@ -120,7 +120,8 @@ class DemoClient:
     load_rate      records per second that the demo sends to each topic, only on the legacy broker
     options        system properties of the program
     nice           nice value of the process
-    not_by_pushes  why the client does not push its metrics although its version can; '' if it pushes or cannot push
+    not_by_pushes  why metrics are read through Jolokia although this version can push them; '' if pushes are used, or
+                   if the version cannot push
     """
 
     name: str

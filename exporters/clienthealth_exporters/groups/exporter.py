@@ -276,7 +276,7 @@ class Snapshots:
     """Make the monitor's snapshots of groups from readings of one cluster, and add the time of each offset commit.
 
     Brokers do not report when an offset was committed. So `commit-timestamp-ms` of a partition is the time of the first
-    reading with the present offset. It is missing until the exporter has seen the partition's offset change.
+    reading that found the present offset. It is missing until the exporter has seen the partition's offset change.
     """
 
     cluster: str

@@ -419,7 +419,7 @@ class Pace:
         self._note(name, state, None, reason, now)
 
     def failing(self, waiting: set[str]) -> dict[str, str]:
-        """Return, for each group in `waiting` that could not be read at its last attempt, the reason."""
+        """Return group → reason for those groups in `waiting` that could not be read at the last attempt."""
         return {name: self._seen[name].failing for name in waiting if self._seen[name].failing}
 
     def _note(self, name: str, state: str, committed: int | None, failing: str, now: float) -> None:

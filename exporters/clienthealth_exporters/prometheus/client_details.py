@@ -35,7 +35,7 @@ _WORDS: dict[str, Callable[[float], str]] = {
 
 
 def details(view: View, state: State, track: Track | None) -> dict[str, Any]:
-    """Return those variables of client.html.j2 that no other page needs.
+    """Return those variables of the template client.html.j2 that no other page needs.
 
     `track`: the exporter's history of the client, or None; without it, the variable `plots` is None.
     """

@@ -259,7 +259,7 @@ class States:
         return self._state(key, raw, round(1000 * written))
 
     def _forgotten(self, state: State) -> None:
-        """Keep the record of a dropped client if the client fails or has failed, because an alert may link to it."""
+        """Keep the record of a dropped client that fails or has failed, because an alert may link to its page."""
         names = state.client.service, state.client.instance, state.client.client_id
         track = self.history.track(state.key)
         if state.urgency >= _URGENCY["suspected"] or self._recall.get(names) or (track and track.unhealthy_at):
@@ -389,7 +389,7 @@ def _compared(states: Sequence[State]) -> set[str]:
 
 
 def _beyond(record: HealthRecord, most: Sequence[float | None]) -> bool:
-    """True if an alert needs the client's own series: if a measurement exceeds a threshold, or its clock is wrong.
+    """True if an alert needs the client's own series: if a measurement exceeds a threshold, or the clock is wrong.
 
     `most`: the client's values for `services.WORST`.
     """

@@ -132,7 +132,7 @@ def submit_options(settings: Settings, cluster: bool) -> Mapping[str, str]:
         **{f"spark.{part}.memory": f"{settings.monitor.heap_mb}m" for part in _BESIDE_HEAP},
         _JAVA_OPTIONS: f"{log4j} {_jvm(settings)}",
         # An executor starts before our logging configuration is on its machine. So the executor uses Log4j's default
-        # configuration, which would log everything; this flag limits the log to warnings.
+        # configuration, and this flag makes that configuration log only warnings and errors.
         "spark.executor.extraJavaOptions": f"-Dlog4j2.level=WARN {_jvm(settings)}",
     }
     return {**options, "spark.files": str(_LOG4J)} if cluster else options
@@ -180,7 +180,7 @@ class Together:
     """Run several Spark jobs at the same time: while the driver commits one job, executors work on another."""
 
     def __init__(self) -> None:
-        # Reuse the threads, because a new thread opens a connection to the JVM, which stays open after the thread ends.
+        # Reuse the threads: each new thread would open a connection to the JVM that stays open after the thread's end.
         self._threads = ThreadPoolExecutor(thread_name_prefix="job")
 
     def __call__(self, spark: SparkSession, jobs: Sequence[Callable[[], None]]) -> None:

@@ -37,8 +37,8 @@ STATE = "data binary"
 HEALTH, REJECT, MINUTE, CHANGE = "health", "reject", "minute", "change"
 QUALITY, COUNT, SUMMARY = DRIVER = ("quality", "count", "summary")
 
-#: MAX_REASON: maximum number of characters in the reason of a rejected record. AROUND: bytes that a Kafka record batch
-#: adds to its only record. SENT_BYTES: a producer's limit on a record (bytes, `topics.SENDING`).
+#: MAX_REASON: maximum number of characters in the reason of a rejected record. AROUND: size (bytes) of a Kafka record
+#: batch without its only record. SENT_BYTES: a producer's limit on a record (bytes, `topics.SENDING`).
 MAX_REASON, AROUND, SENT_BYTES = 1_000, 1_000, 32 << 20
 #: Level of gzip. Level 6, the default, needs twice the CPU time for a health record and saves only a seventh of its
 #: size.
@@ -159,8 +159,8 @@ def advance(
     If the bucket has a state, the step runs even without chunks, because verdicts also depend on the present time.
 
     The result is None in two cases: the bucket has no state and needs none; or the step raises an error that no single
-    process causes, and then the bucket's input of this batch is lost. `packed`: the encoded chunks. `kept`: Spark's
-    holder of the bucket's state. `opened`: see `stepper`. `now_ms`: this machine's clock.
+    process causes, and then the bucket's input of this batch is lost. `packed`: the encoded chunks. `kept`: the
+    bucket's state as Spark stores it. `opened`: see `stepper`. `now_ms`: this machine's clock.
     """
     from clienthealth.measure.packed import decode
     from clienthealth.monitor.faults import isolated

@@ -33,8 +33,8 @@ def stream(spark: SparkSession, settings: Settings, topics: Sequence[str], limit
     """
     start_ms = int((time.time() - settings.monitor.start_seconds_back) * 1000)
     most = settings.monitor.max_offsets_per_trigger
-    # A poll also unpacks records behind the end of the batch. So `limit` applies to `max.poll.records`, too. Otherwise
-    # a record behind the batch could exhaust the memory, and `poison`, which searches such records, would not find it.
+    # A poll also unpacks records after the end of the batch. So `limit` applies to `max.poll.records`, too. Otherwise a
+    # record after the batch could exhaust the memory, and the module `poison`, which searches it, would not find it.
     fetching = {"kafka.max.poll.records": str(min(limit or POLLED, POLLED))}
     return (
         spark.readStream.format("kafka")
@@ -66,8 +66,8 @@ _CLOCK = "CAST(java_method('java.lang.System', 'currentTimeMillis') AS BIGINT)"
 NO_TOPIC = "(?!)"
 
 #: Number of records that the Java client returns per poll. Spark seeks before each poll, so the rest of a fetch (1 MB)
-#: is fetched and unpacked again. With 50 records per poll, this repeated work took half of a backlog's time. All
-#: records of a poll are in memory. If they exhaust the heap, `poison` sets a lower limit.
+#: is fetched and unpacked again. With 50 records per poll, this repeated work took half of the time to read a backlog.
+#: All records of a poll are in memory. If they exhaust the heap, `poison` sets a lower limit.
 POLLED = 2000
 
 #: Spark's options for writing large records. The record of a group with 10,000 partitions exceeds the default limits of
