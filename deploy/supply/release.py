@@ -67,10 +67,10 @@ def refuse(version: str) -> bool:
     tagged = _git("tag", "--list", tag)
     if tagged and _git("rev-parse", f"{tag}^{{commit}}") != _git("rev-parse", "HEAD"):
         at = _git("rev-parse", "--short", f"{tag}^{{commit}}")
-        raise SettingsError(f"{tag} exists already, as commit {at}: take a higher version, or `git checkout {tag}`")
+        raise SettingsError(f"the tag {tag} already names commit {at}; choose a higher version or `git checkout {tag}`")
     present = project()["version"]
     if not tagged and _numbers(version) < _numbers(present):
-        raise SettingsError(f"the version is already {present}; choose a higher one than {version}")
+        raise SettingsError(f"{version} is lower than the present version {present}; choose a higher version")
     newest, text = next(iter(_sections().items()))
     if version in _sections() and not newest == version == present:
         raise SettingsError(f"CHANGELOG.md has {version} already, and {newest} is newer; choose a higher version")

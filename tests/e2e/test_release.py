@@ -134,7 +134,7 @@ def test_what_cannot_be_released_is_refused_before_anything_changes(clone: Path)
         ("", "no version is given"),
         ("99.1", "'99.1' is no version"),
         ("v99.1.0", "'v99.1.0' is no version"),
-        ("98.9.9", f"the version is already {VERSION}"),
+        ("98.9.9", f"98.9.9 is lower than the present version {VERSION}; "),
         ("99.1.0", "CHANGELOG.md has nothing below '## Unreleased'"),
     ):
         refused = release(clone, version)
@@ -143,7 +143,7 @@ def test_what_cannot_be_released_is_refused_before_anything_changes(clone: Path)
     assert "commit these changes or stash them:\n?? new.py" in release(clone, VERSION).stderr
     git(clone, "add", "new.py")
     git(clone, "commit", "--quiet", "--message", "new")
-    assert f"v{VERSION} exists already, as commit {head[:7]}" in release(clone, VERSION).stderr
+    assert f"the tag v{VERSION} already names commit {head[:7]}" in release(clone, VERSION).stderr
     (clone / "CHANGELOG.md").write_text(CHANGELOG.replace("0.2.0", VERSION), "utf-8")
     git(clone, "commit", "--quiet", "--all", "--message", "changelog: more")
     git(clone, "tag", "--delete", f"v{VERSION}")

@@ -154,8 +154,8 @@ def test_no_history_and_another_schema_are_reported(spark: SparkSession, root: s
 
 
 @pytest.mark.long
-def test_a_history_of_0_1_is_gone_on_with(spark: SparkSession, tmp_path: Path) -> None:
-    """Tables of 0.1 lack columns and have Delta's default retention: 30 days for the log, 7 days for removed files."""
+def test_a_history_of_release_0_1_is_continued(spark: SparkSession, tmp_path: Path) -> None:
+    """Tables of release 0.1 lack columns and have Delta's default retention: log 30 days, removed files 7 days."""
     since = {"minutes": ("clock_skew_seconds", "also_seen")}
     with pytest.MonkeyPatch.context() as then:
         then.setattr(history, "KEPT", {})

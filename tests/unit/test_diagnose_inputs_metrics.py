@@ -76,7 +76,7 @@ def jmxtool(readings: list[Row]) -> str:
 
 
 def printed(readings: list[Row]) -> str:
-    """Return the repeated output of Kafka's command-line tools with `--print-metrics`."""
+    """Return the output of Kafka's command-line tools with `--print-metrics`, once per sample."""
     blocks = []
     for ts, values in readings:
         lines = [f"{g}:{name}:{{{tags}}}".ljust(90) + f" : {value:.3f}" for (g, name, tags), value in values.items()]
@@ -86,7 +86,7 @@ def printed(readings: list[Row]) -> str:
 
 
 def jmxterm(readings: list[Row]) -> str:
-    """Return the output of `get` in a JMX shell."""
+    """Return the output of the command `get` in a JMX shell, once per sample."""
     lines = []
     for ts, values in readings:
         lines.append(f"# {datetime.fromtimestamp(ts / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}")
@@ -178,7 +178,7 @@ def grafana_csv(readings: list[Row]) -> str:
 
 
 def promtool(readings: list[Row]) -> str:
-    """Return the output of repeated `promtool query instant`."""
+    """Return the output of `promtool query instant`, once per sample."""
     return "".join(
         line.replace(",}", "}").replace("} ", "} => ") + f" @[{ts / 1000}]\n"
         for ts, values in readings
@@ -215,7 +215,7 @@ def test_readings_without_a_time_are_never_ok(tmp_path: Path) -> None:
 
 
 def scrapes(folder: Path, readings: Sequence[Row], name: str) -> Path:
-    """Write one file per scrape; `name`: strftime format of its name."""
+    """Write one file per sample in `readings`. `name`: strftime format of the files' names."""
     folder.mkdir()
     for ts, values in readings:
         file = folder / datetime.fromtimestamp(ts / 1000, UTC).strftime(name)

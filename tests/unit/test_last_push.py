@@ -1,4 +1,4 @@
-"""A client's last push shows that it closes (KIP-714), but not that it delivered everything."""
+"""A client's last push (KIP-714) can show that the client closes, but not that it delivered all records."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_the_reason_is_given() -> None:
 
 
 def test_a_close_that_is_proved_proves_no_delivery() -> None:
-    """librdkafka pushes no number of queued records; destroying a handle without flush() loses them."""
+    """librdkafka does not push the number of queued records; destroying a handle without flush() loses them."""
     monitor = Stepped()
     pushes = [snapshot(s, {"terminating": float(s == 60)}, "p", instance="h:1") for s in range(0, 70, 10)]
     others = [snapshot(s, {"select-total": 1000.0 + s}, "o", instance="o:1", host="o") for s in range(0, 600, 10)]

@@ -73,9 +73,9 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 class Exporter:
     """The exporter's state and its answers to HTTP requests.
 
-    trouble  returns why records of clients may be missing, None if all are there
-    clock    returns the time in epoch seconds
-    idle     returns the seconds since the topic was last polled
+    trouble  function that returns why records of clients may be missing; None if all records have been read
+    clock    function that returns the time in epoch seconds
+    idle     function that returns the seconds since the health topic was last polled
 
     Raises SettingsError if the owners' files cannot be read.
     """

@@ -48,7 +48,7 @@ TYPES = {(False, True): "opened", (True, True): "changed", (True, False): "close
 class Webhook:
     """Sends events until `close`. Raises SettingsError if the file with the secret cannot be read.
 
-    `trouble`: returns None once the whole health topic has been read.
+    `trouble`: function that returns why records may be missing; None once the whole health topic has been read.
     """
 
     def __init__(

@@ -156,7 +156,8 @@ def partitions_lag(
 def _lag(history: Sequence[Observation], known: Known, limits: LagSettings) -> PartitionLag:
     """Return the lag of one partition at the last observation of its `history`.
 
-    `known`: the input of `state`, which judges the partition. Its fields `lag` and `idle` are set here.
+    `known`: what the function `state` needs to judge the partition, except the fields `lag` and `idle`: they are set
+    here.
     """
     now_ms, *offsets, commit_ts = history[-1]
     committed, end, start = (None if offset is None else int(offset) for offset in offsets)

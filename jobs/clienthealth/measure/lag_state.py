@@ -48,7 +48,7 @@ class Commit(NamedTuple):
 
 
 class Known(NamedTuple):
-    """The input of `state` for one partition. `commits`: oldest first. `lag`: the present lag in records.
+    """What the function `state` needs to judge a partition. `commits`: oldest first. `lag`: the present lag in records.
 
     silent_seconds  time without a commit while records were unread
     idle            True if the end offset has not moved for `stop_min_seconds`

@@ -47,7 +47,7 @@ PLUGIN = "clienthealth.ClientTelemetryToTopic"
 
 @dataclass(frozen=True)
 class Subscription:
-    """A subscription: prefixes of metric names, the push interval, and `match`, a filter of clients ('': no filter)."""
+    """A KIP-714 subscription: prefixes of metric names, push interval, and `match`, a filter of clients ('': none)."""
 
     metrics: tuple[str, ...]
     interval_ms: int
@@ -104,7 +104,7 @@ class Subscription:
 
 
 def subscriptions(client: KafkaAdminClient) -> Mapping[str, Subscription] | None:
-    """Return the cluster's subscriptions by name; None if brokers support none (before 3.7).
+    """Return the cluster's KIP-714 subscriptions by name; None if its brokers do not support any (before 3.7).
 
     Raises KafkaError if the request fails.
     """

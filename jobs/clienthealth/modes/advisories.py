@@ -74,7 +74,7 @@ class Library(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     known: tuple[Known, ...] = ()
 
     def number(self, version: str) -> Number | None:
-        """Return the version as numbers, with infinity as the unknown patch number; None if the text is no version."""
+        """Return the version as numbers, with infinity as the unknown patch number; None if the text is not one."""
         match = _RELEASE.fullmatch(version)
         if match is None:
             return None

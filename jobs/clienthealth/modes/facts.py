@@ -196,7 +196,7 @@ class ModeFile:
         self.lines = meanings(keys.pop("lines", {}), Meaning, f"{self.where}: lines.")
         for wording in (wording for line in self.lines.values() for wording in line.wordings):
             if wording.also and wording.also not in BY_ID:
-                raise CatalogueError(f"{self.where}: wording {wording.id}, also: no known issue {wording.also}")
+                raise CatalogueError(f"{self.where}: wording {wording.id}: `also` names no known issue: {wording.also}")
         self._others = converted(keys.pop("lines_of_others", []), tuple[str, ...], f"{self.where}: lines_of_others")
         self.thresholds = Section(f"{self.where}: thresholds", keys.pop("thresholds", {}))
         known = [field.name for field in dataclasses.fields(Facts)]

@@ -160,15 +160,15 @@ REFUTED = (
     "of another client, or of something that is not counted"
 )
 AWAITING_METRICS = "log lines report this failure; the client's next metrics will confirm or contradict them"
-#: By kind of evidence: the words that state by what evidence an innocent explanation is excluded.
+#: Maps a kind of evidence to the words that state by what evidence an innocent explanation is excluded.
 BY_EVIDENCE: Mapping[EvidenceKind, str] = {
     "metric": "by its metrics",
     "log": "by its log",
     "thread-dump": "by a thread dump",
     "absence": "by its silence",
 }
-#: By kind of client, a metric that grows with the clock in a running Java client: the age of a producer's metadata, the
-#: time since a consumer's last poll.
+#: Maps a kind of client to a metric that grows with the clock in a running Java client: the age of a producer's
+#: metadata, the time since a consumer's last poll.
 _CLOCKS = {"producer": "metadata-age", "consumer": "last-poll-seconds-ago"}
 #: Identical samples over at least this time (s) count as re-sent: samples of a running client differ within this time.
 _REPEATED_SECONDS = 15.0

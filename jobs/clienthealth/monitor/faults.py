@@ -56,8 +56,8 @@ def isolated(
 ) -> tuple[T | None, list[Fault]]:
     """Do the work `run` on a bucket. If that raises an error, repeat the work without the faulty processes.
 
-    Returns (result of `run`, one fault per process that was left out). The open incidents of a faulty process are kept,
-    unless they raise an error, too. If no single process causes the error, the result is None, and the only fault names
+    Returns (result of `run`, one Fault per process that was left out). The open incidents of a faulty process are kept,
+    unless they raise an error, too. If no single process causes the error, the result is None, and the only Fault names
     no process. `buckets`: the total number of buckets, for `load` and `save`. Raises what `load` raises.
     """
     packed: Packed = state, chunks
@@ -148,7 +148,7 @@ def _homes(state: BucketState, chunks: Sequence[Chunk]) -> Iterator[Home]:
 
 
 def _fault(home: Home, state: BucketState, chunks: Sequence[Chunk], mistake: Exception) -> Fault:
-    """Return the fault of the process `home`. `mistake`: the error that the data of this process raised.
+    """Return a Fault for the process `home`. `mistake`: the error that the data of this process raised.
 
     `state` and `chunks` contain only this process.
     """

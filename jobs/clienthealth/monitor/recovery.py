@@ -1,9 +1,9 @@
 """Decide when an incident is over: on evidence of recovery or of the client's end, never for lack of proof.
 
 If the client reports, `LiveMode.recovered` decides. If the client stopped reporting, the incident stays open until the
-client's end is proved (`ends.has_ended`), at most for `[absence] shown_seconds` after its last data. If the client
-never reported, or if the process logs as long as the failure lasts (`logs_on`), the incident stays open as long as the
-client's process logs.
+client's end is proved (`ends.has_ended`), at most for `[absence] shown_seconds` after its last data. In two cases the
+incident stays open until the client's process stops logging: if the client never reported, or if the failure makes the
+process write log lines all the time (`logs_on`).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from clienthealth.monitor.incidents import Change, Incidents, Transition
 from clienthealth.monitor.state import BucketState
 from clienthealth.settings import Settings
 
-#: A mode may have a function `recovered`. Even if this function never returns True, the fault counts as over after this
-#: time (ms) of `ok` without a symptom.
+#: A mode may have a function `recovered`. Even if this function never returns True, the failure counts as over after
+#: this time (ms) of `ok` without a symptom.
 NO_SYMPTOM_MS = 600_000
-#: A recovered fault is over after this time (ms) without a window that shows the fault; at once if a log line shows the
-#: end. A fault that returns earlier is the same fault.
+#: Once `recovered` returns True, the failure is over after this time (ms) without a window that shows it; at once if a
+#: log line shows the end. A failure that returns earlier belongs to the same incident.
 CALM_MS = 60_000
-#: If the client never reported, or if the process logs as long as the failure lasts (`logs_on`), the process counts as
+#: If the client never reported, or if the failure makes the process log all the time (`logs_on`), the process counts as
 #: gone after this time (ms) without data.
 GONE_MS = 180_000
 

@@ -121,9 +121,9 @@ class Life(NamedTuple):
 class Run(msgspec.Struct, array_like=True):
     """Log lines on one known issue of one client, counted together (`monitor/also_seen.py`).
 
-    The fields are the names in the lines ("": none), the id of the issue (`what`), the number of lines, the times of
-    the first and last line (epoch ms), and the first line (`text`) with its input record. `unwritten`: number of lines
-    that are not in the history yet.
+    The fields are the client's instance, id and kind ("": the lines do not name it), the id of the known issue
+    (`what`), the number of lines, the times of the first and last line (epoch ms), and the first line (`text`) with its
+    input record. `unwritten`: number of lines that are not in the history yet.
     """
 
     instance: str
@@ -358,10 +358,10 @@ def load(data: bytes | bytearray, buckets: int) -> BucketState:
     if data[3] < 4:
         earlier: dict[str, Any] = msgspec.msgpack.decode(body)
         earlier |= _memories_of_form_1(earlier) if data[3] == 1 else {}
-        # Versions 1 and 2 of the state saved the fields of the incidents' clients by name.
+        # In versions 1 and 2 of the state, the fields of the incidents' clients are saved by name.
         for one in (*earlier["incidents"], *(change for _, change in earlier["over"][0].values())):
             one["client"] = [*one["client"].values()] if data[3] < 3 else one["client"]
-        # Versions 1 to 3 of the state saved the groups as a list.
+        # In versions 1 to 3 of the state, the groups are saved as a list.
         groups = [(Client(*group["who"]), group) for group in earlier["groups"]]
         earlier["groups"] = [{client.home: (group["heard_ms"], group) for client, group in groups}]
         body = _encoder.encode(earlier)
@@ -402,7 +402,7 @@ def _memories_of_form_1(saved: dict[str, Any]) -> dict[str, Any]:
 
 
 def _table(kind: type[T], data: bytes, head: int, width: int, form: int) -> T:
-    # Versions 1 to 4 of the state saved tables row by row.
+    # In versions 1 to 4 of the state, tables are saved row by row.
     return kind.of_matrix(np.frombuffer(data).reshape((-1, head + width), order="C" if form < 5 else "F"), head)
 
 

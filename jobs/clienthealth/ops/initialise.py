@@ -24,14 +24,14 @@ from clienthealth.settings import KafkaSettings, Settings, TopicSettings
 
 TIMEOUT_MS = 10_000
 _USER = {"username": "username", "password": "password"}
-#: By SASL mechanism: maps each option of the login module to the field of Answers with the option's value.
+#: Maps a SASL mechanism to the options of its login module: name of the option → the field of Answers with its value.
 PARTS = {
     **dict.fromkeys(LOGINS, _USER),
     "OAUTHBEARER": {"clientId": "username", "clientSecret": "password", "scope": "scope"},
     "GSSAPI": {"keyTab": "keytab", "principal": "username"},
     "AWS_MSK_IAM": {},
 }
-#: By the suffix of a file's name, the type of a key store or trust store.
+#: Maps the suffix of a file's name to the type of the key store or trust store in the file.
 STORES = {".jks": "JKS", ".p12": "PKCS12", ".pfx": "PKCS12"}
 
 

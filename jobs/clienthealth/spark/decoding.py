@@ -256,8 +256,8 @@ class _Task:
             self.rejects.append(records.reject(at, error))
 
     def _count(self, records: _Records, times: np.ndarray, reasons: list[tuple[int, str]]) -> None:
-        # The producer sets a record's time, and the history cannot store every time. So a time in the future is
-        # replaced by the present time.
+        # A producer may give a record any time, even one that is beyond the range of the history. So a time in the
+        # future is replaced by the present time.
         arrived = np.where(records.arrived > 0, np.minimum(records.arrived, self.now_ms), float(self.now_ms))
         minutes = arrived // MINUTE_MS * MINUTE_MS
         late = arrived - times > 1000 * self.settings.monitor.watermark_seconds

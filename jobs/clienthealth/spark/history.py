@@ -160,10 +160,10 @@ def _make(spark: SparkSession, where: str, schema: StructType) -> None:
 def _as_made(spark: SparkSession, root: str, table: str) -> bool:
     """True if nothing was ever written to the table.
 
-    The files of the table's log show this; a query would take seconds.
+    The names of the files in the table's Delta log show this; a query would take seconds.
     """
     log = Files(spark, f"{inside(root, table)}/_delta_log")
-    # If the oldest files of the log are gone, rows were written to the table.
+    # The first write after the creation adds 1.json, and only later writes make Delta delete old files such as 0.json.
     return log.exists(f"{0:020}.json") and not log.exists(f"{1:020}.json")
 
 

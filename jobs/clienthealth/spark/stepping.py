@@ -37,8 +37,8 @@ STATE = "data binary"
 HEALTH, REJECT, MINUTE, CHANGE = "health", "reject", "minute", "change"
 QUALITY, COUNT, SUMMARY = DRIVER = ("quality", "count", "summary")
 
-#: MAX_REASON: maximum number of characters in the reason of a rejected record. AROUND: size (bytes) of a Kafka record
-#: batch without its only record. SENT_BYTES: a producer's limit on a record (bytes, `topics.SENDING`).
+#: MAX_REASON: maximum number of characters in the reason of a rejected record. AROUND: overhead (bytes) of a Kafka
+#: record batch that contains one record. SENT_BYTES: a producer's limit on a record (bytes, `topics.SENDING`).
 MAX_REASON, AROUND, SENT_BYTES = 1_000, 1_000, 32 << 20
 #: Level of gzip. Level 6, the default, needs twice the CPU time for a health record and saves only a seventh of its
 #: size.

@@ -22,7 +22,7 @@ TARGETS = {200: 0.7, 5_000: 1.0}
 
 
 class Bursts:
-    """Yields a burst of records in the pause between two batches; each client reports in every second burst."""
+    """Yields a burst of records between two of the monitor's batches; each client reports in every second burst."""
 
     def __init__(self, template: Template, size: int) -> None:
         self._template, self._size = template, size
@@ -30,7 +30,7 @@ class Bursts:
         self._number = 0
 
     def __call__(self, since: float, until: float) -> Iterable[tuple[str, bytes, bytes]]:
-        """Yield a burst, but only once after each start of a batch."""
+        """Yield one burst per batch, BURST_AFTER seconds after the monitor's trigger; else yield nothing."""
         slot = int((until - BURST_AFTER) / TRIGGER_SECONDS)
         if slot > self._last:
             self._last = slot

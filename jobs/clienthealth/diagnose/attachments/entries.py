@@ -24,10 +24,10 @@ from clienthealth.read.logs.times import Stamp, Times
 
 #: Number of bytes before (BACK) and after (AHEAD) a Kafka text that are parsed as lines.
 BACK, AHEAD = 1 << 14, 1 << 16
-#: Maximum bytes of an entry. After a longer entry, the next line begins a new entry.
+#: Once an entry has more than this number of bytes, the next line begins a new entry.
 MAX_PART = 1 << 22
-#: MAX_ENTRY_LINES: after this number of lines, an unindented line begins a new entry. MAX_DUMP: like MAX_PART, for an
-#: entry that contains a thread dump.
+#: MAX_ENTRY_LINES: once an entry has this number of lines, the next unindented line begins a new entry. MAX_DUMP: like
+#: MAX_PART, for an entry that contains a thread dump.
 MAX_ENTRY_LINES, MAX_DUMP = 500, 1 << 26
 #: The difference between a shipper's UTC time and an application's local time shows the application's zone if it is at
 #: most ZONE_EXACT_MS from a multiple of QUARTER_MS, up to MOST_QUARTERS quarters of an hour (14 hours).

@@ -202,7 +202,7 @@ def _text(fields: Mapping[str, object]) -> str | None:
 
 
 def _time_ms(text: str) -> int | None:
-    """Return a time (epoch ms) in any form that a tool writes; None if the text is no time."""
+    """Return a time (epoch ms) in any form that a tool writes; None if the text is not a time."""
     written = re.sub(r"\s+@\s+", " ", text.strip().strip('"'))
     stamp = Times.all().stamp(written.encode("utf-8", "replace")) if written[:1].isalnum() else None
     return stamp.ts_ms if stamp is not None else None

@@ -89,10 +89,10 @@ def context(content: bytes) -> Callable[[int], Context]:
     """Return a function from a line's number to the line's context. `content`: a text as `restored` returns it.
 
     A line can be `explained` only in a text for people (with Markdown, or in a language without blanks). Such a line is
-    a row of a table, or the explaining words near it weigh at least as much as the reporting words and the output of
-    programs together. Words of quotations and code weigh nothing, except commands that the reader is to run. The first
-    line of a stack is never `explained`. Every line that is not `explained` is `quoted` if no line near it has a time,
-    else `logged`. In a text larger than _PAGE all lines are `logged`.
+    a row of a table, or the words near it that explain (`explanations.toml`) weigh at least as much as the words that
+    report and the output of programs together. Words of quotations and code weigh nothing, except commands that the
+    reader is to run. The first line of a stack is never `explained`. Every line that is not `explained` is `quoted` if
+    no line near it has a time, else `logged`. In a text larger than _PAGE all lines are `logged`.
     """
     text = content.decode("utf-8", "replace") if len(content) <= _PAGE else ""
     for_people = _RE["for_people"].search(text) is not None
@@ -105,8 +105,8 @@ def context(content: bytes) -> Callable[[int], Context]:
     def weights(number: int) -> tuple[int, ...]:
         """Return four numbers about a line's words outside quotations and code.
 
-        These numbers are the weight of the explaining words, the weight of the reporting words, the size of all words
-        in bytes, and the number of common English words.
+        These numbers are the weight of words that explain (such as "usually"), the weight of words that report (such
+        as "crashed"), the size of all words in bytes, and the number of common English words.
         """
         line = lines[number]
         if fences[number] % 2 or _RE["code"].match(line):

@@ -144,7 +144,7 @@ class Reader:
         self.input.read = 1
         yield self._document(0, b"".join(content))
 
-    # Texts of moderate size.
+    # The methods below read texts of moderate size.
 
     def _whole(self, content: bytes) -> Iterator[Recorded]:
         lines = content.split(b"\n")
@@ -356,7 +356,7 @@ class Reader:
         self.input.dated, self.input.named = False, "day" if named.dated else "clock"
         return named.ts_ms
 
-    # Large texts, and the log parts of small ones.
+    # The methods below read large texts, and those parts of smaller texts that are logs.
 
     def _large(self, begin: bytes, text: Iterator[bytes]) -> Iterator[Recorded]:
         """Yield the records of a text that begins with `begin`."""
@@ -448,7 +448,7 @@ class Reader:
             line.ts_ms = entry.ts_ms
         yield self._record("logs", entry.line, line, line.ts_ms, entry.key, entry.repeats)
 
-    # Records.
+    # The methods below return a record and describe the input.
 
     def _record(
         self, stream: _Topic, number: int, value: _Value, ts_ms: int | None = 0, writer: str = "", repeats: int = 1

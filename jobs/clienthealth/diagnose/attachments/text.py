@@ -245,7 +245,8 @@ class Layout:
         return before
 
 
-#: Minimum share of lines that have a prefix. (A tool adds lines without one, such as `-- Logs begin at …`.)
+#: A prefix is recognised if at least this share of the lines has it: a tool also writes lines of its own without the
+#: prefix, such as `-- Logs begin at …`.
 _PREFIX_SHARE = 0.8
 _MOST_PREFIXES = 3
 _PREFIX_SAMPLE = 400
@@ -361,10 +362,10 @@ def _is_counting(matches: Sequence[re.Match[bytes]]) -> bool:
     return len(numbers) > 1 and all(0 < high - low <= most for low, high in pairwise(numbers))
 
 
-#: By name of a prefix that an application may also write itself: a function that takes the prefix's matches, one per
-#: line, and returns True if they show that a tool wrote the prefix.
+#: Prefixes that either a tool or the application may have written. Maps the name of such a prefix to a function that
+#: takes the matches of the prefix (one per line), and returns True if they show that a tool wrote it.
 _DOUBTFUL: Mapping[str, Callable[[Sequence[re.Match[bytes]]], bool]] = {
-    # An application writes a time only before each entry, a tool before each line, also of a stack trace.
+    # An application writes a time only before an entry's first line, a tool also before the lines of a stack trace.
     "timestamps": lambda found: _count(_GOES_ON, found) > 0 or 2 * _count(_TIMED_REST, found) > len(found),
     "syslog": _is_syslog,
     "compose": _is_compose,

@@ -277,10 +277,10 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
 
 
 def _tried_for(refused: Sequence[LogEvent]) -> float:
-    """Return the minimum time (s) that a batch has waited, by `waitMs` or the number of attempts in log lines.
+    """Return for how long (s) a batch has waited at least: the longest `waitMs` in log lines, or 0.1 s per attempt.
 
-    `refused`: log events of failed attempts.
-    Two attempts are at least 0.1 s apart (retry.backoff.ms). The time is infinite if no attempt is left (`final`).
+    `refused`: log events of failed attempts. Two attempts are at least 0.1 s apart (retry.backoff.ms). If a line shows
+    that no attempt is left (`final`), the result is infinite.
     """
     tried = max((captured(event, "waitMs") / 1000 for event in refused if "request" in event.captures), default=0.0)
     for left in (int(e.captures.get("left") or 0) for e in refused if e.captures.keys() & {"left", "final"}):

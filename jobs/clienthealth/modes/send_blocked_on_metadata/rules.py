@@ -101,7 +101,8 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 
 
 def _sends(failures: list[LogEvent]) -> Happened:
-    """Return (epoch ms, number) of failed sends. Lines on one failure count once, unless all have the same time."""
+    """Return (epoch ms, number) of failed sends. A thread's lines at almost the same time count as one failed send."""
+    # Lines without a time of their own all get the same time, which says nothing. Then each repetition counts, too.
     undated = len({event.ts_ms for event in failures}) == 1
     happened: list[tuple[int, float]] = []
     last: dict[str, int] = {}

@@ -25,7 +25,7 @@ from clienthealth.platform.jars import has_compiler, java, version
 from clienthealth.platform.locations import is_url
 from clienthealth.settings import Settings
 
-#: By Kafka codec: a function that returns True if the library that kafka-python needs for this codec is installed.
+#: Maps a codec to a function that returns True if the library that kafka-python needs for this codec is installed.
 READABLE: Mapping[str, Callable[[], bool]] = {
     name: getattr(codec, f"has_{name}") for name in ("gzip", "snappy", "lz4", "zstd")
 }
@@ -159,7 +159,7 @@ def _tried(settings: Settings, places: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _apart(spark: Any, settings: Settings, about: str) -> str | None:
-    """Return why checkpoint, history and topics do not match, as after a restore; None or '' if they match.
+    """Return why checkpoint, history and topics do not match, for example after a restore; None or '' if they do.
 
     `about`: CHECKPOINT to compare the checkpoint with the topics, HISTORY to compare the checkpoint with the history.
     """

@@ -108,7 +108,7 @@ class JsonFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
     def lines(self, record: Record) -> list[LogLine] | None:
-        """Return a list with the record's only log line; None if the record is no JSON object."""
+        """Return a list with the record's only log line; None if the record is not a JSON object."""
         document = record.document
         return [line_of(document, self.layout)] if isinstance(document, dict) else None
 
@@ -149,7 +149,7 @@ def parsed(text: str | bytes) -> Any:
 
 
 def as_text(value: Any) -> str | None:
-    """Return a JSON value as text. A value that is no text becomes its JSON text.
+    """Return a JSON value as text. A value that is not a text becomes its JSON text.
 
     None for null, and for a value that cannot be written (nested too deeply, a number with thousands of digits).
     """

@@ -39,7 +39,7 @@ _RESOURCES = 0x0A
 def message_of(message: str, data: bytes | memoryview) -> Any:
     """Parse bytes as the protobuf message of this name in the schema.
 
-    Raises ValueError if the bytes are no such message, DependencyError without the package `protobuf`.
+    Raises ValueError if the bytes are not such a message, DependencyError without the package `protobuf`.
     """
     instance = _classes()[message]()
     try:
@@ -64,7 +64,7 @@ def attributes(pairs: tuple[bytes, ...]) -> Mapping[str, str]:
 
 
 def attributes_of_resource(data: bytes) -> Mapping[str, str]:
-    """Return the attributes of an encoded `Resource` message by name; {} if the bytes are no such message."""
+    """Return the attributes of an encoded `Resource` message by name; {} if the bytes are not such a message."""
     return attributes(tuple(_message("Resource", data).attributes))
 
 
@@ -117,7 +117,7 @@ def _of_entry(data: bytes | memoryview, at: int, end: int) -> Stream | None:
 
 
 class NotAMessageError(ValueError):
-    """The bytes are no protobuf message."""
+    """The bytes are not a protobuf message."""
 
 
 def _messages(data: bytes | memoryview, at: int, end: int) -> Iterator[tuple[int, int]]:

@@ -84,7 +84,7 @@ class _Metric(NamedTuple):
 
 
 class _Meaning(NamedTuple):
-    """The meaning of the numbers in a scope, without the numbers.
+    """What the numbers in a scope mean: the metric and client of each number, without the numbers themselves.
 
     values   maps a subject (client, topic, …) to its values: (position of the value in Parts, our name of the metric)
     deltas   positions in Parts at which the times of deltas stand
@@ -99,8 +99,8 @@ class _Meaning(NamedTuple):
 class _Shape:
     """Where an instrumentation scope's bytes have numbers, as a `struct` format (`form`).
 
-    `meanings`: cache of the meanings of scopes with this format. The key of the cache is the names of attributes that
-    may name a client, and all bytes that are not numbers (`_other_bytes`).
+    `meanings`: what the numbers mean, for the scopes with this format that were read before. The key of this cache is
+    the names of attributes that may name a client, and all bytes that are not numbers (`_other_bytes`).
     """
 
     def __init__(self, form: str) -> None:
@@ -118,7 +118,7 @@ class Shapes:
     def read(self, scope: bytes, into: Points, ids: Ids) -> None:
         """Add the data points of a scope (encoded `ScopeMetrics`) to `into`. `ids`: attributes that may name a client.
 
-        Raises ValueError if the bytes are no such message.
+        Raises ValueError if the bytes are not a `ScopeMetrics` message.
         """
         if _OURS not in scope:
             return
@@ -199,7 +199,7 @@ def _moment(nanos: int) -> int | None:
 
 
 def _metric(message: bytes, ids: Ids) -> _Metric:
-    """Parse a `Metric` message. Raises ValueError if the bytes are no such message."""
+    """Parse a `Metric` message. Raises ValueError if the bytes are not such a message."""
     decoded = message_of("Metric", message)
     name = decoded.name
     described = metric(text(name))
@@ -223,9 +223,9 @@ def _subject(kind: str, pairs: tuple[bytes, ...], ids: Ids) -> Subject:
 
 
 def _laid_out(scope: bytes, listed: Sequence[_Metric]) -> tuple[str, _Meaning]:
-    """Return (shape of a scope as a `struct` format, meaning of the scope). `listed`: the scope's metrics.
+    """Return (shape of a scope as a `struct` format, metric and client of each number in a scope of this shape).
 
-    Raises ValueError if the fields of a data point are in an unusual order.
+    `listed`: the scope's metrics. Raises ValueError if the fields of a data point are in an unusual order.
     """
     form, behind, items = ["<"], 0, 0
     values: dict[Subject, list[tuple[int, str]]] = {}

@@ -159,9 +159,9 @@ TROUBLES = tuple(BY_ID.values())
 def lint(options: Mapping[str, str], kind: Kind | None) -> list[tuple[Trouble, str]]:
     """Return (known issue, text) for each issue that a client's options or measurements show.
 
-    The text lists the options that show the issue: `name = value, …`. `options`: options and measurements by name (with
-    the prefix MEASURED). `kind`: kind of the client; an issue of another kind is not returned. Issues that measurements
-    show come first.
+    The text lists the options that show the issue: `name = value, …`. `options`: options by name, and measurements
+    by name with the prefix MEASURED. `kind`: kind of the client; an issue of another kind is not returned. Issues that
+    measurements show come first.
     """
     found = []
     for trouble in TROUBLES if options else ():

@@ -124,7 +124,7 @@ def zone_between(written_ms: int, there_ms: int) -> int | None:
 
 @lru_cache(maxsize=4_096)  # lines of a burst have the same few times
 def _written(text: str) -> tuple[int | None, bool]:
-    """Return (time in epoch ms or None, True if the text names a zone). The time is None if the text is no time."""
+    """Return (time in epoch ms or None, True if the text names a zone). The time is None if the text is not a time."""
     match = next((match for pattern in _WHOLE if (match := pattern.fullmatch(text))), None)
     moment = _moment(match.groupdict(), None) if match is not None else None
     return _ms(moment), match is not None and match["z"] is not None
@@ -311,7 +311,7 @@ def _order(parts: Sequence[tuple[bytes, bytes, bytes]], day: date | None) -> tup
             continue
         if not days or min(days).year < datetime.fromtimestamp(EARLIEST_MS / 1000, UTC).year:
             continue
-        # Entries of one file are close together in time. A wrong order spreads them over months.
+        # Entries of one file are close together in time. A wrong order of day, month and year spreads them over months.
         away = (abs((day - days[-1]).days) if day else 0.0) + (max(days) - min(days)).days
         if away < least:
             best, least = order, away

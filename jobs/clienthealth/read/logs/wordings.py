@@ -115,7 +115,7 @@ def meanings(tables: Mapping[str, Any], kind: type[M], where: str) -> Mapping[st
 class Catalogue:
     """All log events with their compiled log patterns. `matches` searches a text for all patterns.
 
-    Raises CatalogueError if two log patterns have the same id, or if one is no regular expression.
+    Raises CatalogueError if two log patterns have the same id, or if one is not a valid regular expression.
 
     meanings  the log events, in the order given, without duplicates
     by_id     maps the id of a log pattern to its log event
