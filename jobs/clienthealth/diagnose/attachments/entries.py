@@ -40,7 +40,10 @@ _STAMP_ONLY = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\s*")
 #: above them.
 _CONTINUED = re.compile(
     rb"(?! {1,4}(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\b)(?:[\s})\]]|$|Caused by: |Suppressed: |"
-    rb"\.\.\. |at |[\w.$]{1,300}(?:Exception|Error|Throwable)\b|Traceback |\"|Locked )"
+    rb"\.\.\. |at |[\w.$]{1,300}(?:Exception|Error|Throwable)\b|Traceback |\"|Locked |"
+    # Frames below the first line of a stack: of a goroutine in Go, or of a thread in gdb.
+    rb"created by \S{1,300}\.|[\w.@/-]{1,500}\.(?:go|s|c):\d{1,6}(?: \+0x|\s*$)|#[1-9]\d{0,3} {1,4}[\w<:~*{?]|"
+    rb"[\w.~%/-]{1,300}\.(?:\(\*?[^\s()]{1,300}\)[.-]?){0,3}[^\s(),;]{0,200}\((?:\)|[{}_, ]{0,9}(?:0x|\.\.\.)))"
 )
 _IN_DUMP = re.compile(
     rb"JNI global|Threads class |_java_thread_list|0x[0-9a-f]+|Found |Full thread dump |Thread |Current thread|"

@@ -82,7 +82,7 @@ def restored(content: bytes) -> bytes:
     text = "\n".join(_RE["entry"].sub("\n", line) if _is_log(line) else line for line in text.split("\n"))
     # Split a stack on one line into one frame per line.
     text = "\n".join(_RE["inline"].sub("\n", line) if _is_stack(line) else line for line in text.split("\n"))
-    return _RE["in_stack"].sub("\t", _indented(_reflowed(_unwrapped(text)))).encode("utf-8", "surrogateescape")
+    return _indented(_reflowed(_unwrapped(text))).encode("utf-8", "surrogateescape")
 
 
 def context(content: bytes) -> Callable[[int], Context]:
