@@ -1,0 +1,67 @@
+"""Judge attachments of real programs that hang, and of healthy ones (`tests/hangs`): their truth is known."""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.support.attachments import statuses
+
+FOLDER = Path(__file__).parents[1] / "hangs"
+#: Number of failures that are suspected or confirmed. It may only rise.
+FOUND = 80
+#: Every so many cases, one is judged in each run; all are judged by the long test.
+EVERY = 12
+
+
+class Case(NamedTuple):
+    """A row of `labels.tsv`. `modes`: the failure modes that the program really had; empty for a control."""
+
+    name: str
+    modes: frozenset[str]
+
+
+def cases() -> list[Case]:
+    rows = [row.split("\t") for row in (FOLDER / "labels.tsv").read_text("utf-8").splitlines()]
+    return [Case(row[0], frozenset(row[2].split("/")) - {"-"}) for row in rows]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Unpack all cases."""
+    place = tmp_path_factory.mktemp("hangs")
+    with tarfile.open(FOLDER / "cases.tar.xz") as packed:
+        packed.extractall(place, filter="data")
+    return place / "cases"
+
+
+def accused(path: Path) -> Mapping[str, str]:
+    """Return failure mode → worst status of each mode that is suspected or confirmed."""
+    found: dict[str, str] = {}
+    for by_mode in statuses(path)[0].values():
+        for mode, status in by_mode.items():
+            if status == "confirmed" or (status == "suspected" and mode not in found):
+                found[mode] = status
+    return found
+
+
+def wrong(case: Case, found: Mapping[str, str]) -> bool:
+    """True if a healthy client is accused, or if a failure is confirmed that the program did not have."""
+    return any(mode not in case.modes and (status == "confirmed" or not case.modes) for mode, status in found.items())
+
+
+@pytest.mark.parametrize("case", cases()[::EVERY], ids=lambda case: case.name)
+def test_no_program_is_accused_of_what_it_did_not_have(case: Case, folder: Path) -> None:
+    found = accused(folder / case.name)
+    assert not wrong(case, found), found
+
+
+@pytest.mark.long
+def test_all_programs_are_judged_as_before(folder: Path) -> None:
+    verdicts = {case: accused(folder / case.name) for case in cases()}
+    assert {case.name: found for case, found in verdicts.items() if wrong(case, found)} == {}
+    assert sum(bool(case.modes & found.keys()) for case, found in verdicts.items()) >= FOUND
