@@ -43,7 +43,7 @@ _CONTINUED = re.compile(
     rb"\.\.\. |at |[\w.$]{1,300}(?:Exception|Error|Throwable)\b|Traceback |\"|Locked |"
     # Frames below the first line of a stack: of a goroutine in Go, or of a thread in gdb.
     rb"created by \S{1,300}\.|[\w.@/-]{1,500}\.(?:go|s|c):\d{1,6}(?: \+0x|\s*$)|#[1-9]\d{0,3} {1,4}[\w<:~*{?]|"
-    rb"[\w.~%/-]{1,300}\.(?:\(\*?[^\s()]{1,300}\)[.-]?){0,3}[^\s(),;]{0,200}\((?:\)|[{}_, ]{0,9}(?:0x|\.\.\.)))"
+    rb"[\w.~%/[\]\x80-\xff-]{1,300}+(?:\(\*?[^\s()]{1,300}\)[\w.~%/[\]-]{0,200}+){0,3}\([{}_, ]{0,9}(?:\)|0x|\.\.\.))"
 )
 _IN_DUMP = re.compile(
     rb"JNI global|Threads class |_java_thread_list|0x[0-9a-f]+|Found |Full thread dump |Thread |Current thread|"
