@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +34,7 @@ from clienthealth.modes._evidence import (
 
 FILE = mode_file(__file__)
 ID = FILE.id
-EXPIRED, REFUSED, UNDELIVERED = map(FILE.reads, ("expired", "refused", "undelivered"))
+EXPIRED, REFUSED, UNDELIVERED, UNANSWERED = map(FILE.reads, ("expired", "refused", "undelivered", "unanswered"))
 CONNECTION_FAILED_OF_AIOKAFKA, TIMED_OUT = map(FILE.reads, ("connection-failed-of-aiokafka", "timed-out"))
 CONNECTION_FAILED = FILE.reads("send-blocked-on-metadata.connection-failed")
 CONNECTION_FAILED_SOMEWHERE = FILE.reads("send-blocked-on-metadata.connection-failed-somewhere")
@@ -262,8 +261,8 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
     shown = expired and (apart or stalls_by_metrics or not delivers)
     facts = [_expiries(expired, apart and not delivers)] if shown else []
     # Include lines of earlier windows, because a window may end between two attempts to deliver a batch.
-    known = replace(window, logs=window.known_logs)
-    failed = sorted([*_refused(known), *_unreachable(known), *events(known, TIMED_OUT)], key=attrgetter("ts_ms"))
+    seen = replace(window, logs=window.known_logs)
+    failed = sorted([*_refused(seen), *_unreachable(seen), *events(seen, TIMED_OUT, UNANSWERED)], key=lambda e: e.ts_ms)
     # The records of the first line had already waited for `waitMs` when the line was logged.
     span = spanned(failed) + captured(failed[0], "waitMs") / 1000 if failed else 0.0
     lasting = max(span * (len(failed) >= limits.min_failed_lines), _tried_for(failed)) >= limits.suspect_stalled_seconds
@@ -371,7 +370,7 @@ def _cause(window: ClientWindow, w: Windows, since: Ints) -> dict[str, object]:
     for cause, lines, names in (
         ("authentication", events(window, AUTHENTICATION, TLS), ("address", "reason")),
         ("unreachable-node", _unreachable(window), ("address", "node")),
-        ("timeouts", events(window, TIMED_OUT), ("node",)),
+        ("timeouts", events(window, TIMED_OUT, UNANSWERED), ("node",)),
     ):
         if lines:
             return {"cause": cause, **{name: lines[-1].captures.get(name) for name in names}}
