@@ -127,7 +127,7 @@ STAGES: Mapping[str, Stage] = {
     "rules": _layer(
         "rules",
         "alerts and their routing, by promtool and amtool",
-        _budgets(0, 45, 420),
+        _budgets(0, 45, 900),
         needs=("promtool", "prometheus"),
         nice=GIVES_WAY,
         workers=2,
