@@ -21,7 +21,7 @@ GOOD, WARNING, CRITICAL = "blue", "yellow", "dark-red"
 PALETTE: Mapping[str, str] = {GOOD: "#5794F2", WARNING: "#FADE2A", CRITICAL: "#C4162A"}
 #: Colours for values that are neither good nor bad: NEUTRAL is the colour of text, CLEAR is transparent.
 NEUTRAL, CLEAR = "text", "transparent"
-#: Background colour of a cell or panel whose value is unknown.
+#: Background colour of a cell or panel with an unknown value.
 UNKNOWN = "#50565e"
 #: Colour of an unknown state in a timeline. NEUTRAL is not used there, because on a light page it is black, and would
 #: stand out more than a failure.

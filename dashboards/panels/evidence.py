@@ -23,7 +23,8 @@ _BY_SERVICE = listed((*KEPT, "service"))
 def _beside_best(metric: str, among: str, pick: str = "topk") -> list[Query]:
     """Return two queries: for the worst clients, and (drawn dashed) for the best client of each of _BEST services.
 
-    Those services are chosen whose best client has the worst value. `metric`, `among`, `pick`: see `scope.worst`.
+    A service counts by the value of its best client; the worst services are chosen. `metric`, `among`, `pick`: see
+    `scope.worst`.
     """
     best = f"{'min' if pick == 'topk' else 'max'} by ({_BY_SERVICE}) ({metric}{{{OF_SERVICE}}})"
     return [

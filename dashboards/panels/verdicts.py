@@ -106,7 +106,7 @@ def suspected(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
 
 
 def unknown(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
-    """Return a panel with the number of clients whose status is unknown: in `mode`, or in every mode if it is None."""
+    """Return a panel with the number of clients with the status unknown: in `mode`, or in every mode if it is None."""
     judged = "in any failure mode" if mode is None else "in this failure mode"
     alert = "No alert." if mode else "Alerts: KafkaClientServiceNotJudged, KafkaClientFleetNotJudged."
     return number(

@@ -314,7 +314,7 @@ _GROUPS = DemoClient(
 
 
 def _of_kafka_4(name: str, help: str, kind: str, **options: str) -> DemoClient:
-    """Return a demo client whose group members stall because of `options`. `kind`: type of the group, such as share."""
+    """Return a demo client: its group's members stall because of `options`. `kind`: the group's type, such as share."""
     return replace(_control(_GROUPS, name, help, kinds=kind, **options), help=help, mode="consumer-stalled")
 
 

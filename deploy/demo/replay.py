@@ -41,9 +41,9 @@ NEAR_MS = 86_400_000
 def replay(settings: Settings, paths: Sequence[Path], speed: float, undecided_stream: str, keep_time: bool) -> None:
     """Publish the records in recordings in the order of their times, `speed` times as fast as they were recorded.
 
-    `undecided_stream`: "metrics" or "logs", for files whose records do not show which of the two they are; '' if there
-    is no such file. `keep_time`: True if the times in the records stay as they are. Raises InputError if `paths` cannot
-    be read, `speed` is not positive, or `undecided_stream` is '' although there is such a file.
+    `undecided_stream`: "metrics" or "logs", for files with records that do not show which of the two they are; '' if
+    there is no such file. `keep_time`: True if the times in the records stay as they are. Raises InputError if `paths`
+    cannot be read, `speed` is not positive, or `undecided_stream` is '' although there is such a file.
     """
     if speed <= 0:
         raise InputError("--speed must be greater than 0")

@@ -29,7 +29,7 @@ from deploy.demo.topics import create_ours, create_topics
 
 
 def settings_for(broker: Broker, prefix: str) -> Settings:
-    """Return settings whose topic names begin with `prefix`, so that each test has its own topics."""
+    """Return settings with topic names that begin with `prefix`, so that each test has its own topics."""
     topics = TopicSettings((f"{prefix}-metrics",), (f"{prefix}-logs",), f"{prefix}-health", f"{prefix}-rejects")
     return Settings(kafka=broker.kafka, topics=topics)
 

@@ -145,7 +145,7 @@ WORLDS = {
     "c": r"\bgdb\b|rd_kafka",
     "go": r"goroutine|pprof|kill -QUIT|\bdefer\b",
 }
-#: Library → runtimes whose words its verdicts may use; librdkafka runs in programs of many languages.
+#: Library → runtimes; its verdicts may use the words of these runtimes. librdkafka runs in programs of many languages.
 OF_LIBRARY = {
     "java": {"java"},
     "kafka-python": {"python"},

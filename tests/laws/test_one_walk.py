@@ -49,7 +49,7 @@ def test_a_text_visits_few_files(kind: str, tmp_path: Path) -> None:
 
 
 def walk(file: Path) -> tuple[set[str], int]:
-    """Return the code files whose functions receive the text of `file` or a piece of it, and the number of records."""
+    """Return the code files in which functions get the text of `file` or a piece of it, and the number of records."""
     visited: set[str] = set()
 
     def called(frame: FrameType, event: str, _: object) -> None:

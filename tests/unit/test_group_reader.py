@@ -427,7 +427,7 @@ def test_a_commit_has_a_time_once_it_was_seen_to_change() -> None:
     assert commit_time() == 1_010_000
     now = 1020.0
     cluster.errors["1-a"] = GroupAuthorizationFailedError()
-    assert commit_time() is None  # the first group is now b, whose commits have not changed
+    assert commit_time() is None  # the first group is now b, and its commits have not changed
     del cluster.errors["1-a"]
     assert commit_time() == 1_010_000
 

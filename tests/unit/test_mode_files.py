@@ -45,7 +45,7 @@ pattern = 'resting'
 
 
 def limits(folder: Path, text: str) -> type[Limits]:
-    """Return the thresholds of a mode `too-slow` whose mode.toml has this text."""
+    """Return the thresholds of a mode `too-slow` with this text as its mode.toml."""
     place = folder / "too_slow"
     place.mkdir()
     (place / "mode.toml").write_text(text, "utf-8")
@@ -55,7 +55,7 @@ def limits(folder: Path, text: str) -> type[Limits]:
     class Thresholds(Limits, of=file):
         slow_seconds: float
 
-    assert file.id == "too-slow"
+    assert file.facts(Thresholds())["id"] == "too-slow"
     return Thresholds
 
 

@@ -126,7 +126,7 @@ def _each(
 ) -> Iterator[str]:
     """Yield the lines of a metric, client by client, in blocks of _BLOCK_CLIENTS clients.
 
-    At most `cap` lines are yielded. A client whose lines would exceed this is skipped, and `dropped` is increased by
+    At most `cap` lines are yielded. A client with lines beyond this is skipped, and `dropped` is increased by
     the number of its lines. `index`: the metric's position in FAMILIES.
     """
     block: list[str] = []

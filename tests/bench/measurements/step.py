@@ -26,8 +26,8 @@ from tests.bench.results import Figure, Result, Table
 TITLE = "The step alone"
 #: Number of clients, as in each bucket of a fleet of 100,000; report intervals of two runs, interval of batches (s).
 CLIENTS, INTERVALS, BATCH_SECONDS = 3_125, (10, 30), 10
-#: Each client sends WARM samples, until windows are full and the sick clients fail, and then MEASURED samples, whose
-#: cost is measured.
+#: Each client sends WARM samples, until windows are full and the sick clients fail, and then MEASURED samples:
+#: these are timed.
 MEASURED, WARM = 6, SICK_FROM + 6
 #: One in SPOKEN samples is followed by a log line of its client's Kafka library, one of LINES.
 SPOKEN = 100
