@@ -124,7 +124,7 @@ def context(content: bytes) -> Callable[[int], Context]:
         if for_people and not _RE["stack"].match(lines[number]):
             explained, reported, size, english = map(sum, zip(*map(weights, near), strict=True))
             beside = (at for at in near if abs(at - number) <= _BESIDE and fences[at] == fences[number])
-            reported += _OUTPUT * any(_RE["output"].match(lines[at]) for at in beside)
+            reported += _OUTPUT * any(_RE[kind].match(lines[at]) for at in beside for kind in ("output", "stack"))
             # An English text counts as an explanation only if at least one of its words is known to explain.
             explains = max(reported, english > 0) <= explained and (size >= _PROSE or explained >= _EXPLAINS)
             if explains or _RE["row"].match(lines[number]):

@@ -11,7 +11,7 @@ backtracks catastrophically. Classes like `\d` match only ASCII.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, Literal, TypeVar
 
@@ -125,7 +125,7 @@ class Catalogue:
     def __init__(self, meanings: Iterable[Meaning]) -> None:
         self.meanings = tuple(dict.fromkeys(meanings))
         self.by_id: dict[str, Meaning] = {}
-        compiled: dict[str, list[tuple[Wording, re.Pattern[str], re.Pattern[str] | None]]] = {}
+        compiled: dict[str, list[tuple[Wording, Callable[[str], re.Match[str] | None], re.Pattern[str] | None]]] = {}
         for meaning in self.meanings:
             for wording in meaning.wordings:
                 if wording.id in self.by_id:
@@ -133,10 +133,10 @@ class Catalogue:
                 self.by_id[wording.id] = meaning
                 logger = None if wording.logger is None else _abbreviated(wording.logger)
                 try:
-                    pattern = with_parts(wording.pattern)
+                    find = _finder(with_parts(wording.pattern))
                 except re.error as error:
                     raise CatalogueError(f"the log pattern {wording.id} cannot be compiled: {error}") from None
-                compiled.setdefault(wording.literal, []).append((wording, pattern, logger))
+                compiled.setdefault(wording.literal, []).append((wording, find, logger))
         self._by_literal = tuple(compiled.items())
         self.literals = tuple(compiled)
 
@@ -154,15 +154,18 @@ class Catalogue:
         named = logger is not None and "." in logger
         for literal, candidates in self._by_literal:
             if literal in text:
-                for wording, pattern, logged_by in candidates:
+                for wording, find, logged_by in candidates:
                     if logged_by is not None and named and not logged_by.match(logger or ""):
                         continue
-                    if match := max(pattern.finditer(text), key=_minutes, default=None):
+                    if match := find(text):
                         yield wording, match
 
 
-def _minutes(match: re.Match[str]) -> int:
-    return int(match.groupdict().get("minutes") or 0)
+def _finder(pattern: re.Pattern[str]) -> Callable[[str], re.Match[str] | None]:
+    """Return a function that finds a match in a text: the one with the most `minutes` if the pattern has this group."""
+    if "minutes" not in pattern.groupindex:
+        return pattern.search
+    return lambda text: max(pattern.finditer(text), key=lambda match: int(match["minutes"] or 0), default=None)
 
 
 def _abbreviated(logger: str) -> re.Pattern[str]:
