@@ -57,6 +57,8 @@ class Circumstance:
 #: but does not help to confirm it.
 ANOTHERS = Circumstance(None, "another client that the line may be about", "own-lines")
 NOTHING_NEEDED = Circumstance(True)
+#: Minimum time (ms) between two dumps that can show whether a thread moves. People are asked to wait ten seconds.
+APART_MS = 9_000
 #: The circumstance of a fact about a goroutine that may have reached its frame only a moment before the dump.
 UNAGED = Circumstance(False, "one dump does not show for how long; a second dump ten seconds later would show it")
 #: Input with its own time, from which a fact can be made.
@@ -277,21 +279,19 @@ def stated(window: ClientWindow, meaning: Meaning) -> list[Fact]:
     """Return one indirect fact from the line of the log event `meaning` that states the longest wait; [] without one.
 
     The fact's text is the event's `says`, then the line, or only its frame if the log pattern captures `frame`. Of
-    lines with equal `minutes` (0 if not stated), the last one counts. The state began `minutes` before the first line
-    with the same goroutine and frame. A goroutine without stated minutes proves nothing, except if a second line shows
-    it in the same frame.
+    lines with equal `minutes` (0 if not stated), the last one counts. The state began at the first line with the same
+    goroutine and frame, or the stated minutes before one of them. A goroutine without stated minutes proves nothing,
+    except if a line APART_MS later shows it in the same frame, or an undated text shows it twice (`repeats`).
     """
-    said = sorted(
-        events(window, meaning), key=lambda e: (captured(e, "minutes"), "goroutine" not in e.captures, e.ts_ms)
-    )
-    facts = []
-    for event in said[-1:]:
-        same = [e for e in said if all(e.captures.get(n) == event.captures.get(n) for n in ("goroutine", "frame"))]
-        brief = "goroutine" in event.captures and not captured(event, "minutes") and sum(e.repeats for e in same) < 2
-        text = f"{meaning.says}: {quoted(event.captures.get('frame', event.text))}"
-        since = round(min(e.ts_ms for e in same) - 60_000 * captured(event, "minutes"))
-        facts.append(Fact.of("log", event, text, since=since, given=UNAGED if brief else None))
-    return facts
+    if not (said := events(window, meaning)):
+        return []
+    event = max(said, key=lambda e: (captured(e, "minutes"), "goroutine" not in e.captures, e.ts_ms))
+    same = [e for e in said if all(e.captures.get(n) == event.captures.get(n) for n in ("goroutine", "frame"))]
+    stays = event.ts_ms - min(e.ts_ms for e in same) >= APART_MS or any(e.repeats > 1 for e in same)
+    unaged = "goroutine" in event.captures and not captured(event, "minutes") and not stays
+    text = f"{meaning.says}: {quoted(event.captures.get('frame', event.text))}"
+    since = round(min(e.ts_ms - 60_000 * captured(e, "minutes") for e in same))
+    return [Fact.of("log", event, text, since=since, given=UNAGED if unaged else None)]
 
 
 def failures(window: ClientWindow, meaning: Meaning) -> list[LogEvent]:

@@ -12,12 +12,10 @@ from dataclasses import dataclass
 from clienthealth.measure.client_window import ClientWindow
 from clienthealth.model.readings import Reading, ThreadDump
 from clienthealth.model.wording import elapsed
-from clienthealth.modes._evidence import used_bytes
+from clienthealth.modes._evidence import APART_MS, used_bytes
 from clienthealth.modes._io_thread import at_work, in_callback, network_threads
 from clienthealth.modes._polls import longest_between, seconds_since
 
-#: Minimum time (ms) between two dumps that can show whether a thread moves. People are asked to wait ten seconds.
-APART_MS = 9_000
 NOTHING = "there are neither metrics nor a thread dump"
 UNMEASURED = "neither a dump nor a log line shows that the failure is absent, and metrics are too few or end too early"
 #: Maximum age (ms) of a dump that shows health, measured from the dump to the newest data of the process.
