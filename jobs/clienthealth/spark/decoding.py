@@ -8,6 +8,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -355,8 +356,8 @@ class _Records:
                     texts[at] = None if value is None else str(value, "utf-8")
             text = pa.array(texts, pa.string())
         found = (pc.match_substring_regex(text, pattern) for pattern in (*patterns, "[\\x00-\\x08]"))
-        shown = [empty, *(pc.fill_null(one, True).to_numpy(zero_copy_only=False) for one in found)]
-        return np.logical_or.reduce(shown)  # type: ignore[no-any-return]
+        shown = pc.fill_null(reduce(pc.or_, found), True)
+        return empty | shown.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
 
 def to_read(values: Any, keys: Any, worth: np.ndarray) -> list[tuple[int, np.ndarray]]:
