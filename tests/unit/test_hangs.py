@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.support.attachments import statuses
+from clienthealth.modes import modes
+from tests.support.attachments import statuses, worst
 
 FOLDER = Path(__file__).parents[1] / "hangs"
 #: Number of failures that are suspected or confirmed. It may only rise.
@@ -41,12 +42,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def accused(path: Path) -> Mapping[str, str]:
     """Return failure mode → worst status of each mode that is suspected or confirmed."""
-    found: dict[str, str] = {}
-    for by_mode in statuses(path)[0].values():
-        for mode, status in by_mode.items():
-            if status == "confirmed" or (status == "suspected" and mode not in found):
-                found[mode] = status
-    return found
+    judged, _ = statuses(path)
+    return {mode: status for mode in modes() if (status := worst(judged, mode)) in ("suspected", "confirmed")}
 
 
 def wrong(case: Case, found: Mapping[str, str]) -> bool:
