@@ -42,7 +42,7 @@ check: jars ## lint, types, laws and unit tests, in 90 seconds: after every chan
 	@UV="$(UV)" .venv/bin/python -m deploy.supply.helm
 	@exec .venv/bin/python -m tests.stages check $(STAGES)
 
-test: jars ## these, and one real path through everything, in seven to nine minutes on two cores; STAGES="unit spark" chooses
+test: jars ## these, and one real path through everything, in five to nine minutes on two cores; STAGES="unit spark" chooses
 	@UV="$(UV)" .venv/bin/python -m deploy.supply.helm
 	@exec .venv/bin/python -m tests.stages test $(STAGES)
 
