@@ -113,7 +113,7 @@ def test_bytes_that_do_not_fit_their_schema_are_rejected(registry: Registry) -> 
     registry.schemas["/schemas/ids/7"] = {"schema": json.dumps(AVRO)}
     for value in (framed(7)[:-3], framed(7) + b"\0\0", b"\0\0\0\0\x07\x99"):
         (error,) = metrics(value, registry.settings).errors
-        assert error.startswith("binary: not of schema 7: ")
+        assert error.startswith("binary: does not fit schema 7: ")
 
 
 def test_otlp_as_protobuf_in_a_frame_is_read(registry: Registry) -> None:

@@ -87,7 +87,7 @@ class Section:
         `names`: the fields of the class. Raises CatalogueError if the check fails.
         """
         if wrong := names ^ self.settings.keys():
-            raise CatalogueError(f"{self.where}.{min(wrong)} is defined only in this file or only in the class")
+            raise CatalogueError(f"{self.where}.{min(wrong)} is missing in this file or in the class")
         for name, setting in self.settings.items():
             others = (setting.at_least, setting.at_most, setting.needs or None)
             if unknown := {other for other in others if isinstance(other, str)} - names:

@@ -22,7 +22,7 @@ Part = tuple[int, str, int]
 #: number after a restart.
 PARTITIONS = "spark.sql.shuffle.partitions"
 #: FORM: name of the file that holds the version of the state's format (`state.VERSION`). SOURCES: number of the query's
-#: sources. TICKS: position among the sources of the tick source (Spark's rate source).
+#: sources. TICKS: position of the tick source (Spark's rate source) among the query's sources.
 FORM, SOURCES, TICKS = "form", 3, 2
 
 
@@ -64,7 +64,7 @@ class Checkpoint(Files):
             has = f"version {noted} of the state" if sources == SOURCES else f"{sources} sources"
             raise StateError(
                 f"the checkpoint was written by {'a later' if is_later else 'an earlier'} release (it has {has}, this "
-                f"program knows {form if sources == SOURCES else SOURCES}); run that release, or begin anew with "
+                f"release has {form if sources == SOURCES else SOURCES}); run that release, or begin anew with "
                 "another folder in [monitor] checkpoint: open incidents are taken over from the history"
             )
         if noted != str(form):

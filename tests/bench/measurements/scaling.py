@@ -117,7 +117,7 @@ def _scaled(lab: Lab, executors: int, cores: Sequence[int], package: Path, fille
             workers = cluster.add(executors)
         for group, worker in zip(groups, workers, strict=True):
             if group is None:
-                raise ServiceError("no control groups of the CPU may be made here: be root, or delegate the controller")
+                raise ServiceError("cannot create control groups: run as root, or delegate the controller `cpu`")
             join(group, worker.pid)
 
         def launch(settings: Settings, config: Path) -> tuple[Sequence[str], Mapping[str, str]]:

@@ -91,7 +91,7 @@ def _fill_from_frame(record: Record, number: int, data: memoryview, settings: Se
     except UnknownSchemaError:
         raise PayloadError(f"unknown-schema: {number}") from None
     except ValueError as error:
-        raise PayloadError(f"binary: not of schema {number}: {error}") from None
+        raise PayloadError(f"binary: does not fit schema {number}: {error}") from None
     if by.kind == "AVRO":
         _fill_decoded(record, document)
     else:
