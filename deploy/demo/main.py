@@ -41,7 +41,7 @@ class Options:
     expect   ids of the failure modes that must cause a page; empty: no page may come; None: if `seconds` is given,
              each failure must be shown until the end, with exactly one page (`lasting`), else nothing is checked
     clients  names of the clients to start; empty: the default clients
-    folder   the folder of the run; None: a new folder in the cache
+    folder   the folder of the run; None: a new folder in `jars.cache()`
     keep     True if bulky data is kept after the run
     """
 

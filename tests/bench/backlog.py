@@ -19,7 +19,10 @@ WARM_AFTER = 1 / 3
 
 @dataclass(frozen=True)
 class WorkedOff:
-    """Cost of a pass over a topic. `rate`, `cost`: of the warm part; `total_micros`: CPU per record, start included."""
+    """Cost of a pass over a topic.
+
+    `rate` (records per second) and `cost` are those of the warm part. `total_micros`: CPU per record, start included.
+    """
 
     rate: float
     warm_records: int

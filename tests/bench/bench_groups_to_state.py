@@ -149,7 +149,7 @@ def main(readings: int) -> None:
 
 
 def commits(servers: str, states: States, port: int) -> tuple[list[float], list[dict[str, float]]]:
-    """Commit offsets for random groups. Return each commit's delay (s), and the queries' batch durations (s) then."""
+    """Commit offsets for random groups. Return the delay (s) of each commit, and the batch durations (s) after it."""
     admin = KafkaAdminClient(bootstrap_servers=servers)
     random_ = random.Random(1)
     began, batches = {}, []

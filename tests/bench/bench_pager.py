@@ -53,7 +53,7 @@ GROUP = re.compile(
 
 
 class Phase(NamedTuple):
-    """From `minute` on, the share |`failing`| of the fleet fails; if `failing` < 0, the first client has recovered."""
+    """From `minute` on, the share |`failing`| of the fleet fails; if `failing` < 0, without the first client."""
 
     minute: float
     failing: float

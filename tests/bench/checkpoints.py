@@ -51,7 +51,7 @@ class Checkpoints:
         return by_query
 
     def worked_off(self, topic: str) -> Sequence[tuple[float, int]]:
-        """Return (time, number of the topic's records that every query reading it had processed by then), in order."""
+        """Return (time, number of the topic's records that all queries reading it had processed), in order of time."""
         queries = self.batches(topic)
         done = dict.fromkeys(queries, 0)
         progress: list[tuple[float, int]] = []
@@ -63,7 +63,7 @@ class Checkpoints:
         return progress
 
     def count(self, topic: str) -> int:
-        """Return the number of the topic's records that every query reading it has processed."""
+        """Return the number of the topic's records that all queries reading it have processed."""
         return min((batches[-1].ends[topic] for batches in self.batches(topic).values()), default=0)
 
 

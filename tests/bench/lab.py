@@ -170,7 +170,7 @@ class Monitor:
         self.wait_until(done, seconds)
 
     def watch(self, seconds: float, every: float = 1.0) -> Sequence[float]:
-        """Wait `seconds`. Meanwhile, read every `every` seconds the batch duration of the slowest query (metrics).
+        """Wait `seconds`. Every `every` seconds, read the slowest query's batch duration from the monitor's metrics.
 
         Return these durations. Raises ServiceError if the monitor ends.
         """

@@ -162,7 +162,7 @@ class LogLine(msgspec.Struct):
     numbers            the numbers, from 0, of the entry's lines (message, then stack) in its file; () in a topic
     dumps              the thread dumps in the entry; if the entry contains nothing else, `message` is None
     quoted             True if a text (a ticket, a chat) quotes the line without its time, logger and thread
-    explained          True if a text quotes the line only to explain it; then only known issues are read from the line
+    explained          True if a text explains the line and reports no failure; then only known issues are read from it
     error              why the entry is unusable; None if it is usable
     """
 

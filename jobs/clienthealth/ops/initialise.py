@@ -63,7 +63,7 @@ class Answers:
     store_password: str = field(default="", repr=False)
 
     def options(self) -> dict[str, str]:
-        """Return `[kafka.options]` with the names of Kafka's Java clients; {} for PLAINTEXT.
+        """Return the options for `[kafka.options]`, named as in Kafka's Java clients; {} for PLAINTEXT.
 
         Raises SettingsError if an answer is missing.
         """
@@ -190,7 +190,8 @@ def missing_subscriptions(settings: Settings, seconds: float) -> tuple[list[Subs
         with closing(_admin(settings)) as client:
             present = subscriptions(client)
     except KafkaError as error:
-        # A user who may not see subscriptions may not set any either. So return all, for the administrator's commands.
+        # A user who may not see subscriptions may not create any either. So return all: the user is told which commands
+        # an administrator has to run.
         return [*wanted], f"This user may not see subscriptions ({type(error).__name__})."
     if present is None:
         return [], "The brokers are older than 3.7: clients cannot push their metrics through these brokers."

@@ -65,7 +65,7 @@ class JarSet:
 
 
 SETS = converted(table(Path(__file__).with_suffix(".toml")), dict[str, JarSet], "jars.toml")
-#: Maps each set in which the SHA-256 of every jar is pinned to the file with the pins, in the format of `sha256sum`.
+#: Maps each set to the file with the SHA-256 of each of its jars, in the format of `sha256sum`.
 PINNED = dict.fromkeys(SETS, Path(__file__).with_suffix(".sha256"))
 
 
@@ -102,8 +102,8 @@ def classpath(name: str) -> list[Path]:
 def local_files() -> Path | None:
     """Return the jar with the compiled LocalFiles.java; None if the compilation fails.
 
-    Raises DependencyError without Java. The jar is made once per version of LocalFiles.java. A JRE has no compiler, so
-    Janino, which is among PySpark's jars, runs LocalFiles.java from source, and its `main` compiles that file.
+    Raises DependencyError without Java. The jar is made once per version of LocalFiles.java. A JRE has no compiler. So
+    Janino, one of PySpark's jars, runs LocalFiles.java from source; the `main` of LocalFiles compiles the same file.
     """
     source = Path(__file__).with_name("LocalFiles.java")
     jar = cache() / "classpath" / f"LocalFiles-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}.jar"
@@ -128,8 +128,7 @@ def class_archive(paths: str) -> Path | None:
 def keep_archive(draft: Path, paths: str) -> None:
     """Move a finished archive of classes (`draft`) into the cache, so that `class_archive` finds it for `paths`.
 
-    Of the archives already in the cache the newest is kept, because another program may share the cache. All others are
-    deleted.
+    Of the archives already in the cache only the newest is kept, because another program may still use it.
     """
     folder = cache() / "classes"
     folder.mkdir(exist_ok=True)

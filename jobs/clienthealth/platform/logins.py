@@ -299,8 +299,8 @@ class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
 def _token(url: str, jaas: Mapping[str, str]) -> tuple[str, float]:
     """Read a token from a file (a `file:` URL), or request a token from an endpoint with the client's credentials.
 
-    Returns (token, epoch second at which the token must be renewed). The second is 0 for a file, so that the file is
-    read for each connection.
+    Returns (token, epoch second at which the token must be renewed). For a file this time is 0, so that the file
+    is read for each connection.
     """
     if url.startswith("file:"):
         return Path(urllib.request.url2pathname(urllib.parse.urlsplit(url).path)).read_text("utf-8").strip(), 0.0

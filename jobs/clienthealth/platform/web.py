@@ -222,7 +222,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_error(HTTPStatus.BAD_REQUEST)
             return False
         if parsed and (self.headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in self.headers):
-            # After a request with a body close the connection, so that the body is not read as another request.
+            # Close the connection after a request that has a body, so that the body is not read as another request.
             self.close_connection = True
         return parsed
 

@@ -273,7 +273,7 @@ def _unreadable(record: Record) -> str | None:
 
 
 def _snapshots(parsed: _Parsed, topic: str, settings: Settings, now_ms: int) -> Decoded:
-    """Fill in and check the snapshots of `parsed`; return its result. An unusable snapshot becomes a reject reason."""
+    """Fill in and check the snapshots of `parsed`; return `parsed.result`. An unusable one becomes a reject reason."""
     result = parsed.result
     for snapshot in parsed.content:
         error = snapshot.error or _complete_snapshot(snapshot, parsed.record, latest_ms(settings, now_ms))
@@ -300,7 +300,7 @@ def _opened(parsed: _Parsed) -> _Parsed:
 
 
 def _lines(parsed: _Parsed, topic: str, settings: Settings, now_ms: int) -> Decoded:
-    """Fill in and check the lines of `parsed`; return its result. An unusable line becomes a reject reason."""
+    """Fill in and check the lines of `parsed`; return `parsed.result`. An unusable one becomes a reject reason."""
     result = parsed.result
     for line in parsed.content:
         error = _complete_line(line, parsed.record, latest_ms(settings, now_ms))
@@ -352,7 +352,8 @@ def _identified(client: Identity, record: Record) -> Identity:
     """Return the identity with missing fields filled in from the record's headers, then from its Kafka key.
 
     If the broker plugin's header names the instance that pushed the record, the headers win over the payload. Without
-    an instance, librdkafka's handle (after the host, if known) becomes the instance. An unknown kind becomes None.
+    an instance, librdkafka's handle becomes the instance, as `host:handle` if the host is known. An unknown kind
+    becomes None.
     """
     header = record.headers.get
     if header(_pushed.INSTANCE):

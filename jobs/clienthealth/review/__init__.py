@@ -2,8 +2,8 @@
 
 The terms of the review:
 
-client-minute       a row of the table `minutes`: one client in one minute of UTC. Consumer groups are not clients:
-                    their lag is measured, no failure mode is judged on them, so they have no client-minutes.
+client-minute       a row of the table `minutes`: one client in one minute of UTC. Consumer groups have no
+                    client-minutes: their lag is measured, but failure modes are judged only on clients
 healthy             a client-minute with the status `ok` or `partial`. `partial`: no failure was found, but not every
                     mode could be judged. A partial minute counts as healthy, because otherwise a fleet without logs
                     would have no objective; partial minutes are also shown separately

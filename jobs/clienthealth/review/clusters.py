@@ -25,8 +25,8 @@ FIELDS = ("cluster", "headline", "overall", "themes", "quality")
 class Clusters:
     """Reviews of several clusters over the same period. The clusters' names differ.
 
-    Reviews of environments with pages come first, then reviews of environments that only open tickets, both sorted by
-    environment. In an environment, the cluster that spent the largest share of its budget comes first.
+    Environments whose failures call a person come first, then environments whose failures only open tickets; both are
+    sorted by name. In an environment, the cluster that spent the largest share of its budget comes first.
     """
 
     reviews: Sequence[Review]

@@ -258,7 +258,7 @@ def describe_watch(review: Review) -> str:
 def compared_with(review: Review) -> str:
     """Describe the earlier periods with which the review is compared, such as `the 3 weeks before`.
 
-    Only periods with observed client-minutes count, unless there are none.
+    Periods without observed client-minutes are left out, unless all periods are without.
     """
     count, unit = sum(1 for m in review.overall.periods[:-1] if m.observed), review.period.unit
     return f"the {unit} before" if count == 1 else f"the {count or len(review.periods) - 1} {unit}s before"

@@ -23,7 +23,7 @@ INCIDENT_KEY = (*CLIENT_KEY, "mode")
 #: Columns that are equal for all incidents of a theme.
 THEME = ("mode", "cause", "topic")
 #: The bounds of a loss, each as (unit, 0 for the lower or 1 for the upper bound). If `detail` has no `lost_records`,
-#: `records_expired` is the lower bound, because more records may have expired than those in the data that was read.
+#: `records_expired` is the lower bound, because the data that was read may not show all expired records.
 LOST = tuple((what, n) for what in ("records", "bytes") for n in (0, 1))
 #: Modes with incidents that lose records even if the number of lost records is unknown.
 LOSING = tuple(mode.id for mode in modes().values() if mode.loses)
@@ -94,7 +94,7 @@ def touches(period: Period) -> Column:
 
 
 def real(touching: DataFrame) -> DataFrame:
-    """Return the incidents that count: neither withdrawn (the client was not gone) nor moved to another client."""
+    """Return the incidents that count: all except those that were withdrawn or moved to another client."""
     return touching.filter("last not in ('withdrawn', 'moved')")
 
 

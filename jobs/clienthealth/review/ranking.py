@@ -72,7 +72,7 @@ def listed_clients(per_client: DataFrame, lag: DataFrame, reviewed: int) -> Mapp
 
 
 def _entry(what: str, topic: str | None = None, seconds: str | None = None) -> Column:
-    """Return a client's entry in a ranking. `what`, `topic`, `seconds`: its columns; `what` is also the criterion."""
+    """Return a client's entry in the ranking by the column `what`. `topic`, `seconds`: columns to add to the entry."""
     return F.struct(
         F.lit(what).alias("what"),
         F.col(what).cast("double").alias("value"),
@@ -82,9 +82,9 @@ def _entry(what: str, topic: str | None = None, seconds: str | None = None) -> C
 
 
 def _first(rows: DataFrame, kind: str, highest: str, most: int, *ties: str) -> list[Row]:
-    """Return the rows with the greatest `highest`, at most `most` for each value of the column `kind`, greatest first.
+    """Return, for each value of the column `kind`, the `most` rows with the greatest values in the column `highest`.
 
-    `highest`: a column. `ties`: the columns that order rows with equal values.
+    The greatest value comes first. `ties`: columns that order rows with equal values.
     """
     order = Window.partitionBy(kind).orderBy(F.desc(highest), *ties)
     return (

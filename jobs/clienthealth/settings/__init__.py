@@ -37,7 +37,7 @@ class TopicSettings(Stated, of=STATED["topics"]):
     def contradictions(self) -> Iterator[str]:
         """Yield an error if the output topics are equal or one of them is an input topic.
 
-        Yield another error for each topic in `services` that is no input topic.
+        Yield another error for each topic in `services` that is not an input topic.
         """
         if self.health == self.rejects or {self.health, self.rejects} & {*self.metrics, *self.logs}:
             yield "the topics health and rejects must differ from each other and from the input topics"

@@ -46,8 +46,8 @@ from clienthealth.spark.topics import write
 if TYPE_CHECKING:
     from clienthealth.spark.self_monitoring import SelfMetrics
 
-#: Pause (s) between batches without input. In such a batch the step measures the time since the last input. The pause
-#: is short enough to judge ended clients in time.
+#: Pause (s) between batches without input. Such batches measure the time without input (`departures.idle`), after which
+#: clients that have ended are judged.
 IDLE_SECONDS = 15.0
 #: Up to this number of rows in a batch, a single task writes all rows, into one file of each table.
 SMALL = 10_000
@@ -62,7 +62,7 @@ class Batch:
     the start, if there is one. `before`: called before a batch is read.
 
     After a batch with less than half of `max_offsets_per_trigger` records, the next batch waits until `trigger_seconds`
-    have passed, or until `stop` is set; there is no such wait while `guard` limits the batches. After an empty batch
+    have passed, or until `stop` is set; there is no such wait while `guard` makes batches smaller. After an empty batch
     the next batch waits IDLE_SECONDS, unless `waiting` reports unread records. Both times count from the beginning of
     the finished batch.
     """

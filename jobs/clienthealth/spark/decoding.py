@@ -28,8 +28,8 @@ DECODED = "bucket int, data binary"
 RAW = ("value", "size", "key", "headers", "topic", "partition", "offset", "ts_ms")
 
 #: Bucket numbers that stand for no bucket of processes. COUNTS: counts of the input. REJECTS and all lower numbers:
-#: rejected records; a task uses REJECTS minus the number of a partition. The step passes these counts and records on to
-#: the sink.
+#: rejected records (REJECTS minus the number of a partition that the task reads). The step passes these counts and
+#: records on to the sink.
 COUNTS = -1
 REJECTS = -2
 
@@ -340,7 +340,7 @@ class _Records:
     def worth_decoding(self, patterns: Sequence[str]) -> np.ndarray:
         """True for each log record that contains a literal (`patterns`).
 
-        Records that are empty or no valid text give True, too, so that they are decoded and rejected.
+        Also True for records that are empty or not valid text, so that they are decoded and rejected.
         """
         import pyarrow as pa
         import pyarrow.compute as pc

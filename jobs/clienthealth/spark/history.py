@@ -105,8 +105,8 @@ class ReplayGuard:
 
 #: Assumed maximum difference (ms) between the clocks of two machines that wrote the same table one after the other.
 CLOCKS_MS = 600_000
-#: Number of newest commits that are searched first for the commit of a batch. If they do not reach back far enough,
-#: more commits are searched.
+#: Number of newest commits that are searched for commits of batches. `_taken_in` searches more commits if these do not
+#: reach back far enough.
 COMMITS = 20
 
 
@@ -229,7 +229,7 @@ def _outermost(spark: SparkSession, root: str, table: str, which: Callable[[Colu
 
 
 def commits(spark: SparkSession, root: str, table: str) -> list[tuple[int, Origin]]:
-    """Return (epoch ms, batch) of each commit that a batch made, newest first. Only the COMMITS newest are searched."""
+    """Return (epoch ms, batch) of each commit that a batch made, newest first, among the COMMITS newest commits."""
     if _as_made(spark, root, table):
         return []
     rows = DeltaTable.forPath(spark, inside(root, table)).history(COMMITS).filter(r"userMetadata rlike '^\\S+ \\d+$'")

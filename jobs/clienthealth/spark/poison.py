@@ -64,7 +64,7 @@ class Run(msgspec.Struct):
     deaths   number of processes in a row that ended in this batch with a sign of a record's fault
     kills    number of processes in a row that ended in this batch without such a sign
     fault    True if a record's fault ended the query
-    limit    maximum number of records per batch, for metrics and for logs each; 0: as in the settings
+    limit    maximum number of records per batch, separately for metrics and for logs; 0: as in the settings
     skipped  the record that is left out, as (source, topic, partition, offset)
     until    the end of the batch that last ended the monitor, as (topic, partition, offset)
     heap     True if the heap was exhausted
@@ -95,19 +95,19 @@ class Guard:
 
     @property
     def limit(self) -> int:
-        """The maximum number of records per batch, for metrics and for logs each. 0: the settings apply."""
+        """The maximum number of records per batch, separately for metrics and for logs. 0: the settings apply."""
         return self._run.limit
 
     def begin(self, certain: bool = False) -> None:
         """Find out how the previous process ended, repair the checkpoint, and note that this process runs.
 
         `certain`: True if the previous process certainly exhausted its heap, so that a single end is enough to blame
-        the batch. Raises ServiceError if the monitor ends although it has read no record.
+        the batch. Raises ServiceError if the batch that ended the previous process contains no record.
         """
         pending, run = self._checkpoint.pending(), self._run
         again = pending is not None and pending.batch == run.batch
         if not again:
-            run.skipped = None  # The skipped record was published with the batch that was pending then.
+            run.skipped = None  # The skipped record was published with `run.batch`, which is committed.
             run.deaths, run.kills, run.reading = 0, 0, True
         if pending is None or not run.running or self._checkpoint.read(WRITING) == str(pending.batch):
             run.deaths, run.kills = 0, 0

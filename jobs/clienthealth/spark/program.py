@@ -189,7 +189,7 @@ def _stop(running: StreamingQuery, metrics: SelfMetrics) -> None:
 def _archivable(settings: Settings) -> bool:
     """True if this JVM would use an archive of classes (for a faster start), but there is none yet.
 
-    `main` makes the archive with the default settings, so the result is False if the class path differs from theirs.
+    `main` makes the archive with the default settings, so the result is False if `settings` lead to another class path.
     """
     possible = not submitted() and settings.monitor.class_archive and os.access(jars.cache(), os.W_OK)
     return possible and (paths := class_path(settings)) == class_path(Settings()) and jars.class_archive(paths) is None

@@ -72,8 +72,8 @@ class Summary(msgspec.Struct):
     skewed    number of clients with a wrong clock
     late      number of samples and events that came too late
     left_out  number of clients, samples and events that were left out, by the exceeded limit (`self_monitoring.LIMITS`)
-    failed    number of processes for which the step failed, by the topic of their newest record; under '' also the
-              number of records that were too large to publish
+    failed    number of processes for which the step failed, by the topic of their newest record; the key '' also counts
+              records that were too large to publish
     """
 
     rows: dict[str, int] = {}

@@ -34,7 +34,7 @@ def stream(spark: SparkSession, settings: Settings, topics: Sequence[str], limit
     start_ms = int((time.time() - settings.monitor.start_seconds_back) * 1000)
     most = settings.monitor.max_offsets_per_trigger
     # A poll also unpacks records after the end of the batch. So `limit` applies to `max.poll.records`, too. Otherwise a
-    # record after the batch could exhaust the memory, and the module `poison`, which searches it, would not find it.
+    # record after the batch could exhaust the memory, and `poison` would look for it only within the batch.
     fetching = {"kafka.max.poll.records": str(min(limit or POLLED, POLLED))}
     return (
         spark.readStream.format("kafka")

@@ -10,9 +10,10 @@ from pathlib import Path
 class Scope:
     """The size of a measurement.
 
-    `records`: size of a backlog. `clients` and `days`: size of a history. `clients` and `every`: size and interval (s)
-    of the only live fleet to measure. `of`: folder of a monitor to examine. `before`: a commit; its monitor is measured
-    alternately with that of this checkout. If an argument is None, the measurement uses its own default.
+    `records`: size of a backlog. `clients` and `days`: size of a history. `clients` and `every`: size and report
+    interval (s) of a live fleet; if given, this is the only fleet that is measured. `of`: folder of a monitor to
+    examine. `before`: a commit; its monitor is measured alternately with that of this checkout. If an argument is None,
+    the measurement uses its own default.
     """
 
     quick: bool = False

@@ -33,7 +33,7 @@ FLEETS = (
 #: Targets: CPU time per record as a multiple of that of Kafka Streams, for 20,000 clients with an interval of 10 s;
 #: 95th percentile of the time from onset to verdict (s), for 100,000 clients.
 RATIO, ONSET_SECONDS = 1.5, 40.0
-#: A monitor that processes a smaller share of its input falls behind; then its use of cores is compared with no target.
+#: A monitor that processes a smaller share of its input falls behind, so its use of cores is compared with no target.
 KEEPS_UP = 0.9
 #: One in SPOKEN samples is followed by a log line of the application, one in OF_LIBRARY by one of the Kafka library.
 SPOKEN, OF_LIBRARY = 10, 100

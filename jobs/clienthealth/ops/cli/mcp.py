@@ -118,7 +118,7 @@ class Tools:
         return answer(self._ask(f"clients?{urlencode({name: value for name, value in asked.items() if value})}"))
 
     def client(self, key: str) -> str:
-        """Show one client: verdicts, evidence with topic, partition and offset, excluded explanations, and options.
+        """Show one client: its options, verdicts, evidence with topic, partition and offset, and excluded explanations.
 
         key: as unhealthy_clients returns it (service|instance|client_id).
         """

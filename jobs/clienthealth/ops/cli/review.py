@@ -124,7 +124,7 @@ def with_histories(settings: Settings, options: Sequence[str]) -> Settings:
 def clusters(settings: Settings) -> list[Settings]:
     """Return one `Settings` per reviewed cluster, with the name, history and environment of that cluster.
 
-    Without `[review] histories`, the result is [settings].
+    Without `[review] histories`, the list contains only `settings`.
     """
     return [
         replace(

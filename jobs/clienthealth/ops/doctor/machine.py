@@ -159,7 +159,7 @@ def _tried(settings: Settings, places: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _apart(spark: Any, settings: Settings, about: str) -> str | None:
-    """Return why checkpoint, history and topics do not match, for example after a restore; None or '' if they do.
+    """Return why checkpoint, history and topics do not match, for example after a restore; None or '' if they match.
 
     `about`: CHECKPOINT to compare the checkpoint with the topics, HISTORY to compare the checkpoint with the history.
     """

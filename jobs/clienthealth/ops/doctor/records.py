@@ -196,7 +196,7 @@ def records_readable(settings: Settings, topic: str, stream: Stream, records: Se
 
 
 def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -> Iterator[Finding]:
-    """Check that no sample is in the future, and that not all samples of a client are late (DELAY_WARNING_SECONDS)."""
+    """Check that no sample is in the future, and that each client has one that is not late (DELAY_WARNING_SECONDS)."""
     now = time.time()
     anytime = replace(settings, monitor=replace(settings.monitor, future_seconds=LARGEST))
     # Seconds by client. `ahead`: the maximum by which a sample is ahead of this machine's clock. `behind`: the minimum

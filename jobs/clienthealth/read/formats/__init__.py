@@ -60,7 +60,8 @@ class Format:
     interval_ms  reporting interval of a client if the record does not contain the interval
     groups       True if records in this format may describe consumer groups
     binary       True if the format is binary. Only such formats get records with `data`, and they get no other records
-    text         True for a text format of metrics. The other formats of metrics are JSON and get only JSON records
+    text         True for a text format of metrics. A format of metrics that is neither `text` nor `binary` gets only
+                 JSON records
     about        a description in one line, if the format has no file of its own with a docstring
     """
 

@@ -33,10 +33,10 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """Where a log record has its fields: for each field the paths in the order in which they are tried.
 
-    The first path that the record has counts. `pod`: used in place of `host`, which may be the machine on which the pod
-    runs. `unit`: name of the systemd unit, which becomes the service. `pid`: process id; host and process id become the
-    instance if the record has no `instance`. `nanos`: nanoseconds to add to a `time` in whole seconds. A name in
-    backticks may contain dots.
+    The first path that exists in the record is used. `pod`: used in place of `host`, which may be the machine on which
+    the pod runs. `unit`: name of the systemd unit, which becomes the service. `pid`: process id; host and process id
+    become the instance if the record has no `instance`. `nanos`: nanoseconds to add to a `time` in whole seconds. A
+    name in backticks may contain dots.
     """
 
     time: Paths = ()

@@ -45,7 +45,7 @@ class Metric(NamedTuple):
     kind    kind of the client
     name    our name of the metric; None for a metric that is not read
     kip714  True if the name is one that KIP-714 pushes use
-    whole   what a data point without attributes describes: the resource's client as a whole
+    whole   the subject of a data point without attributes: the client that the resource names
     """
 
     kind: str
@@ -109,7 +109,7 @@ def resource_of(attributes: Mapping[str, str], identity: IdentitySettings) -> Id
 
 
 class Points(Samples):
-    """The data points of one resource. `pushed`: True if any came in a KIP-714 push; `delta`: True if it has deltas."""
+    """The data points of a resource. `pushed`: True if any came in a KIP-714 push; `delta`: True if any is a delta."""
 
     def __init__(self, resource: Identity) -> None:
         super().__init__(None, resource)

@@ -5,8 +5,8 @@ counts as unknown. Kafka's own clients write a separate resource around every si
 
 Two pushes of the same metrics differ only in times and values, which always take eight bytes each. So the reader finds
 the positions of these numbers once, together with the metric, client and topic of each number. From the next push the
-reader takes the numbers at these positions, and looks up the meaning of the remaining bytes in a cache. Metrics of
-other programs are skipped by length and name.
+reader takes the numbers at these positions, and looks up the meaning of the remaining bytes in a cache. Of metrics of
+other programs only the names are compared; the rest of their bytes is skipped.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class _Point(NamedTuple):
 
     name        our name of the metric, None if the metric is not read or the point has no value
     start, end  times of the point in nanoseconds, 0 if unknown
-    value       an integer if the value was written as an integer
+    value       an int if the value was written as an integer, else a float
     """
 
     subject: Subject
@@ -99,8 +99,8 @@ class _Meaning(NamedTuple):
 class _Shape:
     """Where an instrumentation scope's bytes have numbers, as a `struct` format (`form`).
 
-    `meanings`: what the numbers mean, for the scopes with this format that were read before. The key of this cache is
-    the names of attributes that may name a client, and all bytes that are not numbers (`_other_bytes`).
+    `meanings`: a cache of what the numbers mean in a scope. Its key consists of the attributes that may name a client,
+    and all bytes of the scope that are not numbers (`_other_bytes`).
     """
 
     def __init__(self, form: str) -> None:

@@ -7,8 +7,9 @@ is scraped; the tag `host` replaces a local address in the URL. Telegraf leaves 
 Metrics of inputs.jolokia2_agent: fields are MBean attributes. Client id, topic and partition are tags if the user
 listed them as tag keys.
 
-Metrics of inputs.prometheus, which scrapes the JMX exporter or Micrometer: the name of a series is the name of a field
-(`metric_version = 2`), or the metric's name, with a field named after the type (gauge, counter, …).
+Metrics of inputs.prometheus, which scrapes the JMX exporter or Micrometer: with `metric_version = 2` the name of a
+series is the name of a field. With version 1 it is the name of the metric, which has a field named after the type
+(gauge, counter, …).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Limit bursts of log lines in three steps: when lines are read, when entries are packed, and in the state.
+"""Limit bursts of log lines in three steps: skip similar lines, merge equal entries, limit the entries per process.
 
 1. Of many similar lines only a few are read, and each of these also counts for the similar lines that are skipped
 (`spark/decoding.py`, `to_read`). 2. Of equal entries one is kept, with the number of all of them (`is_new`). 3. At most

@@ -140,8 +140,8 @@ def clients_of(dump: ThreadDump) -> Iterator[tuple[str | None, Kind]]:
 
     A thread that waits for metadata inside send() belongs to the only producer that the dump names. If the dump names
     several producers, it does not show in which of them the thread waits, so a producer without an id is yielded, too.
-    A dump rarely names a modern consumer. So a consumer is yielded only if a framework's thread polls it, or if there
-    is no other client.
+    A dump rarely names a Java consumer of 0.9 or newer. So such a consumer is yielded only if a framework's thread
+    polls it, or if there is no other client.
     """
     named = dict.fromkeys(
         name for thread in dump.threads if (name := thread.name.removeprefix(PRODUCER_THREAD)) != thread.name

@@ -35,9 +35,9 @@ BYTES_PER_LINE = 64
 _LIBRARY = re.compile(r"kafka|\bo(?:rg)?\.a(?:pache)?\.k|rdkafka|confluent", re.ASCII | re.IGNORECASE)
 #: Prefix of lines that librdkafka itself writes. A logger that writes such a line forwards the line of another program.
 _OF_RDKAFKA = re.compile(r"%\d\|")
-#: _NAMES: text before a match that shows that the line is a copy of another line: a client's name in Kafka's prefix, or
-#: librdkafka's own prefix. A logger's name alone is not enough. _TOLD: beginning of a copy: JSON, librdkafka's prefix,
-#: or two words before Kafka's prefix.
+#: _NAMES: a client's name in Kafka's prefix, or librdkafka's own prefix. Such a text before a match shows that the line
+#: is a copy of another line; a logger's name alone does not show it. _TOLD: beginning of a copy: JSON, librdkafka's
+#: prefix, or two words before Kafka's prefix.
 _NAMES = re.compile(rf"{KAFKA_PREFIX.pattern}|{_OF_RDKAFKA.pattern}", re.ASCII)
 _TOLD = re.compile(r"\s*(?:\{|%\d\||(?!\[\w+ (?:\w+=[^,]*, )*clientId=)\S+\s+(?!\[\w+ (?:\w+=[^,]*, )*clientId=)\S)")
 #: _QUOTED: text between quotation marks or backticks. _OPENED: text after such a mark that is never closed.
@@ -81,7 +81,7 @@ _NO_LINE = re.compile(
     r"|.*?(?:\b(?:throw new|raise|assert\w{0,20}|return) ?|[\w)]\.\w{1,40})\b[^\s:]{0,80}\(\""
 )
 #: Text that shows source code around a message: a comment (except a shell's) on a line of its own, in an indented
-#: block, or after a statement; an `if` and an arrow to some advice; an indented string.
+#: block, or after a statement; an `if` followed by an arrow, as in `if you see … -> check …`; an indented string.
 _SOURCE = re.compile(
     r"\s*(?://|#\s?(?:TODO|FIXME|XXX)\b|#\s+[bfru]?')|(?:\t+|(?:  )+) \*\s(?![\[\d%])"
     r"|[^\n]*?(?:[;{}]\s?//|[,()]\s*//\s|\w {2,4}# \Z)"
@@ -93,7 +93,7 @@ _CONTINUED = re.compile(
 )
 _ASKED = re.compile(r"[^\s.?]{0,40}\?")
 #: _IN_COMMENT: a line of a block comment. _REPORTED_IN_TICKS and _REPORTED_IN_QUOTES: the text before a quotation (in
-#: backticks, in quotation marks) that a sentence or a list introduces. They exclude assignments, keys and blocks.
+#: backticks, in quotation marks) that a sentence or a list introduces. Assignments, keys and brackets do not match.
 _IN_COMMENT = re.compile(r"(?:\t+|(?:  )*) \*\s")
 _REPORTED_IN_TICKS = re.compile(r"(?!\s*[a-z_$][\w.$-]{0,99} ?: ?\Z).*(?<![=({\[])\s?\Z", re.ASCII)
 _REPORTED_IN_QUOTES = re.compile(
@@ -127,8 +127,8 @@ def events_and_dumps(line: LogLine, source: Source, catalogue: Catalogue) -> tup
     `source`: the input record.
 
     If several patterns of one known issue match, only the first makes an event. A match in source code makes none. A
-    line that is quoted only to explain it (`LogLine.explained`) makes events of known issues only. A line of a dump
-    that was sent line by line becomes an event DUMP_LINE. `dumps.rejoin` joins such lines again.
+    line in a text that explains an error (`LogLine.explained`) makes only events of known issues. A line of a dump that
+    was sent line by line becomes an event DUMP_LINE. `dumps.rejoin` joins such lines again.
     """
     events, reported = [], set()
     body = body_of(line)
@@ -160,7 +160,7 @@ def events_and_dumps(line: LogLine, source: Source, catalogue: Catalogue) -> tup
 
 
 def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
-    """True if a client of the program that wrote the log logged this line.
+    """True if the line was written by a client in the program that wrote the log.
 
     Such a line has a library's logger or thread, or begins with a library's words or exception. False: it is a copy of
     another program's line, or quotes a line. None: source code. `before`, `after`: the line's text around a match.

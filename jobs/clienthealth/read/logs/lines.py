@@ -36,7 +36,7 @@ _LAYOUTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (rf"{_LOGGER} - {_LEVEL} - (.*)", ("logger", "level", "message")),
     (rf"{_LEVEL}:{_LOGGER}:(.*)", ("level", "logger", "message")),
     (rf"{_LEVEL} ++(.*) \(([\w.$]{{1,300}})\)", ("level", "message", "logger")),
-    # Only Python's modules are in lower case, so a class of an exception before the colon stays part of the message.
+    # The name before the colon must be in lower case, as Python's modules are: an exception's class is no logger.
     (rf"{_LEVEL} ++((?:[a-z_]\w*+\.)++[a-z_]\w*+):(?: (.*))?", ("level", "logger", "message")),
     (rf"{_LEVEL}:? ++(.*)", ("level", "message")),
     (r"(.*)", ("message",)),

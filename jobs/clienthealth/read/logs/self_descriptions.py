@@ -37,8 +37,8 @@ def options_in(text: str) -> dict[str, str]:
 def options_logged(captures: Mapping[str, str]) -> dict[str, str]:
     """Return the options among the captures of a log pattern, by Kafka's names.
 
-    A capture `requestTimeoutMs` becomes the option `request.timeout.ms`. The captures `address` and `client` are no
-    options, so they are left out.
+    A capture `requestTimeoutMs` becomes the option `request.timeout.ms`. The captures `address` and `client` are left
+    out, because they are not options.
     """
     return {
         "".join(f".{c.lower()}" if c.isupper() else c for c in name): text

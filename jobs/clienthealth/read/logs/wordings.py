@@ -43,8 +43,8 @@ class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True)
                `LogEvent.captures`; `%name%` stands for a part in `dump_formats/shapes.toml`
     logger     beginning of the name of the logger that must have logged the line; None for any logger. Not tested if
                the record's logger contains no dot
-    also       for a mode's pattern: id of the known issue in `also_seen.toml` for which the line counts, too; '' if
-               none
+    also       only for patterns of failure modes: id of the known issue in `also_seen.toml` that a match shows, too;
+               '' if none
     examples   lines that the pattern must match
     """
 
@@ -62,8 +62,7 @@ class Meaning(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
 
     says      what happened, in a few words
     wordings  the log patterns of the event
-    no_pattern    maps libraries ("sarama, kafkajs") to the reason why they must have no pattern, even if a line looks
-              suitable
+    no_pattern    maps the libraries that have no pattern ("sarama, kafkajs") to the reason
     kind      the kind of client that logs the event; None if several kinds log it
     relief    True if the event shows that a fault has ended
     process   True if the event is about the whole process, and so about all clients of the process
@@ -148,8 +147,8 @@ class Catalogue:
     def matches(self, text: str, logger: str | None) -> Iterator[tuple[Wording, re.Match[str]]]:
         """Yield (log pattern, match) for each log pattern that matches a text and may be logged by `logger`.
 
-        A logger's name without dots may be anything, so such a name excludes no pattern. Of several goroutines that
-        match a log pattern, the one that has waited longest is yielded; of other texts, the first.
+        A logger's name without dots may be anything, so such a name excludes no pattern. If several goroutines match a
+        log pattern, the match of the one that has waited longest is yielded, else the first match.
         """
         named = logger is not None and "." in logger
         for literal, candidates in self._by_literal:
@@ -162,7 +161,7 @@ class Catalogue:
 
 
 def _finder(pattern: re.Pattern[str]) -> Callable[[str], re.Match[str] | None]:
-    """Return a function that finds a match in a text: the one with the most `minutes` if the pattern has this group."""
+    """Return a function that finds a text's first match or, with a group `minutes`, the match with the most minutes."""
     if "minutes" not in pattern.groupindex:
         return pattern.search
     return lambda text: max(pattern.finditer(text), key=lambda match: int(match["minutes"] or 0), default=None)

@@ -25,7 +25,7 @@ class Shape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     state     matches a line with the thread's state or CPU time: groups `state`, `cpu`
     other     matches the other lines of a dump
     above     matches the lines above the first thread
-    time      matches the line above the first thread that has the dump's time (group 1; milliseconds in group 2)
+    time      matches the line with the dump's time, above the first thread (group 1; milliseconds in group 2)
     title     text in the first line of a dump
     end       text in the last line of a dump; '' if the shape has no such line
     python    True if the frames are Python's
