@@ -42,8 +42,8 @@ from clienthealth.read.recordings import Recorded
 from clienthealth.settings import Settings
 
 _Logged = TypeVar("_Logged", LogEvent | None, ThreadDump | None)
-#: NOTHING_KNOWN: why an input was left out if none of its lines was used. HARMLESS: reject reasons of records that are
-#: no evidence. Every other reject reason means that evidence could not be read.
+#: NOTHING_KNOWN: why an input was left out if none of its lines was used. HARMLESS: reject reasons of records that
+#: contain no evidence. Every other reject reason means that evidence could not be read.
 NOTHING_KNOWN = "without any known words of a Kafka client"
 HARMLESS = ("empty", "unknown-format", "no-metrics", "missing-timestamp")
 #: Maximum time (ms) that a time zone is ahead of UTC: 14 hours.
@@ -151,7 +151,7 @@ def _without_hosts(entries: Sequence[LogEntry], measured: Set[Place]) -> None:
     """Attribute log entries that name a host to the process of the same instance for which no host is known.
 
     A process without a known host has its instance in place of the host. It gets the entries of its instance that name
-    a host, if all of them name the same service and host. `measured`: processes with metrics that all name the process.
+    a host, if all of them name the same service and host. `measured`: processes whose metrics all name this process.
     """
     written = grouped({(entry.instance, entry.process) for entry in entries}, lambda pair: pair[0])
     nameless = {process for instance, of in written.items() for _, process in of if process[1] == instance}
@@ -239,9 +239,9 @@ def _also_seen(state: BucketState, clients: Sequence[Client], excerpt: bool) -> 
 def _adds_failure(
     client: Client, verdicts: Sequence[Verdict], judged_clients: Iterable[tuple[Client, list[Verdict]]]
 ) -> bool:
-    """True if a client without a client id has a failure that no client with an id of its process and kind has.
+    """True if a client without a client id has a failure that no client with an id has.
 
-    Also True if its process has no client of its kind with an id.
+    Only clients of the same process and kind are compared; if none of them has an id, the result is True.
     """
     place = client.service, client.host, client.kind
     beside = [
@@ -355,7 +355,7 @@ def _worst(verdicts: Sequence[Verdict], undated: frozenset[str]) -> Verdict:
 def settled(
     bucket: Bucket, by_key: Mapping[str, tuple[Client, list[Verdict]]], inputs: Sequence[Input]
 ) -> dict[str, tuple[Client, list[Verdict]]]:
-    """Return `by_key` with its verdicts adjusted in the stage "moment", then in the stage "shown"."""
+    """Return `by_key` with adjusted verdicts: first the stage "moment" is applied to them, then the stage "shown"."""
     known = contexts(bucket, [client for client, _ in by_key.values()], inputs)
     return {
         key: (client, adjust("shown", adjust("moment", verdicts, known[client]), known[client]))

@@ -73,9 +73,9 @@ def examine(
 def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Sequence[Attached]) -> Iterator[Recorded]:
     """Yield the records of an attachment (`identified`) that has times of day only, with a date added.
 
-    The date is that in the file's name, else that of the process's data in `dated`; without both, the records stay
-    undated. If a time from the file's name is far from `dated` (NEAR_MS), the records are moved by APART_MS, so that
-    no window contains both.
+    The date is taken from the file's name, else from the process's data in `dated`; without both, the records stay
+    undated. If the time in a file's name is more than NEAR_MS from these data, the records are moved back by APART_MS,
+    so that no window contains both.
     """
     process, attached = identified
     spans = [other.span_ms for of_other, other in dated if of_other == process and other.span_ms is not None]
@@ -104,7 +104,7 @@ def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Seque
 def apart(process: tuple[str, str], record: Recorded, dated: Sequence[Attached]) -> Recorded:
     """Move an undated record to APART_MS before all dated records of its process, so that no window contains both.
 
-    The file's date does not show how much time lies between the undated record and the dated records.
+    An undated record has its file's time, which does not show how far the record is from the dated ones.
     """
     starts = [other.start_ms for of_other, other in dated if of_other == process and other.start_ms is not None]
     return replace(record, ts_ms=min(starts) - APART_MS) if starts and record.ts_ms else record

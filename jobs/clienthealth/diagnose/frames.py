@@ -13,7 +13,7 @@ MOST, MOST_THREADS = 5, 2
 _PLATFORM = ("java.", "jdk.", "sun.", "com.sun.", "javax.", "scala.", "kotlin.", "threading.", "selectors.")
 _NOISE = ("org.apache.kafka.common.utils.",)
 _KAFKA = ("org.apache.kafka.", "kafka.")
-#: Parts of names of methods that the compiler generates, which no source code contains.
+#: Parts of the names of compiler-generated methods; source code contains no such names.
 _MADE = ("$anonfun", "$$Lambda")
 #: Frames of the agent that takes a dump; the dump contains these frames, too.
 _AGENT = ("org.jolokia.",)

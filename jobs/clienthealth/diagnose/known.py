@@ -34,8 +34,8 @@ def contexts(bucket: Bucket, clients: Iterable[Client], inputs: Sequence[Input])
     logs, rows = bucket.logs, bucket.state.readings
     all_clients, names = bucket.state.all_clients, bucket.state.names
     numbers = {client.identity: number for number, client in enumerate(all_clients)}
-    # An input without times of its own has its file's time. This time is exact enough for the onset of a failure, but
-    # not for the time between two dumps. So such an input is in `timeless`, but not in `untimed`.
+    # An input without times of its own gets its file's time. That is exact enough for the onset of a failure, so the
+    # input is not in `untimed`. It is in `timeless`, because two dumps need exact times to show how far they lie apart.
     timeless = _topics(inputs, lambda attached: not attached.timed or attached.start_ms is None)
     untimed = _topics(inputs, lambda attached: not attached.timed)
     undated = undated_topics(inputs)
@@ -99,7 +99,7 @@ def _topics(inputs: Iterable[Input], chosen: Callable[[Input], bool]) -> frozens
 
 
 def _log_of(log: ProcessLog | None, client: Client) -> tuple[tuple[LogEvent, ...], tuple[ThreadDump, ...]]:
-    """Return the log events about the client, and the dumps of its process. A dump may consist of many log entries."""
+    """Return, from the whole log, the events about the client and the dumps of its process."""
     if log is None or not log.entries:
         return (), ()
     first, last = log.entries[0].ts_ms, log.entries[-1].ts_ms

@@ -92,7 +92,7 @@ class _Report:
         return "\n\n".join(parts)
 
     def _once(self, all_stories: Sequence[Story]) -> list[Story]:
-        """In a short report, merge stories without findings and known issues that differ only in the name."""
+        """In a short report, merge stories that differ only in the name, and have neither findings nor known issues."""
 
         def alike(story: Story) -> object:
             alone = story.findings or story.also or self.verbose
@@ -137,7 +137,7 @@ class _Report:
     def _client(self, story: Story) -> str:
         word = story.headline.upper()
         title = self._wrap(f"{word}  {story.name}  ({story.about})", 0, 4)[len(word) :]
-        # A short report leaves out harmless issues of a client with findings, and (below) bugs that concern no finding.
+        # If there are findings, a short report leaves out harmless issues, and (below) bugs that explain no finding.
         issues = [also for also in story.also if not (also.known.hint and story.findings)]
         return self._template.render(
             story=story,

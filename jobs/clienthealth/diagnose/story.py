@@ -47,8 +47,9 @@ MOST_TITLES = 3
 #: Keys of `Verdict.detail` that are not shown separately, because `Explanation.cause` usually contains their values.
 _IN_CAUSE = ("cause", "culprit", "victims", "topic", "bootstrap", "partition", "broker", "note")
 _NUMBER, _DURATION = re.compile(r"\d[\d.,]*"), re.compile(r" for (\d{1,9}(?:\.\d)?) s\b")
-#: _AT_FIRST: a number at the beginning of a fact's text ("at least 2 ", "1 "). _ONE_OR_MORE: the beginning of a text
-#: in which 0 replaces each number ("0 sends "). Its group is the noun without s, so that "0 send " is the same text.
+#: _AT_FIRST: a number at the beginning of a fact's text ("at least 2 ", "1 "). _ONE_OR_MORE: number
+#: and noun at the beginning of a text in which each number is now 0. Its group is the noun without s: "0 send " and
+#: "0 sends " become the same text.
 _AT_FIRST, _ONE_OR_MORE = re.compile(r"(?:at least )?(\d[\d,]{0,12}) "), re.compile(r"^(?:at least )?0 ([a-z]+?)s? ")
 NOTHING = "nothing here is about a Kafka client"
 SILENT = "a Kafka client is named here, but nothing shows or rules out a failure mode"
@@ -96,8 +97,8 @@ class Story:
     """A client's part of the report: findings, healthy modes, modes that cannot be judged, and what to send next.
 
     status    the status of the worst finding; without findings `ok` only if every mode of the client's kind was judged
-    headline  the status in a word or two. If nothing was found but not all modes were judged: the number of judged
-              modes; if none was judged, the titles of the client's known issues
+    headline  the status in a word or two. For `unknown`: the number of judged modes; if no mode was judged, the titles
+              of the client's known issues
     adjusted  (mode, adjustments with their reasons) for each mode with a verdict that an adjustment changed
     version   `version_lines` of the client
     """
@@ -150,7 +151,7 @@ _ORDER = ("ok", "unknown", "suspected", "confirmed")
 
 
 class _Teller:
-    """Makes the stories of a diagnosis. `untimed`: topics of inputs with times that are made up or have no date."""
+    """Makes the stories of a diagnosis. `untimed`: topics of inputs with guessed or undated times."""
 
     def __init__(self, diagnosis: Diagnosis) -> None:
         self.dumps, self.also_seen = diagnosis.dumps, diagnosis.also_seen
@@ -268,7 +269,7 @@ def _weight(fact: Evidence) -> tuple[float, float]:
 
 
 def _of_all(name: str, value: Any, mode: Mode) -> str:
-    """Return a value of `Verdict.detail` in words: `at least` before a sum, `up to` before a peak (`Mode.peaks`)."""
+    """Return a value of `Verdict.detail` in words, with `at least` before a sum and `up to` before a peak."""
     most = name in mode.peaks and isinstance(value, int)
     return f"{'at least ' if name in mode.sums else 'up to ' if most else ''}{_value(name, value)}"
 

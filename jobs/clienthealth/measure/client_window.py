@@ -14,8 +14,8 @@ from clienthealth.measure.view import POSITION, TOPIC_POSITION, About, Rows, Win
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import LogEvent, Reading, Sign, ThreadDump
 
-#: To explain the beginning of a window, the rules of failure modes also see the log events of the LEAD_MS (ms) before
-#: the window, and the samples of at least that time.
+#: To explain the beginning of a window, the rules also see what came before it: the log events of LEAD_MS (ms), and the
+#: samples of LEAD_MS or of the window's length, whichever is longer.
 LEAD_MS = 30_000
 
 
@@ -35,10 +35,10 @@ class ClientWindow:
     the window covers its last samples and the log lines after them. For a client without samples, `departed_ms` is the
     time of its last log line, for the modes that judge a client's end. `spoke_ms`: the time (epoch ms) of the newest
     log line that shows that the process still runs although samples are overdue; None without one. `outlived`: False if
-    the client stopped reporting only because all data ends there (in `diagnose`). `alive`: the newest evidence of each
-    kind that the process runs, from times at which the client's samples were already overdue. `ends_ms`: the time
-    (epoch ms) of the client's last sample if all data is known (in `diagnose`), else None. `rows`: returns the table
-    from which the samples were made; None if there is no such table.
+    the client stopped reporting only because all data ends there (in `diagnose`). `alive`: signs that the process
+    still ran when the client's samples were overdue: of each kind of evidence the newest. `ends_ms`: the time (epoch
+    ms) of the client's last sample if all data is known (in `diagnose`), else None. `rows`: returns the table from
+    which the samples were made; None if there is no such table.
     """
 
     client: Client

@@ -84,8 +84,8 @@ class Table:
     def merged(self, starts: Ints) -> Self:
         """Merge the rows from each of `starts` up to the next start into one row.
 
-        `starts`: row numbers in ascending order, from 0. Each column of the merged row has the column's first known
-        value (≥ 0) among these rows; without one the column stays unknown.
+        `starts`: row numbers in ascending order, from 0. Each column of the merged row has the column's first value
+        ≥ 0 among these rows; without one the column stays unknown.
         """
 
         def known_first(columns: NDArray[Any]) -> NDArray[Any]:

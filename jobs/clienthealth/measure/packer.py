@@ -33,7 +33,7 @@ from clienthealth.model.telemetry import Snapshot
 from clienthealth.read.logs.bursts import is_new, of_each_process
 
 #: NEIGHBOURS: minimum number of records in a block of `topic_clock`. SKEW_MS (ms): a record's time is credible if it is
-#: at most SKEW_MS after the time of its block, and at most SKEW_MS and the block's duration before that time.
+#: at most SKEW_MS after the time of its block, and at most SKEW_MS plus the block's duration before that time.
 NEIGHBOURS, SKEW_MS = 64, 60_000
 
 
@@ -45,7 +45,7 @@ def topic_clock(times: Ints, clients: Ints) -> tuple[Ints, Ints]:
     newest time of its records in the block. The time of a block is the median of these votes; it never falls from block
     to block. The duration of a block is the time from the moment at which a third of its clients had a record to the
     time of the block. With few clients a block lasts for minutes, and a client may have ended halfway through the
-    block. So callers must accept times that are earlier than the time of their block by the block's duration.
+    block. So callers must also accept a time that is up to this duration earlier than its block's time.
     """
     block = np.minimum(np.arange(len(times)) // NEIGHBOURS, max(0, len(times) // NEIGHBOURS - 1))
     order = np.lexsort((times, clients, block))
@@ -109,7 +109,7 @@ class Packer:
     """
 
     def __init__(self, buckets: int, max_events: int = 1_000_000) -> None:
-        """`max_events`: maximum number of log entries per process and chunk; one per log pattern is kept anyway."""
+        """`max_events`: maximum number of log entries per process and chunk, exceeded to keep one per log pattern."""
         self._buckets, self._max_events = buckets, max_events
         self._open: defaultdict[int, _Open] = defaultdict(_Open)
         self._round = 0

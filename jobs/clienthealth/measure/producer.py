@@ -2,8 +2,8 @@
 
 Buffer exhaustion: how full the producer's buffer is, whether threads wait for room in it, and when it will be full.
 Java producers report bytes (`buffer-total-bytes`, `buffer-available-bytes`). librdkafka limits bytes and records; the
-fuller of these two counts. kafka-python 3 has no limit, so a buffer of kafka-python is never full; our reporter counts
-unacknowledged records instead.
+fuller of these two counts. kafka-python 3 has no limit, so its buffer is never full: only the number of unacknowledged
+records is known.
 
 Callback latency is the time for which a producer's callbacks hold its I/O thread. An instrumented client reports this
 time (`callback-time-*`: measured). A Java client without instrumentation does not report it, so the time is derived:
@@ -96,8 +96,8 @@ class _Stretches(NamedTuple):
     """For each row the changes since the previous row: time (ms), time inside the selector (ns), and sent records.
 
     All three are 0 if a counter of the selector is unknown or was reset, or if select-total did not change; `records`
-    is 0 also if record-send-total is unknown or was reset. `counted`: for each row the number of earlier rows with
-    known changes of the selector, whether select-total changed or not.
+    is 0 also if record-send-total is unknown or was reset. `counted`: for each row the number of earlier rows in
+    which the selector's counters are known and select-total was not reset.
     """
 
     elapsed_ms: Floats
@@ -210,7 +210,7 @@ def answers(w: Windows) -> Column:
     """Return, for each row, how often the average request latency changed up to this row.
 
     A change proves that a broker has answered. If the client rounds the average to 0.001 ms, an answer may leave it
-    unchanged. So each sample with a multiple of 0.001 ms counts as a change even if the value is the same.
+    unchanged. So a sample whose value is a multiple of 0.001 ms always counts as a change.
     """
     rows = w.column("request-latency-avg").reported_rows
     latency, changed = w.col("request-latency-avg")[rows], np.zeros(len(w.ts))
@@ -234,7 +234,7 @@ def stalls(w: Windows) -> Stalls:
 
     The seconds are 0 unless records waited at every sample after that row, and the window has at least MIN_READINGS
     samples from that row on. For a client that counts no deliveries (kafka-python, Java before 1.0), answers of brokers
-    count in place of deliveries. For such a client, a record that fails after the last answer also shows that records
+    count in place of deliveries. For such a client, a record that fails after that row suffices: it shows that records
     waited.
     """
     if not len(w.ts):

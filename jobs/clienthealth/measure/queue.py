@@ -80,9 +80,10 @@ def queues(w: Windows) -> Queues:
 
 
 def limits(w: Windows, option: str, windows: Ints) -> Floats:
-    """Return the value of a client option that limits a queue, for each window; its default if absent or no number.
+    """Return, for each window, the value of a client option that limits a queue.
 
-    `option`: CHUNKS, RECORDS or KBYTES. `windows`: the numbers of the windows.
+    Without a number as value, the option's default is returned. `option`: CHUNKS, RECORDS or KBYTES. `windows`: the
+    numbers of the windows.
     """
     configured = w.option(option, windows)
     return np.where(np.isnan(configured), QUEUE_DEFAULTS[option], configured)

@@ -150,8 +150,8 @@ class Windows:
     def once(self, name: Hashable, make: Callable[[], T]) -> T:
         """Return the result of `make`, which is computed once for this selection of windows.
 
-        `name`: key of the result in the cache. An array has one element per window. `alone` computes an array of
-        integers anew, because these may be row numbers.
+        `name`: key of the result in the cache. An array must have one element per window. `alone` does not reuse
+        arrays of integers, because the integers may be row numbers.
         """
         if (known := self._of_windows.get(name)) is None:
             taken = self._taken_over(name)

@@ -64,7 +64,7 @@ class Client(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def names(self) -> tuple[str, str, str, str, str]:
-        """(service, host, instance, client id, kind): the first two name the process, the others one of its clients."""
+        """(service, host, instance, client id, kind): `identity` with the host."""
         return self.service, self.host, self.instance, self.client_id, self.kind or ""
 
     @property

@@ -236,7 +236,7 @@ def decode(value: bytes, written_ms: int = -1) -> HealthRecord:
         indicators = row.get("indicators") or {}
         window_end = row["window_end"]
         if not isinstance(indicators, dict) or amount(window_end) is None:
-            raise TypeError("indicators or window_end")
+            raise TypeError("indicators is not a JSON object, or window_end is not a time")
         worst = row.get("worst")
         if worst == "ok" and any(verdict.status == "unknown" for verdict in verdicts):
             # Up to release 0.2 `worst` ignored modes that were not judged, so correct such a record.
@@ -271,7 +271,7 @@ def _config(row: Any) -> Mapping[str, str]:
     if not row:
         return _NO_CONFIG
     if type(row) is not dict:
-        raise TypeError("config")
+        raise TypeError("config is not a JSON object")
     return {intern(name): intern(value) for name, value in row.items() if type(value) is str}
 
 
@@ -313,15 +313,15 @@ def _client(row: Mapping[str, Any]) -> Client:
             # Many clients have the same service, host, library and version, so equal texts become one object.
             fields[name] = intern(value)
         else:
-            raise TypeError(f"client: {name}")
+            raise TypeError(f"client: {name} is not a text")
     if fields["instance"] is None:
-        raise TypeError("client: instance")
+        raise TypeError("client: instance is missing")
     return Client(**fields)
 
 
 def _checked(verdicts: tuple[Verdict, ...]) -> None:
     for verdict in verdicts:
         if type(verdict.mode) is not str or verdict.status not in STATUS_ORDER:
-            raise TypeError("verdicts")
+            raise TypeError("verdicts: mode or status is not a known text")
         if not isinstance(verdict.detail, dict):
-            raise TypeError("verdicts: detail")
+            raise TypeError("verdicts: detail is not a JSON object")

@@ -37,7 +37,7 @@ LARGEST: Mapping[str, float] = {
     "ratio": 1e6,
     "s": LATEST_MS / 1000,
     "ms": LATEST_MS,
-    # Largest signed integer of 64 bits: 292 years.
+    # 2⁶³ ns, the limit of a signed 64-bit counter, are 292 years.
     "ns": 2.0**63,
 }
 #: A value below LEAST counts as 0, in any unit: a decaying meter reaches 5e-324, and a division by 5e-324 overflows.

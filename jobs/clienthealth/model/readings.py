@@ -53,7 +53,7 @@ class LogEvent:
     """A log line that matches a log pattern. `signature`: the pattern's id; `captures`: the pattern's named groups.
 
     `ts_ms`: time of the line (epoch ms). `client_id`: None if the line names no client. `text`: the line in which the
-    match begins (of the message, or of the exception below it), cut to 500 characters. `repeats`: the number of similar
+    match begins, in the message or in the exception below it; cut to 500 characters. `repeats`: the number of similar
     lines merged into this event; in a burst, one event per tenth of a second is kept. `kind`: the kind of client,
     if a field of the record names the kind.
 
@@ -96,7 +96,7 @@ class Thread:
 
     @property
     def of_kafka(self) -> bool:
-        """True if the thread's name or a frame contains "kafka". Also for `DestroyJavaVM`: `main` has ended."""
+        """True if the thread's name or a frame contains "kafka". Also for `DestroyJavaVM`, a sign that `main` ended."""
         return self.name == "DestroyJavaVM" or any("kafka" in text.lower() for text in (self.name, *self.frames))
 
 

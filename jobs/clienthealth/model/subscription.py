@@ -5,11 +5,13 @@ Java clients since 3.7 and librdkafka since 2.5 push metrics to their brokers un
 interval. Brokers store a subscription like the configuration of a topic.
 
 librdkafka gets a subscription of its own, because librdkafka has few of the Java client's metrics. In place of its own
-name and version, librdkafka reports those of its binding (confluent-kafka-python, version `2.16.1-rdkafka-2.16.0`). If
-a subscription names none of librdkafka's metrics, versions before 2.10.1 send pushes that make brokers close the
-connection again and again (2.5.0 even ends the application). So librdkafka's subscription excludes these versions. Only
-the data points of a counter contain the time at which the push's interval began. librdkafka's only counters are those
-of connections, so the subscription includes these counters.
+name and version, librdkafka reports those of its binding (confluent-kafka-python, version `2.16.1-rdkafka-2.16.0`).
+
+Versions before 2.10.1 have a bug, so librdkafka's subscription excludes them: if a subscription names none of their
+metrics, they send empty pushes, and brokers close the connection again and again (2.5.0 even ends the application).
+
+Only the data points of a counter contain the time at which the push's interval began. librdkafka's only counters are
+those of connections, so the subscription includes these counters.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ class Snapshot(msgspec.Struct):
     error: str | None = None
 
     def drop_impossible(self) -> list[str]:
-        """Drop values outside 0 to metrics.MOST, options that are no possible integer, and topics with too long names.
+        """Drop values outside 0 to metrics.MOST, options that are no integer in range, and topics with too long names.
 
         Return the names of the dropped metrics and options, and the word `topics` once per dropped topic.
         """
@@ -159,7 +159,7 @@ class LogLine(msgspec.Struct):
     message            the line's text after the fields of the log layout (time, level, thread, logger)
     stack              the lines below the first line (an exception), joined by newline
     file, file_offset  the file and the line's offset in it (bytes), to rejoin dumps that were sent line by line
-    numbers            the numbers, from 0, of the entry's lines (message, then stack) in its file; () in a topic
+    numbers            the entry's line numbers in the file, from 0 (message, then stack); () if it came from a topic
     dumps              the thread dumps in the entry; if the entry contains nothing else, `message` is None
     quoted             True if a text (a ticket, a chat) quotes the line without its time, logger and thread
     explained          True if a text explains the line and reports no failure; then only known issues are read from it

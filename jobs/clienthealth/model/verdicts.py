@@ -76,7 +76,7 @@ class Count:
     kind        kind of the evidence; if two kinds count the same effect, the greater sum is used
     slots       maps the start of a half minute (epoch ms) to the number of effects in it
     settled     number of effects before `settled_ms`, summed up because these half minutes no longer change
-    settled_ms  the time (epoch ms) back to which windows may still reach
+    settled_ms  time (epoch ms) from which on each half minute is still counted separately, in `slots`
     """
 
     name: str
@@ -113,9 +113,9 @@ class Verdict:
     """The verdict of one failure mode on one client. `since_ms`: onset (epoch ms). `reason`: why it is `unknown`.
 
     `counts`: the counts behind the sums in `detail`. `adjusted`: names of the adjustments (`monitor/adjust.py`) that
-    changed the verdict after the mode's rules, in order. `ruled_out`: innocent explanations of the evidence that data
-    refutes, each with the refutation. `not_ruled_out`: innocent explanations that may be true, each with the data that
-    would decide. Both are derived from `proofs`: what each piece of evidence proves.
+    changed the verdict after the mode's rules, in order. `ruled_out`: the innocent explanations that data refutes,
+    each with the refutation. `not_ruled_out`: the innocent explanations that may be true, each with the data that would
+    decide. Both are derived from `proofs`: what each piece of evidence proves.
     """
 
     mode: str

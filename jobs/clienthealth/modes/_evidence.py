@@ -60,7 +60,7 @@ NOTHING_NEEDED = Circumstance(True)
 #: Minimum time (ms) between two dumps that can show whether a thread moves. People are asked to wait ten seconds.
 APART_MS = 9_000
 #: The circumstance of a fact about a goroutine that may have reached its frame only a moment before the dump.
-UNAGED = Circumstance(False, "one dump does not show for how long; a second dump ten seconds later would show it")
+UNAGED = Circumstance(False, "one dump does not show how long the goroutine waits; a second, ten seconds later, would")
 #: Input with its own time, from which a fact can be made.
 Dated = LogEvent | Reading | ThreadDump | Sign
 
@@ -208,7 +208,7 @@ def increases(window: ClientWindow, name: str, first_row: int = 0) -> Happened:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Consecutive samples in order of time that have a metric."""
+    """The samples in a range of rows that have a certain metric, in order of time."""
 
     readings: tuple[Reading, ...]
 
@@ -278,10 +278,11 @@ def events(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
 def stated(window: ClientWindow, meaning: Meaning) -> list[Fact]:
     """Return one indirect fact from the line of the log event `meaning` that states the longest wait; [] without one.
 
-    The fact's text is the event's `says`, then the line, or only its frame if the log pattern captures `frame`. Of
-    lines with equal `minutes` (0 if not stated), the last one counts. The state began at the first line with the same
-    goroutine and frame, or the stated minutes before one of them. A goroutine without stated minutes proves nothing,
-    except if a line APART_MS later shows it in the same frame, or an undated text shows it twice (`repeats`).
+    The fact's text is the event's `says`, then the line, or only its frame if the log pattern captures `frame`. If
+    lines state equal `minutes` (0 if none), lines without a goroutine precede, then newer lines. The fact begins at the
+    earliest start that a line with the same goroutine and frame shows: its time minus its `minutes`. A goroutine
+    without stated minutes proves nothing, unless a line at least APART_MS earlier shows it in the same frame, or an
+    undated text shows it twice (`repeats`).
     """
     if not (said := events(window, meaning)):
         return []

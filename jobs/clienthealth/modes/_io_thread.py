@@ -35,9 +35,10 @@ def is_network_thread(thread: Thread) -> bool:
 
 
 def on_io_thread(event: LogEvent) -> bool:
-    """True if a producer's I/O thread logged the line. Some log layouts cut off the beginning of a thread's name.
+    """True if a producer's I/O thread logged the line, by the thread's name or by the logger.
 
-    The logger `kafka.future` of kafka-python writes what a callback raised, and callbacks run on the I/O thread.
+    Some log layouts cut off the beginning of a thread's name. kafka-python's logger `kafka.future` logs what a callback
+    raised, and callbacks run on the I/O thread.
     """
     before, separator, _ = (event.thread or "").partition("| ")
     return event.logger == "kafka.future" or (bool(separator) and f"{NETWORK_THREAD} ".endswith(before))

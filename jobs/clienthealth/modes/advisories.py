@@ -64,7 +64,7 @@ class Library(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     parts     texts in lower case; a client uses the library if the name that it reports contains one of them
     tracker   start of the address of a bug's page; the bug's number completes the address
-    platform  for Confluent's own version numbers X.Y: maps X to the (major, minor) of the Kafka release in X.0
+    platform  maps a major number X of Confluent Platform to the (major, minor) of the Kafka release in version X.0
     known     the known bugs of the library's versions
     """
 
@@ -74,7 +74,7 @@ class Library(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     known: tuple[Known, ...] = ()
 
     def number(self, version: str) -> Number | None:
-        """Return the version as numbers, with infinity as the unknown patch number; None if the text is not one."""
+        """Return the numbers of a version, with infinity as an unknown patch number; None if the version is unknown."""
         match = _RELEASE.fullmatch(version)
         if match is None:
             return None

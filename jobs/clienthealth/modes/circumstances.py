@@ -105,8 +105,8 @@ def io_thread_works(window: ClientWindow, at_ms: int) -> Circumstance:
 def answered_at(window: ClientWindow, at_ms: int) -> Circumstance:
     """Like `coordinator_answers`, but only for a moment (`at_ms`) inside the window and after the first known sample.
 
-    For an earlier moment the circumstance does not hold, because an earlier window judged that moment. But if dumps
-    show that no thread is inside a call of the client, the circumstance is unknown, so that a suspicion remains.
+    An earlier moment is left to an earlier window: here the circumstance does not hold. But if dumps show that no
+    thread is inside a call of the client, the circumstance is unknown, so that a suspicion remains.
     """
     known = window.known_readings
     if at_ms >= window.start_ms and at_ms > known[0].ts_ms:
@@ -133,7 +133,7 @@ def inside_the_client(window: ClientWindow, thread: Thread, at_ms: int) -> Circu
     """Return whether brokers answered while a thread was inside a Kafka client; None if the thread ran other code.
 
     Stacks do not show librdkafka's C calls. So each thread of an application that uses librdkafka may be inside the
-    client. If the stack itself shows the client, and no data shows an answer, the circumstance does not hold.
+    client. Without data on answers, the circumstance does not hold if the stack shows the client, else it is unknown.
     """
     own, hidden = in_foreign_code(thread), reports_in_poll(window.client.library)
     answers = None if own and not hidden else coordinator_answers(window, at_ms)
@@ -157,7 +157,7 @@ def _unserved(event: LogEvent) -> bool:
 
 
 def _measured(readings: tuple[Reading, ...]) -> Iterator[_Sign]:
-    """Yield what samples show about brokers, each for the time since the previous sample or a broker's last answer."""
+    """Yield what samples show about brokers. Each sign begins at the previous sample or at a broker's last answer."""
     answered_ms, asks = readings[0].ts_ms if readings else 0, False
     for before, reading in itertools.pairwise(readings):
         since_ms, ts_ms, both = before.ts_ms, reading.ts_ms, TwoReadings(before, reading, {})

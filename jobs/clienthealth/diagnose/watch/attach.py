@@ -211,8 +211,8 @@ def output_of(command: Sequence[str], seconds: float) -> subprocess.CompletedPro
 def _launch(jar: Path, *arguments: str) -> str:
     """Run the agent's launcher, and return its output.
 
-    The exit code is ignored: it also shows an error if the loaded agent merely does not answer yet. Raises ServiceError
-    after LAUNCH_SECONDS, DependencyError if Java lacks jdk.attach.
+    The exit code is ignored: it reports an error even if the agent was loaded and only does not answer yet. Raises
+    ServiceError after LAUNCH_SECONDS, DependencyError if Java lacks jdk.attach.
     """
     command = [java(), *_SMALL, "-jar", str(jar), *arguments]
     try:

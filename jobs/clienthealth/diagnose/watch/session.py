@@ -114,7 +114,7 @@ class Session:
     found   the worst verdict on each failure of a client, by key and mode, without withdrawn and moved verdicts
     dumps   the threads of the newest KEPT_DUMPS dumps, by the record of the dump
     stands  a `Stand` for each thread of the application, by the instance id of its process, then by the thread's name
-    faults  the reasons why data or clients could not be judged: errors that were raised
+    faults  the texts of the errors that kept data or clients from being judged
     """
 
     def __init__(self, settings: Settings, recorder: Recorder | None = None) -> None:
@@ -193,7 +193,7 @@ class Session:
         return sorted(stands, key=lambda s: (not s.polled, s.since_ms, s.cpu_ms or 0.0, s.thread.name))
 
     def ended_processes(self, ended: Mapping[str, int]) -> Mapping[str, Mapping[str, Any]]:
-        """Return JSON per instance id: the `threads` of the process, and when it `ended` (from the argument)."""
+        """Return JSON by instance id: the `threads` of the process, and its time in the argument as `ended`."""
         by_instance: dict[str, dict[str, Any]] = defaultdict(dict)
         for instance in self.stands:
             by_instance[instance]["threads"] = [stand.as_json() for stand in self.standing(instance)]

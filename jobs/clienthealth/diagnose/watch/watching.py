@@ -193,7 +193,7 @@ def table(record: HealthRecord, seconds: float) -> list[str]:
 
 
 def _member(row: Mapping[str, Any], seconds: float) -> str:
-    """Return the member that owns the partition; with unread records also the time since the last commit."""
+    """Return the member that owns the partition and, if it has unread records, the time since its last commit."""
     member, age = row.get("member"), row.get("commit_age_seconds")
     name = f"{member['client_id']} {member['host']}" if member else "no member"
     if not row.get("records"):

@@ -305,7 +305,7 @@ def silent(w: Windows, limits: Thresholds) -> Bools:
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
-    """Return why metrics do not show whether the consumer has the failure; '' if they do, by fetches or polls."""
+    """Return why metrics cannot rule the failure out; '' if fetches or recent polls rule it out."""
     if w.kind != "consumer":
         return first_reason(len(w), (BLIND, ~w.rose("fetch-requests-total")))
     ago = w.last("last-poll-seconds-ago")
@@ -325,7 +325,8 @@ GATE = Gate(blind, suspects)
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
     """True if the consumer was closed, or if it consumes again.
 
-    An old Scala consumer must have completed its shutdown after its last look-up, or fetch without any look-up.
+    An old Scala consumer was closed if its shutdown completed without an exception after the last look-up. It consumes
+    again if it fetches, and the window has no look-up.
     """
     w = window.table
     if window.client.kind == "consumer":
