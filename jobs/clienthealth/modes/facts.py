@@ -31,7 +31,7 @@ from clienthealth.settings.fields import Checked, Section
 class Alerting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The alert of a mode in one status.
 
-    severity  critical pages, warning opens a ticket, info does neither
+    severity  `critical` calls a person, `warning` opens a ticket, `info` does neither
     hold      minimum time that the status must last before the alert fires, such as `2m`; '' for none
     """
 
@@ -95,8 +95,8 @@ class Confusion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     looks_like  one sentence: the innocent explanation, a colon, and how the explanation differs from the failure
     refuted_by  kinds of evidence that refute this explanation: such evidence cannot exist if the explanation is true
-    unless      the circumstance (`circumstances.py`) that refutes the explanation, '' for none; if the circumstance is
-                known to be false, the innocent explanation is true
+    unless      the circumstance (`circumstances.py`) that decides: if it holds, the explanation is refuted; if it is
+                known not to hold, the explanation is true; '' for none
     settled_by  the data that would show whether the explanation is true
     causes      the causes (`detail.cause`) to which the explanation applies; empty: all causes
     """
@@ -143,7 +143,7 @@ class Facts:
     until_then     what to do until a lasting remedy works, by a part of a library's name
     loses          True if the failure implies lost records even if no counter shows the loss. For such a failure,
                    `detail.lost_records` and `detail.lost_bytes` are [minimum, maximum], if known
-    sums           names in `detail` that are summed over the whole incident (`Verdict.counts`), as lower bounds
+    sums           names in `detail` that are summed over the whole incident (`Verdict.counts`); true sums may be higher
     peaks          names in `detail` for which the incident shows the maximum over its windows
     momentary      names in `detail` that are shown only while the newest window has them
     needs_times    why lines without a time cannot prove the failure, '' if such lines can

@@ -57,7 +57,7 @@ def held(
     threads: Callable[[ThreadDump], Iterable[Thread]] = lambda dump: dump.threads,
     stays: Callable[[Held], bool] = lambda stay: True,
 ) -> list[Held]:
-    """Return, for each dump and thread, the unbroken row of dumps up to that dump that show the thread at its place.
+    """For each dump and thread, return the unbroken row of dumps up to this one that show the thread at its place.
 
     A dump that shows the thread elsewhere, or not at all, breaks the row. `dumps` are in order of time.
 

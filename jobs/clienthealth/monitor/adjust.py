@@ -239,9 +239,7 @@ def _alibis(verdict: Verdict, context: Context) -> Verdict:
 
 
 def _refuted(confusion: Confusion, proofs: Sequence[Proof]) -> Circumstance:
-    """Return a circumstance that holds if a fact excludes the innocent explanation, else a circumstance that is
-    unknown.
-    """
+    """Return whether a fact excludes the innocent explanation: a circumstance that holds, or one that is unknown."""
     for proof in proofs:
         needed = proof.circumstance != "" and proof.circumstance == confusion.unless
         if needed and proof.holds:
@@ -265,7 +263,7 @@ def _not_before_start(verdict: Verdict, context: Context) -> Verdict:
     "window", "Lines that report the failure put an `ok` in doubt, even if the client's samples contradict these lines."
 )
 def _contradicted_lines(verdict: Verdict, context: Context) -> Verdict:
-    """Runs after the judge. The judge did not see the contradicted lines, so only an `ok` can be wrong."""
+    """Runs after the judge, which did not see these lines. So no finding rests on them, but an `ok` may be wrong."""
     lines = context.mode.lines if context.mode and context.contradicted else ()
     if verdict.status != "ok" or not any(meaning.ids & context.contradicted for meaning in lines):
         return verdict
@@ -280,8 +278,8 @@ def _await_samples(verdict: Verdict, context: Context) -> Verdict:
         return verdict
     if any(fact.kind != "log" for fact in verdict.evidence):
         return verdict
-    # The wait begins at the first line with a log pattern of the evidence. If the wait began at the newest line, each
-    # further line would delay the verdict.
+    # The wait begins at the first line that matches the same log pattern as a line in the evidence. If it began at the
+    # newest line, each further line would delay the verdict.
     shown, logs = {fact.ts_ms for fact in verdict.evidence}, context.window.logs if context.window else ()
     alike = {event.signature for event in logs if event.ts_ms in shown}
     first = min([*shown, *(event.ts_ms for event in logs if event.signature in alike)])
@@ -370,7 +368,7 @@ def _open_incident(verdict: Verdict, context: Context) -> Verdict:
 
 
 def _topics(verdict: Verdict, kind: str = "") -> list[str]:
-    """Return the topics of the input records that the verdict's facts name. `kind`: only facts of this kind."""
+    """Return the input topic of each fact that has a source. `kind`: only facts of this kind."""
     return [fact.source.topic for fact in verdict.evidence if fact.source is not None and kind in ("", fact.kind)]
 
 
@@ -429,7 +427,7 @@ def _undated_onset(verdict: Verdict, context: Context) -> Verdict:
     return replace(verdict, since_ms=min(dated)) if made_up else verdict
 
 
-#: `diagnose` dates records without a time this long (ms) before all other records. So no dump with a time is compared
+#: `diagnose` puts records without a time this far (ms) before all dated records. So no dump with a time is compared
 #: with a dump without a time.
 APART_MS = 10 * 86_400_000
 

@@ -47,7 +47,7 @@ NONE: Mapping[str, Any] = {}
 
 
 class Content(NamedTuple):
-    """The content of a record without measurements: verdicts as JSON, the worst status, known issues as JSON.
+    """A record's content except measurements: verdicts as JSON, the worst status, known issues as JSON.
 
     checksum  checksum of the verdicts and the known issues; never 0, which means: publish again
     """
@@ -166,8 +166,8 @@ class Gated:
     """Results of the gates for the windows of one kind of client.
 
     windows    the samples of the windows, as the gates examine them
-    gates      for each mode in `live`, two lists with one element per window: True if a judge must examine the window;
-               otherwise, why the mode is unknown ('' if it is ok)
+    gates      for each mode in `live`, (suspected, reasons), with one element per window: whether a judge must examine
+               the window; if not, why the mode is unknown ('' if it is ok)
     clients    the fields of `Reporter`, as arrays with one element per client
     """
 

@@ -237,7 +237,7 @@ def departure(bucket: Bucket, number: int) -> ClientWindow:
 
 
 def keep(bucket: Bucket) -> Set[str]:
-    """Keep incidents of clients that stopped reporting open as long as their process logs.
+    """Keep incidents open after their client stopped reporting, as long as the client's process logs.
 
     Samples of another client of the process are a sign of life only for an incident with missing data as its evidence,
     because otherwise the client may have ended although its process goes on. Returns the keys of ended clients and, if

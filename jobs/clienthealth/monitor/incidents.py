@@ -132,9 +132,8 @@ class Incidents:
         """Update the incidents by verdicts on a client's windows that end at `end_ms`. Return the changes.
 
         `offset_ms`: watermark minus the client's own clock. `recovered`: returns True if there is evidence that the
-        fault of a mode is over. `recovered` is called for each `ok`, even for the window that last showed the fault,
-        because that window may not have been full then. Without `recovered`, an ok in a later window closes the
-        incident.
+        fault of a mode is over. It is called for each `ok`, also if the window that last showed the fault is judged
+        again with more data. Without `recovered`, an ok in a later window closes the incident.
         """
         changes = []
         for verdict in verdicts:

@@ -131,8 +131,8 @@ def take(state: BucketState, entries: Sequence[LogEntry], settings: MonitorSetti
 def _keep_pollers(entries: Iterable[LogEntry], new: Set[int], in_poll: Set[ProcessKey]) -> None:
     """Drop from new dumps the threads that show no Kafka client.
 
-    Threads that an earlier dump found inside poll() are kept. Some clients report only inside poll(), and their dumps
-    may not show that poll(). For the processes of such clients (`in_poll`), other threads are kept as
+    Threads that an earlier dump found inside poll() are kept. If a client reports only inside poll(), dumps may not
+    show which thread calls poll(). For the processes of such clients (`in_poll`), the other threads are kept as
     `ThreadDump.others`.
     """
     pollers: dict[tuple[ProcessKey, str | None], set[str]] = defaultdict(set)

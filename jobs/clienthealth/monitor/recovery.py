@@ -71,7 +71,7 @@ def refresh(
 
 
 def without_explained(incidents: Incidents, key: str, end_ms: int) -> list[Transition]:
-    """Close the incidents of a client that another, at least as certain incident explains. Return the changes.
+    """Close a client's incidents that another one explains, if the other is at least as certain. Return the changes.
 
     `end_ms`: the time (epoch ms) at which they close.
     """

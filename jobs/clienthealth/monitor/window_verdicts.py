@@ -123,8 +123,9 @@ def merged(verdicts: Sequence[Verdict]) -> Verdict:
 def detail_of(mode_id: str, details: Sequence[Mapping[str, Any]], counts: Iterable[Count]) -> dict[str, Any]:
     """Merge the details of one fault from several windows, given in order of time.
 
-    For keys in the mode's `sums` and `peaks`, the maximum over all windows is kept, and `counts` can raise a sum. For
-    other keys the newest value is kept, but for the mode's `momentary` keys only a value of the newest window.
+    For keys in the mode's `sums` and `peaks`, the maximum over all windows is kept; for a sum, the total of `counts` if
+    that is greater. For other keys the newest value is kept, but for the mode's `momentary` keys only a value of the
+    newest window.
     """
     mode, newest = modes().get(mode_id), details[-1]
     detail = {name: value for of_window in details for name, value in of_window.items()}

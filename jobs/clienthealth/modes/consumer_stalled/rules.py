@@ -60,7 +60,7 @@ SAME_END_MS = 5000
 #: Suffix in the names of the consumers with which Kafka Streams restores state. Streams polls such a consumer only
 #: while it restores; at other times the consumer has no partitions and a constant lag.
 _RESTORES = "-restore-consumer"
-#: If a client that does not report polls waited in its selector within this time (s), it is inside poll().
+#: A client that does not report polls counts as inside poll() if it waited in its selector in the last WAITED_SECONDS.
 WAITED_SECONDS = 10.0
 
 
@@ -113,10 +113,10 @@ def interval(w: Windows) -> Floats:
 
 
 def idle(w: Windows, limits: Thresholds) -> Bools:
-    """True if the consumer need not poll: it has no partitions, or no lag and nothing ever consumed.
+    """True if the consumer need not poll: it has no partitions, or it has no lag and never consumed a record.
 
-    A restore consumer of Kafka Streams (_RESTORES) never needs to poll. A client without partitions that stopped its
-    heartbeats (`left`) must poll: with the new protocol (KIP-848), a client that polls too rarely loses its partitions.
+    A restore consumer of Kafka Streams (_RESTORES) never needs to poll. A client that lost its partitions because it
+    polled too rarely (with the protocol of KIP-848) must poll: it stopped its heartbeats, too (`left`).
     """
     consumed, lag = w.last("records-consumed-total"), w.max(lags(w))
     restores = np.array([client.group.endswith(_RESTORES) for client in w.about()], np.bool_)
@@ -153,8 +153,8 @@ def left(w: Windows, limits: Thresholds) -> Bools:
     """True if the client stopped its heartbeats because the application did not poll.
 
     A client stops its heartbeats when max.poll.interval.ms has passed, but also while its coordinator does not answer;
-    the judge checks that. Returns False if heartbeats ended together with the polls, or if the last poll is less than
-    `suspect_share` of max.poll.interval.ms ago, because in both cases the coordinator did not answer.
+    the judge finds out which of these it was. Returns False if heartbeats ended together with the polls, or if the last
+    poll is less than `suspect_share` of max.poll.interval.ms ago: in both cases the coordinator did not answer.
     """
     polled, beat = w.last("last-poll-seconds-ago"), w.last("last-heartbeat-seconds-ago")
     gone: Bools = (beat >= limits.heartbeats_gone_seconds) & (polled - beat >= HEARTBEAT_SECONDS)
@@ -166,8 +166,8 @@ def left(w: Windows, limits: Thresholds) -> Bools:
 def circling(w: Windows, limits: Thresholds) -> Bools:
     """True if the consumer joins its group again and again, is long outside poll() in between, and its lag grows.
 
-    A group removes a member that is outside poll() for too long. Returns False if the window is too short for one such
-    time between every two rejoins, because other members then cause the rebalances.
+    A group removes a member that is outside poll() for too long. Returns False if the window has no room for such a
+    time between every two rejoins: then other members cause the rebalances.
     """
     rejoins, away = w.grown("rebalance-total"), seconds_away(w)
     circles: Bools = (rejoins >= limits.min_rebalances_repeats) & (w.samples >= MIN_READINGS)
@@ -275,8 +275,8 @@ def _circles(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
 def _silence(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
     """Return facts on missing polls or fetches.
 
-    If metrics do not show polls, but the client waited in its selector within WAITED_SECONDS and brokers answer, the
-    result is [], because such a client polls with all its partitions paused.
+    If metrics do not show polls, the result is [] for a client that waited in its selector in the last WAITED_SECONDS
+    while brokers answer: such a client polls with all its partitions paused.
     """
     seconds = float(seconds_since(w)[0])
     if silent(w, limits)[0]:
@@ -322,7 +322,7 @@ def _logged(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
 
 def _refused_commits(window: ClientWindow, limits: Thresholds) -> list[Fact]:
     refused = events(window, COMMIT_REFUSED)
-    # A group does not remove a consumer that polled in time. Then other members caused the rebalance before the commit.
+    # A group does not remove a consumer that polls in time: other members caused the rebalance before the commit.
     w = window.table
     if not refused or idle(w, limits)[0] or seconds_away(w)[0] < interval(w)[0]:
         return []
@@ -366,8 +366,8 @@ def _standing(
     """Return (detail, facts) on threads that stay at one place for too long.
 
     Too long is `waits_seconds` for a wait without a time limit, else `same_frames_seconds`. The detail has `thread` and
-    `frame` of the last fact. `where`: text before "at the same place". A fact begins at `last_poll_ms`, if this time is
-    before the thread's first dump at its place.
+    `frame` of the last fact. `where`: text before "at the same place". A fact begins at the first dump
+    that shows the thread at its place, or at `last_poll_ms` if that is earlier.
     """
     detail: dict[str, str] = {}
     facts: list[Fact] = []
@@ -471,8 +471,8 @@ def _cause(window: ClientWindow, w: Windows, limits: Thresholds) -> str:
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
     """True if the application polls throughout the window.
 
-    A single poll is not enough: a member that its group removes repeatedly polls once after each return. A client that
-    does not report polls must consume records in every part of the window.
+    A single poll is not enough: a member that is removed again and again polls once each time it returns. A client
+    that does not report polls must consume records in every part of the window.
     """
     w = window.table
     away_now = w.max("last-poll-seconds-ago")[0]

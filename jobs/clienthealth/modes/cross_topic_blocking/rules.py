@@ -347,8 +347,8 @@ def _with_records(window: ClientWindow) -> list[str]:
 def _slow_poll(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
     """Judge a Java client. Returns (facts, detail), or None if there is no failure.
 
-    The failure: the application of several topics stays outside poll() while their records pile up, or has been outside
-    for `hanging_poll_seconds`.
+    The failure: an application that reads several topics stays outside poll(), while their records pile up or for at
+    least `hanging_poll_seconds`.
     """
     if not stays_away(w, limits)[0]:
         return None
@@ -361,7 +361,7 @@ def _slow_poll(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[li
     grows = behind > 0 and (behind > before or not consumed)
     piles_up = grows and (behind >= consumed or culprit is not None)
     # An old client does not report its last poll. So use the longest time outside poll() that its selector metrics
-    # show, although they miss a single poll between two long times outside poll().
+    # show. It may be too long, because these metrics do not show a single poll between two long times outside poll().
     reported = window.readings[-1].get("last-poll-seconds-ago")
     hanging = away if reported is None and not w.reported("time-between-poll-max")[0] else reported or 0.0
     if len(topics) < 2 or not (piles_up or hanging >= limits.hanging_poll_seconds):

@@ -105,7 +105,7 @@ def grown_since(w: Windows, name: str, since: Ints) -> Floats:
 
 
 def troubles(w: Windows, since: Ints) -> Mapping[str, Floats | Bools]:
-    """Return the signs of a fault since the rows in `since`: by description of a sign, one value per window.
+    """Return the signs of a fault since the rows in `since`: a map from their descriptions to one value per window.
 
     A window shows a sign if the value is above 0. `{}` in the description stands for the value.
     """
@@ -155,7 +155,7 @@ def net(w: Windows) -> Floats:
 def refused(w: Windows, limits: Thresholds) -> Bools:
     """True if brokers refuse every record until it expires.
 
-    Then the client counts at least as many retries as failed records, and no more sends than failed records.
+    The condition: the client counts at least as many retries as failed records, and nothing delivered (`net`).
     """
     failed, retried = (or_zero(w.grown(name)) for name in ("record-error-total", "record-retry-total"))
     lasting = (w.samples >= MIN_READINGS) & (lasted(w) >= limits.suspect_stalled_seconds)
@@ -199,8 +199,8 @@ BLIND_FROZEN = "nothing is delivered, but the I/O thread is stuck: see producer-
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
     """Return why metrics do not show whether the producer has the failure; '' if they do.
 
-    Metrics do not show this if they do not count sent records or show waiting records, if the I/O thread is stuck, or
-    if records failed since the last delivery.
+    Metrics do not show this if sent or waiting records are not reported, if the I/O thread is stuck, or if records
+    failed since the last delivery.
     """
     load = w.reported("buffer-available-bytes") | w.reported("queue-records") | w.reported("waiting-threads")
     since = stalls(w).since
@@ -309,7 +309,7 @@ def _batches(expired: Sequence[LogEvent]) -> Happened:
 def _given_up(window: ClientWindow, w: Windows, limits: Thresholds) -> Happened:
     """Return (epoch ms, number) of each rise of the counter of failed records since the last delivery.
 
-    If there is no stall, returns all rises in the window if brokers refuse every record (`refused`), else [].
+    Without a stall, returns [], or all rises in the window if brokers refuse every record (`refused`).
     """
     since, seconds = stalls(w)
     if not seconds[0] and not refused(w, limits)[0]:

@@ -72,9 +72,10 @@ def in_dumps(window: ClientWindow, limits: Thresholds, overdue_seconds: float) -
 
 
 def _stays_inside(window: ClientWindow, limits: Thresholds) -> Caused:
-    """Return a fact on an I/O thread that the newest dumps show in one callback; [] if select-total is reported.
+    """Return a fact on an I/O thread that the newest dumps show in one callback.
 
-    At least MIN_READINGS dumps in a row must show the thread there, over at least `suspect_inside_seconds`.
+    At least MIN_READINGS dumps in a row must show the thread there, over at least `suspect_inside_seconds`. Returns []
+    if select-total is reported, because select-total then shows whether the thread returned.
     """
 
     def callback(_: ThreadDump, thread: Thread) -> Hashable:
@@ -95,9 +96,9 @@ def _stays_inside(window: ClientWindow, limits: Thresholds) -> Caused:
 def _shown(window: ClientWindow, stay: Held, cause: str, limits: Thresholds, overdue_seconds: float) -> Fact | None:
     """Return what a dump proves about a thread in foreign code; None if no data shows whether the thread returns.
 
-    `stay`: the dumps up to that dump that show the thread at the same place. `cause`: the result of `_cause_of`.
+    `stay`: the dumps up to this one that show the thread at the same place. `cause`: the result of `_cause_of`.
     A lock, queue or loop without a time limit that holds the thread beyond `overdue_seconds` holds the thread for ever.
-    If neither CPU times nor select-total show that the thread stayed there, the thread may have left and come back.
+    This needs CPU times or select-total, because otherwise the thread may have left its place and come back.
     """
     thread, dump, meanwhile = stay.thread, stay.dump, _meanwhile(window, stay, limits)
     wait = next((f for f in thread.frames if any(part in f for part in WAITS)), "")
@@ -161,7 +162,10 @@ def _rises(window: ClientWindow, since_ms: int) -> bool:
 
 
 def _unmoved(window: ClientWindow, dump: ThreadDump) -> bool:
-    """True if MIN_READINGS samples with select-total followed the dump, or if the client can report no such sample."""
+    """True if enough samples with select-total followed the dump (MIN_READINGS), or if none can follow.
+
+    Dumps after which select-total rose have already been left out (`_came_back`).
+    """
     times = [ts_ms for ts_ms, _ in reported(window.readings, SELECTS)]
     last = window.ends_ms is not None and dump.ts_ms > window.ends_ms
     return not times or last or sum(ts_ms > dump.ts_ms for ts_ms in times) >= MIN_READINGS

@@ -172,7 +172,7 @@ def frozen(w: Windows, limits: Thresholds) -> Frozen:
 
 @per_rows
 def _while_counted(w: Windows) -> tuple[Column, Column, Column]:
-    """Return columns for rows with select-total: free bytes; 1.0 where records wait; 1.0 where none wait; else NaN."""
+    """Return three columns: free bytes, 1.0 where records wait, 1.0 where none wait; NaN without select-total."""
     counted, works = ~np.isnan(w.col("select-total")), _work_waits(w)
     return (
         Column(np.where(counted, w.col("buffer-available-bytes"), np.nan)),
@@ -189,8 +189,8 @@ def _work_waits(w: Windows) -> Bools:
 def without_rate(w: Windows, limits: Thresholds) -> tuple[Runs, Column]:
     """Return (stretches, column): stretches with `select-rate` 0 while records wait, if `select-total` is unknown.
 
-    Rates average over the past, so the I/O ratios must be 0 as well. The column has the time (epoch ms) of each row
-    where this is so, else NaN.
+    Rates average over the past, so io-ratio and io-wait-ratio must not be above 0 either. The column has the time
+    (epoch ms) of each row that meets these conditions, else NaN.
     """
     uncounted = np.flatnonzero(~w.reported("select-total"))
     runs = w.at(uncounted).still("select-rate")

@@ -102,7 +102,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 
 def _sends(failures: list[LogEvent]) -> Happened:
     """Return (epoch ms, number) of failed sends. A thread's lines at almost the same time count as one failed send."""
-    # Lines without a time of their own all get the same time, which says nothing. Then each repetition counts, too.
+    # Undated lines all have the same time. Then each repetition of a line counts as one more failed send.
     undated = len({event.ts_ms for event in failures}) == 1
     happened: list[tuple[int, float]] = []
     last: dict[str, int] = {}
@@ -114,7 +114,7 @@ def _sends(failures: list[LogEvent]) -> Happened:
 
 
 def _sends_counted(window: ClientWindow, w: Windows) -> Happened:
-    """Return (epoch ms, number) of each rise of `record-error-total`; [] if records in the buffer may have failed."""
+    """Return (epoch ms, number) of each rise of `record-error-total`; [] if these may be buffered records."""
     failed = increases(window, "record-error-total")
     if not failed or not w.reported("record-send-total")[0] or w.max(_used(w))[0] > 0:
         return []
@@ -149,7 +149,7 @@ def _waits(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Held]:
 
 
 def _is_marked(window: ClientWindow, w: Windows) -> bool:
-    """True if callers may wait for this client: it has no client id, counts its sends, or logged why metadata fails."""
+    """True if waiting callers may be this client's: it has no id, counts its sends, or logged why metadata fails."""
     own = events(window, METADATA_WAITED, TOPIC_ERRORS, AUTHENTICATION, TLS)
     marked = not window.client.client_id or any(event.client_id == window.client.client_id for event in own)
     return marked or bool(w.reported("record-send-total")[0])
@@ -179,7 +179,7 @@ def _idle(window: ClientWindow, w: Windows, ts_ms: int, limits: Thresholds, alon
 
 
 def _may_wait(reading: Reading, limits: Thresholds) -> bool:
-    """False if a sample shows that no send() waits: metadata is old, a connection is open, and no request is."""
+    """False if a sample shows that no send() waits: metadata is old, a connection is open, no request pends."""
     age = reading.get("metadata-age")
     old = age is not None and limits.fresh_metadata_seconds < age < NEVER_SECONDS
     return not old or reading.get("connection-count") == 0 or (reading.get("requests-in-flight") or 0) > 0
@@ -267,7 +267,7 @@ def _dumped(waits: list[Held], same_call: bool | None, limits: Thresholds) -> li
 
 
 def _missing_topics(window: ClientWindow, limits: Thresholds) -> dict[str, list[LogEvent]]:
-    """Return the log lines of each topic that brokers keep refusing. LEADER_NOT_AVAILABLE means an outage instead."""
+    """Return the log lines of each topic that brokers keep refusing, except for LEADER_NOT_AVAILABLE (an outage)."""
     by_topic = grouped(_refusals(window), lambda event: event.captures.get("topic", ""))
     return {
         topic: lines
@@ -388,7 +388,7 @@ def blind(w: Windows, thresholds: Thresholds) -> Texts:
     Metrics do not show this if a client sends nothing for an unknown reason.
     """
     silent = ~sent_any(w)
-    # Examine only the few clients that have not sent since the sample before the last one.
+    # Examine only the few clients that sent nothing between the last two samples.
     asks = ~(w.last("record-send-total") > w.from_last("record-send-total", 1))
     since = unsent(w.at(asks))
     renewed = (_metadata(since, thresholds) == RENEWED) & ~(since.max(_used(since)) > 0)
