@@ -49,7 +49,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
 
 
 def pytest_runtest_logfinish(location: tuple[str, int | None, str]) -> None:
-    """Count the CPU time since the previous test for the file of this test."""
+    """Add the CPU time since the previous test to that of this test's file."""
     _spend(Path(location[0]).name)
 
 

@@ -136,8 +136,8 @@ STAGES: Mapping[str, Stage] = {
         "cluster",
         "a Spark cluster of its own, jars without the internet",
         _budgets(all_=200),
-        # This stage waits for the stages without servers, and all other stages with servers wait for this one: their
-        # clients fail in real time, and would leave no CPU to the stages without.
+        # Stages with servers run after those without, because clients that fail in real time would leave these no CPU.
+        # So this stage waits for stages without servers, and the other stages with servers wait for this one.
         ("lint", "types", "laws", "unit", "rules"),
     ),
     "e2e": _layer(

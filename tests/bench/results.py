@@ -22,7 +22,10 @@ FOLDER = ROOT / ".cache" / "bench"
 
 @dataclass(frozen=True)
 class Figure:
-    """A row of the page's first table. `within`: target is a maximum or a minimum; `peer`: Kafka Streams' figure."""
+    """A row of the page's first table. `peer`: Kafka Streams' figure.
+
+    `within`: `most` if the target is a maximum, `least` if it is a minimum.
+    """
 
     what: str
     value: float

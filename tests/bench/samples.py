@@ -1,7 +1,7 @@
 """Make record templates in the formats of other tools, from the samples in tests/formats.
 
 Values become those of healthy clients, and variable parts become placeholders. A record is about as large as a real one
-for one producer: if the sample has only some of a client's metrics, the template gets those of `canonical.PRODUCER`.
+for one producer: if the sample has only some of a client's metrics, `canonical.PRODUCER` replaces them.
 """
 
 from __future__ import annotations

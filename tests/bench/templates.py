@@ -56,7 +56,7 @@ class Template:
 
 
 def values(client: int, reading: int, ts_ms: int) -> dict[bytes, int]:
-    """Return the values of a healthy client's sample number `reading`: totals grow with it, the buffer is empty."""
+    """Return the values of sample `reading` of a healthy client: totals grow with `reading`, the buffer is empty."""
     return {
         b"client": client,
         b"service": client % SERVICES,

@@ -45,7 +45,7 @@ JARS = {
         ("org.apache.kafka:kafka-clients:4.1.2", "ch.qos.logback:logback-classic:1.5.18"),
     ),
 }
-#: Signal → text that its records contain as soon as they are about the producer.
+#: Signal → text that shows that a record of it is about the producer.
 TELLING = {"metrics": b"kafka.producer.record_send_total", "logs": b"clientId=shop-producer"}
 #: Signal → encodings in which the Collector's Kafka exporter writes it.
 ENCODINGS = {"metrics": ("otlp_proto", "otlp_json"), "logs": ("otlp_proto", "otlp_json")}

@@ -1,4 +1,4 @@
-"""Calculate the results for an input in this process: by the monitor's decoding and step, without Spark and Kafka."""
+"""Calculate the results for an input in this process, with the monitor's decoding and `step` but no Spark or Kafka."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Calculated:
 
 
 def calculated(parts: Sequence[load.Slice], cuts: int, settings: Settings, now_ms: int) -> Calculated:
-    """Calculate the tables. `cuts`: number of random cuts of a slice into batches; the last is cut into portions."""
+    """Calculate the tables. `cuts`: number of random cuts of each slice; but the last is cut into its portions."""
     chosen, offset, batch = random.Random(cuts), 0, 0
     states: dict[int, BucketState] = defaultdict(BucketState)
     tables = Calculated()

@@ -127,7 +127,7 @@ def strangers(run: Run, slices: Iterable[Slice]) -> Iterator[str]:
 
 
 def shown(run: Run) -> list[str] | None:
-    """Return the differences between the clients' states that the exporter shows and the newest ones on the topic."""
+    """Return how the exporter's states of clients differ from the newest on the topic, or that it is not healthy."""
     states = run.shown()
     if states is None:
         return ["the exporter is not healthy"]

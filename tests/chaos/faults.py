@@ -122,7 +122,7 @@ def monitor_lost_uncommitted(scene: Scene) -> Iterator[None]:
             run.nudge()
             before = _versions(run)
         time.sleep(0.002)
-    raise ServiceError("no batch was met between its results and its commit")
+    raise ServiceError("no batch was stopped between writing its results and its commit")
 
 
 def _versions(run: Run) -> int:
@@ -214,7 +214,7 @@ def history_read_only(scene: Scene) -> Iterator[None]:
 
 @contextmanager
 def _read_only(run: Run, folder: Path) -> Iterator[None]:
-    run.wait(f"{folder} is never at rest", lambda: _refuses(folder), NOTICED_SECONDS)
+    run.wait(f"{folder} is not at rest", lambda: _refuses(folder), NOTICED_SECONDS)
     yield
     disks.read_only(folder, False)
 
@@ -240,7 +240,7 @@ def topic_recreated(scene: Scene) -> Iterator[None]:
     finally:
         admin.close()
     run.create(topic, 2)
-    # Publish nothing before the monitor notices the new topic: it would skip offsets that it read on the old one.
+    # Publish nothing until the monitor notices the new topic: until then it skips offsets that it read on the old one.
     checkpoint = run.checkpoint / QUERY
     run.wait("not noticed", lambda: not any(position(checkpoint).get(topic, {1: 1}).values()), NOTICED_SECONDS)
     yield
@@ -285,7 +285,7 @@ def registry_away(scene: Scene) -> Iterator[None]:
 def grafana_away(scene: Scene) -> Iterator[None]:
     code, message = _pushed(scene, f"http://127.0.0.1:{free_port()}")
     if code != 2 or len(message.splitlines()) != 1:
-        raise ServiceError(f"a push to nowhere ended with exit code {code}: {message}")
+        raise ServiceError(f"a push to an unreachable Grafana ended with exit code {code}: {message}")
     yield
     with fake_grafana.serving(fake_grafana.Grafana()) as url:
         code, message = _pushed(scene, url)

@@ -42,7 +42,7 @@ class Supervised:
             self._end()
 
     def abandon(self) -> Process:
-        """Suspend the process, as if its machine froze, and return it; `release` starts another. The caller ends it."""
+        """Suspend the process, as if its machine froze, and return it; the caller ends it. `release` starts another."""
         self._wanted.clear()
         with self._lock:
             process, self._process = self._process, None

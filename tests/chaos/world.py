@@ -225,11 +225,11 @@ class Run:
         return len(self._producer.list_topics(topic, timeout=ASKED_SECONDS).topics[topic].partitions)
 
     def wait(self, what: str, ready: Callable[[], bool], seconds: float) -> float:
-        """Wait for a condition; return the seconds it took. Raises ServiceError with the end of the monitor's log."""
+        """Wait for `ready`; return the seconds taken. Raises ServiceError with `what` and the monitor's last lines."""
         began = time.monotonic()
         while not ready():
             if time.monotonic() - began > seconds:
-                raise ServiceError(f"{self.name}: {what}: not after {seconds:.0f} s\n{self.monitor.tail()}")
+                raise ServiceError(f"{self.name}: {what} after {seconds:.0f} s\n{self.monitor.tail()}")
             time.sleep(0.3)
         return time.monotonic() - began
 
@@ -276,8 +276,8 @@ class Run:
                 **self._more,
             },
             "registry": {"url": self.registry.url},
-            # Show departed clients for a week. How long a shorter time really is depends on how records are cut into
-            # batches, because time in which no client reports does not count.
+            # Show departed clients for a week. A shorter time would end earlier or later depending on how records are
+            # cut into batches, because time in which no client reports does not count.
             "absence": {"shown_seconds": 7 * 86_400},
             "prometheus": {"port": free_port(), "ttl_seconds": 7 * 86_400},
         }

@@ -47,7 +47,8 @@ SECONDS = 60
 TURN = 15
 LINES = 20
 RED, YELLOW, BLUE = (look.PALETTE[name] for name in (look.CRITICAL, look.WARNING, look.GOOD))
-#: GREY: colour of an unknown state in a timeline. GREEN: Grafana's default. UNKNOWN: background of an unknown number.
+#: GREY: colour of an unknown state in a timeline. GREEN: Grafana's default colour. UNKNOWN: background of an unknown
+#: number.
 GREY, GREEN, UNKNOWN = look.BAND.upper(), "#73BF69", look.UNKNOWN.upper()
 #: Names of the views of which pictures are saved if DASHBOARDS_PICTURES names a folder.
 PICTURES = ("overview", "producers", "consumers", "one client")

@@ -219,8 +219,8 @@ STORMS = {
     "200 services suspected": Storm(200, "suspected"),
     "400 groups stalled": Storm(0, "ok", groups=400),
 }
-#: Mass failure → (alert, severity, number of services; 0: one alert). Such failures take hours to develop, so their
-#: alerts are sent to Alertmanager directly, in Prometheus' format.
+#: Mass failure → (alert, severity, number of services with an alert each; 0: one alert without a service). Such
+#: failures take hours to develop, so their alerts are sent to Alertmanager directly, in Prometheus' format.
 SENT: Mapping[str, Sequence[tuple[str, str, int]]] = {
     "200 services fall silent": (
         ("KafkaClientFleetServicesSilent", "warning", 0),
@@ -277,8 +277,8 @@ def _at_least(world: World, way: str, least: int) -> bool:
 def _kinds(bodies: Sequence[bytes]) -> set[str]:
     """Return the different alerts in messages as "subject · place · name". "Over: …" reports the end of the same alert.
 
-    An alert of a whole cluster replaces those of services with the same name, because on a busy machine the first
-    message of a group may contain only one alert, and is then named after that alert's service.
+    A cluster's alert replaces alerts of the same name for single services, because on a busy machine the first message
+    of a group may contain only one alert, and is then named after that alert's service.
     """
     texts = [json.loads(body) for body in bodies]
     titles = [text["payload"]["summary"] if "payload" in text else text["attachments"][0]["title"] for text in texts]

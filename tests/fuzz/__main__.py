@@ -30,8 +30,8 @@ GUIDED = ("clienthealth.read", "clienthealth.diagnose.attachments")
 JUDGING = ("clienthealth.measure", "clienthealth.modes", "clienthealth.monitor")
 TARGETS = ("records", "texts", "attachments", "lives")
 MAX_MB = 1500
-#: An input is a finding if it takes more than MAX_CPU_SECONDS, and counts as a hang after MAX_SECONDS of wall time,
-#: which are many more because other programs run, too.
+#: An input is a finding if it takes more than MAX_CPU_SECONDS. It counts as a hang only after MAX_SECONDS of wall time,
+#: because other programs run, too.
 MAX_CPU_SECONDS, MAX_SECONDS = 10.0, 1200
 #: Texts to repeat in inputs: long repetitions slow down a pattern that searches for an end which is missing.
 PIECES = (

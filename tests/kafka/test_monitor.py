@@ -24,7 +24,7 @@ from tests.support.waiting import WAIT_SECONDS
 
 pytestmark = [pytest.mark.long, pytest.mark.early]
 
-#: Seconds for which the earlier release's producers have been healthy again, and their samples in that time.
+#: Seconds for which the earlier release's producers have been healthy again, and the number of their samples since.
 RECOVERED_SECONDS = 180
 RECOVERED = len(left.HOSTS) * RECOVERED_SECONDS // left.STEP
 BAD = (b"", b"{", b'{"a": 1}', b"\x0a\x07\xff\x00\x80", b"[1, 2", b"42")

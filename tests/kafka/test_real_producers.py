@@ -185,7 +185,7 @@ def instrumented(folder: Path, servers: str) -> tuple[dict[str, bytes], dict[str
     port = free_port()
     options = AGENT | {
         "logback.configurationFile": "logback.xml",
-        # The agent sets its own reporter; since kafka-clients 4.0 that disables JMX unless JMX is listed too.
+        # The agent sets its own reporter. From kafka-clients 4.0 on, this disables JMX unless JMX is listed too.
         "p.metric.reporters": "org.apache.kafka.common.metrics.JmxReporter",
     }
     agents = (f"-javaagent:{agent}", f"-javaagent:{jolokia}=port={port},host=127.0.0.1,discoveryEnabled=false", SWITCH)
@@ -282,7 +282,7 @@ def non_empty(part: Snapshot | LogLine) -> Row:
 
 
 def now_ms() -> int:
-    """Return the current time (epoch ms), so that nothing just written lies in the future."""
+    """Return the current time (epoch ms)."""
     return int(time.time() * 1000)
 
 

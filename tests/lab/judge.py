@@ -34,7 +34,7 @@ Verdicts = Sequence[tuple[str, str, str]]
 
 @dataclass(frozen=True)
 class Graded:
-    """The grade of one mode in a case: the mode that should fail, or another mode with a wrong verdict."""
+    """The grade of one mode in a case: of the case's own mode, or of another one with a wrong verdict."""
 
     case: str
     how: str
@@ -103,7 +103,7 @@ def streamed(folder: Path) -> Verdicts:
 
 
 def graded(folder: Path, how: str, verdicts: Verdicts) -> list[Graded] | None:
-    """Return grades of the mode that should fail and of wrong verdicts; None if it did not fail or nothing was seen."""
+    """Return grades of the case's mode and of wrong verdicts; None if its failure did not occur or nothing was seen."""
     recorded = Recorded(folder)
     wanted = labels(recorded)
     if wanted is None or not any((folder / "seen").iterdir()):

@@ -33,8 +33,8 @@ APART_SECONDS, STILL_SECONDS = 10.0, 30.0
 #: the thread may wait for a response until then.
 DEAD_SECONDS = 60.0
 #: A dump of code that works, sleeps, or waits with a limit does not prove a hang, nor does a Python dump, which shows
-#: no thread states. Two such dumps prove it if they are this far apart, because callbacks of our programs that return
-#: take less time, and so do requests by default.
+#: no thread states. Two such dumps prove it if they are this far apart, because in our programs a callback that does
+#: return takes less time, and so does a request by default.
 LONG_SECONDS = 40.0
 _BUSY = ("callback-retry", "callback-sleep", "callback-spin", "callback-latch", "callback-socket")
 _BUSY_HANDLERS = ("handler-retry", "handler-sleep", "handler-spin")
@@ -122,7 +122,7 @@ class Recorded:
         return max(counted, default=0) - (max(before, default=0) if name != "callback_ms" else 0)
 
     def still_seconds(self, name: str) -> float:
-        """Return how long (s) since the onset a count did not change until the end: the longest time of any client."""
+        """Return the time (s) from a count's last change, or a later onset, to the end: the longest of any client."""
         longest = 0.0
         for client in {one["id"] for one in self.truth}:
             lines = [one for one in self.truth if one["id"] == client]
@@ -143,7 +143,7 @@ class Recorded:
 
 
 def labels(recorded: Recorded) -> Mapping[str, Label] | None:
-    """Return labels of modes that need not be `ok`; None if the failure did not occur or the mechanism was deleted."""
+    """Return labels of modes that may differ from `ok`; None if the failure did not occur or its mechanism is gone."""
     case = recorded.case
     mechanism = MECHANISMS.get(case["mechanism"])
     if mechanism is None:

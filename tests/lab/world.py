@@ -73,9 +73,9 @@ class Scene:
     joined: threading.Event = field(default_factory=threading.Event)
 
     def join(self, polls: int) -> None:
-        """Join the group as another member that commits nothing; leave once the event `joined` is set.
+        """Be another member of the group, which commits nothing, until the event `joined` is set.
 
-        `polls`: after so many polls the member leaves the group, to join again 2 s later.
+        `polls`: after so many polls the member leaves, and joins again 2 s later.
         """
         while not self.joined.is_set():
             consumer = KafkaConsumer(

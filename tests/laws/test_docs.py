@@ -29,7 +29,7 @@ REFERENCE = (ROOT / "deploy/config.reference.toml").read_text("utf-8")
 
 
 def settings() -> Iterator[tuple[str, str, str]]:
-    """Yield section, key and reason of every setting."""
+    """Yield section, key and explanation (`reason`) of every setting."""
     for section, kind in typing.get_type_hints(Settings).items():
         for field in dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ():
             yield section, field.name, field.metadata["setting"].reason

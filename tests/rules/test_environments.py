@@ -36,7 +36,7 @@ OWNED = 'team="t",tier="4",pager=""'
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
 @pytest.mark.parametrize("name", [path.name for path in TEST_FILES])
 def test_every_rule_is_evaluated_in_every_environment(name: str, environment: str, tmp_path: Path) -> None:
-    """Run each case in each environment, because Prometheus rejects a rule group with two identical alerts.
+    """Run each case in each environment: in some, two alerts might be identical, and Prometheus fails such a rule.
 
     Every alert fires in some case (`tests/unit/test_alerts_laws.py`).
     """

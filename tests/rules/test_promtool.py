@@ -60,7 +60,7 @@ VALUES = "0x30 0.01x30 1x30 100x30"
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "alerts/runbooks").glob("*.md")))
 def test_queries_of_a_runbook_see_their_own_cluster_alone(name: str, tmp_path: Path) -> None:
-    """With series of its own and another cluster, each query finds something; with the other's alone, nothing."""
+    """Each query finds something if its cluster has series; if only others do, only `absent` and `up` do."""
     page = (ROOT / f"alerts/runbooks/{name}.md").read_text("utf-8")
     blocks = re.findall(r"^ *```promql\n(.*?)^ *```$", page, re.DOTALL | re.MULTILINE)
     queries = [line.partition(" # ")[0].strip().replace(" offset 1w", "") for line in "".join(blocks).splitlines()]

@@ -111,8 +111,8 @@ SCENARIOS: tuple[Scenario, ...] = (
             f"a-line-of-a-batch-with-{left}-attempts-left",
             window(logs=[mine(line(30, "produce-refused", error="NOT_ENOUGH_REPLICAS", partition="a-0", left=left))]),
         )
-        # `left`: retries left of 2,147,483,647. 1,173 retries take at least two minutes, 8 less than a second; at 0 the
-        # batch is given up.
+        # `left`: retries left, by default of 2,147,483,647. 1,173 used retries take at least two minutes; 8 take less
+        # than a second. At 0 the batch is given up.
         for left, make in (("2147482474", suspects), ("0", suspects), ("2147483639", unknown), ("2", unknown))
     ),
     suspects(

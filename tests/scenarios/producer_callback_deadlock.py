@@ -263,9 +263,9 @@ SCENARIOS: tuple[Scenario, ...] = (
         ),
     ),
     # By the client's own clock a callback has run since second 5: for 45 s at the last sample, longer than
-    # request.timeout.ms (30 s) and a quarter.
+    # 1.25 × request.timeout.ms (37.5 s).
     fires("own-clock-callback-runs-45-s", window(readings=timed(lambda s: max(0.0, 1000 * (s - 5))))),
-    # 35 s at the last sample: not longer than request.timeout.ms and a quarter (37.5 s).
+    # 35 s at the last sample: not longer than 1.25 × request.timeout.ms (37.5 s).
     suspects("own-clock-callback-runs-35-s", window(readings=timed(lambda s: max(0.0, 1000 * (s - 15))))),
     fires(
         "own-clock-callback-of-librdkafka",

@@ -51,7 +51,7 @@ SECONDS = 600.0
 
 @dataclass
 class Installation:
-    """A monitor's settings; `folder` contains backups taken after each of the first two portions."""
+    """A monitor's settings; `folder` contains backups taken after the first and second portion of input."""
 
     spark: SparkSession
     settings: Settings
@@ -68,7 +68,7 @@ class Installation:
         return True
 
     def with_backup(self, name: str, checkpoint: str, history_backup: str) -> Settings:
-        """Return the settings of an installation restored from these backups; no `checkpoint` means a new one."""
+        """Return the settings of an installation restored from these backups; `checkpoint` "": it starts a new one."""
         folder = self.folder / name
         if checkpoint:
             shutil.copytree(self.folder / checkpoint / "checkpoints", folder / "checkpoints")

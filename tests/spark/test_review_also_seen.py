@@ -1,4 +1,4 @@
-"""The review counts known issues that belong to no failure mode, from the history's minutes; numbers are by hand."""
+"""The review counts known issues that belong to no failure mode; the expected numbers are calculated by hand."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def count(spark: SparkSession, root: str, table: str) -> int:
 
 
 def test_a_minute_is_written_with_all_its_columns(spark: SparkSession, root: str) -> None:
-    """The row is as a step writes it: a column added only to the table once made all batches with minutes fail."""
+    """The JSON is as `step` writes it: a column added only to the table once made all batches with minutes fail."""
     text = (
         '{"minute":1790000040000,"service":"orders-api","host":"web-1","instance":"web-1:100","client_id":"order-producer",'
         '"kind":"producer","group":null,"library":"java","version":"3.9.1","samples":6,"status":"suspected",'
@@ -95,7 +95,7 @@ def test_a_batch_that_comes_twice_is_kept_once(spark: SparkSession, root: str, m
 def test_a_batch_is_not_looked_for_before_it_was_planned(
     spark: SparkSession, root: str, monkeypatch: pytest.MonkeyPatch, commits: int
 ) -> None:
-    """An earlier batch with the same number comes from an older checkpoint if this one was planned long after it."""
+    """If a batch was written long before one of the same number was planned, it came from an older checkpoint."""
     monkeypatch.setattr(history, "COMMITS", commits)
     append(spark, root, OPENED, "query-a", 0, 61_000)
     append(spark, root, OPENED, "query-b", 0, 61_000)

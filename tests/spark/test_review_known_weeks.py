@@ -151,7 +151,7 @@ def test_alerts(week: Review) -> None:
 
 
 def test_pages(week: Review) -> None:
-    # These page nobody: suspicions, and the minute that order-producer took over from its process.
+    # Nobody is paged for suspicions, nor for the process, whose incident moved to order-producer after a minute.
     assert week.pages is not None
     assert [(p.service, p.mode, p.start, p.stop, p.clients) for p in week.pages] == [
         ("orders-api", DEADLOCK, at(10, "10:05:00"), at(10, "11:40"), 1),
@@ -161,8 +161,8 @@ def test_pages(week: Review) -> None:
         ("audit", NOT_CLOSED, at(13, "16:01:15"), at(13, "16:05"), 1),
         ("search", BLOCKING, at(15, "23:00:30"), None, 1),
     ]
-    # The last deadlock was reported at 14:36:30 and was over at 14:45, so its page needed nobody. Friday's failures
-    # were as short, but lost records.
+    # The last deadlock was reported at 14:36:30 and was over at 14:45, so nobody had to act on its page. Friday's
+    # failures were as short, but lost records.
     assert [p.needed_nobody for p in week.pages] == [False, False, True, False, False, False]
     assert [p.night for p in week.pages] == [None] * 5 + [date(2026, 11, 16)]
 

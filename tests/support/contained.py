@@ -32,7 +32,7 @@ from deploy.demo.processes import give_way
 
 #: Defined in <linux/prctl.h>.
 _SET_CHILD_SUBREAPER = 36
-#: Seconds that the program's descendants get to end by themselves. Guards do so, and programs without input.
+#: Seconds that the program's descendants get to end by themselves, as guards do, and programs whose input has ended.
 GRACE_SECONDS = 10.0
 PAUSE_SECONDS = 0.05
 

@@ -1,7 +1,7 @@
 """Lint dashboards: the rules of Grafana's dashboard-linter, applied to syntax trees, and rules of our own.
 
-The linter has seventeen rules. Its Loki rules reduce to `target-datasource` here, as there is no Loki query. Its rules
-for the labels job and instance become `target-scope`: service, host, instance and client_id identify our clients.
+The linter has seventeen rules. Of its Loki rules only `target-datasource` is here, because we have no Loki query. Its
+rules for the labels job and instance become `target-scope`: service, host, instance and client_id identify our clients.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def template_label_promql(board: Board) -> Iterator[str]:
 
 @rule
 def template_loaded_once(board: Board) -> Iterator[str]:
-    """Require one load of a variable's values. Grafana's linter wants one per time range, each querying all clients."""
+    """Require that a variable loads once. Grafana's linter wants a load per time range; each queries all clients."""
     for variable in _query_variables(board):
         if variable.get("refresh") != 1:
             yield f"{variable['name']}: not loaded once, when the dashboard is opened"
@@ -285,7 +285,7 @@ def panel_options(board: Board) -> Iterator[str]:
 @rule
 def variables_defined(board: Board) -> Iterator[str]:
     defined = {variable["name"] for variable in board["templating"]["list"]}
-    # The pattern skips Grafana's own variables (with two underscores) and the format in `datasource:queryparam`.
+    # The pattern skips Grafana's own variables (with two underscores), and `:queryparam` in `${datasource:queryparam}`.
     for name in set(re.findall(r"\$\{?([A-Za-z]\w*)", json.dumps(board))) - defined:
         yield f"${name} is not defined"
 
@@ -322,7 +322,7 @@ def legend_labels(board: Board) -> Iterator[str]:
 
 @rule
 def thresholds_explicit(board: Board) -> Iterator[str]:
-    """Require thresholds (Grafana's default is red above 80); their base colour, also for no value, is harmless."""
+    """Require thresholds (Grafana's default: red above 80) with a harmless base colour: missing values get it, too."""
     for panel in panels(board):
         if panel["type"] in {"row", "text"}:
             continue
@@ -363,7 +363,7 @@ def habits(board: Board) -> Iterator[str]:
 
 @rule
 def sdk_round_trip(board: Board) -> Iterator[str]:
-    """Report fields that the SDK's models drop when they read and write the dashboard."""
+    """Report fields that the Grafana Foundation SDK drops when it reads and writes the dashboard."""
     again = plain(Dashboard.from_json(json.loads(json.dumps(board))))
     yield from _differences(board, again, "dashboard")
 

@@ -1,4 +1,4 @@
-"""Fake a schema registry by Confluent's documentation of its REST API, and encode samples as Avro records."""
+"""Fake a schema registry whose REST API is as Confluent documents it, and encode samples as Avro records."""
 
 from __future__ import annotations
 

@@ -72,7 +72,10 @@ def verdicts(spark: SparkSession, changes: Iterable[tuple[Transition, datetime]]
 def minute_rows(
     clients: DataFrame, start: datetime, minutes: int, values: dict[str, Column], keep: Column | None = None
 ) -> DataFrame:
-    """Return one row per client and minute. `values`: expressions by column; they may use `n` (client) and `minute`."""
+    """Return one row per client and minute. `values`: expressions by column; `keep`: condition for a row (None: all).
+
+    Both may use `n` (the client's number) and `minute`.
+    """
     first = int(start.timestamp())
     rows = clients.crossJoin(clients.sparkSession.range(minutes).select((F.col("id") * 60 + first).alias("at")))
     rows = rows.withColumn("minute", F.timestamp_seconds("at"))

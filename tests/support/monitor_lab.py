@@ -80,7 +80,7 @@ class Lab:
         self.producer.flush()
 
     def metric(self, name: str) -> float:
-        """Return a metric of the monitor for the metrics topic: 0 if absent, -1 if the monitor does not answer."""
+        """Return the monitor's metric `name` for the metrics topic: 0 if absent, -1 if the monitor does not answer."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=5) as page:
                 lines = page.read().decode().splitlines()

@@ -4,10 +4,10 @@ uv run --frozen --no-sync --with coverage python -m tests.support.mutants [--see
 
 The program first runs laws, unit tests and rules once in a copy of the checkout, to learn which test runs which line.
 Then it applies one mutant at a time. It runs the tests of the mutant's line until one fails, then the other tests of
-that file. Finally it applies all survivors together and runs all tests, because a test in another process or with a
-kept result may notice them; for each failure it tries every survivor alone. `--whole`: include tests marked long.
-`--beside FOLDER`: only statements that this other checkout also has, so that both can try the same mutants. Results go
-to .cache/mutants/ as they arrive; the next run continues there.
+that file. Finally it applies all survivors together and runs all tests, because a test in another process, or one
+with a cached result, may notice them; for each failure it tries every survivor alone. `--whole`: include tests marked
+long. `--beside FOLDER`: only statements that this other checkout also has, so that both can try the same mutants.
+Results go to .cache/mutants/ as they arrive; the next run continues there.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def shared(here: Iterable[Mutant], there: Iterable[Mutant]) -> Mapping[str, Muta
 
 
 def _by_place(every: Iterable[Mutant]) -> Mapping[str, Mutant]:
-    """Return mutants by name: place, file, and a number among equal places; for a unique place also the place alone."""
+    """Return mutants by name: place, file and a count of equal places; also by place alone, if it is unique."""
     by_place: dict[str, list[Mutant]] = {}
     for mutant in every:
         by_place.setdefault(mutant.place, []).append(mutant)
@@ -204,7 +204,7 @@ def _is_text(node: ast.AST) -> bool:
 
 
 def copied(folder: Path) -> Path:
-    """Copy the tracked files to `folder` as a git repository (tests read it), with links to environment and jars."""
+    """Copy tracked files to `folder`, a git repository because tests call git, with links to environment and jars."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
@@ -269,7 +269,7 @@ class Tried:
         return by_file
 
     def notices(self, mutant: Mutant, tests: Sequence[str]) -> str | None:
-        """Return the first test that fails, or that the tests run for ever; None if all pass."""
+        """Return the first test that fails, or a text if the tests do not end; None if all pass."""
         first, rest = tests[:FIRST], tests[FIRST:]
         with self._put([mutant]):
             try:

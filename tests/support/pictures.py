@@ -2,8 +2,8 @@
 
 python -m tests.support.pictures      takes them; those of dashboards need node and npm, 500 MB and two minutes
 
-tests/golden/pictures.sha256 holds the SHA-256 of each template behind a picture, in the format of `sha256sum`. A law
-compares it with the present templates.
+tests/golden/pictures.sha256 holds the SHA-256 of each template behind a picture, in the format of `sha256sum`. A test
+in tests/laws compares it with the present templates.
 """
 
 from __future__ import annotations

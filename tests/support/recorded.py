@@ -177,7 +177,7 @@ class _Packed(Packer):
 
 @cache
 def _packed(folder: Path) -> Packer:
-    """Return the decoded recording: from the cache if code and files are the same, because decoding takes long."""
+    """Return the decoded recording: from the cache unless code or files have changed, because decoding takes long."""
     kept = DECODED / _code() / f"{folder.name}-{_hash(sorted(path for path in folder.rglob('*') if path.is_file()))}"
     if not kept.exists():
         packer, now_ms = Packer(1), int(time.time() * 1000)

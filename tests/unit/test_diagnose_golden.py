@@ -1,6 +1,6 @@
 """`diagnose` gives recordings the verdicts of the golden matrix.
 
-There is one recording of each mode, and those without the mode that resemble it most. One bucket holds all clients.
+There is one recording with each mode, and recordings without it that look most like it. One bucket holds all clients.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def test_recordings_are_judged_as_in_the_golden_matrix() -> None:
     for statuses in expected.values():
         if statuses.get("producer-not-closed") == "confirmed":  # the end of the data does not prove an exit
             statuses["producer-not-closed"] = "suspected"
-    # The recording's metrics end 39 s before its log, so they show no health at the end.
+    # The recording's metrics end 39 s before its log, so they do not show whether the client was healthy at the end.
     expected["shutdown-loop-c", "lf"]["cross-topic-blocking"] = "unknown"
     assert judged == expected
     # 1_ctl_clean holds five messages of a jstack that found no process; they have no time, so they are rejected.

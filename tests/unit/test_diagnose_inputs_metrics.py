@@ -248,7 +248,7 @@ def test_the_day_in_a_name_is_not_that_of_a_log_of_many_days(tmp_path: Path) -> 
 
 
 def test_the_log_of_a_start_makes_no_end_of_the_last_scrape(tmp_path: Path) -> None:
-    """Callers wait for free space in the producer's buffer. Its metrics end while it runs; its log shows the start."""
+    """Callers wait for buffer space until the last scrape. The log covers only the start, so it shows no exit."""
     half: list[Row] = [
         (ts, {key: value * 64 if key[1].startswith("buffer-") else value for key, value in values.items()})
         for ts, values in rows("back-pressure-3.9")[:60:10]
@@ -282,7 +282,7 @@ def test_librdkafka_statistics_in_a_log(tmp_path: Path) -> None:
 
 
 def test_a_few_samples_are_no_wrapped_text(tmp_path: Path) -> None:
-    """As in a wrapped paragraph, no line would have room for the first word of the next one."""
+    """The lines look wrapped, because none has room for the first word of the next."""
     file = tmp_path / "metrics.prom"
     file.write_text(
         "# TYPE kafka_producer_producer_metrics_record_send_total counter\n"

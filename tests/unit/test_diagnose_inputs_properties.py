@@ -81,7 +81,7 @@ def _entries(data: bytes, size: int = 1 << 18) -> list[tuple[int, int | None, by
 @pytest.mark.long
 @FEW
 @given(data=st.data())
-def test_a_cut_never_makes_health_of_a_failure(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_truncated_failure_never_looks_healthy(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
     """The cut is inside a line: after a complete line, nothing shows that more lines followed."""
     recording = data.draw(st.sampled_from(sorted(FAILURES)))
     folder = unpacked(recording, tmp_path_factory.mktemp("cut"))

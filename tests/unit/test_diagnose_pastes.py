@@ -432,7 +432,7 @@ STATED = (
     ),
     ("ERROR KafkaError (Message production error: PurgeQueue (Local: Purged in queue))\n", "delivery-stalled"),
 )
-#: Stacks at the places of those in STATED, but without a wait of minutes; and waits that are normal.
+#: Texts like those in STATED that show no failure, for example stacks without minutes, or with waits that are normal.
 UNSTATED = (
     f"goroutine 215 [chan send]:\n{UNREAD}",
     f"goroutine 77 [chan receive, 31 minutes]:\n{FEEDER}",

@@ -1,4 +1,4 @@
-"""Test the times of attached evidence: taken from its content where possible; a file's date is never a fact."""
+"""Test the times of attached evidence: taken from its content where possible; a file's date proves no failure."""
 
 from __future__ import annotations
 

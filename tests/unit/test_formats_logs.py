@@ -62,7 +62,7 @@ def as_row(event: Any) -> dict[str, Any]:
 
 
 def rows(record: RawRecord) -> list[dict[str, Any]]:
-    """Return a record's lines and errors. A record without identity also gives the content it would have with one."""
+    """Return a record's lines and errors; without identity, the error and the line that it would give with one."""
     decoded = decode(record)
     named = {"format": decoded.format} if decoded.format else {}
     if decoded.errors == ["missing-identity"]:

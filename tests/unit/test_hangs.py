@@ -15,7 +15,7 @@ from tests.support.attachments import statuses, worst
 FOLDER = Path(__file__).parents[1] / "hangs"
 #: Number of failures that are suspected or confirmed. It may only rise.
 FOUND = 84
-#: Every so many cases, one is judged in each run; all are judged by the long test.
+#: Each run judges one of EVERY cases; the long test judges all.
 EVERY = 12
 
 

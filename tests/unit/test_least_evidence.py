@@ -23,8 +23,8 @@ EVERY_MS = 10_000
 class Cell(NamedTuple):
     """Items of one kind in a recording. `least`: required number of items → verdict; empty if even ten show nothing.
 
-    `kind` of the items: `dumps` during the failure, `lines` that contain `what`, or `readings` (samples 10 s apart,
-    beginning `what` ms after the onset).
+    `kind`: `dumps` are taken during the failure, `lines` contain `what`, and `readings` are samples 10 s apart, from
+    `what` ms after the onset.
     """
 
     mode: str

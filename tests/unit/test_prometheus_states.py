@@ -146,7 +146,7 @@ def test_record_without_a_timestamp_is_as_old_as_its_window(states: States) -> N
 
 
 def test_departure_replaces_the_windows_that_overlap_it(states: States) -> None:
-    """The last sample is 60 s old: its windows end now at the latest; the record of the departure ended 15 s ago."""
+    """The last sample is 60 s old, so its windows may end as late as now, 15 s after that of the departure."""
     put(states, record(end_ms=NOW_MS))
     put(states, record(end_ms=NOW_MS - 15_000, departed=True))
     assert [state.departed for state in states.live()] == [True]

@@ -209,7 +209,7 @@ def test_of_a_deadlock_that_ended_the_pushes_a_dump_and_the_log_are_two_kinds_of
 
 @pytest.mark.parametrize("name", OF_LIBRDKAFKA)
 def test_the_few_metrics_of_librdkafka_prove_neither_failure_nor_health(name: str) -> None:
-    """The time span of its connection count shows the push interval; the last push shows whether the client closes."""
+    """The connection count covers the time of one push interval; the last push shows whether the client closes."""
     snapshots, results = [*pushed(name)], results_of(name)
     assert all(one.client.library == "librdkafka" and one.client.version == "2.16.0" for one in snapshots)
     assert all(9_000 <= (one.interval_ms or 0) <= 10_500 for one in snapshots[:-1])

@@ -17,7 +17,7 @@ from tests.support.review_example import everything, html, markdown, review
 #: HTML elements of the page that are one line each in the text.
 LINES = ("h2", "h3", "p", "caption", "li", "tr")
 
-#: Lines that only the page has: the headings of plots, and the plots' legends (KEYS), which are lists there.
+#: PLOTS: headings of plots, which only the page has. KEYS: how legends begin in the text; `Lines` skips the page's.
 PLOTS = ["Buffersclientminutesbypeakuse", "Laggroupminutesbyrecordsbehind"]
 KEYS = ("nodatanotjudged", "Allservices1left")
 
@@ -61,7 +61,7 @@ def on_the_page(page: str) -> list[str]:
 
 
 def in_the_text(text: str) -> list[str]:
-    """Return the lines of a Markdown review from its first section on, without addresses of links and table rules."""
+    """Return the lines of a Markdown review from its first section on, without table rules and addresses of links."""
     body = text[text.index("\n## ") :]
     body = re.sub(r"\]\([^)]*\)", "", body).replace("<br>", " ")
     return [plain(line) for line in body.splitlines() if plain(line) and not set(line) <= set("|-: ")]

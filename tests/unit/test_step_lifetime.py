@@ -58,8 +58,8 @@ def test_a_deadlock_seen_by_metrics_alone_is_one_incident_however_long_it_lasts(
         ["opened", "escalated", "closed"],
     )
     assert 110 <= at(first) <= 130
-    # The last window with the failure ends within half a minute of it. The incident closes at the end of a window that
-    # comes a minute later.
+    # The last window that contains the failure ends at most 30 s after it. The incident closes with the window that
+    # ends a minute later.
     assert 0 < at(last) - end <= 150
 
 

@@ -169,7 +169,10 @@ def _handler(fleet: Fleet) -> type[BaseHTTPRequestHandler]:
 
 
 def _watch(prometheus: str, seconds: float, slowest: dict[str, tuple[float, float]]) -> None:
-    """Add to `slowest`, by rule group, its slowest evaluation and its interval (s). Raises ServiceError for errors."""
+    """Keep the slowest evaluation and the interval (s) of each rule group in `slowest`; `seconds`: how long to watch.
+
+    Raises ServiceError if a rule fails.
+    """
     until = time.time() + seconds
     while time.time() < until:
         with urllib.request.urlopen(f"{prometheus}/api/v1/rules", timeout=120) as answer:
@@ -192,7 +195,7 @@ def _count(received: Sequence[tuple[float, dict[str, Any]]], receiver: str, sinc
 
 
 def _new(received: Sequence[tuple[float, dict[str, Any]]], since: float) -> Mapping[str, int]:
-    """Return receiver → number of alert groups that first notified it at or after `since`."""
+    """Return receiver → number of alert groups whose first notification came at or after `since`."""
     known = {body["groupKey"] for body in _between(received, 0, since)}
     new = {(body["receiver"], body["groupKey"]) for body in _between(received, since, time.time())}
     return Counter(receiver for receiver, key in new if key not in known)

@@ -44,7 +44,7 @@ EVERY_SECONDS = 10
 MINUTES = 1440
 #: One incident occurs in this many client-hours; it lasts for the first ten minutes of its hour.
 RARITY = 1_000
-#: Files of the table `minutes` per day if no monitor is examined: two state partitions write one each, twice a minute.
+#: Files of the table `minutes` per day without `--of`: two state partitions write one each, twice a minute.
 FILES = 4 * MINUTES
 MODES = ("producer-callback-deadlock", "send-blocked-on-metadata", "producer-not-closed")
 #: Limits for commands that a user waits for: time (s) of maintenance, of a week's and of a quarter's review; memory
@@ -155,7 +155,7 @@ class Written:
 
 
 def _written(folder: Path) -> Written:
-    """Read what a monitor with one broker (the demo, `make soak`) wrote before its history was first maintained."""
+    """Read what a monitor like that of the demo or of `make soak` (one broker) wrote before its first maintenance."""
     root = folder / "history"
     moments = [
         json.loads(line)["commitInfo"]["timestamp"]
@@ -274,7 +274,7 @@ def generate(root: Path, clients: int, end: date, days: int, newest: int) -> Non
 
 
 def _write_at(table: Path, day: date, name: str, rows: pa.Table) -> Path:
-    """Write a Parquet file as Spark does, but with the column `minute` uncompressed, so that it contains `_page`."""
+    """Write a Parquet file as Spark does, but leave `minute` uncompressed, so that the file contains `_page(day)`."""
     path = table / f"day={day}" / f"{name}-0.parquet"
     path.parent.mkdir(exist_ok=True, parents=True)
     compression = {name: "NONE" if name == "minute" else "SNAPPY" for name in _leaves(rows.schema)}
