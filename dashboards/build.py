@@ -1,7 +1,8 @@
 """Build all dashboards as JSON for Grafana 12 (versions from 10 on should work).
 
 kafka-health generate          writes dashboards/out, with addresses for an installation on a single machine
-kafka-health dashboards push   sends all dashboards to a Grafana, with the addresses and the target in your settings
+kafka-health dashboards push   sends all dashboards to a Grafana, with the addresses and `[review] slo_target` of your
+                               settings
 """
 
 from __future__ import annotations

@@ -128,7 +128,7 @@ def plain(dashboard: model.Dashboard) -> dict[str, Any]:
 
 
 def _kept(value: Any, settings: Settings) -> Any:
-    """Return the value with the settings' labels and status page in its texts, by `keeping` and `_addressed`."""
+    """Return the value with `keeping` and `_addressed` applied to all texts in it."""
     if isinstance(value, dict):
         return {key: _kept(inner, settings) for key, inner in value.items()}
     if isinstance(value, list):

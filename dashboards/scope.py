@@ -99,7 +99,8 @@ def variable(name: str, settings: Settings) -> Builder[model.VariableModel]:
         box = build.TextBoxVariable(name).label(f"{_TYPED[name]} (pattern)").description(_PATTERN)
         return box.default_value(".*")
     if name not in _FIXED:
-        # The label names an installation. Take its values from exporter_up: these series are few, and load quickly.
+        # Labels that are not in _LISTS name an installation. Their values come from exporter_up, because its series are
+        # few and load quickly.
         kept = (name.capitalize(), f"label_values(kafka_client_health_exporter_up, {name})")
         label, query = _LISTS.get(name, kept)
         return (
@@ -132,8 +133,8 @@ def worst(
 
     A plain topk selects again at each point in time, so that a chart meant for twenty series may show hundreds.
 
-    each    query for all series. If there is a series per client, this must be a plain selector: for 10,000 clients,
-            Prometheus needs twenty times as long to aggregate all series at each time as to select the worst first
+    each    query for all series. If there is a series per client, this must be a plain selector. If `each` aggregated
+            10,000 clients at each time, Prometheus would need twenty times as long
     by      labels that identify a series; of several series with equal labels (two shards, two replicas) the largest
             value is drawn
     most    maximum number of series

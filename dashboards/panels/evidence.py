@@ -1,4 +1,4 @@
-"""Panels of metrics that decide failure modes. Only unhealthy clients, and some healthy ones, have these metrics."""
+"""Panels of metrics that decide failure modes. Only unhealthy clients and a few healthy peers have these metrics."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ _BY_SERVICE = listed((*KEPT, "service"))
 def _beside_best(metric: str, among: str, pick: str = "topk") -> list[Query]:
     """Return two queries: for the worst clients, and (drawn dashed) for the best client of each of _BEST services.
 
-    A service counts by the value of its best client; the worst services are chosen. `metric`, `among`, `pick`: see
-    `scope.worst`.
+    Services are ranked by their best client's value, the worst first. `metric`, `among`, `pick`: see `scope.worst`.
     """
     best = f"{'min' if pick == 'topk' else 'max'} by ({_BY_SERVICE}) ({metric}{{{OF_SERVICE}}})"
     return [

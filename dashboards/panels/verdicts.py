@@ -189,7 +189,7 @@ def failures(id_: int) -> Panel:
 
 
 def _over_time(by: str, shown: Sequence[str], of_status: str) -> str:
-    """Return a query for the _BANDS worst series: at each time, the worst status as its position in STATUS_ORDER.
+    """Return a query for the _BANDS worst series, with the worst status at each time as a position in STATUS_ORDER.
 
     `by`: labels that identify a series. `shown`: the statuses to show. `of_status`: a query in which {} stands for a
     status; its value is 1 for each series with that status.

@@ -1,7 +1,7 @@
 """Generate the committed files on alerts: rules with placeholders for addresses, and blocks of each runbook.
 
-The generated blocks list the alerts that link to the runbook with their thresholds and a command to silence them, and
-explain how to find a client's process and how to log in to brokers.
+The generated blocks list the alerts that link to the runbook, their thresholds and a command to silence them. Further
+blocks explain how to find a client's process and how to log in to brokers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`make audit`: list known vulnerabilities of the product's dependencies.
 
 Jars are compared with the committed list known_cves.toml, which gives the reason for each accepted vulnerability. Then
-OSV is queried for advisories on jars that the list lacks, and PyPI (by pip-audit) for advisories on Python packages. If
+OSV is queried for advisories that are not in the list, and PyPI (by pip-audit) for advisories on Python packages. If
 one of these services cannot be reached, the audit reports it and does not fail.
 """
 
@@ -35,7 +35,7 @@ def main() -> int:
 
 
 def has_news(present: Sequence[Jar], url: str = osv.URL) -> bool:
-    """Print OSV's advisories on the jars `present` that known_cves.toml lacks. Return True if there are any."""
+    """Print OSV's advisories on the jars `present`, unless known_cves.toml lists them. Return True if there are any."""
     try:
         news = osv.unlisted(osv.advisories(present, url), vulnerabilities())
     except OSError as error:

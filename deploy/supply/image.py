@@ -82,7 +82,7 @@ def main() -> int:
 def built(folder: Path) -> Stage:
     """Run the Dockerfile's steps with root file systems in `folder`; return the last stage. Raises ServiceError."""
     base = folder / "base"
-    # Use a separate mount namespace, so that a killed build leaves no mount in `folder`, which `main` removes.
+    # In a mount namespace of its own, a killed build leaves no mount in `folder`, so `main` can remove the folder.
     _run(["unshare", "--mount", "mmdebstrap", "--variant=minbase", f"--include={PACKAGES}", "bookworm", str(base)])
     (base / "usr/local/bin/python").symlink_to("/usr/bin/python3")
     stages: dict[str, Stage] = {}

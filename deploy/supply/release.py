@@ -2,10 +2,10 @@
 
 python -m deploy.supply.release VERSION [FOLDER]      (default: dist/)
 
-No step of this module needs an account. The commit raises the version in pyproject.toml (`kafka-health generate` copies
-the version to the chart) and in uv.lock, and renames the heading *Unreleased* in CHANGELOG.md to the version. Files in
-dist/ get the commit's time, so that every build gives the same bytes. A second run continues an interrupted release,
-and builds a tagged release again.
+Only the printed commands need an account. The commit raises the version in pyproject.toml (`kafka-health generate`
+copies the version to the chart) and in uv.lock, and renames the heading *Unreleased* in CHANGELOG.md to the version.
+Files in dist/ get the commit's time, so that every build gives the same bytes. A second run continues an interrupted
+release, and builds a tagged release again.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def _replace(name: str, pattern: re.Pattern[str], by: str) -> None:
 
 def _git(*arguments: str) -> str:
     if shutil.which("git") is None:
-        raise DependencyError("git is missing; a release is a commit and its tag")
+        raise DependencyError("git is missing; a release needs it to commit and to tag")
     return dist.output(["git", *arguments], folder=checkout()).strip()
 
 

@@ -69,8 +69,8 @@ def test_the_first_row_that_fits_counts(tmp_path: Path) -> None:
         ('[[owner]]\nteam = ""', "line 2: team: expected `str` of length >= 1"),
         ("[[owner]\nteam", "line 1: not valid TOML"),
         ("owner = [{teem = 'a'}]", "line 1: [[owner]] has no key 'teem'"),
-        ("owner = 3", "there is no 'owner' here, but [[owner]]"),
-        ("[owners]\n", "there is no 'owners' here, but [[owner]]"),
+        ("owner = 3", "'owner' is not valid here, only [[owner]] tables are"),
+        ("[owners]\n", "'owners' is not valid here, only [[owner]] tables are"),
     ],
 )
 def test_what_is_wrong_is_a_sentence_with_the_line(text: str, sentence: str, tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_codeowners_name_services_by_the_last_part_of_a_path(tmp_path: Path) -> 
     owners = read(tmp_path, text, "CODEOWNERS")
     teams = [owner and owner.team for owner in map(owners.owner_of, ("orders-api", "carts", "free", "x"))]
     assert teams == ["payments", "carts@example.org", None, "platform"]
-    with pytest.raises(SettingsError, match="CODEOWNERS, line 2: 'payments' is no owner"):
+    with pytest.raises(SettingsError, match="CODEOWNERS, line 2: 'payments' is not an owner"):
         read(tmp_path, "\n/services/orders payments\n", "CODEOWNERS")
 
 

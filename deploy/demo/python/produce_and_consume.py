@@ -11,8 +11,8 @@ rate                   records per second to each topic
 p.bootstrap.servers    brokers of the producer and the consumer
 reports.to             brokers of the monitor, for the reports
 p.client.id, c.client.id, c.group.id
-restart.every          0, or a time in s: then two such processes run, and each time after these seconds, a new process
-                       replaces the older one, as in a rolling deployment
+restart.every          0: one process runs. N: two processes run, and every N seconds a new one replaces the older one,
+                       as in a rolling deployment
 
 Each process prints its numbers of acknowledged, failed and consumed records as lines `COUNTERS json`.
 """
@@ -83,7 +83,7 @@ class Application:
         }
 
     def tell(self, topic: str, text: str) -> None:
-        """Send a report to the monitor's brokers. If the producer's queue is full, because they are down, drop it."""
+        """Send a report to the monitor's brokers. While these are down and the producer's queue is full, drop it."""
         try:
             self._reports.produce(topic, text, headers=self._identity)
         except BufferError:

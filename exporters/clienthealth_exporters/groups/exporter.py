@@ -37,7 +37,7 @@ from clienthealth_exporters.publish import Publisher
 
 log = logging.getLogger(__name__)
 
-#: Maximum pause (ms) between two attempts to reconnect to a broker, so that readings resume soon after a restart.
+#: Maximum pause (ms) between two attempts to reconnect to a broker, so that readings resume soon after it restarts.
 RECONNECT_MS = 1000
 #: Time (s) that is planned for delivering a reading's snapshots to their topic. The producer alone waits 0.1 s of this
 #: time to fill a batch.
@@ -110,7 +110,9 @@ def readings(settings: Settings, group: str) -> Generator[list[dict[str, Any]], 
             if group not in reading.names:
                 for tp, why in reading.failed_partitions.items():
                     if tp.topic == kafka.OFFSETS_TOPIC:
-                        raise ServiceError(f"group '{group}' was not found, but {tp.topic}/{tp.partition} has {why}")
+                        raise ServiceError(
+                            f"group '{group}' was not found; it may be in {tp.topic}/{tp.partition}, which has {why}"
+                        )
                 raise InputError(
                     f"there is no consumer group '{group}' ('kafka-health export groups --once' lists all groups)"
                 )
@@ -247,7 +249,7 @@ class GroupExporter:
 
 
 def table(reading: GroupsReading) -> Iterator[str]:
-    """Yield the lines of a table: for each group one per partition, then one per member that owns no partition."""
+    """Yield the lines of a table: for each group a line per partition, then a line per member without partitions."""
     layout = "{:<32} {:<9} {:<19} {:<28} {:>9} {:>12} {:>12} {:>10}  {}\n"
     yield layout.format("GROUP", "TYPE", "STATE", "TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "MEMBER")
     for group in reading.groups:

@@ -69,8 +69,8 @@ class Member(NamedTuple):
 class Listed(NamedTuple):
     """A group as its coordinator lists it. `broker`: id of the coordinator.
 
-    `type`: classic, consumer, streams or share. But for a classic group that is no consumer group, it is the protocol
-    type, such as `connect` for Kafka Connect. `state`: '' if the broker does not report it.
+    `type`: classic, consumer, streams or share; instead of classic, the protocol type if it is not `consumer`, such as
+    `connect` for Kafka Connect. `state`: '' if the broker does not report it.
     """
 
     broker: int
@@ -107,7 +107,7 @@ class GroupsReading:
     groups             the groups that were read; missing are groups that were not due or could not be read
     failed_groups      the reason for each group that could not be read
     failed_partitions  the reason for each partition with an unknown end offset, and for each partition of
-                       __consumer_offsets without a leader, because the groups stored there are missing in `names`
+                       __consumer_offsets without a leader (groups that are stored there are missing in `names`)
     left_out           number of groups that `[groups] include` and `exclude` leave out
     """
 
@@ -200,7 +200,7 @@ class GroupReader:
             self._disconnect()
         for name in due:
             if name in committed:
-                # If an end offset is unknown, do not record the read, so that the group is due at the next reading.
+                # If the end offset of one of the group's partitions is unknown, note no read: the group stays due.
                 if limits.unread.keys().isdisjoint(committed[name]):
                     self._pace.read(name, states[name], committed[name], now)
             else:
@@ -387,11 +387,11 @@ class _Seen:
 
 
 class Pace:
-    """Decide which groups to read: those with members in each reading, empty or failing ones less and less often.
+    """Decide which groups to read: groups with members each time, empty or failing groups less and less often.
 
-    Most groups of a large cluster are abandoned. Only reading a group shows its new offset commits, so a group with
-    members is read each time. A group without members changes only if an administrator changes its offsets, or if a
-    member joins. A new member is noticed at once, because each reading lists the states of all groups.
+    Most groups of a large cluster are abandoned. New commits of a group with members are seen only if the group is read
+    each time. A group without members changes only if an administrator changes its offsets, or if a member joins. A new
+    member is noticed at once, because each reading lists the states of all groups.
     `longest`: maximum time until a group is read again, in seconds of the same clock as `now`.
     """
 
@@ -419,7 +419,7 @@ class Pace:
         self._note(name, state, None, reason, now)
 
     def failing(self, waiting: set[str]) -> dict[str, str]:
-        """Return group → reason for those groups in `waiting` that could not be read at the last attempt."""
+        """Return group → reason for groups that are not due (`waiting`), if the last attempt to read them failed."""
         return {name: self._seen[name].failing for name in waiting if self._seen[name].failing}
 
     def _note(self, name: str, state: str, committed: int | None, failing: str, now: float) -> None:

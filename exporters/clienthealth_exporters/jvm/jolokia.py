@@ -48,8 +48,8 @@ class Jolokia:
     def read(self, patterns: Mapping[str, Sequence[str]]) -> dict[str, dict[str, Any]]:
         """Return the attributes of all matching MBeans, by MBean name, with one request.
 
-        `patterns`: the attributes to read (none: all), by pattern of MBean names. A pattern without a match is no
-        error, and an unreadable attribute is left out. Raises JolokiaError if the agent gives no complete answer.
+        `patterns`: a pattern of MBean names → the attributes to read ([]: all). Patterns without a match and unreadable
+        attributes are left out. Raises JolokiaError if the agent gives no complete answer.
         """
         requests: list[dict[str, Any]] = [
             {"type": "read", "mbean": pattern, "config": {"ignoreErrors": True}}

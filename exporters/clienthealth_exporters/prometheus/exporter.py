@@ -2,7 +2,7 @@
 
 /metrics          Prometheus text format          /          status page for people
 /readyz, /healthz 200 while all records are read   /client    one client (service, instance, client_id)
-/livez            200 while the topic is polled    /fleet     services by hour, versions, stale clients
+/livez            200 while the topic is polled    /fleet     services' health per hour, versions, gone clients
 /clients.json     every client's newest record    /runbooks/ what to do about each alert
 /api/v1/          the API for programs            /api/v1/openapi.json  the API's definition
 """

@@ -52,7 +52,7 @@ class Shown(NamedTuple):
     """The lines of a record, and which of them the page /metrics contains.
 
     group     True if the page contains the record's metrics of its consumer group (scope "group")
-    whole     True if the page contains all metrics without `Family.evidence`; False: only those with `Family.always`
+    whole     True if the page contains all metrics without `Family.evidence`, False if only those with `Family.always`
     evidence  True if the page contains the metrics that decide failure modes (`Family.evidence`)
     """
 
@@ -126,7 +126,7 @@ def _each(
 ) -> Iterator[str]:
     """Yield the lines of a metric, client by client, in blocks of _BLOCK_CLIENTS clients.
 
-    At most `cap` lines are yielded. A client with lines beyond this is skipped, and `dropped` is increased by
+    At most `cap` lines are yielded. A client with more lines than are left is skipped, and `dropped` is increased by
     the number of its lines. `index`: the metric's position in FAMILIES.
     """
     block: list[str] = []
@@ -195,7 +195,7 @@ def _head(family: Family) -> str:
 
 @functools.lru_cache(maxsize=20_000)
 def _several(names: tuple[str, ...], samples: tuple[Sample, ...]) -> str:
-    """Return the ends of a metric's lines as one text: extra labels and value of each sample. Equal ones are shared."""
+    """Return the ends of a metric's lines as one text: each sample's extra labels and value. Equal texts are shared."""
     return "".join([f",{labels_text(names, extra)}}} {_value(value)}\n" for extra, value in dict(samples).items()])
 
 

@@ -1,4 +1,4 @@
-"""What the exporter remembers of the past: each client's newest samples and status changes, and services by hour.
+"""What the exporter remembers of the past: clients' newest samples and status changes, services' health per hour.
 
 The history is empty when the exporter starts, because the topic has only the newest record of each client. Its size is
 limited: one hour of 2,000 clients takes 12 MB (measured). `Recall` keeps records of clients that this exporter no
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 PLOTTED: Mapping[str, int | None] = {"Buffer": 0, "Callback": 1, "Topic queue": 3, "Lag": None}
 HOUR_SECONDS = 3600
 #: POINTS: maximum number of samples per client, enough for an hour with a sample each half minute. MAX_CLIENTS: maximum
-#: number of clients with samples; then a new unhealthy client replaces one that was not unhealthy in the last hour.
+#: number of clients with samples; at this number, a new unhealthy client replaces one not unhealthy for an hour.
 POINTS = 120
 MAX_CLIENTS = 2000
 MAX_CHANGES = 40
@@ -139,7 +139,7 @@ class History:
         return nlargest(most, found, key=lambda of_client: of_client[1].at)
 
     def services(self) -> Iterator[tuple[str, Mapping[int, float]]]:
-        """Yield (service, shares): the share (0 to 1) of unhealthy ones in the service's judged records of each hour.
+        """Yield (service, shares): for each hour, which share (0 to 1) of the service's judged records was unhealthy.
 
         The keys of `shares` are hours since 1970. The service with the largest sum of shares comes first.
         """

@@ -51,7 +51,7 @@ class Family(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
                the upper end
     evidence   True if the metric decides a failure mode: served only for unhealthy clients and their peers (`PEERS`)
     largest    for a metric of services: name of a client's metric; the value is its maximum over the service's clients
-    at         values of the extra labels that a series of the metric `largest` must have to count; None: any values
+    at         if given, only series of the metric `largest` with these values of the extra labels count
     """
 
     name: str

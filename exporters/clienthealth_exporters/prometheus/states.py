@@ -31,13 +31,13 @@ _URGENCY: Mapping[Standing, int] = {"ok": 0, "partial": 5, "unknown": 10, "suspe
 _STATUSES = {urgency: status for status, urgency in _URGENCY.items()}
 #: The threshold of each metric in WORST, in the same order; None if the metric has none.
 _LIMITS = (LIMITS.buffer_used_ratio, LIMITS.callback_seconds, None, LIMITS.queue_used_ratio, None)
-#: Label values of metrics on the records about clients, and of those on the records about consumer groups.
+#: Values of the label `of` on metrics about records: the records of clients, and those of consumer groups.
 CLIENTS, GROUPS = "clients", "groups"
 #: The lag states that need attention, the most urgent last.
 LAG_ALARMS = STATE_ORDER[STATE_ORDER.index("WARN") :]
 #: If no record about a client comes for this time (s), the client's state becomes unknown: the monitor has stopped or
-#: gets no input. For a client with a long window, the time is that window plus SILENT_SECONDS / 2. In both cases
-#: `[monitor] publish_seconds` is added, because the monitor may wait so long to write a record with equal verdicts.
+#: gets no input. For a client with a window above SILENT_SECONDS / 2, it is the window plus SILENT_SECONDS / 2. In both
+#: cases `[monitor] publish_seconds` is added, because the monitor writes a record with equal verdicts no more often.
 SILENT_SECONDS = 180
 #: Minimum time (s) between two log lines about unreadable records.
 COMPLAINT_SECONDS = 60
@@ -93,7 +93,7 @@ class State:
 
     @property
     def status(self) -> str:
-        """One of confirmed, suspected, lagging (only groups), unknown, partial, ok, and gone (without a failure)."""
+        """One of confirmed, suspected, lagging (only groups), unknown, partial, ok, and gone (if without a failure)."""
         if self.departed and self.urgency <= _URGENCY["unknown"]:
             return "gone"
         return _STATUSES.get(self.urgency, "lagging")
@@ -110,7 +110,7 @@ class State:
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """The identity of the client or group. Two services may report one group, so the service is no part of it."""
+        """The identity of the client or group; for a group without the service, because two services may report it."""
         client = self.client
         if client.kind == "group":
             return "group", client.instance, self.group
@@ -128,9 +128,9 @@ _ELSEWHERE = msgspec.json.Decoder(_Elsewhere)
 class States:
     """The newest record per key. Thread-safe: the reader of the topic writes, the web server reads.
 
-    A record is ignored if its window ends before that of the known record. But a record that reports a client as gone
-    may end earlier, because its window overlaps with the client's last windows. After that record, the client counts as
-    back only once a record comes with a window too late to overlap with those last windows.
+    A record is ignored if its window ends before the window of the known record. Exception: a record that reports the
+    client as gone counts if the two windows overlap. After that record, the client is back only once a window comes
+    that is too late to overlap with the client's last windows.
 
     A client is dropped `ttl_seconds` after its last record, but this time counts only while other records arrive. So a
     client keeps its series if the monitor gets no data; but after `silent_from` its `ok` verdicts become `unknown`.
@@ -223,8 +223,8 @@ class States:
         """
         now = self._clock()
         with self._lock:
-            # `ttl_seconds` counts at most until SILENT_SECONDS after the newest record of any client. So if the monitor
-            # stops, all clients become unknown but are not dropped.
+            # SILENT_SECONDS after the newest record of any client, clients stop ageing. So if the monitor stops, all
+            # clients become unknown but are not dropped.
             oldest = min(now, self._written + SILENT_SECONDS) - self._settings.prometheus.ttl_seconds
             old = [key for key, state in self._states.items() if state.written < oldest]
             for key in old:

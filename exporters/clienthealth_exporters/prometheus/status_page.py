@@ -134,7 +134,7 @@ def client(view: View, state: State, track: Track | None, note: str = "") -> str
 
 
 def fleet(view: View, states: list[State], history: History) -> str:
-    """Return the page /fleet as HTML: services by hour, versions in use, and clients that are stale or have gone."""
+    """Return the page /fleet as HTML: services' health per hour, versions in use, clients that are stale or gone."""
     this = int(view.now // HOUR_SECONDS)
     hours = range(this - HOURS + 1, this + 1)
     rows = list(history.services())

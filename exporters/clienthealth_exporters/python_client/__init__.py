@@ -143,7 +143,7 @@ def _module_of(client: Any) -> Any:
             if isinstance(client, type) == hasattr(module, "reporting"):
                 return module
             raise TypeError(
-                f"confluent-kafka needs a class (Producer = report(Producer)), the others an object: not {of.__name__}"
+                f"{of.__name__}: confluent-kafka needs a class (Producer = report(Producer)), other libraries an object"
             )
     raise TypeError(f"{of.__name__} is neither a producer nor a consumer of kafka-python, aiokafka or confluent-kafka")
 
@@ -254,7 +254,7 @@ class Reporter:
         while True:
             self._wake.clear()
             now = time.monotonic()
-            # If a client's library has new measurements, report the client one interval before `due`.
+            # With new measurements from its library, a client is reported up to one interval before `due`.
             due = [one for one in list(self._watched) if now >= one.due - self.interval_seconds * one.fresh()]
             try:
                 self._publish(due)

@@ -118,7 +118,7 @@ class _Tee:
 
 
 def reporting(base: Any, start: Callable[..., None], interval_seconds: float) -> Any:
-    """Return a subclass of `base` with clients that report. Raises TypeError if `base` is no Producer and no Consumer.
+    """Return a subclass of `base` for clients that report. Raises TypeError if `base` is neither Producer nor Consumer.
 
     `start`: called for each new client with its `Watched`, its connection options, and its `Reported`.
     `interval_seconds`: the interval of statistics, unless the client's configuration gives one.

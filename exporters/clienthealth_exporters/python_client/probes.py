@@ -42,7 +42,7 @@ def quietly(work: Callable[..., None], *args: object) -> None:
 
 
 def named_like(made: type, base: type) -> type:
-    """Give the class `made` the name and module of `base`, so that logs show no other name. Return `made`."""
+    """Give the class `made` the name and module of `base`, so that logs show the library's name. Return `made`."""
     made.__name__, made.__qualname__, made.__module__ = base.__name__, base.__qualname__, base.__module__
     return made
 
@@ -77,9 +77,9 @@ class Sender(Protocol):
 class Watched:
     """A reported client, held by a weak reference.
 
-    more      returns the library's own measurements as (metrics, topics) of a snapshot; of metrics that the probe has,
-              too, the probe's value counts; topics replace the probe's topics, unless they are None
-    fresh     returns True if the library has new measurements; then the snapshot is sent one interval before `due`
+    more      returns the library's own measurements as (metrics, topics) of a snapshot. For a metric that the probe
+              also has, the probe's value is used; topics None: the probe's topics are used
+    fresh     returns True if the library has new measurements; the snapshot is then sent up to one interval early
     patience  number of intervals from one snapshot to `due`
     due       time of the next snapshot if the library has no new measurements, in seconds of the monotonic clock
     """

@@ -33,8 +33,7 @@ _TAKEN = frozenset({
 def fixed_labels(settings: Settings) -> Mapping[str, str]:
     """Return the non-empty labels (name → value) of every series of this installation.
 
-    Raises SettingsError if one of these names, or of those in `keep_labels`, is no label name of Prometheus or is in
-    _TAKEN.
+    Raises SettingsError if one of these names, or of those in `keep_labels`, is in _TAKEN or is not a valid label name.
     """
     labels = {"cluster": settings.monitor.cluster, **settings.prometheus.labels}
     for name in (*labels, *settings.prometheus.keep_labels):

@@ -2,7 +2,7 @@
 
 The files may be our own TOML (`[[owner]]`), Backstage's `catalog-info.yaml`, or CODEOWNERS. The files are searched in
 order, and the first entry that matches the service names its owner. Within a CODEOWNERS file, the last matching line
-does, as that format defines.
+names the owner, as that format defines.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _toml(file: str, text: str) -> Iterator[Row]:
         raise SettingsError(f"{file}{where}: not valid TOML") from None
     tables = document.pop("owner", [])
     if document or not isinstance(tables, list):
-        raise SettingsError(f"{file}: there is no '{next(iter(document), 'owner')}' here, but [[owner]]")
+        raise SettingsError(f"{file}: '{next(iter(document), 'owner')}' is not valid here, only [[owner]] tables are")
     # An owner in an inline list has no heading; its line number is then 1.
     for number, table in zip(chain(headings, repeat(1)), tables, strict=False):
         try:
@@ -200,7 +200,7 @@ def _codeowners(file: str, text: str) -> Iterator[Row]:
             continue
         if owners and "@" not in owners[0]:
             raise SettingsError(
-                f"{file}, line {number}: '{owners[0]}' is no owner: @team, @organisation/team or a mail"
+                f"{file}, line {number}: '{owners[0]}' is not an owner (@team, @organisation/team or a mail address)"
             )
         service = PurePosixPath(re.sub(r"(/\*{1,2})?/*$", "", path) or "*").name
         owner = Owner(owners[0].removeprefix("@").rpartition("/")[2]) if owners else None

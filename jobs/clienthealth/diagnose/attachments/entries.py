@@ -50,7 +50,7 @@ _IN_DUMP = re.compile(
     rb"[0-9][A-Z]{2,5}|NULL\b|=====|-----|Name: |State: |Total blocked|Stack trace|Process \d|Python v|"
     rb"Java.{1,40}stack info"
 )
-#: A line that has a level near its beginning and is no part of an exception.
+#: A line that has a level near its beginning and is not part of an exception.
 _LEVELLED = re.compile(rb"(?!\s*(?:at |Caused by|Suppressed))[^\n]{0,60}?\b(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\b")
 _JSON_TIME = re.compile(rb'"(?:@?time(?:stamp)?|ts|asctime|date)" ?: ?"?([^",}]{10,40})')
 _TITLE = b"Full thread dump "
@@ -187,7 +187,7 @@ class Splitter:
                 left_out.repeats = 0
 
     def _look_at_end(self, block: bytes) -> None:
-        """Note the time of the last dated line among the block's last five, for undated lines in the next blocks."""
+        """Note the time of the last dated line among the block's last five lines, for undated lines in later blocks."""
         for line in reversed(block.removesuffix(b"\n").rsplit(b"\n", 5)[-5:]):
             if self._dated(line) is not None:
                 break
@@ -237,7 +237,10 @@ class Splitter:
         return True
 
     def _remember(self, key: bytes | tuple[bytes, bytes, int], entry: Entry) -> Iterator[Entry]:
-        """Remember the entry, to leave out equal ones. At _REMEMBERED entries, yield all repetitions and forget all."""
+        """Remember the entry, so that equal ones are left out.
+
+        If _REMEMBERED entries are remembered already, first yield all repetitions and forget these entries.
+        """
         if len(self._left_out) >= _REMEMBERED:
             yield from self._repeated()
             self._left_out.clear()
@@ -357,10 +360,10 @@ _FREQUENT = b" eatinosrlcd.:-0123m=/[]u,p"
 class Scanner:
     """Finds many texts in a block of bytes, as fast as memory can be read.
 
-    A text of at least seven bytes always contains four bytes that begin at a multiple of four. So numpy compares
-    only the four bytes at every fourth place with the pieces of each text's rarest seven bytes. Each hit is then
-    compared in full. Searching forty texts one by one, or by one regular expression, is fifty times slower. Shorter
-    texts are searched one by one, so only a few of the texts should be shorter.
+    Seven bytes at any place in the block contain four bytes that begin at a multiple of four. So numpy looks only at
+    the four bytes at every fourth place, and compares them with the four pieces (of four bytes) in each text's rarest
+    seven bytes. Each hit is then compared in full. Searching forty texts one by one, or by one regular expression, is
+    fifty times slower. Shorter texts are searched one by one, so only a few of the texts should be shorter.
     """
 
     def __init__(self, texts: Iterable[bytes]) -> None:

@@ -65,7 +65,7 @@ def exported(content: bytes, lines: Sequence[bytes], is_record: Callable[[bytes]
 def of_table(text: str) -> list[Row] | None:
     """Return the rows of a table that is separated by commas, tabs or semicolons.
 
-    None if the first line names no column of times, or neither a column of messages nor columns of metrics.
+    None if the first line lacks a column of times, or has columns of neither messages nor metrics.
     """
     text = re.sub("\r\n?", "\n", text.lstrip("\ufeff"))
     head = text.partition("\n")[0]
@@ -88,7 +88,7 @@ def of_table(text: str) -> list[Row] | None:
 
 
 def _events(content: bytes) -> Iterator[Mapping[str, str]]:
-    """Yield the fields of each log event in XML. An event that is no valid XML becomes one field, `message`."""
+    """Yield the fields of each log event in XML. If an event is not valid XML, its text is the field `message`."""
     end = 0
     for begin in _EVENT.finditer(content):
         if begin.start() < end:
@@ -186,8 +186,7 @@ def _rows(value: Any, above: int | None, depth: int) -> Iterator[Row]:
 def _text(fields: Mapping[str, object]) -> str | None:
     """Return the row's message with its stack trace; None if the row has no message.
 
-    Level, thread and logger precede the message, unless the level is already in the message or one of level and logger
-    is missing.
+    Level, thread and logger precede the message if level and logger are known and the message does not name the level.
     """
     message = next((text for name in _MESSAGES if isinstance(text := fields.get(name), str)), None)
     if message is None:

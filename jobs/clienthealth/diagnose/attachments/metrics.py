@@ -1,8 +1,8 @@
 """Make snapshots of clients from pasted metrics, whatever the form of the paste.
 
-Three forms have one value per line: a Prometheus exposition, scraped once or often; `attribute = value` below or behind
-the name of an MBean, as JMX shells print; and `group:name:{tags} : value`, as Kafka's tools print. JmxTool's CSV has
-one sample per line. Three forms occur within a line of a log: librdkafka's statistics, answers of Jolokia, and
+Three forms have one value per line: a Prometheus exposition, scraped once or often; `attribute = value`, as JMX shells
+print, after an MBean's name or on the lines below; and `group:name:{tags} : value`, as Kafka's tools print. JmxTool's
+CSV has one sample per line. Three forms occur within a line of a log: librdkafka's statistics, answers of Jolokia, and
 `print(producer.metrics())` of kafka-python. A sample ends where one of its series occurs again, or at the next time.
 """
 
@@ -64,8 +64,7 @@ _ANYWHERE = re.compile(r"(?:\[\s*)?\{\s*\"")
 _AT_LINE = re.compile(rf"^[ \t\ufeff]*(?={_ANYWHERE.pattern})", re.MULTILINE)
 _PARTED = re.compile(r"[\s,]*")
 #: The search for JSON in a text ends when failed attempts to parse have read _ATTEMPTS times as many characters as the
-#: text has. Each failed attempt also counts as the error's position divided by _COUNTED characters, because the parser
-#: counts the lines before the error.
+#: text has. One in _COUNTED characters before the error counts, too, because the parser counts the lines there.
 _ATTEMPTS, _COUNTED = 4, 50
 _NOT_NUMBER = re.compile(r"(?<=[\s:(\[,])-?(?:inf|nan)\b")
 

@@ -3,9 +3,9 @@
 Files that are given together belong to one process, and so do the files of a folder or archive. An inner folder is a
 separate process, unless the inner folder's name only sorts files (`logs/`, `dumps/`).
 
-Names can separate processes, too. `X-metrics.jsonl` and `X.log` belong to a second process, named X. Logs of several
-names (`worker-1.log`, `worker-2.log`) are separate processes if every other file is named after one of these logs. If
-the prefixes of a log's lines name several pods or programs, each of these is a separate process, too.
+Names can separate processes, too. If there is a file `X-metrics.jsonl`, this file and `X.log` belong to a process X.
+Logs of several names (`worker-1.log`, `worker-2.log`) are separate processes if every other file is named after one of
+these logs. If the prefixes of a log's lines name several pods or programs, each of these is a separate process, too.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def named(writer: str) -> tuple[str, str]:
 
 
 def stem(name: str) -> str:
-    """Return a file's name without the endings of a packed file and the next extension: `app` for `app.log.gz`."""
+    """Return a file's name without its extension and the endings that packing added: `app` for `app.log.gz`."""
     bare = re.sub(r"\.(gz|bz2|xz|zst|zip|tgz)$", "", name, flags=re.IGNORECASE)
     return bare.removesuffix(".tar").rsplit(".", 1)[0] or name
 
@@ -376,7 +376,7 @@ class _Joined:
 def _head(read: Read) -> bytes:
     """Return the first bytes of a file, enough to recognise its kind.
 
-    For a damaged packed file, this raises UnreadableError if not one byte can be read; else the next read raises it.
+    Raises UnreadableError for a damaged packed file without a readable byte. For other damage, the next read raises it.
     """
     head = b""
     try:

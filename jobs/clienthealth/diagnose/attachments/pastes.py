@@ -1,7 +1,8 @@
 """Undo what mail, trackers, chats and browsers do to a pasted text, before it is read.
 
-These programs add quoting, HTML, escaped line ends, backticks, and prefixes of frames (numbers, bullets, a logger's
-prefix). These programs also put stacks on one line, and wrap lines. A text without such changes is returned unchanged.
+These programs add quoting, HTML, escaped line ends, backticks, and prefixes before stack frames (numbers, bullets, a
+logger's prefix). These programs also put stacks on one line, and wrap lines. A text without such changes is returned
+unchanged.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ _SIGNS = {
 }
 _WEIGHTS = {"": 1, "-strongly": 3}
 #: _PAGE: maximum size (bytes) of a text that a person wrote. _BEFORE, _AFTER: the words of this number of lines before
-#: and after a line are weighed, too. _EXPLAINS: minimum weight of the explaining words if all words have less than
-#: _PROSE bytes: one word in a label or a title does not make an explanation.
+#: and after a line are weighed, too. _EXPLAINS: minimum weight of the explaining words if all weighed words together
+#: have less than _PROSE bytes, because a single word in a label or a title does not make an explanation.
 _PAGE = 1 << 18
 _EXPLAINS, _BEFORE, _AFTER = 2, 30, 20
 #: _PROSE: size of the words (bytes) from which a single explaining word is enough. _OUTPUT: weight that is added to the
@@ -57,7 +58,7 @@ _PROSE, _BESIDE, _OUTPUT = 80, 3, 2
 _STATEMENTS = 3
 _ESCAPES = {"n": "\n", "r": "", "t": "\t", '"': '"'}
 _FRAME = r"at [\w$.<>@/+-]{3,600}\("
-#: A line with at least _ENTRIES entries is a log that lost its line ends. The entries are searched behind the first
+#: A line with at least _ENTRIES entries is a log that lost its line ends. The entries are searched after the first
 #: _SHIPPED characters, because a log shipper may have put a time there.
 _ENTRIES, _SHIPPED = 2, 45
 #: Minimum length of a line that may be an unfinished sentence.
@@ -88,11 +89,11 @@ def restored(content: bytes) -> bytes:
 def context(content: bytes) -> Callable[[int], Context]:
     """Return a function from a line's number to the line's context. `content`: a text as `restored` returns it.
 
-    A line can be `explained` only in a text for people (with Markdown, or in a language without blanks). Such a line is
-    a row of a table, or the words near it that explain (`explanations.toml`) weigh at least as much as the words that
-    report and the output of programs together. Words of quotations and code weigh nothing, except commands that the
-    reader is to run. The first line of a stack is never `explained`. Every line that is not `explained` is `quoted` if
-    no line near it has a time, else `logged`. In a text larger than _PAGE all lines are `logged`.
+    Lines can be `explained` only in a text for people (with Markdown, or in a language without blanks). A line is
+    `explained` if it is a row of a table, or if the explaining words near it (`explanations.toml`) weigh at least as
+    much as the reporting words and the output of programs. Words in quotations and code do not count, but a command
+    for the reader counts as an explaining word. The first line of a stack is never `explained`. Other lines are
+    `quoted` if no line near them has a time, else `logged`. In a text larger than _PAGE all lines are `logged`.
     """
     text = content.decode("utf-8", "replace") if len(content) <= _PAGE else ""
     for_people = _RE["for_people"].search(text) is not None

@@ -37,7 +37,7 @@ from clienthealth.settings import Settings
 #: JSON lines, a Prometheus exposition, JmxTool's CSV, or a log with dumps and metrics between its lines.
 WHOLE = 1 << 24
 _SAMPLE = 1 << 16
-#: Texts of which a file about Kafka clients contains at least one. LOG-END-OFFSET is a heading in the output of
+#: A file about Kafka clients contains at least one of these texts. LOG-END-OFFSET is a heading in the output of
 #: `kafka-consumer-groups`.
 _MARKS = b"clientId= client_id= #producer- #consumer- org.apache.kafka kafka-producer-network LOG-END-OFFSET".split()
 #: The beginning of JSON that is not a line of a log: an object, or a list of objects.
@@ -55,8 +55,8 @@ Progress = Callable[[str, int, int | None], None]
 class Reader:
     """Reads one stream. `progress`: called after each read with the input's name, bytes read, and size (None: unknown).
 
-    `now_ms`: time of undated items if the file's own time is not credible. `undated`: maps (service, instance) to the
-    time that all undated items of this process get, for which no duration is known. All readers share and fill it.
+    `now_ms`: time of undated items if the file's own time is not credible. `undated`: the time of all undated items of
+    a process, by (service, instance). All readers of an examination share this mapping and add to it.
     """
 
     def __init__(
@@ -399,7 +399,7 @@ class Reader:
         if splitter.first_ms is not None and (self._logs or not self._found):
             self.input.span(splitter.first_ms, splitter.last_ms)
             if layout.times.zoned:
-                # The zone that these times name is taken for the machine's, except UTC: any machine may log in UTC.
+                # A zone that the times name counts as the machine's, except UTC, because any machine may log in UTC.
                 self.input.zone_ms = -layout.times.ahead_ms or None
             elif splitter.zone_ms is not None:
                 self.input.zone_ms = splitter.zone_ms

@@ -144,7 +144,7 @@ def _journal(fields: Fields) -> bytes | None:
 
 
 def _exported(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """Unwrap journald's export: one field per line, an empty line between entries, binary fields after their length."""
+    """Unwrap journald's export: one field per line, a binary field after its length, an empty line between entries."""
     rest, entry = b"", dict[str, object]()
     for block in blocks:
         rest += block
@@ -194,8 +194,8 @@ class Layout:
     def learned(cls, sample: Sequence[bytes], file_ms: int | None) -> Layout:
         """Learn the layout from the file's first lines. `file_ms`: time of the file's last modification.
 
-        The application itself may write text that looks like a shipper's prefix. Such a prefix is kept if the lines
-        have no known layout without the prefix.
+        The application itself may write text that looks like a shipper's prefix. Such a prefix stays
+        part of the lines if few lines can be parsed without it, and more with it.
         """
         layout = cls._with(Prefixes(sample[:_SAMPLE]), sample, file_ms)
         if not layout.shipped or (fit := layout._fit(sample)) >= _FITS:
