@@ -230,7 +230,7 @@ def write(path: Path, text: str) -> None:
     """Write a file that only its owner may read, completely or not at all. Raises SettingsError if that fails."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 0600
+        handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # readable only by its owner
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
                 file.write(text)

@@ -145,7 +145,7 @@ def _made_with(paths: str) -> str:
     The JVM refuses an archive that was made with another Java or with other files of the class path.
     """
     parts = [Path(java()).resolve().parent.parent / "lib" / "modules", *map(Path, paths.split(os.pathsep))]
-    # Skip missing files, because on macOS the launcher /usr/bin/java has no modules beside it.
+    # Skip missing files: on macOS, /usr/bin/java is a launcher, without a file lib/modules beside it.
     stamps = [f"{part} {part.stat().st_mtime:.0f}" for part in parts if part.exists()]
     stamps.append(importlib.metadata.version("pyspark"))
     return hashlib.sha256(repr(stamps).encode()).hexdigest()[:12]

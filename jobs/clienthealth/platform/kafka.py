@@ -97,7 +97,7 @@ def extents(
     only: Set[TopicPartition] | None = None,
     run: Callable[..., Iterable[Any]] = map,
 ) -> Extents:
-    """Return the extents of all partitions of `topics`; if `only` is given, of the partitions in `only`.
+    """Return the `Extent` of each partition of `topics`; if `only` is given, just of the partitions in `only`.
 
     `run`: a function like `map`, which may query several brokers in parallel. Each leader gets its own requests, so
     that an unreachable leader affects only its own partitions. Raises KafkaError if no broker answers.

@@ -218,7 +218,7 @@ def _context(options: Mapping[str, str], kinds: Mapping[str, str]) -> ssl.SSLCon
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.check_hostname = options.get("ssl.endpoint.identification.algorithm") != ""
     for store, kind in kinds.items():
-        # Python can read a key only from a file.
+        # Python's ssl module can load a key only from a file.
         with tempfile.NamedTemporaryFile() as file:
             try:
                 file.write(_pem(options, store, kind))
@@ -286,7 +286,7 @@ class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
             if time.time() >= self._until:
                 try:
                     self._token, self._until = self._fetch()
-                except Exception as error:  # Amazon's libraries raise many types.
+                except Exception as error:  # Amazon's libraries raise many types of exceptions.
                     why = redacted(f"{type(error).__name__}: {error}")
                     raise ServiceError(f"no token: {why}") from error
             return self._token
@@ -307,7 +307,7 @@ def _token(url: str, jaas: Mapping[str, str]) -> tuple[str, float]:
     asked = {"grant_type": "client_credentials"} | ({"scope": jaas["scope"]} if "scope" in jaas else {})
     login = basic_auth(jaas["clientId"], jaas["clientSecret"])
     request = urllib.request.Request(url, urllib.parse.urlencode(asked).encode(), login)
-    # As in Java, the CA certificates for this address are options of the login module.
+    # As in Java, the CA certificates for the token endpoint are options of the login module.
     context = _tls(jaas).get("ssl_context") or ssl.create_default_context(cafile=_tls(jaas).get("ssl_cafile"))
     with urllib.request.urlopen(request, timeout=10, context=context) as response:
         answer = json.load(response)

@@ -20,8 +20,8 @@ HIDDEN = "(hidden)"
 SECRET = r"(?i)passw|passphrase|jaas|secret|token|credential|access[._-]?key|api[._-]?key|\.key$"
 
 _SECRET = re.compile(SECRET)
-#: Patterns that find private keys (_PRIVATE_KEY), logins in URLs (_USER), and values given for a secret's name
-#: (_GIVEN). Group 1 of _USER and _GIVEN is the text before the secret; it is kept.
+#: Patterns that find private keys (_PRIVATE_KEY), logins in URLs (_USER), and values after the name of a secret, as in
+#: `password=…` (_GIVEN). Group 1 of _USER and _GIVEN is the text before the secret; it is kept.
 _PRIVATE_KEY = re.compile(r"-----BEGIN ([A-Z ]*PRIVATE KEY)-----.*?(?:-----END \1-----|\Z)", re.DOTALL)
 _USER = re.compile(r"(://)[^/?#\s'\"]*@")
 _NAME = r"(?:passw|passphrase|jaas|secret|token|credential|access[._-]?key|api[._-]?key)[\w.-]{0,80}"

@@ -71,7 +71,7 @@ STREAMS: tuple[Stream, ...] = ("metrics", "logs")
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f]")
 _ESCAPED = re.compile(r"\\.", re.DOTALL)
 _QUOTED = re.compile(r'"[^"]*"')
-#: Fields of an identity. _STATED: fields that a record's headers may have. _IN_KEY: fields in a record's key, in order.
+#: Fields of an identity. _STATED: those that a record's headers can give. _IN_KEY: those that its key gives, in order.
 _STATED = ("service", "host", "instance", "client_id", "library", "version")
 _IN_KEY = ("service", "instance", "client_id")
 
@@ -93,7 +93,7 @@ class Decoded(msgspec.Struct):
 
 
 class _Parsed(msgspec.Struct):
-    """A parsed record. `content`: its snapshots or lines; fields that only headers or key contain are missing."""
+    """A parsed record. `content`: its snapshots or lines, still without the fields that only headers or key contain."""
 
     result: Decoded
     record: Record = Record(text="")

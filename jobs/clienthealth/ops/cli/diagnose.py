@@ -47,7 +47,7 @@ def run_diagnose(args: argparse.Namespace) -> int:
 
 
 def run_watch(args: argparse.Namespace) -> int:
-    """Watch processes or a group, until Ctrl-C or for `--for` seconds.
+    """Watch processes or a consumer group, for `--for` seconds or until Ctrl-C.
 
     The exit codes are those of `diagnose`. Raises InputError for wrong usage.
     """
@@ -111,7 +111,7 @@ def _processes(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def _group(args: argparse.Namespace, settings: Settings) -> int:
-    """Show the partitions of a group: live on a terminal, and once at the end. Return the exit code."""
+    """Show the partitions of a consumer group: live on a terminal, and once at the end. Return the exit code."""
     import json
     import time
 

@@ -18,7 +18,7 @@ from clienthealth.model.errors import HeapError, ServiceError, StateError
 
 #: Exit code of a failed job that may succeed after a restart (EX_TEMPFAIL).
 AGAIN = 75
-#: Exit code of a failed job that exhausted its heap. The restart gets --heap-ran-out.
+#: Exit code of a job that failed because its heap was full. The next job learns this by --heap-ran-out.
 HEAP = 76
 #: Exit codes after which a restart would not help: success, wrong usage or environment, Ctrl-C.
 FINAL = (0, 2, 130)

@@ -141,7 +141,7 @@ def _rights(about: str, topic: Mapping[str, Any], needed: set[str]) -> Iterator[
 
 
 def groups_readable(client: KafkaAdminClient) -> Iterator[Finding]:
-    """Check that the monitor may read in its groups, and that the groups exporter may see other groups."""
+    """Check that this user may read in the monitor's consumer groups, and may list groups for the groups exporter."""
     about = "groups"
     if trouble := extents(client, [OFFSETS_TOPIC]).trouble:
         yield Finding(
@@ -172,8 +172,8 @@ def groups_readable(client: KafkaAdminClient) -> Iterator[Finding]:
         grant = f"kafka-acls.sh --operation Read --group {READERS} --resource-pattern-type prefixed"
         yield Finding(about, "failed", f"{text} {grant}.")
     else:
-        # If the group does not exist, brokers report no rights. Then the answer shows only that this user may describe
-        # it.
+        # Brokers report no rights on a group that does not exist. Their answer then shows only that this user may
+        # describe groups with this prefix.
         yield Finding(about, "ok", f"This user may {'read in' if authorised else 'describe'} groups named {READERS}….")
     yield Finding(about, *_groups_seen(client))
 
@@ -196,8 +196,8 @@ def _groups_seen(client: KafkaAdminClient) -> tuple[State, str]:
 def clients_asked(settings: Settings, client: KafkaAdminClient, nodes: Sequence[int]) -> Iterator[Finding]:
     """Check that brokers have our plugin and request pushes from clients. `nodes`: the ids of the running brokers.
 
-    If no broker has the plugin, or if this user may not see that, the only finding is `skipped` and not `failed`,
-    because exporters can replace pushes.
+    The only finding is `skipped`, not `failed`, if no broker has the plugin, if brokers are older than 3.7, or if this
+    user may not see the plugin: exporters can replace pushes.
     """
     try:
         with_plugin = brokers_with_plugin(client, nodes)

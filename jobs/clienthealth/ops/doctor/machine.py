@@ -194,5 +194,5 @@ def _left_as_it_was(place: str) -> Iterator[None]:
     made = [folder for folder in folders if not folder.exists()]
     yield
     for folder in made:
-        with suppress(OSError):  # Another program may already use the folder.
+        with suppress(OSError):  # The folder is not empty: another program already uses it.
             folder.rmdir()

@@ -132,7 +132,7 @@ class Reject:
 class Survey:
     """The formats of the records of one topic or file, and the rejects.
 
-    A record counts once: by its format, or by the reason of its first reject.
+    Each record counts once: under its format if it is usable as a whole, else under the reason of its first reject.
     """
 
     records: int = 0
@@ -196,7 +196,7 @@ def records_readable(settings: Settings, topic: str, stream: Stream, records: Se
 
 
 def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -> Iterator[Finding]:
-    """Check that no sample is in the future, and that each client has one that is not late (DELAY_WARNING_SECONDS)."""
+    """Check that no sample is in the future, and that not all samples of a client are late (DELAY_WARNING_SECONDS)."""
     now = time.time()
     anytime = replace(settings, monitor=replace(settings.monitor, future_seconds=LARGEST))
     # Seconds by client. `ahead`: the maximum by which a sample is ahead of this machine's clock. `behind`: the minimum
@@ -237,7 +237,7 @@ def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -
 
 
 def pushing_clients(topic: str, records: Iterable[RawRecord]) -> Iterator[Finding]:
-    """Report how many clients, and of which versions, pushed the newest records of a topic; nothing without pushes."""
+    """Report how many clients, and of which versions, pushed the newest records of a topic; no finding if none."""
     by_instance: dict[bytes, str] = {}
     for record in records:
         instance = record.headers.get("client_instance_id")

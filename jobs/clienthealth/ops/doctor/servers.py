@@ -103,7 +103,7 @@ def _reason(error: Exception) -> str:
 
 
 def limits(settings: Settings) -> Iterator[Finding]:
-    """Report the limits of the monitor, the limits that it has reached, and clients with a wrong clock."""
+    """Report the monitor's limits, what each has left out since the monitor started, and how many clocks are wrong."""
     chosen = {limit: getattr(settings.monitor, f"max_{limit.replace('-', '_')}") for limit in LIMITS}
     at_most = ", ".join(f"{limit.replace('-', ' ')} {number:,}" for limit, number in chosen.items())
     if not settings.monitor.metrics_port:

@@ -51,7 +51,7 @@ class Record:
 class Format:
     """One wire format.
 
-    name         the name that the header `format` has for this format
+    name         the value of the record header `format` for this format
     order        formats are tried in ascending order; the first format that recognises a record decodes the record
     recognise    returns True if the record has this format; never raises
     decode       returns the snapshots (stream metrics) or log lines (stream logs) in a record: None if essential parts

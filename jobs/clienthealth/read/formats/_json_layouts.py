@@ -157,7 +157,7 @@ def as_text(value: Any) -> str | None:
         return value
     try:
         return _encode(value)
-    except (ValueError, RecursionError):  # for a number with thousands of digits, or thousands of nested arrays
+    except (ValueError, RecursionError):  # too many digits, or nested too deeply
         return None
 
 

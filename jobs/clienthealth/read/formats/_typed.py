@@ -79,8 +79,7 @@ class FastTopic(msgspec.Struct, gc=False):
 class FastClient:
     """A client. All its records share this object while it is cached.
 
-    `read`: a function that returns the values of the metrics of the client's kind from the field `metrics` of a
-    `_Record`.
+    `read`: a function that takes `_Record.metrics`, and returns the values of the metrics that this kind of client has.
     """
 
     __slots__ = ("identity", "read")
@@ -120,7 +119,7 @@ class Fast(msgspec.Struct, gc=False):
 
 
 class _Record(msgspec.Struct, gc=False):
-    """A canonical record. Times are floats, so that 1795208640123.0 is valid, too."""
+    """A record in our own format (`canonical.py`). Times are floats, so that 1795208640123.0 is valid, too."""
 
     ts: float
     client: msgspec.Raw

@@ -34,7 +34,7 @@ LONGEST_QUEUE_SECONDS = 3_600
 
 @lru_cache(maxsize=4096)
 def _group(name: str) -> tuple[Subject, Mapping[str, str]] | None:
-    """Return (subject, mapping from kafka-python's metric names to ours); None if `name` is no Kafka client's group."""
+    """Return (subject, mapping from kafka-python's names to ours) for a group of metrics; None if no client has it."""
     match = GROUP.fullmatch(name)
     if match is None:
         return None

@@ -8,8 +8,8 @@ Metrics of inputs.jolokia2_agent: fields are MBean attributes. Client id, topic 
 listed them as tag keys.
 
 Metrics of inputs.prometheus, which scrapes the JMX exporter or Micrometer: with `metric_version = 2` the name of a
-series is the name of a field. With version 1 it is the name of the metric, which has a field named after the type
-(gauge, counter, …).
+series is the name of a field. With version 1 it is the name of Telegraf's metric, and the value is in a field named
+after the type (gauge, counter, …).
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ _DESCRIBED_BY = {
     "ruby-kafka": "lib/kafka",
     "pykafka": "cluster.py, broker.py and producer.py",
 }
-#: Characters that JSON may escape. In raw JSON records, literal texts with such a character may not be found.
+#: Characters that JSON may escape. A pattern's literal is searched in raw JSON records, so it contains none of them.
 _ESCAPED = re.compile(r"[\"\\<>&'=/+]")
 #: The beginning of each word except the first, in the class name of an error.
 _WORDS = re.compile(r"(?<=[a-z\d])(?=[A-Z])")

@@ -19,10 +19,10 @@ from clienthealth.read.logs.dumps import DUMP_LINE
 #: For each log pattern, client, thread, address and goroutine, one event per SAMPLING_MS (ms) is kept. Its `repeats` is
 #: the number of events for which it stands. So 100,000 equal lines a second need as much state as ten.
 SAMPLING_MS = 100
-#: Equal lines of dumps count as one line if they are in the same slot of SLOT_BYTES bytes of a file, and in the same
-#: LINE_SAMPLING_MS (ms). After SLOTS slots of a file, the numbers of slots begin anew. So a dump of up to SLOTS ×
-#: SLOT_BYTES (256 KiB) keeps each copy of a frame that many threads share, and a burst of stack traces keeps at most
-#: SLOTS copies of a line per half minute.
+#: A file is divided into slots of SLOT_BYTES bytes; their numbers begin again at 0 after SLOTS slots. Equal lines of
+#: dumps count as one line if their slots have the same number and their times are in the same LINE_SAMPLING_MS (ms). So
+#: a dump of up to SLOTS × SLOT_BYTES (256 KiB) keeps each copy of a frame that many threads share, and a burst of stack
+#: traces keeps at most SLOTS copies of a line per half minute.
 SLOT_BYTES, SLOTS, LINE_SAMPLING_MS = 512, 512, 30_000
 
 T = TypeVar("T")

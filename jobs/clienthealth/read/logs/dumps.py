@@ -100,7 +100,7 @@ def _dumps_of_file(lines: list[LogEvent]) -> list[ThreadDump]:
 
 
 def _place(line: LogEvent) -> tuple[int, int, str, tuple[str, int, int]]:
-    """Return a sort key: offset of the line in its file (0 if unknown), then time, text, and place of the record."""
+    """Return a sort key: offset in the line's file (0 if unknown), then time, text, and (topic, partition, offset)."""
     source = line.source
     where = (source.topic, source.partition, source.offset) if source else ("", 0, 0)
     return integer(line.captures.get("offset"), 64) or 0, line.ts_ms, line.text, where

@@ -35,12 +35,12 @@ BYTES_PER_LINE = 64
 _LIBRARY = re.compile(r"kafka|\bo(?:rg)?\.a(?:pache)?\.k|rdkafka|confluent", re.ASCII | re.IGNORECASE)
 #: Prefix of lines that librdkafka itself writes. A logger that writes such a line forwards the line of another program.
 _OF_RDKAFKA = re.compile(r"%\d\|")
-#: _NAMES: a client's name in Kafka's prefix, or librdkafka's own prefix. Such a text before a match shows that the line
-#: is a copy of another line; a logger's name alone does not show it. _TOLD: beginning of a copy: JSON, librdkafka's
-#: prefix, or two words before Kafka's prefix.
+#: _NAMES: the prefix `[Producer clientId=…` of a Java client, or librdkafka's prefix. Before a match it can show that
+#: an application copied the line; a logger's name cannot. _TOLD: how a copied line begins: with JSON, with librdkafka's
+#: prefix, or with two words before the Java client's prefix.
 _NAMES = re.compile(rf"{KAFKA_PREFIX.pattern}|{_OF_RDKAFKA.pattern}", re.ASCII)
 _TOLD = re.compile(r"\s*(?:\{|%\d\||(?!\[\w+ (?:\w+=[^,]*, )*clientId=)\S+\s+(?!\[\w+ (?:\w+=[^,]*, )*clientId=)\S)")
-#: _QUOTED: text between quotation marks or backticks. _OPENED: text after such a mark that is never closed.
+#: _QUOTED: text between two quotation marks or backticks. _OPENED: a mark without a second one, and the text after it.
 _QUOTED = re.compile(r"([\"`])(?!\d+\[)[^\"`]*\1")
 _OPENED = re.compile(r"(?<!\\)(?:\"|`(?!\d+\[))(?:[^\"`]|`(?=\d+\[))*\Z")
 #: Text right before a quoted value: `msg=`, `:message=>`, `"message": `, `[`.
@@ -49,7 +49,7 @@ _KEY = re.compile(r"(?:=>?|[\[{(,]|'' ?: ?)\Z")
 _CALL = re.compile(
     r"(?:\b[a-z]\w{0,99}|\b(?:new|raise) [\w.]{1,99}|\(\w{1,99}=\w{1,99})\((?:\Z|'[^']{0,500}\Z)", re.ASCII
 )
-#: Maximum number of characters before a match that are searched for an exception, or for the end of a layout's fields.
+#: Maximum number of characters before a match that are searched for an exception's name or the log layout's fields.
 MAX_BEFORE = 500
 #: Maximum difference (ms) between the local times of two time zones: 26 hours. Times further apart are different
 #: moments.
@@ -58,13 +58,13 @@ FAR_MS = 26 * 3_600_000
 _EXCEPTION = re.compile(
     r"(?:(?:Exception|Error|Timeout|Expired|Full)\b[:({]|KafkaError\{)[^:]*\Z|(?:Exception|Error), :message=>\"\Z"
 )
-#: Texts that may stand before a library's message. _BEGINNING, for a line with a known logger: a level, or the handle
-#: and thread that librdkafka passes to a logger. _AFTER_LAYOUT, for any other line: the end of the log layout's fields.
+#: What may stand before a library's message. _BEGINNING, if the line's logger is known: a level, or the handle and
+#: thread that librdkafka passes to a logger. _AFTER_LAYOUT, if not: how the fields of a log layout end.
 _BEGINNING = re.compile(
     r"\A\s*(?:[A-Z]{3,40}:? )?(?:\[[^\s\[\]|]{1,255}#(?:producer|consumer)-\d{1,9}\] ?)?(?:\[thrd:[^\]]{0,400}\]: )?\Z"
 )
-#: _AFTER_LOGGER: the name of a library's logger right before Kafka's prefix, in a line with an unknown layout. _CLOCK:
-#: a time of day. A line with a time of day before the logger's name is a copy of another line.
+#: _AFTER_LOGGER: a library's logger right before the prefix `[Producer clientId=…]`, in a line of unknown layout.
+#: _CLOCK: a time of day. If it stands before that logger, the line may be copied from another log.
 _AFTER_LOGGER = re.compile(r"\bo(?:rg)?\.a(?:pache)?\.k[\w.$]{0,200}[\])]?\s{0,40}[-:|]?\s{0,9}\Z", re.ASCII)
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d", re.ASCII)
 _AFTER_LAYOUT = re.compile(
@@ -126,9 +126,9 @@ def events_and_dumps(line: LogLine, source: Source, catalogue: Catalogue) -> tup
 
     `source`: the input record.
 
-    If several patterns of one known issue match, only the first makes an event. A match in source code makes none. A
-    line in a text that explains an error (`LogLine.explained`) makes only events of known issues. A line of a dump that
-    was sent line by line becomes an event DUMP_LINE. `dumps.rejoin` joins such lines again.
+    If several patterns of one known issue match, only the first makes an event. Source code makes no event. A line
+    in a text that explains an error (`LogLine.explained`) makes only events of known issues. A line of a dump that was
+    sent line by line becomes an event DUMP_LINE. `dumps.rejoin` joins such lines again.
     """
     events, reported = [], set()
     body = body_of(line)
@@ -162,8 +162,8 @@ def events_and_dumps(line: LogLine, source: Source, catalogue: Catalogue) -> tup
 def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
     """True if the line was written by a client in the program that wrote the log.
 
-    Such a line has a library's logger or thread, or begins with a library's words or exception. False: it is a copy of
-    another program's line, or quotes a line. None: source code. `before`, `after`: the line's text around a match.
+    Such a line has a library's logger or thread, or begins with a library's words or exception. False: the line copies
+    or quotes another program's line. None: source code. `before`, `after`: the line's text around a match.
     """
     logger = line.logger or ""
     bare = _is_bare(line)
@@ -208,7 +208,7 @@ def _is_bare(line: LogLine) -> bool:
 def _of_another_time(before: str, ts_ms: int) -> bool:
     """True if the text before a match contains a time more than FAR_MS from the line's own time (`ts_ms`).
 
-    Such a line is a copy of another line.
+    Then the line is a copy of a line from another time.
     """
     stamp = Times.anywhere().stamp(before[:MAX_BEFORE].encode())
     return stamp is not None and stamp.ts_ms is not None and abs(stamp.ts_ms - ts_ms) > FAR_MS
@@ -245,7 +245,7 @@ def _event(line: LogLine, text: str, source: Source, signature: str, captures: M
 def _telling_line(line: LogLine, source: Source, body: str, match: re.Match[str]) -> tuple[str, Source]:
     """Return (text, input record) of the line in which a match begins. `body`: the searched text (`body_of`).
 
-    A long line is cut to the text around the match; Kafka's prefix with the client's name is kept.
+    A long line is cut to the text around the match; a prefix `[Producer clientId=…]` is kept: it names the client.
     """
     begin, below = body.rfind("\n", 0, match.start()) + 1, body.count("\n", 0, match.start())
     if 0 < below < len(line.numbers):

@@ -11,7 +11,7 @@ from clienthealth.model.values import present
 NETWORK_THREAD = "kafka-producer-network-thread"
 PRODUCER_THREAD = f"{NETWORK_THREAD} | "
 ADMIN_THREAD = "kafka-admin-client-thread | "
-#: Name of a fetcher thread of the Scala consumer.
+#: How the names of the Scala consumer's fetcher threads begin.
 FETCHER_THREAD = "ConsumerFetcherThread-"
 JVM_FRAMES = ("java.", "javax.", "jdk.", "sun.")
 
@@ -85,7 +85,7 @@ def _client_in(message: str) -> str | None:
 def _client_of(thread: str) -> str | None:
     """Return the client id in a thread's name; None if the name contains none.
 
-    A layout may cut names at the left, to 15 characters. The rest may still contain the client id and the end of the
+    A log layout may keep only a name's last 15 characters. These may still contain the client id and the end of the
     text before it (`ad | x-1`).
     """
     before, separator, name = thread.partition("| ")

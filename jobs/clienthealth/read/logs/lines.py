@@ -36,7 +36,7 @@ _LAYOUTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (rf"{_LOGGER} - {_LEVEL} - (.*)", ("logger", "level", "message")),
     (rf"{_LEVEL}:{_LOGGER}:(.*)", ("level", "logger", "message")),
     (rf"{_LEVEL} ++(.*) \(([\w.$]{{1,300}})\)", ("level", "message", "logger")),
-    # The name before the colon must be in lower case, as Python's modules are: an exception's class is no logger.
+    # Before the colon, only a lower-case name, as Python's modules have, is a logger; another is an exception's class.
     (rf"{_LEVEL} ++((?:[a-z_]\w*+\.)++[a-z_]\w*+):(?: (.*))?", ("level", "logger", "message")),
     (rf"{_LEVEL}:? ++(.*)", ("level", "message")),
     (r"(.*)", ("message",)),
@@ -102,7 +102,7 @@ class Entry(NamedTuple):
 
 
 def cleaned(text: str) -> str:
-    """Return the text of an entry without terminal colours, carriage returns, and line ends at its end."""
+    """Return the text of an entry without terminal colours, carriage returns and trailing line ends."""
     if "\x1b[" in text:
         text = _COLOUR.sub("", text)
     return text.replace("\r\n", "\n").rstrip("\r\n")
