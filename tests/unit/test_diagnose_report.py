@@ -127,8 +127,8 @@ notes.txt: text; 0 of 7 lines used
 
 CANNOT JUDGE
               nothing here is about a Kafka client
-  Next        all threads of the process (jcmd PID Thread.print of Java, py-spy
-              dump --pid PID of Python, /debug/pprof/goroutine?debug=2 of Go),
+  Next        all threads of the process (jcmd PID Thread.print for Java, py-spy
+              dump --pid PID for Python, /debug/pprof/goroutine?debug=2 for Go),
               twice, ten seconds apart, into one file"""
 
 

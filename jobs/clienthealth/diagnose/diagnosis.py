@@ -46,15 +46,15 @@ _Logged = TypeVar("_Logged", LogEvent | None, ThreadDump | None)
 #: contain no evidence. Every other reject reason means that evidence could not be read.
 NOTHING_KNOWN = "without any known words of a Kafka client"
 HARMLESS = ("empty", "unknown-format", "no-metrics", "missing-timestamp")
-#: Maximum time (ms) that a time zone is ahead of UTC: 14 hours.
+#: How far (ms) a local time can be ahead of UTC: 14 hours.
 AHEAD_MS = 14 * 3_600_000
 
 
 class _Tally:
     """Count, per input, the records that were used, left out, or could not be read.
 
-    `given`: the list of inputs that the reader of the attachments fills. None: an input is made for each file of the
-    records.
+    `given`: the list of inputs that the reader of the attachments fills. None: the tally makes an input for each file
+    from which the records come.
     """
 
     def __init__(self, given: list[Input] | None) -> None:
@@ -101,7 +101,7 @@ def diagnose(records: Iterable[Recorded], settings: Settings, inputs: list[Input
     """Judge all clients in the records.
 
     `inputs`: the list of inputs that the reader of the attachments fills while it yields `records`. None: an input is
-    made for each file of the records.
+    made for each file from which the records come.
     """
     packer, tally = Packer(1), _Tally(inputs)
     recognised, rejected = Counter[str](), Counter[str]()
@@ -148,10 +148,10 @@ def diagnose(records: Iterable[Recorded], settings: Settings, inputs: list[Input
 
 
 def _without_hosts(entries: Sequence[LogEntry], measured: Set[Place]) -> None:
-    """Attribute log entries that name a host to the process of the same instance for which no host is known.
+    """Move log entries that name a host to the process of the same instance without a known host.
 
-    A process without a known host has its instance in place of the host. It gets the entries of its instance that name
-    a host, if all of them name the same service and host. `measured`: processes whose metrics all name this process.
+    A process without a known host has its instance in place of the host; `measured`: such processes, by their metrics.
+    The entries of an instance are moved only if all of them that name a host name the same service and host.
     """
     written = grouped({(entry.instance, entry.process) for entry in entries}, lambda pair: pair[0])
     nameless = {process for instance, of in written.items() for _, process in of if process[1] == instance}
@@ -291,7 +291,8 @@ def pack(decoded: Decoded, source: Source, packer: Packer, repeats: int = 1, bef
         process = process_of(line.client)
         events, dumps = events_and_dumps(line, source, catalogue())
         for event in events:
-            # An exception without a client belongs to the client of the previous line if kind and time fit.
+            # An exception that names no client belongs to the previous line's client, if that line was at most
+            # JUST_BEFORE_MS earlier and the exception can occur in this kind of client.
             near = before.client_id and before.kind and 0 <= event.ts_ms - before.ts_ms <= JUST_BEFORE_MS
             unnamed = event.client_id is None and line.stack
             if unnamed and near and catalogue().by_id[event.signature].kind in (None, before.kind):
@@ -355,7 +356,7 @@ def _worst(verdicts: Sequence[Verdict], undated: frozenset[str]) -> Verdict:
 def settled(
     bucket: Bucket, by_key: Mapping[str, tuple[Client, list[Verdict]]], inputs: Sequence[Input]
 ) -> dict[str, tuple[Client, list[Verdict]]]:
-    """Return `by_key` with adjusted verdicts: first the stage "moment" is applied to them, then the stage "shown"."""
+    """Return `by_key` with verdicts adjusted in the stage "moment", then in the stage "shown" (`adjust.Stage`)."""
     known = contexts(bucket, [client for client, _ in by_key.values()], inputs)
     return {
         key: (client, adjust("shown", adjust("moment", verdicts, known[client]), known[client]))
@@ -399,7 +400,7 @@ def _outlived(bucket: Bucket, number: int) -> bool:
 
 
 def silence(bucket: Bucket, number: int, window: ClientWindow) -> list[Verdict]:
-    """Return verdicts on a client that stopped reporting long before all data ends; [] for every other client.
+    """Return verdicts on a client that stopped reporting long before the newest data; [] for every other client.
 
     `number`: the client's index in `bucket.state.all_clients`. `window`: the client's last window.
     """

@@ -21,8 +21,8 @@ from clienthealth.settings import Settings
 #: than a topic.
 MAX_RECORD_BYTES = 1 << 27
 DAY_MS = 86_400_000
-#: A dump that gets its time from its file's name counts as undated if this time is farther (ms) than NEAR_MS from the
-#: other data of its process.
+#: If an input gets its time from its file's name, and this time is more than NEAR_MS (ms) away from the other data of
+#: its process, the input counts as undated.
 NEAR_MS = 1_800_000
 #: A process (service and instance), and one of its attachments.
 Attached = tuple[tuple[str, str], Input]
@@ -73,9 +73,9 @@ def examine(
 def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Sequence[Attached]) -> Iterator[Recorded]:
     """Yield the records of an attachment (`identified`) that has times of day only, with a date added.
 
-    The date is taken from the file's name, else from the process's data in `dated`; without both, the records stay
-    undated. If the time in a file's name is more than NEAR_MS from these data, the records are moved back by APART_MS,
-    so that no window contains both.
+    The date comes from the file's name, else from the process's data in `dated`; without either, the records stay
+    undated. If the time in the file's name is more than NEAR_MS away from these data, the records are moved back by
+    APART_MS, so that no window contains them together with these data.
     """
     process, attached = identified
     spans = [other.span_ms for of_other, other in dated if of_other == process and other.span_ms is not None]
@@ -87,8 +87,8 @@ def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Seque
         attached.dated = True
         attached.shift(shift)
         if attached.named and not first - NEAR_MS <= attached.span_ms[0] <= last + NEAR_MS:
-            # The time in the file's name may be in another zone. So shift these records far away from all dated ones;
-            # then they contradict no dated record.
+            # The time in the file's name may be in another time zone. So shift these records far away from all dated
+            # ones; then they contradict no dated record.
             attached.timed, attached.start_ms, attached.end_ms = False, None, None
             shift -= APART_MS
             attached.cannot_read("time in the file's name that is far from all other data")
@@ -102,7 +102,7 @@ def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Seque
 
 
 def apart(process: tuple[str, str], record: Recorded, dated: Sequence[Attached]) -> Recorded:
-    """Move an undated record to APART_MS before all dated records of its process, so that no window contains both.
+    """Move an undated record to APART_MS before all dated data of its process, so that they share no window.
 
     An undated record has its file's time, which does not show how far the record is from the dated ones.
     """

@@ -21,10 +21,10 @@ from clienthealth.monitor.ends import has_ended
 #: Kinds of inputs with metrics that a person copied. Such metrics end where the person stopped copying, which shows
 #: nothing about the client's end. (The metrics of a recorder go on until the client ends.)
 PASTED = ("metrics (", "log", "JSON document")
-#: A client's samples are complete if the last one is at most LATE_INTERVALS times the usual gap between samples plus
-#: LATE_MS before the end of the process's data.
+#: A client's samples are complete if they end shortly before the process's data: at most LATE_INTERVALS usual gaps
+#: between samples plus LATE_MS (ms) earlier.
 LATE_INTERVALS, LATE_MS = 1.5, 2_000
-#: Samples closer together than this (ms) are parts of one sample.
+#: Samples at most this time (ms) apart are parts of one sample.
 APART_MS = 500
 NO_CLOCK = "the time at which the client's metrics were read is unknown"
 

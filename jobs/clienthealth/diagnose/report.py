@@ -92,7 +92,7 @@ class _Report:
         return "\n\n".join(parts)
 
     def _once(self, all_stories: Sequence[Story]) -> list[Story]:
-        """In a short report, merge stories that differ only in the name, and have neither findings nor known issues."""
+        """In a short report, merge stories that differ only in the client's name and have no finding or known issue."""
 
         def alike(story: Story) -> object:
             alone = story.findings or story.also or self.verbose
@@ -172,8 +172,7 @@ class _Report:
 
 
 def html_report(diagnosis: Diagnosis) -> str:
-    """Return the report as one page for a ticket: in the status page's style, without scripts and foreign resources.
-
+    """Return the report as one page for a ticket: in the status page's style, without scripts and external resources.
     Log text can be hostile, so the template escapes all text from inputs.
     """
     listed, inputs = stories(diagnosis), diagnosis.inputs

@@ -47,9 +47,9 @@ MOST_TITLES = 3
 #: Keys of `Verdict.detail` that are not shown separately, because `Explanation.cause` usually contains their values.
 _IN_CAUSE = ("cause", "culprit", "victims", "topic", "bootstrap", "partition", "broker", "note")
 _NUMBER, _DURATION = re.compile(r"\d[\d.,]*"), re.compile(r" for (\d{1,9}(?:\.\d)?) s\b")
-#: _AT_FIRST: a number at the beginning of a fact's text ("at least 2 ", "1 "). _ONE_OR_MORE: number
-#: and noun at the beginning of a text in which each number is now 0. Its group is the noun without s: "0 send " and
-#: "0 sends " become the same text.
+#: _AT_FIRST matches a number at the beginning of a fact's text ("at least 2 ", "1 "). _ONE_OR_MORE matches number and
+#: noun at the beginning of a text in which 0 has replaced each number; its group is the noun without the plural s, so
+#: that "0 send " and "0 sends " become the same text.
 _AT_FIRST, _ONE_OR_MORE = re.compile(r"(?:at least )?(\d[\d,]{0,12}) "), re.compile(r"^(?:at least )?0 ([a-z]+?)s? ")
 NOTHING = "nothing here is about a Kafka client"
 SILENT = "a Kafka client is named here, but nothing shows or rules out a failure mode"
@@ -83,7 +83,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Also:
-    """A known issue outside the modes: how often and when it occurred, its first log line (with file), and advice."""
+    """A known issue that is no failure mode: how often and when it occurred, its first log line (and file), advice."""
 
     known: Trouble
     count: str
@@ -269,7 +269,7 @@ def _weight(fact: Evidence) -> tuple[float, float]:
 
 
 def _of_all(name: str, value: Any, mode: Mode) -> str:
-    """Return a value of `Verdict.detail` in words, with `at least` before a sum and `up to` before a peak."""
+    """Return a value of `Verdict.detail` in words: "at least …" for one of `sums`, "up to …" for one of `peaks`."""
     most = name in mode.peaks and isinstance(value, int)
     return f"{'at least ' if name in mode.sums else 'up to ' if most else ''}{_value(name, value)}"
 

@@ -91,8 +91,8 @@ def stop_seconds(commits: Sequence[Commit], gap_seconds: float | None, limits: L
     """Return the seconds without a commit after which a consumer counts as stopped.
 
     The result is `stop_gaps` times the usual gap between commits, at least `stop_min_seconds` and at most half a
-    window, because a window does not show longer gaps. With fewer than `min_commits` commits the result is half a
-    window. `gap_seconds`: the usual gap; None to compute it from `commits`.
+    window of `limits.window_seconds`. With fewer than `min_commits` commits the result is half a window.
+    `gap_seconds`: the usual gap; None to compute it from `commits`.
     """
     longest = limits.window_seconds / 2
     if len(commits) < limits.min_commits:

@@ -1,4 +1,4 @@
-"""Measure, per topic, how full the queue between a client and this topic is. A slow topic has a full queue.
+"""Measure how full a client's queue of each topic is. A full queue shows that the topic's records move too slowly.
 
 - The old Scala consumer has one queue per consuming thread, with at most `queued.max.message.chunks` chunks.
 - A librdkafka consumer prefetches records up to `queued.min.messages`, and bytes up to `queued.max.messages.kbytes`.

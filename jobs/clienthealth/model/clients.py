@@ -74,7 +74,7 @@ class Client(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def home(self) -> tuple[str, str]:
-        """The pair of texts that selects a client's bucket: its `process`. A consumer group has a pair of its own."""
+        """Two texts from which the client's bucket is computed: its `process`; two others for a consumer group."""
         return (self.service, f"{self.instance}\0{self.client_id}") if self.kind == "group" else self.process
 
 

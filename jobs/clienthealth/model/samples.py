@@ -127,7 +127,7 @@ class Samples:
                 metrics[name] = value
 
     def metrics(self, subject: Subject) -> dict[str, float]:
-        """Return the values by name that were collected for a client, topic, partition, thread or broker so far.
+        """Return the values, by name, collected so far for a client, topic, partition, thread or broker.
 
         Callers may add values to the returned dict.
         """
@@ -156,7 +156,7 @@ class Samples:
         rolled_up  True to compute a client's missing values from its topics
         whole      True if the record has the values of all the client's brokers, so that the slowest broker is known
         """
-        # A client without a version gets the newest version that other clients of the process report.
+        # A client without a version gets the process's, else another client's; of several, the last in text order.
         version = self.version or max(self._versions.values(), default=None)
         result = []
         for ref, client in self._clients.items():
@@ -227,7 +227,7 @@ def _of_clients(metrics: Mapping[str, float]) -> dict[str, float]:
 
 
 def _of_nodes(nodes: Mapping[int, Mapping[str, float]], whole: bool) -> dict[str, float]:
-    """Return the largest value over all brokers of each metric in OF_NODES.
+    """Return, for each metric in OF_NODES, the largest of all brokers' values.
 
     If `nodes` has all brokers (`whole`), the result also has the metrics of `slowest_node`.
     """

@@ -90,7 +90,7 @@ class Snapshot(msgspec.Struct):
     error: str | None = None
 
     def drop_impossible(self) -> list[str]:
-        """Drop values outside 0 to metrics.MOST, options that are no integer in range, and topics with too long names.
+        """Drop values outside 0 to metrics.MOST, options that `values.option` rejects, and topics with too long names.
 
         Return the names of the dropped metrics and options, and the word `topics` once per dropped topic.
         """

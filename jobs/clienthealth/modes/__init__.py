@@ -238,5 +238,5 @@ def modes() -> Mapping[str, Mode]:
 
 @cache
 def catalogue() -> Catalogue:
-    """Return all log events of modes, clients' descriptions and known issues; compiled once per process."""
+    """Return all log events, compiled once per process: those of modes, known issues and clients' self-descriptions."""
     return Catalogue([*(line for mode in modes().values() for line in mode.lines), *SELF_DESCRIPTIONS, *TROUBLES])

@@ -33,7 +33,7 @@ from clienthealth.read.logs.wordings import Meaning
 
 #: Occurrences are counted per slot of this length (ms), see `Verdict.counts`.
 SLOT_MS = 30_000
-#: Log lines closer together (ms) count as one occurrence, because a client may log one exception twice.
+#: Log lines at most this time (ms) apart count as one occurrence, because a client may log one exception twice.
 SAME_MOMENT_MS = 1000
 #: A metadata-age (s) above this means that the client never received metadata: until then the age counts from 1970.
 NEVER_SECONDS = 1e8
@@ -57,7 +57,8 @@ class Circumstance:
 #: but does not help to confirm it.
 ANOTHERS = Circumstance(None, "another client that the line may be about", "own-lines")
 NOTHING_NEEDED = Circumstance(True)
-#: Minimum time (ms) between two dumps that can show whether a thread moves. People are asked to wait ten seconds.
+#: Minimum time (ms) between two dumps that can show whether a thread moves. A second less than the ten seconds that
+#: people are asked to wait, because nobody waits exactly ten.
 APART_MS = 9_000
 #: The circumstance of a fact about a goroutine that may have reached its frame only a moment before the dump.
 UNAGED = Circumstance(False, "one dump does not show how long the goroutine waits; a second, ten seconds later, would")
@@ -109,7 +110,7 @@ class Fact:
 
     @property
     def proof(self) -> Proof:
-        """The fact as evidence of a verdict."""
+        """What the fact proves, for `Verdict.proofs`."""
         given = self.given or NOTHING_NEEDED
         return Proof(self.kind, self.direct, given.name, given.holds, given.text)
 
@@ -173,7 +174,7 @@ def with_counts(verdict: Verdict, *counts: Count) -> Verdict:
     return replace(verdict, counts=some) if verdict.unhealthy else verdict
 
 
-#: Occurrences: pairs of time (epoch ms) and number.
+#: Pairs: a time (epoch ms), and how many occurrences there were at that time.
 Happened = Sequence[tuple[int, float]]
 
 
@@ -208,7 +209,7 @@ def increases(window: ClientWindow, name: str, first_row: int = 0) -> Happened:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The samples in a range of rows that have a certain metric, in order of time."""
+    """Samples in order of time: from a range of rows, those that have a value of one metric."""
 
     readings: tuple[Reading, ...]
 
@@ -278,11 +279,11 @@ def events(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
 def stated(window: ClientWindow, meaning: Meaning) -> list[Fact]:
     """Return one indirect fact from the line of the log event `meaning` that states the longest wait; [] without one.
 
-    The fact's text is the event's `says`, then the line, or only its frame if the log pattern captures `frame`. If
-    lines state equal `minutes` (0 if none), lines without a goroutine precede, then newer lines. The fact begins at the
-    earliest start that a line with the same goroutine and frame shows: its time minus its `minutes`. A goroutine
-    without stated minutes proves nothing, unless a line at least APART_MS earlier shows it in the same frame, or an
-    undated text shows it twice (`repeats`).
+    A line states its wait as `minutes`, 0 if it states none. Of lines with equal waits, one without a goroutine is
+    used, if any, and the newest of these. The fact's text is the event's `says`, then the line, or only its frame if
+    the log pattern captures `frame`. The fact begins at the earliest time minus `minutes` of all lines with the same
+    goroutine and frame. A goroutine without stated minutes proves nothing, unless a line at least APART_MS earlier
+    shows it in the same frame, or an undated text shows it twice (`repeats`).
     """
     if not (said := events(window, meaning)):
         return []
@@ -314,10 +315,10 @@ def moments(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
 
 
 def occurrences(window: ClientWindow, meaning: Meaning) -> Happened:
-    """Return (epoch ms, number) of the occurrences of the log event `meaning`.
+    """Return the occurrences of the log event `meaning`: pairs of time (epoch ms) and number.
 
-    Lines closer together than SAME_MOMENT_MS are one occurrence. But if all lines of the window have the same time,
-    this time says nothing (the lines are undated), and each line and repeat is an occurrence.
+    Lines at most SAME_MOMENT_MS apart are one occurrence. But if all lines of the window have the same time, the lines
+    are undated; then each line counts as many occurrences as its `repeats`.
     """
     undated = len({event.ts_ms for event in window.logs}) == 1
     return [(e.ts_ms, e.repeats if undated else 1) for e in (events if undated else moments)(window, meaning)]

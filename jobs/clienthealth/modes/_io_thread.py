@@ -35,7 +35,7 @@ def is_network_thread(thread: Thread) -> bool:
 
 
 def on_io_thread(event: LogEvent) -> bool:
-    """True if a producer's I/O thread logged the line, by the thread's name or by the logger.
+    """True if a producer's I/O thread logged the line: the thread's name or the logger shows that.
 
     Some log layouts cut off the beginning of a thread's name. kafka-python's logger `kafka.future` logs what a callback
     raised, and callbacks run on the I/O thread.

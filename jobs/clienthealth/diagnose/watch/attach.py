@@ -167,8 +167,8 @@ def _of_a_watch(agent: Agent, pid: int, jar: Path, with_password: bool) -> Path 
     if with_password:
         return None
     raise InputError(
-        f"process {pid} has a Jolokia agent already, which asks for a password ({agent.url}): name user and password "
-        f"in [jvm] user and password_file; or, if nobody needs the agent, remove it by 'java -jar {jar} stop {pid}'"
+        f"process {pid} has a Jolokia agent already, which asks for a password ({agent.url}): set user and "
+        f"password_file in [jvm]; or, if nobody needs the agent, remove it by 'java -jar {jar} stop {pid}'"
     )
 
 

@@ -110,8 +110,9 @@ class Stand(NamedTuple):
 class Session:
     """Takes records that would go to topics (`send`, from any thread), and judges them in `step`.
 
-    newest  the state of each client as the monitor would publish it, by key
-    found   the worst verdict on each failure of a client, by key and mode, without withdrawn and moved verdicts
+    newest  the state of each client as the monitor would publish it, by the client's key
+    found   the worst verdict on each failure so far, by the client's key and the mode; a verdict that is withdrawn, or
+            moved to another client, is removed
     dumps   the threads of the newest KEPT_DUMPS dumps, by the record of the dump
     stands  a `Stand` for each thread of the application, by the instance id of its process, then by the thread's name
     faults  the texts of the errors that kept data or clients from being judged
@@ -140,7 +141,7 @@ class Session:
         self._inbox.put((record, None))
 
     def step(self, now_ms: int) -> list[Transition]:
-        """Judge the input since the last step at the time `now_ms` (epoch ms).
+        """Judge the input that has come since the last step. `now_ms`: the present time (epoch ms).
 
         Return the changes of findings: opened, confirmed, closed, withdrawn, or moved to another client.
         """
@@ -193,7 +194,7 @@ class Session:
         return sorted(stands, key=lambda s: (not s.polled, s.since_ms, s.cpu_ms or 0.0, s.thread.name))
 
     def ended_processes(self, ended: Mapping[str, int]) -> Mapping[str, Mapping[str, Any]]:
-        """Return JSON by instance id: the `threads` of the process, and its time in the argument as `ended`."""
+        """Return a JSON object by instance id: `threads` of the process, and, from the argument, when it `ended`."""
         by_instance: dict[str, dict[str, Any]] = defaultdict(dict)
         for instance in self.stands:
             by_instance[instance]["threads"] = [stand.as_json() for stand in self.standing(instance)]

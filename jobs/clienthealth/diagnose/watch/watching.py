@@ -119,7 +119,10 @@ def watch(
     seconds: float | None,
     show: Callable[[Sequence[Transition]], None],
 ) -> None:
-    """Run until `stop` is set, `seconds` are over, or all processes have ended. `show` is called after each step."""
+    """Read and judge the processes until `stop` is set, `seconds` are over, or all have ended.
+
+    `show` is called after each step with the changes of findings.
+    """
     due = time.monotonic()
     end = due + (math.inf if seconds is None else seconds)
     under_way: dict[int, Future[None]] = {}
@@ -146,9 +149,10 @@ def ended_instances(processes: Sequence[Watched]) -> Mapping[str, int]:
 def watch_group(
     group: str, settings: Settings, stop: threading.Event, seconds: float | None, show: Callable[[HealthRecord], None]
 ) -> HealthRecord:
-    """Run until `stop` is set or `seconds` are over; return the newest state. `show` is called after each reading.
+    """Judge a consumer group's lag until `stop` is set or `seconds` are over. Return the group's newest state.
 
-    Raises InputError if there is no such group, ServiceError if it cannot be read or judged.
+    `show` is called with each new state. Raises InputError if there is no such group, ServiceError if it cannot be
+    read or judged.
     """
     own = only(settings, group)
     session, begin = Session(own), time.monotonic()
@@ -174,7 +178,10 @@ def exit_code(record: HealthRecord) -> int:
 
 
 def table(record: HealthRecord, seconds: float) -> list[str]:
-    """Return the group as lines, the greatest lag first. `seconds`: duration of the watch so far."""
+    """Return the group's lines: a heading, then one line per partition, the greatest lag first.
+
+    `seconds`: duration of the watch so far.
+    """
     members = record.value("group", "members")
     head = f"{record.client.group}: {record.text('group', 'status')}, "
     head += "members unknown" if members is None else f"{members:.0f} members"

@@ -300,12 +300,12 @@ BLIND_POLLS = "nothing shows that the consumer polls, and no thread dump shows w
 
 
 def silent(w: Windows, limits: Thresholds) -> Bools:
-    """True if a consumer of the Java client has not polled for at least `silent_poll_seconds`."""
+    """Return one flag per window: True if a Java consumer has not polled for at least `silent_poll_seconds`."""
     return (w.last("last-poll-seconds-ago") >= limits.silent_poll_seconds) & (w.samples >= MIN_READINGS)
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
-    """Return why metrics cannot rule the failure out; '' if fetches or recent polls rule it out."""
+    """Return, for each window, why metrics cannot rule the failure out; '' if fetches or recent polls rule it out."""
     if w.kind != "consumer":
         return first_reason(len(w), (BLIND, ~w.rose("fetch-requests-total")))
     ago = w.last("last-poll-seconds-ago")
@@ -315,7 +315,7 @@ def blind(w: Windows, thresholds: Thresholds) -> Texts:
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """True if a Java consumer has not polled for `silent_poll_seconds`. Missing polls alone confirm nothing."""
+    """Return one flag per window, by `silent`; False for old Scala consumers. Missing polls alone confirm nothing."""
     return silent(w, thresholds) if w.kind == "consumer" else np.zeros(len(w), np.bool_)
 
 
