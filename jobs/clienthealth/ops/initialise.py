@@ -120,7 +120,7 @@ class Answers:
 
 @dataclass(frozen=True)
 class Topics:
-    """The monitor's topics in a cluster: the topics to create, and a sentence on each existing topic.
+    """The monitor's topics in a cluster: the topics to create, and a sentence about each existing topic.
 
     `unread`: describes the partitions that could not be read, because they have no leader or their broker does not
     answer; '' if all partitions could be read.
@@ -157,7 +157,7 @@ def find_topics(settings: Settings, partitions: int, replicas: int | None) -> To
 
 
 def create_topics(settings: Settings, topics: Sequence[Topic], say: Callable[[str], None]) -> None:
-    """Create the topics one by one. `say`: called with a line on each topic.
+    """Create the topics one by one. `say`: called with a text about each topic.
 
     Raises ServiceError for the first failure.
     """
@@ -181,7 +181,7 @@ def create_topics(settings: Settings, topics: Sequence[Topic], say: Callable[[st
 
 
 def missing_subscriptions(settings: Settings, seconds: float) -> tuple[list[Subscription], str]:
-    """Return the missing subscriptions of client metrics (KIP-714), and a sentence on the existing subscriptions.
+    """Return the missing subscriptions of client metrics (KIP-714), and a sentence about existing subscriptions.
 
     `seconds`: wanted interval between pushes. Raises ServiceError if no broker can be reached.
     """
@@ -211,7 +211,7 @@ def missing_subscriptions(settings: Settings, seconds: float) -> tuple[list[Subs
 def subscribe(settings: Settings, missing: Sequence[Subscription], say: Callable[[str], None]) -> list[str]:
     """Set the subscriptions `missing`, and return the names of the subscriptions that this user may not set.
 
-    Subscriptions are not essential, so a missing right is no error. `say`: called with a line on each subscription.
+    Subscriptions are not essential, so a missing right is no error. `say`: called with a text about each subscription.
     """
     refused = []
     with closing(_admin(settings)) as client:

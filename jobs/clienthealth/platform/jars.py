@@ -72,7 +72,7 @@ PINNED = dict.fromkeys(SETS, Path(__file__).with_suffix(".sha256"))
 def classpath(name: str) -> list[Path]:
     """Return the paths of a set's jars; download the jars that are missing.
 
-    Raises DependencyError if a jar cannot be downloaded or differs from its pin.
+    Raises DependencyError if a jar cannot be downloaded, or has another SHA-256 than the pinned one.
     """
     jar_set = SETS[name]
     folder = cache()
@@ -169,7 +169,7 @@ def pins() -> Mapping[str, str]:
 
 
 def refuse_other(name: str, paths: Sequence[Path]) -> None:
-    """Delete jars that differ from their pin or have no pin. Raises DependencyError with the names of these jars."""
+    """Delete jars that do not have a pinned SHA-256. Raises DependencyError with the names of these jars."""
     pinned, digests = pins(), {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
     if other := [path for path, digest in digests.items() if pinned.get(path.name) != digest]:
         for path in other:

@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
 def _of_topics(
     topics: Sequence[str], args: argparse.Namespace, settings: Settings
 ) -> Iterator[tuple[str, Stream | None, list[RawRecord], str]]:
-    """Yield (topic, stream: metrics, logs or None, newest records, text about unreadable partitions)."""
+    """Yield (topic, its stream or None, its newest records, text about unreadable partitions)."""
     from clienthealth.ops.doctor.records import newest
 
     streams: dict[str, Stream] = {

@@ -67,7 +67,7 @@ def _reviews(
     """Make the review.
 
     Return (review, reviews of the single clusters, paths of the review's files). With several clusters, the review
-    compares the clusters. `actions`: path of `actions.toml`, None for `actions_beside`. `scratch`: a temporary folder.
+    compares the clusters. `actions`: path of `actions.toml`; None: use `actions_beside`. `scratch`: a temporary folder.
     """
     from clienthealth.review.actions import FILE
     from clienthealth.review.clusters import side_by_side, write_all

@@ -1,4 +1,4 @@
-"""Check the owners of services: report services without an owner, and owners of services that do not report."""
+"""Check the owners of services: report services without an owner, and owners of services that send no data."""
 
 from __future__ import annotations
 

@@ -35,8 +35,8 @@ _OF_GROUP = re.compile(r"consumer-(.+)-\d+")
 def identity_headers(headers: Mapping[str, str], identity: IdentitySettings) -> dict[str, str]:
     """Return the identity that our broker plugin's headers contain, under the names in `decode.HEADERS`.
 
-    Names: instance, host, service, library, version; '' if unknown. Returns {} if the record is no push (no header
-    INSTANCE).
+    The keys are instance, host, service, library and version; a value is '' if unknown. Returns {} if the record is
+    no push (no header INSTANCE).
     """
     instance = headers.get(INSTANCE)
     if not instance:

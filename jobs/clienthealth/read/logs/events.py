@@ -126,9 +126,9 @@ def events_and_dumps(line: LogLine, source: Source, catalogue: Catalogue) -> tup
 
     `source`: the input record.
 
-    If several patterns of one known issue match, only the first makes an event. Source code makes no event. A line
-    in a text that explains an error (`LogLine.explained`) makes only events of known issues. A line of a dump that was
-    sent line by line becomes an event DUMP_LINE. `dumps.rejoin` joins such lines again.
+    If several patterns of one known issue match, only the first makes an event. A match in source code makes no event.
+    A line in a text that explains an error (`LogLine.explained`) makes only events of known issues. A line of a dump
+    that was sent line by line becomes an event DUMP_LINE. `dumps.rejoin` joins such lines again.
     """
     events, reported = [], set()
     body = body_of(line)

@@ -1,4 +1,4 @@
-"""Parse thread dumps in every format in which tools write them or JSON carries them.
+"""Parse thread dumps in all formats that tools write, as text or as JSON.
 
 `scan.py` reads text. Each format of text is a `Shape` in `shapes.py`: the JVM's own dump with or without title,
 `Thread.dump_to_file`, JConsole, `jstack -F`, OpenJ9's javacore, `Thread.getAllStackTraces`, Python's `faulthandler`,
