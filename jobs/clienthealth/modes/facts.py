@@ -58,7 +58,7 @@ class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     again     the cause that replaces this cause if `Verdict.counts` show several failures, even in distant windows
     timeless  True if lines without a time prove the cause, even if the mode has `needs_times`
 
-    advice_by_library: other advice for some libraries, by a part of the library's name.
+    advice_by_library: maps a part of a library's name to the advice that replaces `advice` for this library.
     """
 
     sentence: str
@@ -140,7 +140,7 @@ class Facts:
     confusions     the innocent explanations of the failure
     background     mechanism, proof, and known gaps of the rules: for `explain`
     causes         the possible causes, as in `detail.cause`
-    until_then     what to do until a lasting remedy works, by a part of a library's name
+    until_then     maps a part of a library's name to what to do with this library until the remedy works
     loses          True if the failure implies lost records even if no counter shows the loss. For such a failure,
                    `detail.lost_records` and `detail.lost_bytes` are [minimum, maximum], if known
     sums           names in `detail` that are summed over the whole incident (`Verdict.counts`); true sums may be higher
@@ -148,7 +148,7 @@ class Facts:
     momentary      names in `detail` that are shown only while the newest window has them
     needs_times    why lines without a time cannot prove the failure, '' if such lines can
     explains       modes with symptoms that this failure also causes: these modes are not reported at the same time
-    logs_on        True if the process logs lines as long as the failure lasts; a process without new lines has ended
+    logs_on        True if a process with the failure logs all the time, so that a process without new lines has ended
     confirmed      the alert while the failure is confirmed; without a hold by default, because the monitor has weighed
                    the evidence
     suspected      the alert while the failure is suspected, never critical; with a hold by default, because indirect

@@ -57,9 +57,9 @@ def held(
     threads: Callable[[ThreadDump], Iterable[Thread]] = lambda dump: dump.threads,
     stays: Callable[[Held], bool] = lambda stay: True,
 ) -> list[Held]:
-    """For each dump and thread, return the unbroken row of dumps up to this one that show the thread at its place.
+    """For each thread in each dump, return the row of dumps, ending with this dump, that show the thread at its place.
 
-    A dump that shows the thread elsewhere, or not at all, breaks the row. `dumps` are in order of time.
+    A dump that shows the thread elsewhere, or not at all, ends a row. `dumps` are in order of time.
 
     where    returns a thread's place in a dump; None if the thread is left out
     threads  returns the threads of a dump to examine

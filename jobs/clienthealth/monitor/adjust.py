@@ -25,8 +25,8 @@ from clienthealth.modes.circumstances import CIRCUMSTANCES
 from clienthealth.modes.facts import Confusion
 
 #: When an adjustment applies. "window": to the verdict on one window. "moment": to all verdicts on a client at one
-#: moment, merged over overlapping windows. "shown": to the verdicts that people see, after the incidents have been
-#: updated.
+#: moment, merged over overlapping windows. "shown": to the verdicts that are published or printed, after the client's
+#: incidents have been updated.
 Stage = Literal["window", "moment", "shown"]
 
 
@@ -94,7 +94,7 @@ Change = Callable[[Verdict, Context], Verdict]
 def adjust(stage: Stage, verdicts: Sequence[Verdict], context: Context) -> list[Verdict]:
     """Apply the adjustments of a stage in order. Each adjustment is applied to all verdicts before the next one starts.
 
-    In stage "shown", an open incident of a mode without a verdict first adds an `unknown` verdict of that mode.
+    In stage "shown", a mode that has an open incident but no verdict first gets the verdict `unknown`.
     """
     adjusted = list(verdicts)
     if stage == "shown":
@@ -239,7 +239,7 @@ def _alibis(verdict: Verdict, context: Context) -> Verdict:
 
 
 def _refuted(confusion: Confusion, proofs: Sequence[Proof]) -> Circumstance:
-    """Return whether a fact excludes the innocent explanation: a circumstance that holds, or one that is unknown."""
+    """Return a circumstance that holds if a fact excludes the innocent explanation, else an unknown circumstance."""
     for proof in proofs:
         needed = proof.circumstance != "" and proof.circumstance == confusion.unless
         if needed and proof.holds:
@@ -363,7 +363,7 @@ LOOKED_AT = "records wait in the buffer, but the producer was running when its m
     "shown", "An incident lasts longer than one window, so its verdict has the earliest onset and all evidence."
 )
 def _open_incident(verdict: Verdict, context: Context) -> Verdict:
-    """Runs first in its stage, because all later adjustments apply to the verdict that people see."""
+    """Runs first in its stage: it replaces a verdict by that of the open incident, which later adjustments change."""
     return context.incidents.get(verdict.mode, verdict)
 
 

@@ -89,7 +89,7 @@ def _of_processes() -> frozenset[str]:
 
 
 def owner(instance: str | None, ts_ms: int, client: Client, lives: Sequence[Life], name: str | None) -> Owner:
-    """Return the owner of a line or dump that may belong to `client`, by the instance and the time of the line.
+    """Return the owner of a line or dump that may belong to `client`, according to its instance and time.
 
     `lives`: the lifetimes of the process's clients. `name`: the client id in the line, or None. "mine": the line
     belongs to `client`; "another's": to another client; "anybody's": several clients with that id existed at that time.
@@ -144,8 +144,8 @@ class ProcessLog:
     reporting  the clients of the process that report metrics
     former     the clients that stopped reporting and have an open incident
     lives      the lifetimes of the clients that report, and of the clients that recently stopped
-    named      names of clients, by kind, in all lines and dumps of the process; also of clients that do not report
-    topics     by topic: the names of the clients in lines about the topic
+    named      maps a kind to the names of its clients in all lines and dumps of the process; some may not report
+    topics     maps a topic to the names of the clients in lines about this topic
     earlier    the newest EARLIER_DUMPS dumps before the window of `entries`
     lead       the log events of the LEAD_MS before that window
     instances  all instance ids that the lines and dumps of the process name
@@ -264,9 +264,9 @@ class ProcessLog:
     def _concerns(self, event: LogEvent, client: Client) -> bool:
         """True if an event names the client, or names no client and fits the client's kind.
 
-        If several clients do not report, a line without a name belongs to none of them, because no metrics show which
-        client is meant. If clients with names are known, a line that may quote another program is not assigned to a
-        client without a name.
+        If several clients send no metrics, a line without a client id is about none of them, because nothing shows
+        which one is meant. A line that may be a quotation from another program is about a client without an id only if
+        the process's log names no client id.
         """
         if not _is_of(event, client):
             return False
@@ -343,7 +343,7 @@ def process_logs(state: BucketState, numbers: Mapping[ProcessKey, Sequence[int]]
             if event is not None and event.client_id and "topic" in event.captures:
                 topics[event.captures["topic"]].add(event.client_id)
         instances = {entry.instance for entry in entered}
-        # Client ids by kind: of the process's clients in the state, and of the clients that its log names.
+        # `named` maps each kind to client ids: of the process's clients in the state, and of clients in its log.
         named: dict[str | None, set[str]] = defaultdict(set)
         clients = reporting[process], former[process], there[process]
         log = logs[process] = ProcessLog(process, entered, *clients, named, topics, instances=instances)

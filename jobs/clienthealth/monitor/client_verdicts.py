@@ -49,7 +49,7 @@ NONE: Mapping[str, Any] = {}
 class Content(NamedTuple):
     """A record's content except measurements: verdicts as JSON, the worst status, known issues as JSON.
 
-    checksum  checksum of the verdicts and the known issues; never 0, which means: publish again
+    checksum  checksum of the verdicts and the known issues; never 0, because a stored 0 means: publish the record again
     """
 
     verdicts: msgspec.Raw
@@ -115,11 +115,11 @@ def _by_gate(mode: str, reason: str) -> Verdict:
 
 @dataclass(frozen=True)
 class Touched:
-    """The windows with new data, all of one kind of client, in order of client and start.
+    """The windows with new data of all clients of one kind, in order of client and start.
 
     `lo`, `hi`: the rows [lo, hi) of each window.
 
-    logs  the log entries in each window, by the window's position
+    logs  maps the position of a window to the log entries in this window
     """
 
     client: Ints
@@ -236,8 +236,8 @@ class _Judgement:
         self.changes: list[Transition] = []
         self.modes = in_force(self.settings.modes)
         self.skew = skew_seconds(self.state, now_ms).tolist()
-        #: By client and start of the window: ids of the log patterns of lines that the client's samples contradict.
-        #: These lines are not judged.
+        #: Maps (client, start of the window) to ids of log patterns: the client's samples contradict the lines that
+        #: match these patterns, so these lines are not judged.
         self.refuted: dict[tuple[int, int], frozenset[str]] = {}
 
     def judge(self, new: Sequence[LogEntry], horizon: Ints) -> tuple[list[Record], list[Transition]]:
@@ -275,7 +275,7 @@ class _Judgement:
         return client[still_open], start[still_open]
 
     def _window_logs(self, client: Ints, start: Ints, end: Ints) -> dict[int, WindowLog]:
-        """Return each window's log events and dumps about its client, by the window's position.
+        """Return a map from the position of a window to its log events and dumps about its client.
 
         Contradicted lines are left out.
         """
@@ -387,7 +387,7 @@ class _Judgement:
     def _known(self, client: Client, reports: Reporting | None = None) -> Context:
         """Return what is known about a client beside its windows: its logged starts, open incidents, and `reports`.
 
-        `reports`: how the client reports samples; None if no log line waits for its next sample.
+        `reports`: how the client reports samples; None if log lines do not wait for the client's next sample.
         """
         starts = (s for s in self.bucket.starts.get(client.process, ()) if s.client_id == client.client_id)
         own = [start.ts_ms for start in starts if start.instance in ("", client.instance)]
@@ -396,7 +396,7 @@ class _Judgement:
     def _entered(
         self, client: Client, judged: Sequence[OfWindow], seen: int, offset: int, window_at: WindowAt
     ) -> list[Verdict]:
-        """Update the incidents by a client's verdicts, and return the verdicts that people see.
+        """Update a client's incidents from its verdicts, and return the verdicts to publish.
 
         `seen`: time of the client's newest data (epoch ms, its own clock). `offset`: watermark minus the client's own
         clock (ms). `window_at`: returns the window at a position of `judged`.
@@ -485,5 +485,5 @@ def overlapped(judged: Sequence[OfWindow]) -> Iterator[tuple[int, list[Verdict]]
 
 
 def shown(verdicts: Sequence[Verdict], incidents: Incidents, key: str) -> list[Verdict]:
-    """Return a client's verdicts as people see them. Call this function after the client's incidents are updated."""
+    """Return a client's verdicts as they are published. Call this function after the client's incidents are updated."""
     return adjust("shown", verdicts, Context(incidents=incidents.verdicts(key)))

@@ -81,8 +81,8 @@ def _of_its_end(
 ) -> tuple[LogEvent, ...]:
     """Select a client's own lines on its start and end, in order of time, from the lines of all clients with its name.
 
-    A line that shows a loss is selected from shortly before the client's last sample until a later start. A line that
-    shows a proper close is selected at every time at which it may be the client's own line.
+    A line that shows a loss is selected from shortly before the client's last sample until the next start of a client
+    with this name. A line that shows a proper close is selected whenever it may be the client's own line.
     """
     client, last = silent.client, silent.last_ms
     own = any(instance == client.instance for instance, _ in all_lines)

@@ -28,8 +28,8 @@ T = TypeVar("T")
 
 REASON = "step-failed"
 MAX_REASON = 300
-#: The unit of isolation: a process, by service and host. A consumer group has no process; it has its own key
-#: (`Client.home`).
+#: The unit of isolation: a process, as (service, host). A consumer group belongs to no process, so it is a unit of its
+#: own, with the key `Client.home`.
 Home = tuple[str, str]
 #: A state and chunks as bytes. Each run decodes them again, because a failed run may have changed its input.
 Packed = tuple[bytes | bytearray, Sequence[bytes]]
@@ -93,7 +93,7 @@ def _without_faulty(packed: Packed, buckets: int, run: Run[T], mistake: Exceptio
 def _faulty(
     packed: Packed, buckets: int, homes: Sequence[Home], run: Run[T], mistake: Exception
 ) -> Iterator[tuple[Home, Exception]]:
-    """Yield each process that makes the bucket raise even without the other processes, and its error (by bisection).
+    """Find, by bisection, each process that raises an error even without the other processes; yield it and the error.
 
     `mistake`: the error raised with all of `homes`.
     """

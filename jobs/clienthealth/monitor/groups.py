@@ -25,7 +25,10 @@ COLUMNS = 6
 
 
 def take(state: BucketState, chunks: Sequence[Chunk], settings: Settings) -> tuple[list[Record], list[Row]]:
-    """Add samples of groups to the state. Return a record per group with new samples, and rows of finished minutes."""
+    """Add samples of groups to the state. Return a record for each group that has new samples, and rows of the history.
+
+    A row is returned for each minute that no later sample can change.
+    """
     new = grouped((reading for chunk in chunks for reading in chunk.groups), lambda reading: reading.client.home)
     records: list[Record] = []
     minutes: list[Row] = []

@@ -129,7 +129,7 @@ class Incidents:
         offset_ms: int = 0,
         recovered: Callable[[str], bool] | None = None,
     ) -> list[Transition]:
-        """Update the incidents by verdicts on a client's windows that end at `end_ms`. Return the changes.
+        """Update a client's incidents from the verdicts on its windows that end at `end_ms`. Return the changes.
 
         `offset_ms`: watermark minus the client's own clock. `recovered`: returns True if there is evidence that the
         fault of a mode is over. It is called for each `ok`, also if the window that last showed the fault is judged

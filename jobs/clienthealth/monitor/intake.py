@@ -9,9 +9,9 @@ history, and a decision on its end. A flood of made-up client ids must not delay
 a limited number of clients that have reported once. All others enter at their second report, which made-up ids never
 send.
 
-Log lines of a process are judged only up to the time of its metrics. After a pause, the monitor continues both topics
-where it stopped, and either topic can be ahead. If log lines are ahead by minutes, they would be compared with older
-samples, or their client would seem to report no metrics.
+Log lines of a process are judged only up to the time of its metrics. After a pause, the monitor continues the topics of
+logs and metrics where it stopped, and either topic can be ahead. If log lines are ahead by minutes, they would be
+compared with older samples, or their client would seem to report no metrics.
 
 A restarted collector can send old data again. Such old data counts as late for clients that still report and for
 processes that still log. Ended clients and processes are remembered (`BucketState.ended`), so that old data does not
@@ -37,7 +37,7 @@ from clienthealth.monitor.state import BucketState, Memory, ProcessKey, mark
 from clienthealth.read.logs.bursts import newest, of_each_process
 from clienthealth.settings import MonitorSettings
 
-#: If both topics are read without delay, the newest log line of a process is ahead of its metrics by at most this (ms).
+#: Maximum time (ms) by which the newest log line of a process is ahead of its metrics while neither is read late.
 AHEAD_MS = 60_000
 #: Maximum time (ms, by this machine's clock) for which a log line waits for metrics.
 LONGEST_MS = 600_000
@@ -139,7 +139,7 @@ def due(
 
 
 #: Maximum number of clients, over all buckets, that were left out at their first report and are remembered until their
-#: second. Beyond the limit, the clients that were left out longest ago are forgotten.
+#: second report. Beyond the limit, the clients that were left out longest ago are forgotten.
 REPORTED_ONCE = 2_000_000
 #: Minimum distance (ms) of two samples that count as two reports. Closer samples may be one report, because some
 #: formats split a sample.

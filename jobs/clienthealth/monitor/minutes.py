@@ -103,10 +103,9 @@ def _of_kind(bucket: Bucket, closed: Closed, kind: str, client: Ints, begin: Int
 def lasting(
     state: BucketState, key: str, closed: Sequence[Transition], start_ms: int, end_ms: int
 ) -> Mapping[str, Status]:
-    """Return a client's failures that lasted in [start, end), by mode.
+    """Return the status of each failure that a client had in [start, end), by mode.
 
-    Failure modes in which missing data itself is the sign are left out. `closed`: the client's recently closed
-    incidents.
+    Modes in which missing data itself is the sign are left out. `closed`: the client's recently closed incidents.
     """
     statuses: dict[str, Status] = {}
     opened = state.incidents.of_client(key)

@@ -24,7 +24,7 @@ from clienthealth.settings import MonitorSettings
 
 #: Time (ms) after a process's last data for which lines on the start and end of its clients are kept.
 LIFECYCLE_MS = 900_000
-#: Number of older dumps kept per process. Older dumps show which threads are still at the same place.
+#: Number of dumps kept per process after no window needs them. They show which threads are still at the same place.
 EARLIER_DUMPS = 4
 #: Number of newest lines on a start or end that are kept per log pattern, besides the first line, because clients of
 #: the same name can follow each other within minutes.

@@ -71,9 +71,9 @@ def refresh(
 
 
 def without_explained(incidents: Incidents, key: str, end_ms: int) -> list[Transition]:
-    """Close a client's incidents that another one explains, if the other is at least as certain. Return the changes.
+    """Close each incident of a client that another incident of this client explains. Return the changes.
 
-    `end_ms`: the time (epoch ms) at which they close.
+    The other incident must be at least as certain. `end_ms`: the time (epoch ms) at which the incidents close.
     """
     found = [*incidents.of_client(key).values()]
     by = [(one.verdict.mode, one.verdict.status) for one in found]

@@ -1,8 +1,8 @@
-"""Merge two names of one client: after an agent was redeployed, or if log and metrics use different names.
+"""Merge the entries of one client under two instances: an agent was redeployed, or log and metrics name it differently.
 
-A client may stop reporting while another client with the same name on the same host begins. If the second client's
-counters continue where the first client's ended, both are one client, because a new process counts from zero. So the
-first client has not ended, and failures under both names are one failure.
+A client may stop reporting while a client with the same client id, but another instance, begins to report on the same
+host. If the second one's counters continue where the first one's ended, both are one client, because a new process
+counts from zero. So the first client has not ended, and failures under both instances are one failure.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def _named(state: BucketState) -> list[tuple[OpenIncident, Client]]:
     """Return (open incident, client) for each open incident that belongs to another client than the client it names.
 
     An incident without a client id belongs to the only client of its kind in the process, once that client is known. An
-    incident of a client that is known only from its log belongs to the client that reports under the same name, under
-    any instance.
+    incident of a client that is known only from its log belongs to the client that reports with the same client id,
+    whatever its instance is.
     """
     names = {(ref.process, ref.client_id, ref.kind) for ref in state.all_clients} if state.former else set()
     spoken_of: dict[tuple[str, str | None], Client] = {
@@ -75,7 +75,7 @@ def _named(state: BucketState) -> list[tuple[OpenIncident, Client]]:
     }
     open_ = [incident for incident in state.incidents.all if not incident.client.client_id]
     for incident in state.incidents.all if spoken_of else ():
-        # Move the incident to the client that reports under the same name, on two conditions: all evidence of the
+        # Move the incident to the client that reports with the same client id, on two conditions: all evidence of the
         # incident is log lines or thread dumps, and the incident is not about a client's end, because the reporting
         # client has not ended.
         by_log = {evidence.kind for evidence in incident.verdict.evidence} <= {"log", "thread-dump"}

@@ -358,7 +358,7 @@ def load(data: bytes | bytearray, buckets: int) -> BucketState:
     if data[3] < 4:
         earlier: dict[str, Any] = msgspec.msgpack.decode(body)
         earlier |= _memories_of_form_1(earlier) if data[3] == 1 else {}
-        # In versions 1 and 2 of the state, the fields of the incidents' clients are saved by name.
+        # In versions 1 and 2 of the state, the fields of the incidents' clients are saved as a map, with their names.
         for one in (*earlier["incidents"], *(change for _, change in earlier["over"][0].values())):
             one["client"] = [*one["client"].values()] if data[3] < 3 else one["client"]
         # In versions 1 to 3 of the state, the groups are saved as a list.

@@ -166,7 +166,7 @@ def united(counts: Iterable[Count]) -> tuple[Count, ...]:
 
 
 def gone_on_with(verdict: Verdict, seen_ms: int) -> tuple[Count, ...]:
-    """Return an incident's counts. A sum in `detail` without counts is added as a count that ends at `seen_ms`."""
+    """Return an incident's counts, and counts that end at `seen_ms` for each sum in `detail` that has none."""
     counted = {count.name for count in verdict.counts}
     mode = modes().get(verdict.mode)
     sums = (mode.sums if mode else frozenset()) & verdict.detail.keys() - counted

@@ -85,8 +85,8 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     w = window.table
     stuck, threads = _dumped(window, w, thresholds)
     facts = [*_measured(window, w, thresholds), *_logged(window, w, thresholds), *threads]
-    # A slow batch shows both in dumps and in metrics, so one of them does not support the other. Therefore metrics
-    # (`_outside`) are used only if there is no other fact.
+    # One slow batch appears both in dumps and in metrics, so dumps and metrics are not two independent proofs.
+    # Therefore metrics (`_outside`) are used only if there is no other fact.
     if not facts and (facts := _outside(window, w, thresholds)):
         stuck = {"cause": "handler-hangs"}
     facts += [*_refused_commits(window, thresholds), *stated(window, HELD)]
@@ -115,8 +115,8 @@ def interval(w: Windows) -> Floats:
 def idle(w: Windows, limits: Thresholds) -> Bools:
     """True if the consumer need not poll: it has no partitions, or it has no lag and never consumed a record.
 
-    A restore consumer of Kafka Streams (_RESTORES) never needs to poll. A client that lost its partitions because it
-    polled too rarely (with the protocol of KIP-848) must poll: it stopped its heartbeats, too (`left`).
+    Always True for a restore consumer of Kafka Streams (_RESTORES). With the protocol of KIP-848, a client that polls
+    too rarely loses its partitions, too. Such a client must poll; its missing heartbeats distinguish it (`left`).
     """
     consumed, lag = w.last("records-consumed-total"), w.max(lags(w))
     restores = np.array([client.group.endswith(_RESTORES) for client in w.about()], np.bool_)
@@ -126,7 +126,7 @@ def idle(w: Windows, limits: Thresholds) -> Bools:
 
 
 def takes(w: Windows) -> Bools:
-    """True if the application of a librdkafka consumer takes records, or if no records wait for the application."""
+    """True if the application takes records from a librdkafka consumer, or if no records wait for the application."""
     positions = w.once_for_rows("consumer: positions", lambda: Column(w.summed("position")))
     taken: Bools = w.reported(positions) & (w.rose(positions) | (w.last(lags(w)) == 0))
     return taken
@@ -152,9 +152,9 @@ def too_long(w: Windows, limits: Thresholds) -> Bools:
 def left(w: Windows, limits: Thresholds) -> Bools:
     """True if the client stopped its heartbeats because the application did not poll.
 
-    A client stops its heartbeats when max.poll.interval.ms has passed, but also while its coordinator does not answer;
-    the judge finds out which of these it was. Returns False if heartbeats ended together with the polls, or if the last
-    poll is less than `suspect_share` of max.poll.interval.ms ago: in both cases the coordinator did not answer.
+    A client stops its heartbeats when max.poll.interval.ms has passed without a poll, but also while its coordinator
+    does not answer; the judge finds out which of the two it was. False if heartbeats ended too early for the first:
+    together with the polls, or while the last poll is less than `suspect_share` of max.poll.interval.ms ago.
     """
     polled, beat = w.last("last-poll-seconds-ago"), w.last("last-heartbeat-seconds-ago")
     gone: Bools = (beat >= limits.heartbeats_gone_seconds) & (polled - beat >= HEARTBEAT_SECONDS)
@@ -166,8 +166,8 @@ def left(w: Windows, limits: Thresholds) -> Bools:
 def circling(w: Windows, limits: Thresholds) -> Bools:
     """True if the consumer joins its group again and again, is long outside poll() in between, and its lag grows.
 
-    A group removes a member that is outside poll() for too long. Returns False if the window has no room for such a
-    time between every two rejoins: then other members cause the rebalances.
+    A group removes a member that is outside poll() for too long, and the member then joins again. If joins follow each
+    other too quickly for so long a time outside poll() in between, other members cause the rebalances: returns False.
     """
     rejoins, away = w.grown("rebalance-total"), seconds_away(w)
     circles: Bools = (rejoins >= limits.min_rebalances_repeats) & (w.samples >= MIN_READINGS)
@@ -176,7 +176,10 @@ def circling(w: Windows, limits: Thresholds) -> Bools:
 
 
 def outlasting_locks(w: Windows, limits: Thresholds) -> Bools:
-    """True if a share consumer is outside poll() for `shortest_lock_seconds`, and brokers refuse acknowledgements."""
+    """True if a share consumer is outside poll() for `shortest_lock_seconds`, and brokers refuse its acknowledgements.
+
+    The locks on its records may then have expired before it acknowledged the records.
+    """
     refused: Bools = w.grown("acknowledgements-error-total") > 0
     return refused & (seconds_away(w) >= limits.shortest_lock_seconds)
 
@@ -248,9 +251,9 @@ def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
 
 
 def _unless_away(window: ClientWindow, seconds: float, text: str) -> list[Fact]:
-    """Return a list with one fact, described by `text`, which metrics have shown for `seconds`.
+    """Return one fact in a list. `text`: what the metrics have shown for `seconds`.
 
-    The fact is evidence only if brokers answered meanwhile.
+    The fact counts as evidence only if brokers answered the client around the last sample.
     """
     last = window.readings[-1]
     given = coordinator_answers(window, last.ts_ms)
@@ -275,8 +278,8 @@ def _circles(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
 def _silence(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
     """Return facts on missing polls or fetches.
 
-    If metrics do not show polls, the result is [] for a client that waited in its selector in the last WAITED_SECONDS
-    while brokers answer: such a client polls with all its partitions paused.
+    If metrics do not show polls, returns [] for a client that waited in its selector in the last WAITED_SECONDS, if
+    brokers answer: then the application polls, with all partitions paused.
     """
     seconds = float(seconds_since(w)[0])
     if silent(w, limits)[0]:
@@ -294,7 +297,7 @@ def _silence(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
 def _outside(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
     """Return facts on a time outside poll() that is much longer than this consumer's earlier times outside poll().
 
-    Returns [] if max.poll.interval.ms is above its default.
+    Returns [] if max.poll.interval.ms is above its default, because then long times outside poll() are intended.
     """
     spell = outside(window)
     if spell is None or not silent(w, limits)[0] or interval(w)[0] > limits.assumed_poll_interval_seconds:
@@ -331,12 +334,11 @@ def _refused_commits(window: ClientWindow, limits: Thresholds) -> list[Fact]:
 
 
 def _dumped(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[Mapping[str, str], list[Fact]]:
-    """Return (detail, facts) on polling threads that dumps far apart find at the same place outside poll().
+    """Return (detail, facts) on polling threads that stay at one place outside poll() in dumps far apart.
 
-    A polling thread is a thread that a framework runs to poll, or that an earlier dump found inside poll(). If the
-    client does not report polls and another polling thread moves, the thread may belong to another consumer of the
-    process. Then the thread is evidence only if its name states the consumer, or if the window describes the whole
-    process.
+    A polling thread is a thread that a framework runs to poll, or that an earlier dump found inside poll(). If another
+    polling thread moves and the client does not report polls, the thread that stays may belong to another consumer of
+    the process. Then it is evidence only if its name states the consumer, or if the window describes the whole process.
     """
     if idle(w, limits)[0]:
         return {}, []
@@ -420,7 +422,8 @@ def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
 
     librdkafka delivers its statistics only inside poll(). So a librdkafka client is suspected if its process lives and
     one of three signs exists: records wait for the client, a thread stays at one place, or the log reports a missed
-    poll(). Without a sign the verdict is unknown, as for a Java client that stopped pushing (KIP-714) without a close.
+    poll(). Without a sign the verdict is unknown. It is also unknown for a Java client that stopped pushing (KIP-714)
+    without announcing a close.
     """
     if window.departed_ms is None:
         return None

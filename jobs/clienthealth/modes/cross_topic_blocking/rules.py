@@ -139,7 +139,7 @@ GATE = Gate(blind, suspects)
 
 
 def _topics(reading: Reading, name: str) -> dict[str, float]:
-    """Return a metric by topic: the greatest value among the topic's partitions and threads."""
+    """Return the metric `name` of each topic that reports it: the greatest value of its partitions and threads."""
     by_topic: dict[str, float] = {}
     for topic in reading.topics:
         value = topic.metrics.get(name)
@@ -160,9 +160,10 @@ def _legacy(window: ClientWindow, w: Windows, limits: Thresholds) -> Verdict:
 
 
 def _blockade(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
-    """Return (facts, detail) on the longest stretch without fetches with one topic's queue full and others empty.
+    """Return (facts, detail) on a stretch without fetches in which one topic's queue is full and others are empty.
 
-    At least one topic with an empty queue must have had records (`_is_victim`). None if there is no such stretch.
+    At least one topic with an empty queue must have had records (`_is_victim`). If there are several such stretches,
+    the longest one is used; if there is none, the result is None.
     """
     configured = option(window, CHUNKS)
     limit = configured or QUEUE_DEFAULTS[CHUNKS]
@@ -347,8 +348,8 @@ def _with_records(window: ClientWindow) -> list[str]:
 def _slow_poll(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
     """Judge a Java client. Returns (facts, detail), or None if there is no failure.
 
-    The failure: an application that reads several topics stays outside poll(), while their records pile up or for at
-    least `hanging_poll_seconds`.
+    The failure: an application that reads several topics stays outside poll(), and either their records pile up or it
+    stays outside for at least `hanging_poll_seconds`.
     """
     if not stays_away(w, limits)[0]:
         return None

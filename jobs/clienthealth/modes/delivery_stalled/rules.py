@@ -105,9 +105,10 @@ def grown_since(w: Windows, name: str, since: Ints) -> Floats:
 
 
 def troubles(w: Windows, since: Ints) -> Mapping[str, Floats | Bools]:
-    """Return the signs of a fault since the rows in `since`: a map from their descriptions to one value per window.
+    """Return the signs of a fault: a map from the description of each sign to one value per window.
 
-    A window shows a sign if the value is above 0. `{}` in the description stands for the value.
+    A window shows a sign if the value is above 0. `{}` in the description stands for the value. `since`: for each
+    window, the row (sample) from which on counters are compared.
     """
     return {
         **{f"{name} rose by {{:,.0f}}": grown_since(w, name, since) for name in TROUBLES},
@@ -290,7 +291,7 @@ def _tried_for(refused: Sequence[LogEvent]) -> float:
 
 
 def _batches(expired: Sequence[LogEvent]) -> Happened:
-    """Return (epoch ms, number) of the expired records that the log reports.
+    """Return (time in epoch ms, number of records) for each batch that expired according to the log.
 
     Lines of several callbacks about the same batch count once.
     """
@@ -307,7 +308,7 @@ def _batches(expired: Sequence[LogEvent]) -> Happened:
 
 
 def _given_up(window: ClientWindow, w: Windows, limits: Thresholds) -> Happened:
-    """Return (epoch ms, number) of each rise of the counter of failed records since the last delivery.
+    """Return (time in epoch ms, number of records) for each rise of `record-error-total` since the last delivery.
 
     Without a stall, returns [], or all rises in the window if brokers refuse every record (`refused`).
     """

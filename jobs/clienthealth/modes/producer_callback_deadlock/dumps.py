@@ -1,4 +1,4 @@
-"""Judge by dumps whether a producer's I/O thread exists, and returns from foreign code (callbacks, loggers)."""
+"""Judge by thread dumps whether a producer's I/O thread exists, and whether it returns from callbacks and loggers."""
 
 from __future__ import annotations
 
@@ -47,9 +47,10 @@ Caused = list[tuple[Fact, str]]
 
 
 def in_dumps(window: ClientWindow, limits: Thresholds, overdue_seconds: float) -> tuple[Caused, Caused]:
-    """Return (facts: the I/O thread does not return from foreign code; doubts: nothing shows whether it returns).
+    """Return (facts, doubts) on an I/O thread in foreign code, such as a callback.
 
-    Any earlier dump with the thread at the same place counts, however old it is. A wait that has lasted for
+    Facts show that the thread does not return. Doubts are dumps of which nothing shows whether the thread returned
+    later. Any earlier dump with the thread at the same place counts, however old it is. A wait that has lasted for
     `overdue_seconds` does not end by itself.
     """
 
@@ -98,7 +99,7 @@ def _shown(window: ClientWindow, stay: Held, cause: str, limits: Thresholds, ove
 
     `stay`: the dumps up to this one that show the thread at the same place. `cause`: the result of `_cause_of`.
     A lock, queue or loop without a time limit that holds the thread beyond `overdue_seconds` holds the thread for ever.
-    This needs CPU times or select-total, because otherwise the thread may have left its place and come back.
+    Only CPU times or select-total prove that, because without them the thread may have left its place and come back.
     """
     thread, dump, meanwhile = stay.thread, stay.dump, _meanwhile(window, stay, limits)
     wait = next((f for f in thread.frames if any(part in f for part in WAITS)), "")
@@ -114,8 +115,8 @@ def _shown(window: ClientWindow, stay: Held, cause: str, limits: Thresholds, ove
         return _seen(stay, f"{in_wait}, {why}", proves) if proves or _unmoved(window, dump) else None
     if has_frame(thread, "java.lang.Runtime.exit"):
         return _seen(stay, f"{_inside(thread)}, in System.exit(), which does not return", True)
-    # A sleeping thread may return between batches. So for a sleeping thread only CPU times count: a thread that used
-    # no CPU time has sent no batch.
+    # A thread that sleeps in both dumps may have sent a batch in between. So for such a thread only CPU times count:
+    # a thread that used no CPU time has sent no batch.
     if meanwhile is not None and (meanwhile or not sleeps(thread)):
         sure = bool(meanwhile) or _is_unchanged(window, stay)
         direct = stay.seconds > overdue_seconds and thread.state not in ("TIMED_WAITING", "RUNNABLE") and sure
@@ -162,7 +163,7 @@ def _rises(window: ClientWindow, since_ms: int) -> bool:
 
 
 def _unmoved(window: ClientWindow, dump: ThreadDump) -> bool:
-    """True if enough samples with select-total followed the dump (MIN_READINGS), or if none can follow.
+    """True if at least MIN_READINGS samples with select-total followed the dump, or if none can follow.
 
     Dumps after which select-total rose have already been left out (`_came_back`).
     """

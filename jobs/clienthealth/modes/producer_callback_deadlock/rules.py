@@ -189,8 +189,8 @@ def _work_waits(w: Windows) -> Bools:
 def without_rate(w: Windows, limits: Thresholds) -> tuple[Runs, Column]:
     """Return (stretches, column): stretches with `select-rate` 0 while records wait, if `select-total` is unknown.
 
-    Rates average over the past, so io-ratio and io-wait-ratio must not be above 0 either. The column has the time
-    (epoch ms) of each row that meets these conditions, else NaN.
+    io-ratio and io-wait-ratio must be 0, too, or unknown, because rates are averages over the past. The column has the
+    time (epoch ms) of each row that meets these conditions, else NaN.
     """
     uncounted = np.flatnonzero(~w.reported("select-total"))
     runs = w.at(uncounted).still("select-rate")
@@ -230,7 +230,7 @@ def inside(w: Windows) -> Floats:
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """True if metrics alone make the judge suspect or confirm this mode, or leave its absence in doubt (`_at_end`)."""
+    """True if metrics alone make the verdict suspected or confirmed, or keep it from being `ok` (`_at_end`)."""
     suspected = unserved(w, thresholds) | (inside(w) >= thresholds.suspect_inside_seconds)
     suspected |= flagged(w, frozen(w, thresholds).runs.window)
     if not w.reported("select-total").all():
@@ -426,7 +426,7 @@ def _pushes_no_more(window: ClientWindow, departed_ms: int) -> Verdict | None:
     """Judge a client that stopped pushing, by its last samples and later data of its process.
 
     A client pushes on its I/O thread, so a stuck thread ends the pushes. Returns None if the client closed, if its log
-    reports its end, or if it neither had nor sent records at its last push.
+    reports its end, or if its last push shows an empty buffer and no sent records.
     """
     before, last = window.readings[-2:] if window.readings[1:] else (window.readings[-1], window.readings[-1])
     if last.get(CLOSES) or events(window, CLOSING, CLOSED_PRODUCER, DIED):

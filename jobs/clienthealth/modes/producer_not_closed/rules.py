@@ -213,9 +213,10 @@ def _may_live_on(window: ClientWindow) -> bool:
 
 
 def _pending(window: ClientWindow) -> _Pending:
-    """Return the undelivered records at the last sample. After a forced close, samples no longer count them.
+    """Return the undelivered records at the last sample.
 
-    So if the log shows a forced close, the last sample before close() began is used.
+    Samples after a forced close no longer count these records. So if the log shows a forced close, the last sample
+    before close() began is used.
     """
     ends = events(window, CLOSING, FORCED, ABORTED) if events(window, FORCED, ABORTED) else []
     before = [reading for reading in window.readings if not ends or reading.ts_ms <= ends[0].ts_ms] or window.readings

@@ -101,7 +101,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 
 
 def _sends(failures: list[LogEvent]) -> Happened:
-    """Return (epoch ms, number) of failed sends. A thread's lines at almost the same time count as one failed send."""
+    """Return (epoch ms, number of failed sends) per line; lines of one thread at almost the same time are one send."""
     # Undated lines all have the same time. Then each repetition of a line counts as one more failed send.
     undated = len({event.ts_ms for event in failures}) == 1
     happened: list[tuple[int, float]] = []
@@ -114,7 +114,10 @@ def _sends(failures: list[LogEvent]) -> Happened:
 
 
 def _sends_counted(window: ClientWindow, w: Windows) -> Happened:
-    """Return (epoch ms, number) of each rise of `record-error-total`; [] if these may be buffered records."""
+    """Return (time in epoch ms, number of failed sends) for each rise of `record-error-total`.
+
+    Returns [] if the failed records may come from the buffer: their send() did not fail.
+    """
     failed = increases(window, "record-error-total")
     if not failed or not w.reported("record-send-total")[0] or w.max(_used(w))[0] > 0:
         return []
@@ -125,10 +128,10 @@ def _sends_counted(window: ClientWindow, w: Windows) -> Happened:
 def _waits(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Held]:
     """Return the callers that dumps show waiting for this client's metadata.
 
-    A dump does not show on which of several producers a caller waits, so then samples or log lines must show that this
-    client may be waiting. Dumps taken while this client sends are left out, because callers then wait for another
-    producer or topic. But if the process has no other producer, threads that wait in two dumps STAYS_SECONDS apart are
-    always included. A later dump without waiting threads ends all waits.
+    If a process has several producers, a dump does not show on which one a caller waits: then samples or log lines
+    must show that this client may be waiting. Dumps taken while this client sends are left out, because callers then
+    wait for another producer or topic. But if the process has no other producer, threads that wait in two dumps
+    STAYS_SECONDS apart are always included. A later dump without waiting threads ends all waits.
     """
     dumps: list[ThreadDump] = []
     for dump in (*window.earlier_dumps, *window.dumps):
@@ -149,7 +152,7 @@ def _waits(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Held]:
 
 
 def _is_marked(window: ClientWindow, w: Windows) -> bool:
-    """True if waiting callers may be this client's: it has no id, counts its sends, or logged why metadata fails."""
+    """True if callers may wait on this client: the client has no id, counts its sends, or logged why metadata fails."""
     own = events(window, METADATA_WAITED, TOPIC_ERRORS, AUTHENTICATION, TLS)
     marked = not window.client.client_id or any(event.client_id == window.client.client_id for event in own)
     return marked or bool(w.reported("record-send-total")[0])
@@ -179,7 +182,7 @@ def _idle(window: ClientWindow, w: Windows, ts_ms: int, limits: Thresholds, alon
 
 
 def _may_wait(reading: Reading, limits: Thresholds) -> bool:
-    """False if a sample shows that no send() waits: metadata is old, a connection is open, no request pends."""
+    """False if a sample shows that no send() waits: metadata is old although a connection is open and no request is."""
     age = reading.get("metadata-age")
     old = age is not None and limits.fresh_metadata_seconds < age < NEVER_SECONDS
     return not old or reading.get("connection-count") == 0 or (reading.get("requests-in-flight") or 0) > 0
@@ -267,7 +270,7 @@ def _dumped(waits: list[Held], same_call: bool | None, limits: Thresholds) -> li
 
 
 def _missing_topics(window: ClientWindow, limits: Thresholds) -> dict[str, list[LogEvent]]:
-    """Return the log lines of each topic that brokers keep refusing, except for LEADER_NOT_AVAILABLE (an outage)."""
+    """Return the log lines of each topic that brokers keep refusing, without LEADER_NOT_AVAILABLE (an outage)."""
     by_topic = grouped(_refusals(window), lambda event: event.captures.get("topic", ""))
     return {
         topic: lines
@@ -303,7 +306,7 @@ NEVER, RENEWED, DISCONNECTED = 1, 2, 3
 
 
 def unsent(w: Windows) -> Windows:
-    """Cut each window to its part since `record-send-total` last rose; to nothing if the last sample shows a rise."""
+    """Return each window from the last rise of `record-send-total` on; empty if its last sample shows a rise."""
     runs = w.still("record-send-total")
     last = w.column("record-send-total").last_row(w.lo, w.hi)
     runs = runs.at(runs.last == last[runs.window])
@@ -323,7 +326,8 @@ def sent_any(w: Windows) -> Bools:
 def failing(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
     """Return why sends fail (NEVER, RENEWED, DISCONNECTED) while no send succeeds and the buffer has room, else 0.
 
-    Only samples after the last success are used, while the buffer's content is unchanged and no thread waits for room.
+    Only samples after the last success are used. The result is 0 if they show that the buffer's content changed, or
+    that a thread waited for room.
     """
     why_failing = np.zeros(len(w), np.int8)
     some = np.flatnonzero(w.grown("record-error-total") >= limits.min_failed_sends)
@@ -335,7 +339,7 @@ def failing(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
         counts = since.column("record-error-total")
         took_ms = since.ts[counts.last_row(since.lo, since.hi)] - since.ts[counts.first_row(since.lo, since.hi)]
         why = _metadata(since, limits)
-        # A send() that waits for metadata puts nothing into the buffer; buffered records wait for a broker.
+        # A send() that waits for metadata puts nothing into the buffer. So buffered records wait for something else.
         why[(since.max(_used(since)) > 0) | (took_ms < 1000 * limits.min_unsent_seconds)] = 0
         why_failing[some] = np.where(_buffer_unchanged(since), why, 0)
     return why_failing

@@ -88,7 +88,8 @@ def commands() -> Mapping[str, Command]:
 def parser_for(name: str | None) -> argparse.ArgumentParser:
     """Return the parser of all commands.
 
-    Only the module of command `name` is imported, and only the options of this command are added. None: no command.
+    Only the module of command `name` is imported, and only the options of this command are added. With None, no
+    command has options.
     """
     parser = argparse.ArgumentParser(
         prog="kafka-health", description="Watches Kafka clients, judges their failure modes with evidence."
