@@ -249,7 +249,7 @@ def _content(record: Record, fmt: Format | None) -> list[Any]:
     if fmt is None or content is None:
         raise PayloadError(_unreadable(record) or ("wrong-types" if fmt else "unknown-format"))
     if not content:
-        # If OpenTelemetry's agent wrote the record, its Kafka metrics are off. The reject reason says how to turn them on.
+        # If OpenTelemetry's agent wrote the record, its Kafka metrics are off. The reason says how to turn them on.
         value = record.text.encode() if record.data is None else bytes(record.data)
         hint = f": {_SWITCH}" if _OTEL_AGENT in value else ""
         raise PayloadError(f"no-metrics{hint}" if fmt.stream == "metrics" else "empty")
