@@ -57,7 +57,7 @@ class Gate(Generic[T]):
     suspects: Callable[[Windows, T], Bools]
 
     def reasons(self, w: Windows, thresholds: T) -> Texts:
-        """Return per window why metrics cannot decide, '' if they can; the text FEW below MIN_READINGS samples."""
+        """Return per window why metrics cannot decide, '' if they can; FEW if it has less than MIN_READINGS samples."""
 
         def made() -> Texts:
             texts = self.blind(w, thresholds)
@@ -171,7 +171,7 @@ class LiveMode(FailureMode[T]):
     gate       the judge's conditions on metrics, over many windows
     recovered  returns True if the client's newest window shows that the fault is over. None: the fault is over as soon
                as a window has no evidence of the fault
-    silence    judges a client that sends no more samples, from its last window and later lines of its process, and
+    silence    judges a client that sends no more samples, from its last window and later log lines of its process;
                returns None if these show nothing about the mode. Without `silence`, missing samples are never evidence
     """
 

@@ -61,7 +61,7 @@ def network_threads(window: ClientWindow) -> Iterator[tuple[ThreadDump, Thread]]
 
 
 def sends(thread: Thread) -> bool:
-    """True if an application's thread is inside send() or flush() of a Java producer, outside close()."""
+    """True if an application's thread is inside send() or flush() of a Java producer, but not inside close()."""
     return any(frame.endswith(SENDING) for frame in thread.frames) and not any(
         frame.endswith("producer.KafkaProducer.close") for frame in thread.frames
     )

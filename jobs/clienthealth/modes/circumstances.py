@@ -91,7 +91,8 @@ def io_thread_works(window: ClientWindow, at_ms: int) -> Circumstance:
     """Check that a producer's I/O thread worked around the moment `at_ms`; unknown if no data shows that.
 
     The thread worked if it logged a line in the SETTLES_MS before the moment, or if a sample from that time or later
-    shows new selects. If a callback holds up this thread, brokers may have stored records that still count as pending.
+    shows new selects. If the thread did not work, brokers may have stored records that still count as pending, so such
+    records are not certainly lost.
     """
     name, since_ms = "io-thread-works", at_ms - SETTLES_MS
     if any(since_ms < one.ts_ms <= at_ms and (_unserved(one) or on_io_thread(one)) for one in window.known_logs):

@@ -203,7 +203,7 @@ class Session:
         return by_instance
 
     def _keep(self, source: Source, lines: Sequence[LogLine], now_ms: int) -> None:
-        """Add the dumps in a record (`source`) to `stands` and `dumps`. `now_ms`: the time of a dump without a time."""
+        """Add the dumps in a record (`source`) to `stands` and `dumps`. A dump without a time gets `now_ms`."""
         threads: list[DumpedThread] = []
         for line in lines:
             for dump in line.dumps:

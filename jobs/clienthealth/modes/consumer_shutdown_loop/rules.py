@@ -62,7 +62,7 @@ class Thresholds(Limits, of=FILE):
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     """Judge by the rules in `background` of mode.toml.
 
-    Log lines and dumps from before the last completed shutdown do not show a loop.
+    To find a loop, only log lines and dumps after the last completed shutdown are used.
     """
     if window.client.kind == "consumer":
         return _closes(window, thresholds)
@@ -382,9 +382,9 @@ def closing(window: ClientWindow) -> Closing | None:
 def doubt(look: Look) -> str:
     """Return why the mode cannot be ruled out, '' if it can.
 
-    Each of these rules the mode out: a completed shutdown, metrics up to the end of the data (from a Java consumer only
-    if it polled until then), two dumps without a thread that looks for its offset manager. The mode stays possible if a
-    shutdown or a look-up began, and no data shows how it ended.
+    Any of three observations rules the mode out: a completed shutdown; metrics up to the end of the data (a Java
+    consumer must also have polled until then); two dumps without a thread that looks for its offset manager. The mode
+    stays possible if a shutdown or a look-up began, and no data shows how it ended.
     """
     marks = events(look.window, CONNECTOR_CONFIG, LOOKUPS, BEGUN, COMPLETED, FAILED)
     if marks and marks[-1] in BEGUN:
