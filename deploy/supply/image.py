@@ -29,7 +29,7 @@ from deploy.demo.broker import Broker
 from deploy.demo.processes import Process
 from deploy.demo.topics import create_ours
 
-#: Debian packages that take the place of the Python image.
+#: Debian packages that take the place of the Python image from which the Dockerfile starts.
 PACKAGES = "python3,python3-pip,python3-venv,ca-certificates"
 #: Files of this machine for name resolution and trusted certificates, which the Dockerfile's steps need.
 OURS = (
@@ -67,7 +67,10 @@ class Stage:
 
 
 def main() -> int:
-    """Build the image, run the monitor in it, and wait for a verdict; return 0. Raises ServiceError if a step fails."""
+    """Build the image, and run the monitor in it until the monitor confirms a failure; return 0.
+
+    Raises ServiceError if a step fails or the monitor confirms no failure.
+    """
     folder = Path(sys.argv[1]).resolve()
     folder.mkdir(parents=True)
     try:
@@ -80,9 +83,12 @@ def main() -> int:
 
 
 def built(folder: Path) -> Stage:
-    """Run the Dockerfile's steps with root file systems in `folder`; return the last stage. Raises ServiceError."""
+    """Run the Dockerfile's steps with root file systems in `folder`; return the last stage.
+
+    Raises ServiceError if a step fails.
+    """
     base = folder / "base"
-    # In a mount namespace of its own, a killed build leaves no mount in `folder`, so `main` can remove the folder.
+    # Let mmdebstrap mount in a separate namespace. If it is killed, no mount is left, so `main` can remove `folder`.
     _run(["unshare", "--mount", "mmdebstrap", "--variant=minbase", f"--include={PACKAGES}", "bookworm", str(base)])
     (base / "usr/local/bin/python").symlink_to("/usr/bin/python3")
     stages: dict[str, Stage] = {}

@@ -22,7 +22,7 @@ _FILE = re.compile(r"(?P<name>.+?)-(?P<version>\d[\w.+-]*?)\.jar")
 
 @dataclass(frozen=True)
 class Jar:
-    """A jar. `used_by`: name of its set in `deploy.demo.jars`, or PYSPARK; `group`: Maven group id, '' if unknown."""
+    """A jar. `used_by`: the jar's set in `deploy.demo.jars`, or PYSPARK; `group`: Maven group id, '' if unknown."""
 
     used_by: str
     group: str

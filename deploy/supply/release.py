@@ -90,7 +90,8 @@ def raise_to(version: str, day: str) -> None:
 def build(version: str, out: Path, epoch: int) -> list[Path]:
     """Build all files of a release into `out`. Return their paths; the last one is the file of checksums.
 
-    `epoch`: the time of the files in epoch seconds. Raises ServiceError if a tool fails, InputError for a broken link.
+    `epoch`: the time of the files in epoch seconds. Raises ServiceError if a tool fails, InputError if a page has a
+    broken link.
     """
     out.mkdir(parents=True, exist_ok=True)
     os.environ["SOURCE_DATE_EPOCH"] = str(epoch)

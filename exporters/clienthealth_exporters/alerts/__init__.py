@@ -1,1 +1,1 @@
-"""`kafka-health alerts`: write rules for Prometheus and routes for Alertmanager, with the addresses of the settings."""
+"""`kafka-health alerts`: write rules for Prometheus (with the URLs in `[links]`) and routes for Alertmanager."""

@@ -81,7 +81,7 @@ def write(out: Path, settings: Settings, dry_run: bool) -> list[Path]:
 def rules(settings: Settings, dry_run: bool = False) -> dict[str, str]:
     """Return the text of each rules file, by file name. In a dry run every severity is info.
 
-    Raises SettingsError if labels of the settings are invalid or already on our series.
+    Raises SettingsError if the name of a label in the settings is invalid, or if our series already have that label.
     """
     head = "# Dry run: every severity is info.\n" if dry_run else ""
     return {

@@ -1,4 +1,4 @@
-"""`kafka-health export groups`: publish all groups' committed offsets, and begin and end offset of each partition.
+"""`kafka-health export groups`: publish all groups' committed offsets, and begin and end offsets of their partitions.
 
 A *reading* is one pass over all groups of a cluster. A reading publishes one snapshot for each group that is due (see
 `reader.Pace`) to the topic of client metrics. The monitor computes the lag from these snapshots. A group that cannot be
@@ -128,7 +128,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     if args.json and not args.once:
         raise InputError("--json needs --once")
     if args.once:
-        # Make a list first: it reads every cluster, even if a group of an earlier cluster failed.
+        # Read every cluster, even if a group of an earlier cluster could not be read. Return 1 if any result is 1.
         return max([once(cluster, as_json=args.json) for cluster in clusters(settings)])
     serve(settings, stop_event())
     return 0

@@ -375,7 +375,7 @@ class _Seen:
 
     committed  a hash of the group's committed offsets; None if they could not be read
     failing    why the group could not be read; '' if it was read
-    since      when the group last changed
+    since      when its state or committed offsets last changed, or when it became readable or unreadable
     at         when the group was read
     """
 

@@ -44,7 +44,7 @@ class Suspicion:
         self._was_sending: set[tuple[str, str]] = set()
 
     def reasons(self, snapshots: Sequence[Snapshot]) -> list[Reason]:
-        """Return the reasons for a dump after this sample. `snapshots`: one for each client in the JVM."""
+        """Return the reasons for a dump that the newest `snapshots` give, one for each client in the JVM."""
         now = {(snap.client.kind or "", snap.client.client_id or ""): snap for snap in snapshots}
         self._gone = {key: snap for key, snap in {**self._gone, **self._before}.items() if key not in now}
         reasons = [
@@ -96,7 +96,7 @@ class DumpPlan:
     """Decides when to take dumps of one JVM: at least `min_seconds` apart, less often the longer a reason persists.
 
     The plan asks `budget` for two dumps at a time, because only the comparison of two dumps shows a stuck thread. If
-    there is no reason 2 × `min_seconds` or more after the last dump, the pauses start again with the shortest.
+    no reason is left, and the last dump is at least 2 × `min_seconds` old, the pauses start again with the shortest.
     """
 
     def __init__(self, min_seconds: float, budget: DumpBudget) -> None:

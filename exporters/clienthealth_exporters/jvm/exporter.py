@@ -160,7 +160,7 @@ class Sink(Protocol):
 
 @dataclass(eq=False)
 class Watch:
-    """The reader of one JVM. `delay`: seconds until the first read. `due`: time (s) of the next read, as by `clock`."""
+    """The reader of one JVM. `delay`: seconds until the first read. `due`: time of the next read by `clock` (s)."""
 
     target: Target
     settings: Settings

@@ -280,7 +280,9 @@ class Api:
             if route is None:
                 return _answer(Problem(f"there is no {request.path}; see {PREFIX}openapi.json"), HTTPStatus.NOT_FOUND)
             if unknown:
-                raise ValueError(f"unknown: {', '.join(unknown)}; known are {', '.join(route.parameters) or 'none'}")
+                raise ValueError(
+                    f"unknown parameters: {', '.join(unknown)}; known are {', '.join(route.parameters) or 'none'}"
+                )
             answer = route.answer(self, key, request.query)
         except ValueError as error:
             return _answer(Problem(str(error)), HTTPStatus.BAD_REQUEST)
@@ -294,7 +296,7 @@ class Api:
         since, page = _number(query, "since", 0), _number(query, "page", 1)
         found = filters.among(self._states.live(), view.settings, view.owners)
         if query.get("unhealthy", "false") not in ("true", "false"):
-            raise ValueError("unhealthy: true or false")
+            raise ValueError("unhealthy must be true or false")
         if query.get("unhealthy") == "true":
             found = [state for state in found if state.status in ("confirmed", "suspected", "lagging")]
         if since:
@@ -381,7 +383,7 @@ def _number(query: Mapping[str, str], name: str, default: int, most: int = 2**53
     if not (text.isascii() and text.isdigit() and len(text) <= 17 and int(text) <= most) or (
         int(text) == 0 and default
     ):
-        raise ValueError(f"{name}: a whole number from {min(1, default)} to {most}")
+        raise ValueError(f"{name} must be a whole number from {min(1, default)} to {most}")
     return int(text)
 
 

@@ -1,7 +1,7 @@
 """`kafka-health export prometheus`: client health as Prometheus metrics, as a status page and as JSON.
 
 /metrics          Prometheus text format          /          status page for people
-/readyz, /healthz 200 while all records are read   /client    one client (service, instance, client_id)
+/readyz, /healthz 200 while no record is missing   /client    one client (service, instance, client_id)
 /livez            200 while the topic is polled    /fleet     services' health per hour, versions, gone clients
 /clients.json     every client's newest record    /runbooks/ what to do about each alert
 /api/v1/          the API for programs            /api/v1/openapi.json  the API's definition
@@ -159,7 +159,7 @@ class Exporter:
             yield from self._rendered(services.samples(states))
             cluster = self.settings.prometheus.cluster_name
             yield from self._rendered(services.owners_of(states, self._owners.current(), cluster))
-        # `lacking` counts the left-out series by metric. It is complete only now, after all lines of clients.
+        # `lacking` counts the left-out series by metric. The counts are complete only after the lines of all clients.
         self._dropped.update(lacking)
         left_out = Counter({EVERYBODY: self.states.left_out}) if self.states.left_out else Counter[str]()
         dropped: list[Sample] = [((name,), count) for name, count in sorted((self._dropped + left_out).items())]
@@ -196,7 +196,7 @@ class Exporter:
     def _client(self, request: Request) -> Response:
         """Return a client's page. If another shard serves the client, redirect to that shard if its address is known.
 
-        Clients that were dropped and clients of other shards have pages, too, because an alert may link to such a page.
+        Clients that this exporter has dropped and clients of other shards have pages, too: an alert may link to them.
         """
         service, instance, client_id = (request.query.get(name, "") for name in ("service", "instance", "client_id"))
         names = service, instance, client_id

@@ -37,9 +37,10 @@ for _position, _family in enumerate(FAMILIES):
 class Lines:
     """The lines of one record on the page /metrics, in parts.
 
-    `client`, `group`, `partition`: the labels with which every line begins, for metrics of the scope with that name.
-    `ends`: for each metric, in the order of FAMILIES, the rest of the metric's lines after these labels, as one text;
-    '' for a metric without a value.
+    A line such as `kafka_client_up{service="orders",…} 1` has three parts: the metric's name with the brace, the labels
+    of the metric's scope, and the rest (extra labels, brace, value, line end). `client`, `group`, `partition`: the
+    labels of that scope. `ends`: for each metric, in the order of FAMILIES, the rests of its lines as one text; '' for
+    a metric without a value.
     """
 
     client: str
@@ -83,8 +84,8 @@ def beginning(settings: Settings) -> str:
 def lines(record: HealthRecord, cluster: str, begin: str = "") -> Lines:
     """Return the lines of a record.
 
-    `cluster`: value of the label `cluster_name`; for a group, its instance is used instead. `begin`: the result of
-    `beginning`.
+    `cluster`: value of the label `cluster_name`, except for groups: the instance of a group is the name of its cluster.
+    `begin`: the result of `beginning`.
     """
     client = record.client
     if client.kind == "group":
@@ -126,8 +127,8 @@ def _each(
 ) -> Iterator[str]:
     """Yield the lines of a metric, client by client, in blocks of _BLOCK_CLIENTS clients.
 
-    At most `cap` lines are yielded. A client with more lines than are left is skipped, and `dropped` is increased by
-    the number of its lines. `index`: the metric's position in FAMILIES.
+    At most `cap` lines are yielded. A client with too many lines for the rest of `cap` is skipped, and `dropped` is
+    increased by the number of its lines. `index`: the metric's position in FAMILIES.
     """
     block: list[str] = []
     for one in shown:

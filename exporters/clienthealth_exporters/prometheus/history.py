@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 PLOTTED: Mapping[str, int | None] = {"Buffer": 0, "Callback": 1, "Topic queue": 3, "Lag": None}
 HOUR_SECONDS = 3600
 #: POINTS: maximum number of samples per client, enough for an hour with a sample each half minute. MAX_CLIENTS: maximum
-#: number of clients with samples; at this number, a new unhealthy client replaces one not unhealthy for an hour.
+#: number of clients with samples; at this number, a new unhealthy client replaces one without a failure for an hour.
 POINTS = 120
 MAX_CLIENTS = 2000
 MAX_CHANGES = 40
@@ -87,7 +87,7 @@ class Track:
         return [(at, None if isnan(value) else value) for at, value in pairs if at >= since]
 
     def changes(self) -> list[Change]:
-        """Return the client's newest changes of status, however old, the newest first."""
+        """Return the client's last changes of status (at most MAX_CHANGES), the newest first."""
         return list(self._changes)[::-1]
 
 
@@ -109,7 +109,7 @@ class History:
         with self._lock:
             self.begun = at if self.begun is None else min(self.begun, at)
             if state.key not in self._tracks and len(self._tracks) >= MAX_CLIENTS:
-                # If the new client is unhealthy, drop a client that was not unhealthy in the last hour, to make room.
+                # If the new client has a failure, make room: drop a client that had no failure in the last hour.
                 calm = (key for key, track in self._tracks.items() if track.unhealthy_at < at - HOUR_SECONDS)
                 oldest = next(calm, None) if any(status != "unknown" for _, status in state.statuses) else None
                 if oldest is not None:
@@ -159,7 +159,7 @@ def lag_of(record: HealthRecord) -> float | None:
 
 
 class NamedRecord(msgspec.Struct):
-    """The client in a record. To save time, only these fields of the client are decoded."""
+    """The identity of the client that a record describes. Other fields of the client are not decoded, to save time."""
 
     service: str
     instance: str

@@ -36,8 +36,9 @@ CLIENTS, GROUPS = "clients", "groups"
 #: The lag states that need attention, the most urgent last.
 LAG_ALARMS = STATE_ORDER[STATE_ORDER.index("WARN") :]
 #: If no record about a client comes for this time (s), the client's state becomes unknown: the monitor has stopped or
-#: gets no input. For a client with a window above SILENT_SECONDS / 2, it is the window plus SILENT_SECONDS / 2. In both
-#: cases `[monitor] publish_seconds` is added, because the monitor writes a record with equal verdicts no more often.
+#: gets no input. If a client's window is longer than SILENT_SECONDS / 2, the time is the length of the window plus
+#: SILENT_SECONDS / 2. In both cases `[monitor] publish_seconds` is added, because the monitor writes a record with
+#: unchanged verdicts only that often.
 SILENT_SECONDS = 180
 #: Minimum time (s) between two log lines about unreadable records.
 COMPLAINT_SECONDS = 60
@@ -141,7 +142,9 @@ class States:
     If several exporters (shards) share a fleet, each keeps its own clients and two things about the clients of others.
     First, the names of groups that have records: the lag of such a group comes from the group's record, not from the
     records of its members. Second, the records of unhealthy clients (`recalled`), so that a link to a client's page
-    works on any exporter. Raises SettingsError if labels in the settings are invalid or already on our series.
+    works on any exporter.
+
+    Raises SettingsError if the name of a label in the settings is invalid, or if our series already have that label.
     """
 
     def __init__(self, settings: Settings, clock: Callable[[], float] = time.time) -> None:
@@ -212,7 +215,7 @@ class States:
 
     @property
     def newest_of(self) -> Mapping[str, float]:
-        """Return the newest event times (epoch s), by CLIENTS and GROUPS. A key without records is absent."""
+        """The newest event times (epoch s) of all clients (key CLIENTS) and of all groups (key GROUPS), if any."""
         with self._lock:
             return dict(self._newest)
 
@@ -389,7 +392,7 @@ def _compared(states: Sequence[State]) -> set[str]:
 
 
 def _beyond(record: HealthRecord, most: Sequence[float | None]) -> bool:
-    """True if an alert needs the client's own series: if a measurement exceeds a threshold, or the clock is wrong.
+    """True if an alert needs the client's own series: if a measurement exceeds a threshold, or its clock is wrong.
 
     `most`: the client's values for `services.WORST`.
     """

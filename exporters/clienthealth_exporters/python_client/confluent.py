@@ -257,7 +257,10 @@ class Sender:
         self._producer: Any = None
 
     def deliver(self, records: Sequence[tuple[str, bytes, bytes]]) -> int:
-        """Send records (topic, key, value). Return how many were acknowledged within DELIVERY_SECONDS + 1."""
+        """Send records (topic, key, value). Return how many were acknowledged within DELIVERY_SECONDS.
+
+        Waits up to one second longer, so that librdkafka can report records that were not acknowledged.
+        """
         if self._producer is None:
             self._producer = confluent_kafka.Producer(self._options)
         failed: list[object] = []

@@ -136,8 +136,8 @@ def timed_future(base: Any, timed: Callable[[Callable[[Any], object]], Callable[
 def library_metrics(client: Any, kind: str) -> dict[str, float]:
     """Return those metrics from a client's `metrics()` that the monitor knows (CLIENT_METRICS for this kind of client).
 
-    For an average of no values, kafka-python reports 0, and an infinite maximum. So an average is left out if its
-    maximum is infinite.
+    If nothing was measured, kafka-python reports 0 as the average and an infinite maximum. So an average is left out if
+    its maximum is infinite.
     """
     ours = {name: f"{name.removesuffix('-avg')}-max" for name in CLIENT_METRICS[kind]}
     known = {*ours, *ours.values()}

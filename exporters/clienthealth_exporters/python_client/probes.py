@@ -222,7 +222,10 @@ class ProducerProbe:
                 self._latencies.add(seconds)
 
     def timed(self, callback: Callable[..., object]) -> Callable[..., object]:
-        """Return a callback that runs `callback` and measures its duration. A producer runs one callback at a time."""
+        """Return a callback that runs `callback` and measures its duration.
+
+        One start time is enough, because a producer runs one callback at a time.
+        """
         clock = self.clock
 
         def run(*outcome: Any) -> object:

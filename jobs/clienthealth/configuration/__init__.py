@@ -2,7 +2,7 @@
 
 The file is `--config` or $KAFKA_HEALTH_CONFIG. The environment (`KAFKA_HEALTH_<SECTION>_<KEY>`) overrides the file. An
 unknown key is an error in the file and in the environment. No error repeats a value, because it may be a secret.
-Locations may be relative to the current folder; after loading, all locations are absolute.
+Files and folders may be relative to the current folder; after loading, all their paths are absolute.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Split a log into entries, and yield only entries that contain a Kafka text: a text that only Kafka's clients log.
 
-In a block without Kafka texts, only the lines are counted. The lines around each Kafka text are parsed: the prefix is
-removed, and a line either begins an entry or continues the entry above (stack traces, the values of a configuration).
+A block without Kafka texts is not parsed; its lines are only counted. The lines around each Kafka text are parsed: the
+prefix is removed, and a line either begins an entry or continues the entry above (a stack trace, a configuration).
 Several writers (pods, containers, programs) may share a log, and the prefix of each line then names its writer; the
 lines of each writer are collected separately. A thread dump within the log is one entry.
 """
@@ -353,7 +353,7 @@ _STRIDE = 4
 _LEAST = 2 * _STRIDE - 1
 _FACTOR = np.uint32(2_654_435_761)
 _SHIFT = np.uint32(16)
-#: The most frequent letters in logs, in descending order. The scanner looks for a text's rarest letters.
+#: The most frequent characters in logs, the most frequent first. The scanner looks for a text's rarest characters.
 _FREQUENT = b" eatinosrlcd.:-0123m=/[]u,p"
 
 

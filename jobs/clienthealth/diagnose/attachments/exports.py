@@ -65,7 +65,7 @@ def exported(content: bytes, lines: Sequence[bytes], is_record: Callable[[bytes]
 def of_table(text: str) -> list[Row] | None:
     """Return the rows of a table that is separated by commas, tabs or semicolons.
 
-    None if the first line lacks a column of times, or has columns of neither messages nor metrics.
+    Returns None unless the first line names a column of times, and a column of messages or columns of metrics.
     """
     text = re.sub("\r\n?", "\n", text.lstrip("\ufeff"))
     head = text.partition("\n")[0]

@@ -1,7 +1,7 @@
 """Make snapshots of clients from pasted metrics, whatever the form of the paste.
 
-Three forms have one value per line: a Prometheus exposition, scraped once or often; `attribute = value`, as JMX shells
-print, after an MBean's name or on the lines below; and `group:name:{tags} : value`, as Kafka's tools print. JmxTool's
+Three forms have one value per line: a Prometheus exposition, scraped once or often; `attribute = value`, which JMX
+shells print after or below the name of an MBean; and `group:name:{tags} : value`, which Kafka's tools print. JmxTool's
 CSV has one sample per line. Three forms occur within a line of a log: librdkafka's statistics, answers of Jolokia, and
 `print(producer.metrics())` of kafka-python. A sample ends where one of its series occurs again, or at the next time.
 """

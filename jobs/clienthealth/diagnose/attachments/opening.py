@@ -297,7 +297,7 @@ class Opener(ExitStack):
         if parent.depth >= MAX_DEPTH:
             self._input(shown, parent, "an archive", f"packed more than {MAX_DEPTH} times")
             return
-        # A packed file of unknown size may be unpacked as if it had 16 MiB, like a large attachment.
+        # If the size of the packed file is unknown, compute the limit for 16 MiB, the size of a large attachment.
         limit = archives.BASE_BYTES + archives.MAX_RATIO * (1 << 24 if size is None else size)
         within = replace(parent, depth=parent.depth + 1)
         try:
@@ -376,7 +376,8 @@ class _Joined:
 def _head(read: Read) -> bytes:
     """Return the first bytes of a file, enough to recognise its kind.
 
-    Raises UnreadableError for a damaged packed file without a readable byte. For other damage, the next read raises it.
+    Raises UnreadableError if a packed file is so damaged that no byte can be read. If some bytes can be read, the next
+    read raises this error.
     """
     head = b""
     try:

@@ -267,7 +267,7 @@ class Reader:
     def _document(self, number: int, value: bytes) -> Recorded:
         """Return a record of JSON. JSON without a time gets the time of its file."""
         timeless = any(error.startswith("missing-timestamp") for error in self._decoded(value).errors)
-        # Only a record with content needs a time. A failed answer of Jolokia (404) has neither.
+        # A record without content, such as a failed answer of Jolokia (404), needs no time.
         dated = self._decoded(value, self.now_ms) if timeless else None
         timeless = dated is not None and bool(dated.snapshots or dated.lines)
         return self._record("any", number, value, None if timeless else 0)
@@ -330,19 +330,19 @@ class Reader:
         last_ms: int | None = None
         for dump in dumps:
             first = min(dump.taken, default=0)
-            # A dump without a time gets the time of the dated line or dump before it, though it may be much newer.
+            # A dump without a time gets the time of the dated line or dump before it, but may be much newer.
             last_ms = ts_ms = dump.ts_ms or time_before(first) or last_ms or self._time_in_name()
             self.input.span(ts_ms)
             if dump.complete is False:
                 self.input.cannot_read("thread dump(s) that are cut off")
             self.input.read += len(dump.taken)
-            self.input.used += max(0, len(dump.taken) - 1)  # `_Tally` counts one more, the dump's record
+            self.input.used += max(0, len(dump.taken) - 1)  # `_Tally` counts the dump's record as one line.
             yield self._record("logs", first, LogLine(ts_ms=ts_ms, dumps=[dump]), ts_ms, writer)
 
     def _local(self, last_ms: int) -> None:
-        """Note that the times name no zone, and guess the zone from the file's time.
+        """Record in the input that its times name no zone, and guess the zone from the file's time.
 
-        `last_ms`: the newest time, or 0.
+        `last_ms`: the newest time; 0 if there is none, and then nothing is recorded.
         """
         if last_ms:
             self.input.local = True
@@ -399,7 +399,7 @@ class Reader:
         if splitter.first_ms is not None and (self._logs or not self._found):
             self.input.span(splitter.first_ms, splitter.last_ms)
             if layout.times.zoned:
-                # A zone that the times name counts as the machine's, except UTC, because any machine may log in UTC.
+                # A zone in the log's times counts as the zone of the machine, except UTC: any machine may log in UTC.
                 self.input.zone_ms = -layout.times.ahead_ms or None
             elif splitter.zone_ms is not None:
                 self.input.zone_ms = splitter.zone_ms

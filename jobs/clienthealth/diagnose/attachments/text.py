@@ -116,7 +116,7 @@ def unwrapper(head: bytes) -> tuple[str, Unwrap] | None:
 
 def _unwrapped(line_of: Callable[[Fields], bytes | None], blocks: Iterator[bytes]) -> Iterator[bytes]:
     def line(raw: bytes) -> bytes:
-        # A line that cannot be unwrapped stays as it is, so that it is reported.
+        # Keep a line that cannot be unwrapped as it is, so that no line is lost.
         return (line_of(mapping(parsed(raw))) if raw.startswith(b"{") else None) or raw
 
     for block in blocks:
