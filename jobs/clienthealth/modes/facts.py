@@ -55,7 +55,8 @@ class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
               appears in capitals
     lasts     True if the remedy takes time to work, so that the mode's `until_then` is added to the advice
     assumed   True if the cause is named only because evidence is missing; a cause from another window then replaces it
-    again     the cause that replaces this cause if `Verdict.counts` show several failures, even in distant windows
+    again     the cause to name instead if `Verdict.counts` show that the failure occurred several times, even in
+              distant windows
     timeless  True if lines without a time prove the cause, even if the mode has `needs_times`
 
     advice_by_library: maps a part of a library's name to the advice that replaces `advice` for this library.

@@ -13,7 +13,7 @@ from clienthealth.model.wording import elapsed
 class Held:
     """A thread that stays at one place.
 
-    `seen`: consecutive dumps with the thread at that place, each with the thread.
+    `seen`: the consecutive dumps that show the thread at that place, as pairs (dump, thread).
     """
 
     seen: tuple[tuple[ThreadDump, Thread], ...]

@@ -123,9 +123,8 @@ def merged(verdicts: Sequence[Verdict]) -> Verdict:
 def detail_of(mode_id: str, details: Sequence[Mapping[str, Any]], counts: Iterable[Count]) -> dict[str, Any]:
     """Merge the details of one fault from several windows, given in order of time.
 
-    For keys in the mode's `sums` and `peaks`, the maximum over all windows is kept; for a sum, the total of `counts` if
-    that is greater. For other keys the newest value is kept, but for the mode's `momentary` keys only a value of the
-    newest window.
+    A key in the mode's `sums` or `peaks` gets the maximum over all windows; a sum gets the total of its `counts`, if
+    that is greater. A `momentary` key is kept only if the newest window has it. All other keys get their newest value.
     """
     mode, newest = modes().get(mode_id), details[-1]
     detail = {name: value for of_window in details for name, value in of_window.items()}

@@ -325,7 +325,8 @@ def _logged(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
 
 def _refused_commits(window: ClientWindow, limits: Thresholds) -> list[Fact]:
     refused = events(window, COMMIT_REFUSED)
-    # A group does not remove a consumer that polls in time: other members caused the rebalance before the commit.
+    # A group does not remove a consumer that polls in time. So other members caused the rebalance before the commit,
+    # and the refused commit is no sign of this failure.
     w = window.table
     if not refused or idle(w, limits)[0] or seconds_away(w)[0] < interval(w)[0]:
         return []
@@ -368,8 +369,8 @@ def _standing(
     """Return (detail, facts) on threads that stay at one place for too long.
 
     Too long is `waits_seconds` for a wait without a time limit, else `same_frames_seconds`. The detail has `thread` and
-    `frame` of the last fact. `where`: text before "at the same place". A fact begins at the first dump
-    that shows the thread at its place, or at `last_poll_ms` if that is earlier.
+    `frame` of the last fact. `where`: words before "at the same place" in the fact's text. The onset of a fact is the
+    first dump that shows the thread at its place, or `last_poll_ms` if that is earlier.
     """
     detail: dict[str, str] = {}
     facts: list[Fact] = []
@@ -475,7 +476,7 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
     """True if the application polls throughout the window.
 
     A single poll is not enough: a member that is removed again and again polls once each time it returns. A client
-    that does not report polls must consume records in every part of the window.
+    that does not report polls must have consumed records from each sample to the next.
     """
     w = window.table
     away_now = w.max("last-poll-seconds-ago")[0]

@@ -8,7 +8,7 @@ position in the partition (`records-lead` grows with the position). `records-con
 counter rises only when a whole fetch was delivered.
 
 librdkafka. If all topics share one queue to the application, each topic reports the length of the whole queue, and no
-topic is fetched while the queue is full. Only the topic that the application handles has a position that moves.
+topic is fetched while the queue is full. The position of one topic still moves: this topic has the slow handler.
 """
 
 from __future__ import annotations

@@ -307,7 +307,7 @@ def _one_queue(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[li
 
 
 def _in_turn(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Return a fact on a librdkafka client with records of several topics that wait long in one queue; else [].
+    """Return a fact if records of several topics wait long in the one queue of a librdkafka client; else [].
 
     The application takes the records slowly. Metrics do not show whether one topic holds up the others.
     """

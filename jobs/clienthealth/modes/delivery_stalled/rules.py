@@ -177,7 +177,7 @@ NO_WAIT, LIVING, STUCK = 0, 1, 2
 
 @per_windows
 def io_thread(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
-    """Return NO_WAIT, LIVING or STUCK for each window."""
+    """Return NO_WAIT, LIVING or STUCK for each window: do records wait too long, and does the I/O thread run?"""
     waits = stalled(w, limits)
     state = waits.astype(np.int8)
     if waits.any():

@@ -138,7 +138,7 @@ def explicable(verdict: Verdict) -> bool:
 
 
 def _closing_at_the_end(pending: _Pending) -> Verdict:
-    """Return the verdict on a last push with `terminating`.
+    """Return the verdict on a client that announced its close in its last push (`terminating`).
 
     The client sends this push in close(), before close() delivers the remaining records.
     """

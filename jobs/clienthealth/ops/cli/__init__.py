@@ -29,7 +29,8 @@ from clienthealth.platform.secrecy import redacted
 CONFIG = "settings in TOML (default: $KAFKA_HEALTH_CONFIG, else built-in)"
 #: Commands for developers, described in CONTRIBUTING. The help for users leaves these commands out.
 OF_THE_PROJECT = frozenset({"generate", "replay"})
-#: The Python modules that each extra installs and that a command may fail to import.
+#: Maps each extra of the package to Python modules that it installs. A command that cannot import such a module names
+#: the extra to install.
 EXTRAS = {
     "diagnose": ("numpy", "jinja2", "markupsafe", "kafka"),
     "exporters": ("prometheus_client", "markdown_it"),
@@ -131,7 +132,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run a command and exit with its exit code; 130 on Ctrl-C, 141 if the reader of the output is gone.
 
     On a HealthError print only the error's message, and exit with the error's exit code. If a Python module of an extra
-    is missing, name the extra and exit as for a DependencyError. `argv`: None for the process's arguments.
+    is missing, name the extra and exit with the exit code of DependencyError. `argv`: None for the process's arguments.
     """
     args = list(sys.argv[1:] if argv is None else argv)
     sys.excepthook = _defect
