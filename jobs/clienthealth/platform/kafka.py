@@ -207,7 +207,7 @@ def _attempts() -> Iterator[list[str]]:
 
 
 def _reason(failures: Sequence[str]) -> str | None:
-    """Return the most informative failure, in the words of _WORDS if listed there; None if there is no failure."""
+    """Return the most informative failure, or the text that _WORDS has for it; None if there is no failure."""
 
     def vague(failure: str) -> int:
         return next((rank for rank, part in enumerate(_VAGUE, 1) if part in failure), 0)

@@ -80,7 +80,7 @@ class Reread(Generic[_T]):
         self._unopened = False
 
     def current(self) -> _T:
-        """Return the content. Until a file changes, this is the same object."""
+        """Return the content: the same object until a file has changed."""
         with self._lock:
             changed = (stamp := self._stamps()) != self._stamp
             if changed or self._unopened:

@@ -96,7 +96,7 @@ def python_options(options: Mapping[str, str]) -> dict[str, Any]:
     translated |= _tls(options)
     if login is None:
         return translated
-    # kafka-python has no mechanism AWS_MSK_IAM. On MSK, an OAUTHBEARER token from Amazon's library grants equal rights.
+    # kafka-python has no mechanism AWS_MSK_IAM. On MSK, an OAUTHBEARER token from Amazon's library replaces it.
     if mechanism in ("OAUTHBEARER", "AWS_MSK_IAM"):
         fetch = partial(_token, options[_TOKEN_URL], jaas) if mechanism == "OAUTHBEARER" else _aws(jaas)
         return translated | {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": _Tokens(fetch, jaas)}

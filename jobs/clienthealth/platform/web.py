@@ -36,7 +36,7 @@ from clienthealth.platform.web_config import access
 from clienthealth.settings import PrometheusSettings
 
 log = logging.getLogger(__name__)
-#: Pages may run only this server's script file and load nothing from other servers, whatever a log line contains.
+#: Pages may run only this server's script file and load nothing from other servers, even if a log line contains HTML.
 SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'unsafe-inline'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",

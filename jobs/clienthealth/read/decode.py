@@ -163,7 +163,7 @@ def may_carry(topics: TopicSettings, topic: str, service: str) -> bool:
 
 
 def latest_ms(settings: Settings, now_ms: int) -> int:
-    """Return the latest accepted time (epoch ms) if the clock shows `now_ms`; a later time is a `future-timestamp`."""
+    """Return the latest time (epoch ms) that is not yet a `future-timestamp`. `now_ms`: the monitor's clock."""
     return now_ms + settings.monitor.future_seconds * 1000
 
 
@@ -249,7 +249,7 @@ def _content(record: Record, fmt: Format | None) -> list[Any]:
     if fmt is None or content is None:
         raise PayloadError(_unreadable(record) or ("wrong-types" if fmt else "unknown-format"))
     if not content:
-        # If OpenTelemetry's agent wrote the record, its Kafka metrics are off. The reason says how to turn them on.
+        # OpenTelemetry's agent omits Kafka metrics unless they are turned on. The reject reason says how to do that.
         value = record.text.encode() if record.data is None else bytes(record.data)
         hint = f": {_SWITCH}" if _OTEL_AGENT in value else ""
         raise PayloadError(f"no-metrics{hint}" if fmt.stream == "metrics" else "empty")

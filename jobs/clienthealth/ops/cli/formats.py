@@ -1,4 +1,4 @@
-"""`kafka-health formats PATH… | --topic T`: identify the formats of your records without an installed monitor."""
+"""`kafka-health formats PATH… | --topic T`: identify the formats of your records before you install a monitor."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
 def _of_topics(
     topics: Sequence[str], args: argparse.Namespace, settings: Settings
 ) -> Iterator[tuple[str, Stream | None, list[RawRecord], str]]:
-    """Yield (topic, its stream or None, its newest records, text about unreadable partitions)."""
+    """Yield (topic, metrics or logs if known, newest records, text about unreadable partitions)."""
     from clienthealth.ops.doctor.records import newest
 
     streams: dict[str, Stream] = {

@@ -171,7 +171,8 @@ class Tools:
 def answer(data: Any, most: int = MAX_TEXT) -> str:
     """Return the data as JSON, with NOTICE before it. Secrets are hidden. `most`: maximum characters per text.
 
-    Lists and the whole answer are bounded, too (MAX_ENTRIES, MAX_ANSWER). Raises ValueError if the answer is too large.
+    A list is cut to MAX_ENTRIES entries. If the answer exceeds MAX_ANSWER, its lists and texts are cut further. Raises
+    ValueError if the answer is still too large.
     """
     left_out = 0
 

@@ -49,7 +49,7 @@ def kafka_works(settings: Settings) -> Iterator[Finding]:
     try:
         cluster = client.describe_cluster()
         brokers = cluster["brokers"]
-        # Brokers since 4.0 also list members of the cluster that are down.
+        # Since 4.0, a cluster's list of brokers includes brokers that are down (fenced).
         away = [broker["broker_id"] for broker in brokers if broker.get("is_fenced")]
         if away:
             down = ", ".join(map(str, away))
@@ -130,7 +130,7 @@ def _topic(settings: Settings, client: KafkaAdminClient, topic: Mapping[str, Any
 
 
 def _rights(about: str, topic: Mapping[str, Any], needed: set[str]) -> Iterator[Finding]:
-    """Report whether this user has the needed rights on the topic. Brokers before 2.3 do not report rights."""
+    """Report whether this user has the needed rights on the topic. Brokers before 2.3 report no rights: no finding."""
     allowed = topic.get("authorized_operations")
     if not isinstance(allowed, list):
         return

@@ -60,7 +60,7 @@ class Newest(NamedTuple):
 
 
 def newest(settings: Settings, topic: str, count: int) -> Newest:
-    """Return about `count` of the newest records, equally many of each partition; no records if the topic is empty.
+    """Return about `count` of the newest records, equally many from each partition; none if the topic is empty.
 
     After READ_SECONDS, only the records read until then are returned.
 
@@ -237,7 +237,7 @@ def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -
 
 
 def pushing_clients(topic: str, records: Iterable[RawRecord]) -> Iterator[Finding]:
-    """Report how many clients, and of which versions, pushed the newest records of a topic; no finding if none."""
+    """Report how many clients, and of which versions, pushed the newest records of a topic. No push: no finding."""
     by_instance: dict[bytes, str] = {}
     for record in records:
         instance = record.headers.get("client_instance_id")

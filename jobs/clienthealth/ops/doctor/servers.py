@@ -103,7 +103,7 @@ def _reason(error: Exception) -> str:
 
 
 def limits(settings: Settings) -> Iterator[Finding]:
-    """Report the monitor's limits, what each has left out since the monitor started, and how many clocks are wrong."""
+    """Report the monitor's limits, how much each has left out so far, and how many clients have a wrong clock."""
     chosen = {limit: getattr(settings.monitor, f"max_{limit.replace('-', '_')}") for limit in LIMITS}
     at_most = ", ".join(f"{limit.replace('-', ' ')} {number:,}" for limit, number in chosen.items())
     if not settings.monitor.metrics_port:

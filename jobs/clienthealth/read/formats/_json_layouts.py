@@ -63,7 +63,7 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
 
     @cached_property
     def readings(self) -> Mapping[str, Sequence[_Reading]]:
-        """Maps each field that has paths to these paths, each in the two forms of `_Reading`."""
+        """Maps a field to its paths, each in the two forms of `_Reading`. Fields without paths are left out."""
         by_field: dict[str, Sequence[_Reading]] = {}
         for name, paths in msgspec.structs.asdict(self).items():
             if not paths:

@@ -136,9 +136,9 @@ _decode_identity = msgspec.json.Decoder(Identity).decode
 def fast(
     value: bytes | memoryview | None, headers_present: bool, latest_ms: int, largest: int = 4_194_304
 ) -> Fast | None:
-    """Return the snapshot in a canonical record without errors; None for any other record. Never raises.
+    """Return the snapshot in an error-free record of our own format; None for any other record. Never raises.
 
-    headers_present  True if the record has a header of `decode.HEADERS`, which can change the meaning of its value
+    headers_present  True if the record has a header of `decode.HEADERS`, which can change the meaning of `value`
     latest_ms        the latest accepted time (epoch ms)
     largest          maximum size of the value in bytes (`monitor.max_record_bytes`)
     """

@@ -44,7 +44,7 @@ def _decode(record: Record) -> list[Snapshot]:
 
 
 def _status(element: Any) -> float | None:
-    """Return the status of one element of a response; 200 if it has a value but no status; None in another form."""
+    """Return the status of an element of a response (200 if it has a value but no status); None if it is malformed."""
     fields = mapping(element)
     answers = "value" in fields and "mbean" in mapping(fields.get("request"))
     status = fields.get("status", 200 if answers else None)

@@ -87,7 +87,7 @@ class _Meaning(NamedTuple):
     """What the numbers in a scope mean: the metric and client of each number, without the numbers themselves.
 
     values   maps a subject (client, topic, …) to its values: (position of the value in Parts, our name of the metric)
-    deltas   positions in Parts at which the times of deltas stand
+    deltas   positions in Parts that contain the times of deltas
     kip714   True if a metric of a KIP-714 push occurs
     """
 

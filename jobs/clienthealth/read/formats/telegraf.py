@@ -27,7 +27,7 @@ from clienthealth.read.formats._prometheus import Labels, kind_of, label, labels
 
 _NAMES = metric_names.spellings(metric_names.attribute)
 _TELLING = metric_names.telling()
-#: Names of the field that contains the value, if inputs.prometheus gives the measurement the metric's name.
+#: With `metric_version = 1` of inputs.prometheus, a series has its value in a field with one of these names.
 _VALUES = frozenset({"gauge", "counter", "value", "untyped"})
 
 

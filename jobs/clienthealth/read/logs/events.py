@@ -117,7 +117,7 @@ _OF_DUMPS = (*SHIPPED, "\tat ", "\\tat ", " tid=0x", "Mounted virtual thread", "
 
 
 def literals(catalogue: Catalogue) -> tuple[str, ...]:
-    """Return literal texts. Every raw record with a log event or a dump contains at least one of them."""
+    """Return texts. A raw record that contains none of them has no log event and no dump, and need not be parsed."""
     return *catalogue.literals, *_OF_DUMPS
 
 

@@ -33,8 +33,8 @@ _ENTRY = re.compile(
 
 _FOREIGN = re.compile(r"[ \t]*at (?!java\.|javax\.|jdk\.|sun\.)", re.ASCII)
 #: Texts in reports of deadlocks. In a deadlock each thread waits for a lock that another thread holds. The report names
-#: these threads and repeats their frames. The JVM writes it after the threads of a dump; `jstack -F` and OpenJ9 write
-#: it before the threads.
+#: these threads and repeats their frames. It is below the threads in the JVM's own dumps, above the threads in dumps of
+#: `jstack -F` and OpenJ9.
 DEADLOCK, HOLDER = "Found one Java-level deadlock", "which is held by "
 _REPORT_FIRST = "Deadlock Detection:"
 _SUMMARY = re.compile(rf"{DEADLOCK}|Found \d{{1,6}} deadlock", re.ASCII)
@@ -225,7 +225,7 @@ class _Scan:
         return self.dump
 
     def _close(self) -> None:
-        # Drop a dump without title, states and frames, because it does not show where its threads are.
+        # Drop a dump without title, states and frames, because it does not show what its threads do.
         dump = self.dump
         if dump is not None and (
             dump.titled or len(dump.taken) > len(dump.blocks) or any(b.state for b in dump.blocks)

@@ -105,7 +105,7 @@ class Block:
         return any(not frame.method.startswith(JVM_FRAMES) for frame in self.frames)
 
     def thread(self, number: int) -> DumpedThread:
-        """Return the finished thread. A thread without a name is named by its frames (_BY_FRAME), else by `number`."""
+        """Return the finished thread. Without a name, it gets one from its frames (_BY_FRAME), else from `number`."""
         state = self.state if self.state in STATES else _state_by_frames(self.frames)
         return DumpedThread(self._named(number), state, self.frames, self.cpu_ms, self.line)
 
