@@ -45,14 +45,14 @@ _QUOTED = re.compile(r"([\"`])(?!\d+\[)[^\"`]*\1")
 _OPENED = re.compile(r"(?<!\\)(?:\"|`(?!\d+\[))(?:[^\"`]|`(?=\d+\[))*\Z")
 #: Text right before a quoted value: `msg=`, `:message=>`, `"message": `, `[`.
 _KEY = re.compile(r"(?:=>?|[\[{(,]|'' ?: ?)\Z")
-#: Text right before a string in source code.
+#: Text right before a string in source code: a call, as in `log.warn(`.
 _CALL = re.compile(
     r"(?:\b[a-z]\w{0,99}|\b(?:new|raise) [\w.]{1,99}|\(\w{1,99}=\w{1,99})\((?:\Z|'[^']{0,500}\Z)", re.ASCII
 )
 #: Maximum number of characters before a match that are searched for an exception's name or the log layout's fields.
 MAX_BEFORE = 500
-#: Maximum difference (ms) between the local times of two time zones: 26 hours. Times further apart are different
-#: moments.
+#: Maximum difference (ms) between the local times of two time zones: 26 hours. Two times without zones that are further
+#: apart are different moments.
 FAR_MS = 26 * 3_600_000
 #: The name of an exception, or of librdkafka's error in Python, right before the text that a log pattern matches.
 _EXCEPTION = re.compile(
@@ -80,7 +80,7 @@ _NO_LINE = re.compile(
     r"\s*(?:[-+*#]|//)(?:\s|[-+*#/]|[A-Za-z])|\s*(?:\d{1,3}(?:\.\d{1,3}){0,3}[.)]? )?(?:[A-Za-z'’]{1,20}[,:]? ){4}"
     r"|.*?(?:\b(?:throw new|raise|assert\w{0,20}|return) ?|[\w)]\.\w{1,40})\b[^\s:]{0,80}\(\""
 )
-#: Text that shows source code around a message: a comment (except a shell's) on a line of its own, in an indented
+#: Text before a match that shows source code: a comment (except a shell's) on a line of its own, in an indented
 #: block, or after a statement; an `if` followed by an arrow, as in `if you see … -> check …`; an indented string.
 _SOURCE = re.compile(
     r"\s*(?://|#\s?(?:TODO|FIXME|XXX)\b|#\s+[bfru]?')|(?:\t+|(?:  )+) \*\s(?![\[\d%])"
@@ -102,9 +102,10 @@ _REPORTED_IN_QUOTES = re.compile(
     # have few words.
     r"|[^=;{}\"]*[\u3040-\u9fff\uac00-\ud7af]{2}[^=;{}\"]*\Z|#+ (?:Got|Getting|Receiv|See|Error|Exception)\w*:? \Z"
 )
-#: Text from a quotation at the beginning of a line up to the prose behind it.
+#: After a match within a quotation: the rest of the quotation, its closing mark, and the first word of prose.
 _IN_PROSE = re.compile(r"[^\"`]*[\"`],?\s+(?:→ |(?!(?:if|in|else|or|and|not|is|for|as)\b)[a-z]{2,20},?\s)")
-#: Text up to the end of a statement in source code (_STATEMENT) or of a question (_QUESTION), after a quotation.
+#: After a match within a quotation: the rest of the quotation, then the end of a statement in source code (_STATEMENT)
+#: or of a question (_QUESTION).
 _STATEMENT = re.compile(r"[^\"`]*[\"`]\s*[;)]")
 _QUESTION = re.compile(r"[^\"`]*[\"`][^.!?\n]*\?")
 #: If a match ends more than MAX_SHOWN characters after the beginning of its line, the event's text begins MAX_LEFT
