@@ -75,7 +75,7 @@ def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Seque
 
     The date comes from the file's name, else from the process's data in `dated`; without either, the records stay
     undated. If the time in the file's name is more than NEAR_MS away from these data, the records are moved back by
-    APART_MS, so that no window contains them together with these data.
+    APART_MS, so that they share no window with these data.
     """
     process, attached = identified
     spans = [other.span_ms for of_other, other in dated if of_other == process and other.span_ms is not None]

@@ -1,9 +1,9 @@
 """Measure how full producers' buffers are, and how long producers' callbacks take.
 
 Buffer exhaustion: how full the producer's buffer is, whether threads wait for room in it, and when it will be full.
-Java producers report bytes (`buffer-total-bytes`, `buffer-available-bytes`). librdkafka limits bytes and records; the
-fuller of these two counts. kafka-python 3 has no limit, so its buffer is never full: only the number of unacknowledged
-records is known.
+Java producers report bytes (`buffer-total-bytes`, `buffer-available-bytes`). librdkafka has one limit for bytes and one
+for records: the buffer is as full as the limit of which more is used. kafka-python 3 has no limit, so its buffer is
+never full: only the number of unacknowledged records is known.
 
 Callback latency is the time for which a producer's callbacks hold its I/O thread. An instrumented client reports this
 time (`callback-time-*`: measured). A Java client without instrumentation does not report it, so the time is derived:

@@ -6,8 +6,8 @@ the consumer does not fetch. A lag above the tolerated lag is also UNKNOWN if th
 partition is paused, or if the window has fewer than MIN_READINGS samples of the lag.
 
 Otherwise the trend of the lag decides. The state is WARN if the lag climbs steadily (Theil–Sen slope, as for groups)
-and exceeds the records that the client consumes in BACKLOG_SECONDS, divided by the number of its partitions. Else the
-state is OK.
+and is more than the client consumes from one partition in BACKLOG_SECONDS (its rate, divided equally among its
+partitions). Else the state is OK.
 """
 
 from __future__ import annotations

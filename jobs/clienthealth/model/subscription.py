@@ -7,8 +7,9 @@ interval. Brokers store a subscription like the configuration of a topic.
 librdkafka gets a subscription of its own, because librdkafka has few of the Java client's metrics. In place of its own
 name and version, librdkafka reports those of its binding (confluent-kafka-python, version `2.16.1-rdkafka-2.16.0`).
 
-Versions before 2.10.1 have a bug, so librdkafka's subscription excludes them: if a subscription names none of their
-metrics, they send empty pushes, and brokers close the connection again and again (2.5.0 even ends the application).
+librdkafka's subscription excludes versions before 2.10.1 because of a bug: if a subscription names no metric that the
+client has, the client sends empty pushes, and brokers close its connection again and again (with 2.5.0 even the
+application ends).
 
 Only the data points of a counter contain the time at which the push's interval began. librdkafka's only counters are
 those of connections, so the subscription includes these counters.
@@ -71,8 +72,8 @@ class Subscription:
     def covers(self, other: Subscription) -> bool:
         """True if this subscription makes the clients that `other` selects push all metrics that `other` names.
 
-        In `metrics`, `*` and an empty prefix mean all metrics. If both have a filter and the filters are not the same
-        text, the result is False.
+        In `metrics`, `*` and an empty prefix mean all metrics. If this subscription has a filter, the result is
+        False unless the filter of `other` is the same text.
         """
         asked = not self.match or self.match == other.match
         metrics = (

@@ -32,7 +32,7 @@ def elapsed(seconds: float) -> str:
 def moment(seconds: float | None, now: float | None = None) -> str:
     """Format epoch seconds as date and time in UTC; UNTIMED for None, `an impossible time` if out of range.
 
-    `now` (epoch seconds): if both times are on the same day, the date is left out.
+    `now` (epoch seconds): the date is left out if the moment is on the same day as `now`.
     """
     if seconds is None:
         return UNTIMED
