@@ -25,9 +25,9 @@ CLOSES = "terminating"
 #: again (KAFKA-19747; measured with 3.9.2 and 4.1.2).
 PUSHES_ON_SINCE = (4, 1, 2)
 #: Upper limits of two values. If both values are below their limits, the application did not poll between two samples.
-#: WAITING_SHARE: the share of time that the client waits in the selector; measured: 36 to 100 % with polls, at most
-#: 0.02 % without. MOST_SELECTS: calls of select() per second; measured: 10 to 11 without polls, more if an application
-#: polls without waiting.
+#: WAITING_SHARE (2 %): the share of time that the client waits in the selector; measured: 36 to 100 % with polls, at
+#: most 0.02 % without. MOST_SELECTS: calls of select() per second; measured: 10 to 11 without polls, more if an
+#: application polls without waiting.
 WAITING_SHARE, MOST_SELECTS = 0.02, 20.0
 #: Maximum time (s) between two heartbeats of a client that knows its coordinator: the usual interval is 3 to 5 s.
 HEARTBEAT_SECONDS = 8.0
