@@ -39,7 +39,7 @@ def threads_of(fact: Evidence, dumps: Mapping[Source, Sequence[DumpedThread]]) -
 
 
 def is_application(thread: DumpedThread) -> bool:
-    """True if a thread runs code of the application, directly or through a library that it called."""
+    """True if a thread runs code of the application, directly or through a library that the application called."""
     if any(method.startswith(_AGENT) for method, _ in thread.frames):
         return False
     return any(not method.startswith((*_PLATFORM, *_KAFKA)) for method, _ in thread.frames)

@@ -239,12 +239,12 @@ class Windows:
         return bool((self.samples > 0).all())
 
     def first(self, metric: str | Column) -> Floats:
-        """Return each window's first known value of a metric; NaN if it has none."""
+        """Return each window's first known value of a metric; NaN for a window without one."""
         column = self._column(metric)
         return column.at(self.lo) if column.whole and self._none_empty else column.first(self.lo, self.hi)
 
     def last(self, metric: str | Column) -> Floats:
-        """Return each window's last known value of a metric; NaN if it has none."""
+        """Return each window's last known value of a metric; NaN for a window without one."""
         column = self._column(metric)
         return column.at(self.last_row) if column.whole and self._none_empty else column.last(self.lo, self.hi)
 
@@ -253,11 +253,11 @@ class Windows:
         return self._column(metric).from_last(self.lo, self.hi, back)
 
     def min(self, metric: str | Column) -> Floats:
-        """Return the smallest of each window's known values of a metric; NaN if it has none."""
+        """Return the smallest of each window's known values of a metric; NaN for a window without one."""
         return self._extreme(np.fmin, self._column(metric))
 
     def max(self, metric: str | Column) -> Floats:
-        """Return the largest of each window's known values of a metric; NaN if it has none."""
+        """Return the largest of each window's known values of a metric; NaN for a window without one."""
         return self._extreme(np.fmax, self._column(metric))
 
     def _extreme(self, how: np.ufunc, column: Column) -> Floats:

@@ -194,7 +194,7 @@ class Session:
         return sorted(stands, key=lambda s: (not s.polled, s.since_ms, s.cpu_ms or 0.0, s.thread.name))
 
     def ended_processes(self, ended: Mapping[str, int]) -> Mapping[str, Mapping[str, Any]]:
-        """Return a JSON object by instance id: `threads` of the process, and, from the argument, when it `ended`."""
+        """Return a JSON object by instance id: `threads` of the process, and `ended`: its value in the argument."""
         by_instance: dict[str, dict[str, Any]] = defaultdict(dict)
         for instance in self.stands:
             by_instance[instance]["threads"] = [stand.as_json() for stand in self.standing(instance)]
