@@ -45,7 +45,9 @@ class Incident:
 
 
 def incidents(path: Path) -> list[Incident]:
-    """Return the incidents that a review.json lists: of each theme (mode, cause and topic) only the longest.
+    """Return the incidents that a review.json lists.
+
+    A review lists only the longest incidents of each theme (mode, cause and topic).
 
     Raises InputError if the file cannot be read or is no review.json.
     """

@@ -58,7 +58,8 @@ class Page:
 def rendered(page: Page, settings: Settings) -> dict[str, Any]:
     """Return the dashboard as JSON values, with the labels and addresses of the settings.
 
-    Raises CatalogueError if two panels have the same id, SettingsError if the settings name no label of installations.
+    Raises CatalogueError if two panels have the same id, SettingsError if the settings name no label that
+    distinguishes installations.
     """
     board = (
         build.Dashboard(page.title)
@@ -128,7 +129,7 @@ def plain(dashboard: model.Dashboard) -> dict[str, Any]:
 
 
 def _kept(value: Any, settings: Settings) -> Any:
-    """Return the value with `keeping` and `_addressed` applied to all texts in it."""
+    """Replace labels (`keeping`) and the address of the status page (`_addressed`) in all texts of a JSON value."""
     if isinstance(value, dict):
         return {key: _kept(inner, settings) for key, inner in value.items()}
     if isinstance(value, list):

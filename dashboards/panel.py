@@ -314,7 +314,7 @@ def alert_list(id_: int, title: str, description: str, *, width: int = 8, height
 
 
 def with_no_data_text(panel: Panel, nothing: str) -> Panel:
-    """Return the panel. If there is no data, it now shows the text `nothing`."""
+    """Set the text that a panel shows if there is no data, and return the panel."""
     cast(timeseries.Panel, panel).no_value(nothing)
     return panel
 

@@ -129,7 +129,7 @@ def worst(
     among: str = "",
     zeros: bool = False,
 ) -> str:
-    """Return a query that selects the series with the worst values in the time range, and draws them over all of it.
+    """Return a query that selects the series with the worst values in the time range, and draws them over that range.
 
     A plain topk selects again at each point in time, so that a chart meant for twenty series may show hundreds.
 

@@ -1,4 +1,7 @@
-"""Panels of metrics that decide failure modes. Only unhealthy clients and a few healthy peers have these metrics."""
+"""Panels of the metrics that decide whether a client has a failure mode.
+
+The exporter serves these metrics only for unhealthy clients and a few healthy clients of the same services.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +24,10 @@ _BY_SERVICE = listed((*KEPT, "service"))
 
 
 def _beside_best(metric: str, among: str, pick: str = "topk") -> list[Query]:
-    """Return two queries: for the worst clients, and (drawn dashed) for the best client of each of _BEST services.
+    """Return two queries: for the worst clients, and (drawn dashed) for the best client of each service.
 
-    Services are ranked by their best client's value, the worst first. `metric`, `among`, `pick`: see `scope.worst`.
+    At most _BEST services are drawn: those whose best client has the worst values. `metric`, `among`, `pick`: see
+    `scope.worst`.
     """
     best = f"{'min' if pick == 'topk' else 'max'} by ({_BY_SERVICE}) ({metric}{{{OF_SERVICE}}})"
     return [

@@ -49,7 +49,7 @@ def _latency(by: str, share: float) -> str:
 
 
 def age_of_newest() -> str:
-    """Return a query for the age (s) of the newest record; of several installations, for the largest age."""
+    """Return a query for the age (s) of the newest record: the largest age if several installations are chosen."""
     return f"max({_age(listed(KEPT), 'exporter_newest_record_timestamp_seconds')})"
 
 

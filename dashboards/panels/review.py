@@ -27,7 +27,7 @@ CONFIRMED = "service:kafka_client_confirmed:count"
 def _minutes(series: str, by: str = "") -> str:
     """Return a query for the client-minutes in the time shown.
 
-    `series`: name of a recorded series of numbers of clients, with one sample a minute. `by`: a clause
+    `series`: name of a recorded series that counts clients, with one sample a minute. `by`: a clause
     ` by (labels)`, '' for one total.
     """
     return f"sum{by} (sum_over_time({series}{{{OF_SERVICE}}}{_EACH_MINUTE}))"

@@ -197,7 +197,7 @@ class DemoClient:
         return running
 
     def _surroundings(self, context: Context) -> tuple[dict[str, str], list[Callable[[Running], None]]]:
-        """Start broker and create topics. Return the client's address options, and functions for outages and load."""
+        """Start broker and create topics. Return options with addresses, and functions to run beside the program."""
         if self.broker == "legacy":
             legacy = context.legacy()
             create_legacy(legacy.bootstrap_servers, self.topics)

@@ -1,6 +1,6 @@
-"""Check that each failure has a verdict without a gap until the end of the demo, and causes exactly one page.
+"""Check that each failure stays suspected or confirmed until the end of the demo, and causes exactly one page.
 
-At its end, a demo with a time limit prints the result of this check.
+A demo with a time limit prints the result of this check when it ends.
 """
 
 from __future__ import annotations

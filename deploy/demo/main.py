@@ -39,7 +39,8 @@ class Options:
 
     seconds  duration from the start of the clients; None: until Ctrl-C
     expect   ids of the failure modes that must cause a page; empty: no page may come; None: if `seconds` is given,
-             each failure must be shown until the end, with exactly one page (`lasting`), else nothing is checked
+             each failure must stay suspected or confirmed until the end, with exactly one page (`lasting`), else
+             nothing is checked
     clients  names of the clients to start; empty: the default clients
     folder   the folder of the run; None: a new folder in `jars.cache()`
     keep     True if bulky data is kept after the run
@@ -162,7 +163,10 @@ def _watch(options: Options, courses: Sequence[Course], stack: Stack, board: Boa
 
 
 def _lost(courses: Sequence[Course], stack: Stack, board: Board) -> Iterator[str]:
-    """Yield a sentence for each client's topics if acknowledged records on them were not stored or not consumed."""
+    """Yield a sentence for each set of topics with acknowledged records that were not stored or not consumed.
+
+    Only the topics of clients that use the cluster and have no outage are checked.
+    """
     by_topics: dict[str, list[Running]] = {}
     for course in courses:
         if course.client.broker == "cluster" and course.client.outage is None:

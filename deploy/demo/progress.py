@@ -64,7 +64,10 @@ class Course:
         return convicted if self.client.outage else self.accused
 
     def take_states(self, states: Sequence[Mapping[str, Any]]) -> list[str]:
-        """Process the newest states of all clients (/clients.json). Return texts on changes from or to a failure."""
+        """Process the newest states of all clients (/clients.json).
+
+        Return a text for each mode with a changed status, if the old or the new status is suspected or confirmed.
+        """
         now = int(time.time() * 1000)
         before, self.now = self.now, {}
         for state in states:
@@ -90,7 +93,7 @@ class Course:
         ]
 
     def take_timeline(self) -> list[str]:
-        """Return the texts about outages and rolls that were added to the timeline since the previous call."""
+        """Return the texts on outages and rolls (`Cluster.roll`) that the timeline got since the previous call."""
         new = self.running.timeline[self.events :]
         self.events += len(new)
         return [what for _, what in new if what.startswith(("ROLL", "OUTAGE"))]

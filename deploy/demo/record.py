@@ -39,10 +39,11 @@ from deploy.demo.legacy import LegacyBroker
 from deploy.demo.running import Running
 from deploy.demo.topics import ask_for_pushes, create_ours
 
-#: Times (s) of thread dumps: DUMPS_BEFORE after the start, DUMPS_AFTER_ONSET after the onset. DUMPS_WITHOUT_ONSET:
-#: further dumps of a control, after the start.
+#: Times (s) of a client's thread dumps after its start; for a failing client, only those before the onset.
 DUMPS_BEFORE = (15.0,)
+#: Times (s) of a failing client's thread dumps after the onset.
 DUMPS_AFTER_ONSET = (4.0, 12.0, 25.0, 40.0, 70.0)
+#: Times (s) of a control's further thread dumps after its start.
 DUMPS_WITHOUT_ONSET = (30.0, 45.0, 60.0, 90.0)
 #: Patterns for the names of all MBeans of Kafka clients, even of MBeans that the product does not read.
 WHOLE = ("kafka.producer:*", "kafka.consumer:*", "kafka.server:type=FetcherLagMetrics,*", "kafka.common:type=AppInfo,*")

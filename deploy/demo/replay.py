@@ -33,8 +33,8 @@ LINE = re.compile(rb"(?:\[|%%\d\|)?(?P<time>%s|%s)" % (DATE, EPOCH))
 #: A sample in Prometheus' text format (`name{labels} value time`) or InfluxDB's (`name,tag=value… field=value… time`).
 SAMPLE = re.compile(rb"^[A-Za-z_:][\w:]*(?:(?:\{[^\n]*\})? \S+|,[^\n]*=[^\n]*) (?P<time>%s)\s*$" % EPOCH, re.MULTILINE)
 PARTS = re.compile(rb"(\d{4}-\d{2}-\d{2})([T ])(\d{2}:\d{2}:\d{2})([.,]?)(\d*)(.*)")
-#: A number or date in a record that differs from the record's own time by at most one day (in ms) is taken for a time,
-#: and is shifted, too. A number with a larger difference may be a count.
+#: If a number or date in a record differs from the record's own time by at most one day (in ms), it is taken for a
+#: time and is shifted, too. If the difference is larger, a number may be a count.
 NEAR_MS = 86_400_000
 
 

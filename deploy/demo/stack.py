@@ -47,7 +47,7 @@ QUICK_START = {
 class Stack:
     """The processes of the product (started by `start`) and of the clients (started by `start_clients`).
 
-    A context manager that ends all processes when it is closed. The clients are started with it as their
+    A context manager that ends all processes when it is closed. The stack is passed to each client as its
     `deploy.demo.client.Context`. `say`: called with each line of progress.
     """
 

@@ -1,6 +1,7 @@
-"""Read the code of this checkout: its modules, their imports, and its *rooms*.
+"""Read the code of this checkout: its modules, their imports, and the packages in which the modules are.
 
-A room is a package directly within one of PACKAGES. Rooms must not import each other in a cycle.
+Such a package, here called a *room*, is directly within one of PACKAGES, as `clienthealth.read` is. Rooms must not
+import each other in a cycle.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def _statements(node: ast.AST, at_start: bool) -> Iterator[ast.AST]:
 
 
 def room(module: str) -> str:
-    """Return the name of a module's room, such as `formats` or `exporters.jvm`."""
+    """Return the name of the package (*room*) in which a module is, such as `read` or `exporters.jvm`."""
     package, _, rest = module.partition(".")
     first = rest.partition(".")[0]
     return first if package == "clienthealth" else f"exporters.{first}"
@@ -79,7 +80,7 @@ def room(module: str) -> str:
 
 @cache
 def uses() -> Mapping[str, frozenset[str]]:
-    """Return, by room, the other rooms that the room's modules import."""
+    """Return, by name of a package (*room*), the other packages that its modules import."""
     inside = [module for module in modules() if module.startswith(PACKAGES) and module not in PACKAGES]
     used_by: dict[str, set[str]] = {room(module): set() for module in inside}
     for module in inside:
@@ -89,19 +90,22 @@ def uses() -> Mapping[str, frozenset[str]]:
 
 
 def floors() -> list[list[str]]:
-    """Return the rooms in layers, so that each room imports only from earlier layers. Raises ValueError for a cycle."""
+    """Return the packages (*rooms*) in layers, so that each imports only from earlier layers.
+
+    Raises ValueError if packages import each other in a cycle.
+    """
     left, done = dict(uses()), list[list[str]]()
     while left:
         floor = sorted(name for name, used in left.items() if not used & left.keys())
         if not floor:
-            raise ValueError(f"these rooms use each other: {', '.join(sorted(left))}")
+            raise ValueError(f"these packages import each other: {', '.join(sorted(left))}")
         done.append(floor)
         left = {name: used for name, used in left.items() if name not in floor}
     return done
 
 
 def rows() -> Iterator[str]:
-    """Yield a row of a Markdown table for each room: its name, its content, and the rooms that it imports."""
+    """Yield a row of a Markdown table for each package (*room*): name, content, and the packages that it imports."""
     order = [name for floor in floors() for name in floor]
     for name in order:
         package = "clienthealth" if "." not in name else "clienthealth_exporters"

@@ -119,7 +119,7 @@ def tried(programs: Path) -> None:
     runbooks = f"from importlib.resources import files; print(len([*{listing}]))"
     served = int(output([str(programs / "python"), "-c", runbooks]))
     if served != len(list((checkout() / "alerts/runbooks").glob("*.md"))):
-        raise ServiceError(f"the distribution contains only {served} runbooks")
+        raise ServiceError(f"the distribution has {served} runbooks, but alerts/runbooks has another number")
 
 
 def uv() -> str:

@@ -10,7 +10,9 @@ service, topics        the service's name; names of topics, separated by commas
 rate                   records per second to each topic
 p.bootstrap.servers    brokers of the producer and the consumer
 reports.to             brokers of the monitor, for the reports
-p.client.id, c.client.id, c.group.id
+p.client.id            the producer's client id
+c.client.id            the consumer's client id
+c.group.id             the consumer's group
 restart.every          0: one process runs. N: two processes run, and every N seconds a new one replaces the older one,
                        as in a rolling deployment
 
