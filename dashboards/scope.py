@@ -1,4 +1,4 @@
-"""What a dashboard shows: its variables, the label matchers that use them, and links to dashboards that show less."""
+"""What a dashboard shows: its variables, label matchers that use them, links to dashboards of one client or service."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def _link(title: str, url: str) -> build.DashboardLink:
 
 
 def _narrowed(uid: str, field: str, labels: tuple[str, ...]) -> str:
-    """Return the address of a dashboard with its variables set to `labels`. `field`: as in `to_client`."""
+    """Return a link address that sets a dashboard's variables to the values of `labels`. `field`: as in `to_client`."""
     own = of_row if field == "__data.fields" else of_series
     choice = "&".join(own(some) for some in (labels, KEPT) if some)
     return f"/d/{uid}?{choice}&${{__url_time_range}}&${{datasource:queryparam}}"

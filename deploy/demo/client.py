@@ -105,7 +105,7 @@ class Outage:
 class DemoClient:
     """A client of the demo: a program with options, and the outages that it meets.
 
-    program        name of the Java source file
+    program        name of the Java source file without `.java`
     service        the service name in reports and logs
     mode           id of the failure mode that the client shows, None for a control
     kinds          minimum number of kinds of evidence that the verdict on the client must have
@@ -118,7 +118,7 @@ class DemoClient:
                    upgraded, then restarted, killed and frozen in turn
     topics         topics that are created before the program starts
     load_rate      records per second that the demo sends to each topic, only on the legacy broker
-    options        system properties of the program
+    options        system properties of the Java program, or arguments of the Python program
     nice           nice value of the process
     not_by_pushes  why metrics are read through Jolokia although this version can push them; '' if pushes are used, or
                    if the version cannot push

@@ -189,7 +189,7 @@ _STEADY = DemoClient(
 
 
 def _control(base: DemoClient, name: str, help: str, **options: str) -> DemoClient:
-    """Return a control made from the client `base`. In the names of `options`, `_` stands for a dot."""
+    """Return a control (a healthy client), a copy of `base` with these options; `_` in a name stands for a dot."""
     changed = {key.replace("_", "."): value for key, value in options.items()}
     return replace(
         base,
@@ -314,7 +314,7 @@ _GROUPS = DemoClient(
 
 
 def _of_kafka_4(name: str, help: str, kind: str, **options: str) -> DemoClient:
-    """Return a demo client: its group's members stall because of `options`. `kind`: the group's type, such as share."""
+    """Return a client with a group in which members stall because of `options`. `kind`: the group's type (share, …)."""
     return replace(_control(_GROUPS, name, help, kinds=kind, **options), help=help, mode="consumer-stalled")
 
 

@@ -37,7 +37,7 @@ def shortcomings(
     """Return one sentence for each requirement that a run of `seconds`, ending at `now_ms` (epoch ms), did not meet.
 
     Each failure must be suspected or confirmed without a gap until the end, with exactly one page, which still fires at
-    the end. No other mode may be suspected or confirmed. Each alert must have a client as its reason
+    the end. No other mode may be confirmed, or suspected without an outage. Each alert must have a client as its reason
     (`Course.explains`), name a client if it names a process, and link to a runbook. `pager`: False if there can be no
     pages, because no Alertmanager runs.
     """

@@ -29,7 +29,7 @@ LOOK_SECONDS = 1.0
 KEPT_RUNS = 3
 #: Maximum time (s) to wait at the end of a run until all acknowledged records are consumed.
 CATCH_UP_SECONDS = 60.0
-#: Folders of a run that are removed at its end, as glob patterns.
+#: Folders of a run that are removed at its end unless `Options.keep` is True, as glob patterns.
 BULKY = ("broker*/data", "cluster/*/data", "legacy/data", "legacy/zookeeper", "checkpoints", "alerting/prometheus")
 
 
@@ -58,7 +58,7 @@ def run(options: Options) -> int:
 
     0    all requirements of `Options.expect` are met; also after Ctrl-C if `expect` is None
     1    a requirement is not met, a client got a verdict of a failure that it does not have, an alert came for which no
-         client is the reason, or acknowledged records are lost
+         client is the reason, or acknowledged records are lost or not consumed
     130  Ctrl-C ended a run with `expect`
 
     Raises HealthError if a program is missing or a process of the product ends.
@@ -194,7 +194,7 @@ def _lost(courses: Sequence[Course], stack: Stack, board: Board) -> Iterator[str
 
 
 def shortcomings(expect: Sequence[str], courses: Sequence[Course], pages: Sequence[Page]) -> list[str]:
-    """Return one sentence for each missing page, each wrong verdict, and each alert without a client as its reason."""
+    """Return a sentence for each missing page or kind of evidence, each wrong verdict, and each unexplained alert."""
     sentences = []
     for mode in expect:
         showing = [course for course in courses if course.client.mode == mode]

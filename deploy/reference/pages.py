@@ -40,7 +40,7 @@ BLOCK = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def generate() -> dict[str, str]:
-    """Return the reference configuration and each page of PAGES with its blocks renewed, by path from the root."""
+    """Return the reference configuration and each page of PAGES with its blocks renewed, by path in the repository."""
     pages = {page: (locations.checkout() / page).read_text(encoding="utf-8") for page in PAGES}
     return {"deploy/config.reference.toml": configuration(), **{p: filled(text) for p, text in pages.items()}}
 

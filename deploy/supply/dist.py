@@ -114,7 +114,7 @@ def tried(programs: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         rules = output([str(programs / "kafka-health"), "alerts", "--out", folder])
     if not all(name in rules for name in ("watchdog.yml", "slo.yml", "alertmanager.yml", ".tmpl")):
-        raise ServiceError(f"kafka-health alerts writes only these files:\n{rules}")
+        raise ServiceError(f"kafka-health alerts does not write all its files, only these:\n{rules}")
     listing = "files('clienthealth_exporters.prometheus').joinpath('runbooks').iterdir()"
     runbooks = f"from importlib.resources import files; print(len([*{listing}]))"
     served = int(output([str(programs / "python"), "-c", runbooks]))
