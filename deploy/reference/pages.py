@@ -80,7 +80,7 @@ def _formats(stream: Stream) -> str:
 
 
 def _names() -> str:
-    """Return a Markdown table of metrics: our name, unit, what it belongs to (client or topic), name in each tool."""
+    """Return a Markdown table of metrics: our name, unit, what it belongs to (client, topic, …), name in each tool."""
     header = [
         "Our name",
         "Unit",
