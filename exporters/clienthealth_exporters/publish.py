@@ -42,8 +42,8 @@ class Publisher:
 
     `capacity`: maximum number of records in flight (sent and not acknowledged, or to be sent again); at the maximum,
     `send` waits. `pause_seconds`: pause between two attempts to send the failed records again. A separate thread makes
-    these attempts, because the producer's own thread, which reports failures, must not send, and because a topic that
-    accepts nothing must not delay the records of other topics. A record that is too large is logged and dropped.
+    these attempts: the producer's own thread, which reports failures, must not send, and a topic that accepts nothing
+    must not delay the records of other topics. A record that is too large is logged and dropped.
     """
 
     def __init__(self, producer: KafkaProducer, capacity: int = CAPACITY, pause_seconds: float = 1.0) -> None:

@@ -69,8 +69,8 @@ def test_the_first_row_that_fits_counts(tmp_path: Path) -> None:
         ('[[owner]]\nteam = ""', "line 2: team: expected `str` of length >= 1"),
         ("[[owner]\nteam", "line 1: not valid TOML"),
         ("owner = [{teem = 'a'}]", "line 1: [[owner]] has no key 'teem'"),
-        ("owner = 3", "'owner' is not valid here, only [[owner]] tables are"),
-        ("[owners]\n", "'owners' is not valid here, only [[owner]] tables are"),
+        ("owner = 3", "'owner' is not valid: only [[owner]] tables may occur"),
+        ("[owners]\n", "'owners' is not valid: only [[owner]] tables may occur"),
     ],
 )
 def test_what_is_wrong_is_a_sentence_with_the_line(text: str, sentence: str, tmp_path: Path) -> None:

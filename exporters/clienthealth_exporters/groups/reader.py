@@ -200,7 +200,7 @@ class GroupReader:
             self._disconnect()
         for name in due:
             if name in committed:
-                # If the end offset of one of the group's partitions is unknown, note no read: the group stays due.
+                # A group counts as read only if the end offsets of all its partitions are known. Else it stays due.
                 if limits.unread.keys().isdisjoint(committed[name]):
                     self._pace.read(name, states[name], committed[name], now)
             else:

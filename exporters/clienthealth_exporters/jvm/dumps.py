@@ -148,8 +148,8 @@ def dump_record(process: ClientProcess, ts_ms: int, dump: str, reason: str) -> d
 def shortened(dump: str, limit: int = MAX_DUMP_BYTES) -> str:
     """Return the dump, cut to `limit` bytes of UTF-8 by leaving out whole threads.
 
-    The first threads to keep are DestroyJavaVM and those with `kafka` in their name or stack. The order of the threads
-    does not change.
+    Other threads are left out before DestroyJavaVM and the threads with `kafka` in their name or stack. The threads
+    that are kept stay in order.
     """
     if len(dump.encode()) <= limit:
         return dump

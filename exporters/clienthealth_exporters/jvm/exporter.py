@@ -102,7 +102,10 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 class Targets:
-    """The given targets, and those in a file, which may change at any time. Raises InputError if both are missing."""
+    """The targets that are given, and the targets in a file, if any. The file may change at any time.
+
+    Raises InputError if neither targets nor a file are given.
+    """
 
     def __init__(self, targets: Sequence[Target], file: Path | None = None) -> None:
         if not targets and file is None:

@@ -194,7 +194,7 @@ class IncidentChange(msgspec.Struct):
 
 
 class IncidentList(msgspec.Struct):
-    """Open failures (`open`), those of the worst clients first, and changes since the exporter started, newest first.
+    """Open failures, the worst clients first, and changes of status since the exporter started, the newest first.
 
     Each list has at most as many entries as the parameter `limit`. `open_total`: number of all open failures.
     """

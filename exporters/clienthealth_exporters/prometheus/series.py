@@ -45,8 +45,8 @@ class Family(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
     nonzero    True if a series exists only while the value is not 0, because for nearly all clients the value is 0
     lag        name of a number in the rows of the indicator `lag`; each row, for one partition, is a sample
     reads      key in READS of the function that returns the samples
-    onset      id of a failure mode: during this failure, the value is the larger of the indicator, which cannot exceed
-               the window's length, and the time (s) since the failure's onset
+    onset      id of a failure mode: during this failure, the value is at least the time (s) since the failure's onset,
+               because the indicator cannot exceed the window's length
     detail     "mode.name": while the client fails in `mode`, the number `name` in the verdict's detail; of an interval,
                the upper end
     evidence   True if the metric decides a failure mode: served only for unhealthy clients and their peers (`PEERS`)

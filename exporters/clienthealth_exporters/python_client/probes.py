@@ -285,7 +285,7 @@ class Polled:
 
 
 class ConsumerProbe:
-    """Measures the time in polls, the time from one poll's begin to the next, records consumed, and partitions' lag."""
+    """Measures the share of time in polls, the time between the starts of polls, records consumed, partitions' lag."""
 
     kind: Kind = "consumer"
 

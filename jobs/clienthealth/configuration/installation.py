@@ -79,8 +79,8 @@ def place(key: bytes, settings: PrometheusSettings) -> int:
 def named_apart(settings: PrometheusSettings) -> Callable[[Client], bool]:
     """Return a function that returns True for each client that has series even while it is healthy.
 
-    With `client_series` = "all" these are all clients. With "unhealthy" a client is one of them if a glob in
-    `named_clients` matches its `service/client_id`.
+    With `client_series` = "all" these are all clients. With "unhealthy" these are the clients with a
+    `service/client_id` that a glob in `named_clients` matches.
     """
     if settings.client_series == "all":
         return lambda client: True

@@ -123,7 +123,7 @@ def _toml(file: str, text: str) -> Iterator[Row]:
         raise SettingsError(f"{file}{where}: not valid TOML") from None
     tables = document.pop("owner", [])
     if document or not isinstance(tables, list):
-        raise SettingsError(f"{file}: '{next(iter(document), 'owner')}' is not valid here, only [[owner]] tables are")
+        raise SettingsError(f"{file}: '{next(iter(document), 'owner')}' is not valid: only [[owner]] tables may occur")
     # An owner in an inline list has no heading; its line number is then 1.
     for number, table in zip(chain(headings, repeat(1)), tables, strict=False):
         try:

@@ -201,7 +201,7 @@ class _Parent:
 
 
 class Opener(ExitStack):
-    """Opens the inputs, one stream after the other. `inputs`: one entry per input in order, even if it is not read."""
+    """Opens the inputs, one stream after the other. `inputs`: all inputs in order, also those that are not read."""
 
     def __init__(self, stdin: IO[bytes] | None = None) -> None:
         super().__init__()

@@ -76,7 +76,7 @@ class Reader:
         self._anchors = {} if undated is None else undated
         self._undated: Timed = "file" if believable else "order"
         self._cut = False
-        #: `_found`: True if the stream has dumps or documents beside a log; `_logs`: True if it has entries of a log.
+        #: `_found`: True if a thread dump or a JSON document was found; `_logs`: True if an entry of a log was found.
         self._found = self._logs = False
         self._context: Callable[[int], Context] = lambda _: "logged"
         service, instance = stream.process
@@ -492,7 +492,7 @@ def _is_reading(line: bytes) -> bool:
 
 
 def _is_by_line(lines: Sequence[bytes]) -> bool:
-    """True if at least 3/4 of these lines begin like JSON and at least half are valid JSON; others may be cut off."""
+    """True if at least 3/4 of these lines begin like JSON, and at least half are valid JSON (a line may be cut off)."""
     begun = [line for line in lines if line.lstrip()[:1] in (b"{", b"[")]
     # Check the first characters before parsing: this is quick, and few lines of a log begin with a brace or a bracket.
     if not begun or len(lines) < (len(lines) - len(begun)) * 4:
