@@ -163,7 +163,10 @@ class Sink(Protocol):
 
 @dataclass(eq=False)
 class Watch:
-    """The reader of one JVM. `delay`: seconds until the first read. `due`: time of the next read by `clock` (s)."""
+    """The reader of one JVM.
+
+    `delay`: seconds until the first read. `due`: time of the next read, in seconds of `clock`.
+    """
 
     target: Target
     settings: Settings

@@ -53,7 +53,7 @@ class Shown(NamedTuple):
     """The lines of a record, and which of them the page /metrics contains.
 
     group     True if the page contains the record's metrics of its consumer group (scope "group")
-    whole     True if the page contains all metrics without `Family.evidence`, False if only those with `Family.always`
+    whole     True if the page contains all metrics except evidence, False if only metrics with `Family.always`
     evidence  True if the page contains the metrics that decide failure modes (`Family.evidence`)
     """
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 PLOTTED: Mapping[str, int | None] = {"Buffer": 0, "Callback": 1, "Topic queue": 3, "Lag": None}
 HOUR_SECONDS = 3600
 #: POINTS: maximum number of samples per client, enough for an hour with a sample each half minute. MAX_CLIENTS: maximum
-#: number of clients with samples; at this number, a new unhealthy client replaces one without a failure for an hour.
+#: number of clients with samples; at this number, a new unhealthy client replaces one that had no failure for an hour.
 POINTS = 120
 MAX_CLIENTS = 2000
 MAX_CHANGES = 40

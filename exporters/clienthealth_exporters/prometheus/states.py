@@ -111,7 +111,7 @@ class State:
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """The identity of the client or group; for a group without the service, because two services may report it."""
+        """The identity of the client or group. A group's has no service, because two services may report the group."""
         client = self.client
         if client.kind == "group":
             return "group", client.instance, self.group
@@ -130,8 +130,8 @@ class States:
     """The newest record per key. Thread-safe: the reader of the topic writes, the web server reads.
 
     A record is ignored if its window ends before the window of the known record. Exception: a record that reports the
-    client as gone counts if the two windows overlap. After that record, the client is back only once a window comes
-    that is too late to overlap with the client's last windows.
+    client as gone counts if the two windows overlap. After that record, the client counts as back only with a window
+    that is late enough to contain no sample from before the client's end.
 
     A client is dropped `ttl_seconds` after its last record, but this time counts only while other records arrive. So a
     client keeps its series if the monitor gets no data; but after `silent_from` its `ok` verdicts become `unknown`.
@@ -392,7 +392,7 @@ def _compared(states: Sequence[State]) -> set[str]:
 
 
 def _beyond(record: HealthRecord, most: Sequence[float | None]) -> bool:
-    """True if an alert needs the client's own series: if a measurement exceeds a threshold, or its clock is wrong.
+    """True if an alert needs the client's own series: a value exceeds a threshold, or the client's clock is wrong.
 
     `most`: the client's values for `services.WORST`.
     """

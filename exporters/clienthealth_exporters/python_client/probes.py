@@ -343,7 +343,7 @@ class ConsumerProbe:
                     counts[2] = max(0, (consumer.highwater(partition) or position) - position)
 
     def metrics(self) -> dict[str, float]:
-        """Return the counts so far, and the times measured since the previous call; a poll may still be in progress.
+        """Return the counts so far, and the times since the previous call. A poll in progress counts up to now.
 
         `last-poll-seconds-ago` is in s (0 during a poll), `time-between-poll-max` in ms.
         """
