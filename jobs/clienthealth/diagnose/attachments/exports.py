@@ -167,7 +167,7 @@ def _rows(value: Any, above: int | None, depth: int) -> Iterator[Row]:
             if isinstance(pair, list | tuple) and len(pair) > 1 and (name or isinstance(pair[1], str)):
                 yield Row(_time_ms(str(pair[0])), f"{series if name else ''}{pair[1]}", bool(name))
         return
-    # Elasticsearch gives each field as a list of its values.
+    # Elasticsearch gives each field as a list of its values. If there is only one value, take it.
     fields = {
         name: item[0] if isinstance(item, list) and len(item) == 1 and not isinstance(item[0], dict | list) else item
         for name, item in value.items()

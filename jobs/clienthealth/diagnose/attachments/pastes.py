@@ -26,7 +26,7 @@ Context = Literal["logged", "quoted", "explained"]
 
 #: Maximum size of a paste (bytes). Larger texts are returned unchanged.
 MOST = 1 << 22
-#: Maximum size of an excerpt (bytes). Only in an excerpt, each two successive lines are also examined as one line.
+#: Maximum size of an excerpt (bytes). Only in an excerpt, two successive lines are also examined as one wrapped line.
 _EXCERPT = 1 << 16
 #: _ALIKE: a prefix is removed if at least this number of stack frames begin with it; fewer may be a coincidence.
 #: _ON_ONE_LINE: a line with at least this number of frames is a stack that lost its line ends. _MAX_JOINED: maximum
@@ -159,7 +159,7 @@ def _characters(text: str) -> str:
 
 
 def _unlinked(text: str) -> str:
-    """Remove Markdown's links, escapes and emphasis, and numbers before lines; put `# ` before a title at the top."""
+    """Remove Markdown's links, escapes and emphasis, and line numbers; put `# ` before a title at the top."""
     if "](" in text:
         text = _RE["link"].sub(r"\1", text)
     if "<http" in text or "<mailto:" in text:
