@@ -363,7 +363,7 @@ LOOKED_AT = "records wait in the buffer, but the producer was running when its m
     "shown", "An incident lasts longer than one window, so its verdict has the earliest onset and all evidence."
 )
 def _open_incident(verdict: Verdict, context: Context) -> Verdict:
-    """Runs first in its stage: it replaces a verdict by that of the open incident, which later adjustments change."""
+    """Runs first in its stage: it returns the open incident's verdict, which later adjustments may change."""
     return context.incidents.get(verdict.mode, verdict)
 
 

@@ -425,7 +425,7 @@ class _Judgement:
         for start in sorted(window_starts((entry.ts_ms for entry in new), slide, length)):
             inside = log.within(start, start + length)
             for client in inside.unreporting_clients():
-                # If several clients do not report, a line without a client's name belongs to none of them, so `about`
+                # If several clients report no metrics, a line that names no client belongs to none of them, so `about`
                 # may be empty.
                 if any((about := inside.about(client))[:2]):
                     windows[client].append(self.bucket.window(client, None, Span(start, start + length), about))

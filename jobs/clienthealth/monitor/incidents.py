@@ -215,7 +215,7 @@ class Incidents:
     def discount_outage(self, silent_ms: int) -> None:
         """Note for all open incidents that no client sent data for `silent_ms`.
 
-        This duration does not count as time in which a client was silent, or in which no window showed the fault.
+        This duration is subtracted from the time for which a client was silent or no window showed the fault.
         """
         for i in list(self.all):
             offset_ms, forgiven_ms = i.offset_ms + silent_ms, i.forgiven_ms + silent_ms

@@ -115,8 +115,8 @@ def interval(w: Windows) -> Floats:
 def idle(w: Windows, limits: Thresholds) -> Bools:
     """True if the consumer need not poll: it has no partitions, or it has no lag and never consumed a record.
 
-    Always True for a restore consumer of Kafka Streams (_RESTORES). With the protocol of KIP-848, a client that polls
-    too rarely loses its partitions, too. Such a client must poll; its missing heartbeats distinguish it (`left`).
+    Always True for a restore consumer of Kafka Streams (_RESTORES). Missing partitions do not count if the client has
+    stopped its heartbeats (`left`): with the protocol of KIP-848, a client that polls too rarely loses its partitions.
     """
     consumed, lag = w.last("records-consumed-total"), w.max(lags(w))
     restores = np.array([client.group.endswith(_RESTORES) for client in w.about()], np.bool_)
@@ -153,7 +153,7 @@ def left(w: Windows, limits: Thresholds) -> Bools:
     """True if the client stopped its heartbeats because the application did not poll.
 
     A client stops its heartbeats when max.poll.interval.ms has passed without a poll, but also while its coordinator
-    does not answer; the judge finds out which of the two it was. False if heartbeats ended too early for the first:
+    does not answer; the judge finds out which cause it was. False if heartbeats ended too early for the first cause:
     together with the polls, or while the last poll is less than `suspect_share` of max.poll.interval.ms ago.
     """
     polled, beat = w.last("last-poll-seconds-ago"), w.last("last-heartbeat-seconds-ago")
@@ -166,8 +166,8 @@ def left(w: Windows, limits: Thresholds) -> Bools:
 def circling(w: Windows, limits: Thresholds) -> Bools:
     """True if the consumer joins its group again and again, is long outside poll() in between, and its lag grows.
 
-    A group removes a member that is outside poll() for too long, and the member then joins again. If joins follow each
-    other too quickly for so long a time outside poll() in between, other members cause the rebalances: returns False.
+    A group removes a member that is outside poll() for too long, and the member then joins again. If the joins leave no
+    time to be outside poll() for so long in between, other members cause the rebalances: returns False.
     """
     rejoins, away = w.grown("rebalance-total"), seconds_away(w)
     circles: Bools = (rejoins >= limits.min_rebalances_repeats) & (w.samples >= MIN_READINGS)
@@ -278,7 +278,7 @@ def _circles(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
 def _silence(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
     """Return facts on missing polls or fetches.
 
-    If metrics do not show polls, returns [] for a client that waited in its selector in the last WAITED_SECONDS, if
+    For a client without metrics of its polls, returns [] if it waited in its selector in the last WAITED_SECONDS and
     brokers answer: then the application polls, with all partitions paused.
     """
     seconds = float(seconds_since(w)[0])

@@ -128,7 +128,7 @@ BLIND_POLLS = "the consumer reports neither the time of its polls (Java clients 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
     """Return why metrics do not show whether the consumer has the failure; '' if they do.
 
-    Metrics do not show this if neither queues per topic nor polls are reported.
+    Metrics show this only if the client reports its queues per topic, or its polls.
     """
     if w.kind == "legacy-consumer":
         return first_reason(len(w), (BLIND_QUEUES, ~w.has_topics))

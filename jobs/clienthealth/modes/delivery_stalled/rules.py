@@ -200,8 +200,8 @@ BLIND_FROZEN = "nothing is delivered, but the I/O thread is stuck: see producer-
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
     """Return why metrics do not show whether the producer has the failure; '' if they do.
 
-    Metrics do not show this if sent or waiting records are not reported, if the I/O thread is stuck, or if records
-    failed since the last delivery.
+    Metrics show this only if sent and waiting records are reported, the I/O thread works, and no record has failed
+    since the last delivery.
     """
     load = w.reported("buffer-available-bytes") | w.reported("queue-records") | w.reported("waiting-threads")
     since = stalls(w).since

@@ -49,8 +49,8 @@ Caused = list[tuple[Fact, str]]
 def in_dumps(window: ClientWindow, limits: Thresholds, overdue_seconds: float) -> tuple[Caused, Caused]:
     """Return (facts, doubts) on an I/O thread in foreign code, such as a callback.
 
-    Facts show that the thread does not return. Doubts are dumps of which nothing shows whether the thread returned
-    later. Any earlier dump with the thread at the same place counts, however old it is. A wait that has lasted for
+    Facts show that the thread does not return. Doubts are dumps after which nothing shows whether the thread returned.
+    Any earlier dump with the thread at the same place counts, however old it is. A wait that has lasted for
     `overdue_seconds` does not end by itself.
     """
 

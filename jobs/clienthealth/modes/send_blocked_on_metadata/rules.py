@@ -152,7 +152,7 @@ def _waits(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Held]:
 
 
 def _is_marked(window: ClientWindow, w: Windows) -> bool:
-    """True if callers may wait on this client: the client has no id, counts its sends, or logged why metadata fails."""
+    """True if waiting callers may use this client: it has no id, counts its sends, or logged why metadata fails."""
     own = events(window, METADATA_WAITED, TOPIC_ERRORS, AUTHENTICATION, TLS)
     marked = not window.client.client_id or any(event.client_id == window.client.client_id for event in own)
     return marked or bool(w.reported("record-send-total")[0])
@@ -182,7 +182,7 @@ def _idle(window: ClientWindow, w: Windows, ts_ms: int, limits: Thresholds, alon
 
 
 def _may_wait(reading: Reading, limits: Thresholds) -> bool:
-    """False if a sample shows that no send() waits: metadata is old although a connection is open and no request is."""
+    """False if a sample shows that no send() waits: metadata is old, a connection is open, no request is in flight."""
     age = reading.get("metadata-age")
     old = age is not None and limits.fresh_metadata_seconds < age < NEVER_SECONDS
     return not old or reading.get("connection-count") == 0 or (reading.get("requests-in-flight") or 0) > 0
@@ -270,7 +270,7 @@ def _dumped(waits: list[Held], same_call: bool | None, limits: Thresholds) -> li
 
 
 def _missing_topics(window: ClientWindow, limits: Thresholds) -> dict[str, list[LogEvent]]:
-    """Return the log lines of each topic that brokers keep refusing, without LEADER_NOT_AVAILABLE (an outage)."""
+    """Return the log lines of each topic that brokers keep refusing. LEADER_NOT_AVAILABLE (an outage) is left out."""
     by_topic = grouped(_refusals(window), lambda event: event.captures.get("topic", ""))
     return {
         topic: lines
@@ -339,7 +339,7 @@ def failing(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
         counts = since.column("record-error-total")
         took_ms = since.ts[counts.last_row(since.lo, since.hi)] - since.ts[counts.first_row(since.lo, since.hi)]
         why = _metadata(since, limits)
-        # A send() that waits for metadata puts nothing into the buffer. So buffered records wait for something else.
+        # A send() that waits for metadata puts nothing into the buffer. So buffered records do not wait for metadata.
         why[(since.max(_used(since)) > 0) | (took_ms < 1000 * limits.min_unsent_seconds)] = 0
         why_failing[some] = np.where(_buffer_unchanged(since), why, 0)
     return why_failing
