@@ -122,7 +122,7 @@ def _set_back(state: BucketState, new: Iterable[tuple[Ints, Ints]]) -> None:
 
 
 def _numbered(state: BucketState, all_clients: Sequence[Client], numbers: Numbers) -> Ints:
-    """Return each client's number in the state. New clients are added; names of known clients are updated."""
+    """Return each client's number in the state. New clients are added; changed fields of known clients are updated."""
     numbered = np.empty(len(all_clients), np.int64)
     for position, client in enumerate(all_clients):
         number = numbers.get(client.identity)
@@ -131,7 +131,7 @@ def _numbered(state: BucketState, all_clients: Sequence[Client], numbers: Number
             state.all_clients.append(client)
         elif state.all_clients[number] != client:
             state.all_clients[number] = client
-            # Publish the record of a client with changed names at once, see `client_verdicts`.
+            # Publish the record of a client with changed fields at once (see `published` in `state.py`).
             state.clients.published[number : number + 1] = 0
         numbered[position] = number
     if new := len(state.all_clients) - len(state.clients):

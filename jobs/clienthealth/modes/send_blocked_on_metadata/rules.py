@@ -67,7 +67,7 @@ class Thresholds(Limits, of=FILE):
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     """Judge by the rules in `background` of mode.toml."""
     w = window.table
-    # The mode producer-callback-deadlock judges sends in callbacks.
+    # Leave out sends in callbacks, because the mode producer-callback-deadlock judges them.
     failed = [event for event in failures(window, METADATA_WAITED) if not on_io_thread(event)]
     waits = _waits(window, w, thresholds)
     topics = _missing_topics(window, thresholds)
