@@ -47,10 +47,13 @@ class WorkedOff:
 
 
 def warm(progress: Sequence[tuple[float, int]], records: int) -> tuple[tuple[float, int], tuple[float, int]]:
-    """Return (time, records) where the warm part of a pass begins and ends. Raises ServiceError if it has none."""
+    """Return (time, records processed until then) at the begin and at the end of the warm part of a pass.
+
+    `progress`: such pairs after each batch. `records`: size of the backlog. Raises ServiceError without a warm part.
+    """
     begin = next((step for step in progress if step[1] >= records * WARM_AFTER), None)
     if begin is None or begin[1] >= progress[-1][1]:
-        raise ServiceError("all was worked off in one batch: nothing of it is warm; measure more records")
+        raise ServiceError("no batch was left after the warm-up: measure more records")
     return begin, progress[-1]
 
 

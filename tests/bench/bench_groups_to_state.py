@@ -39,7 +39,7 @@ START_SECONDS = 600.0
 
 
 def history(settings: Settings, readings: int) -> None:
-    """Publish `readings` past samples, in the exporter's format, of groups that fall behind the producers."""
+    """Publish `readings` past samples of each group, in the exporter's format; the groups fall behind the producers."""
     producer = Producer({"bootstrap.servers": settings.kafka.bootstrap_servers, "linger.ms": 50})
     snapshots = clusters(settings)[0].snapshots()
     now_ms = round(time.time() * 1000)
@@ -87,7 +87,7 @@ class States(threading.Thread):
             return sum(1 for seen_ms in self._seen_ms.values() if seen_ms >= ts_ms)
 
     def seen(self, group: str, committed: int, seconds: float) -> float:
-        """Wait until a group's record has this offset; return its arrival (monotonic time). Raises TimeoutError."""
+        """Wait at most `seconds` for a group's record with this offset; return the (monotonic) time of its arrival."""
 
         with self._changed:
             if not self._changed.wait_for(lambda: (group, committed) in self._learned, seconds):

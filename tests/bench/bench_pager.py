@@ -53,14 +53,16 @@ GROUP = re.compile(
 
 
 class Phase(NamedTuple):
-    """From `minute` on, the share |`failing`| of the fleet fails; if `failing` < 0, without the first client."""
+    """From `minute` on, this share of the fleet fails. A negative `failing`: the share, without the first client."""
 
     minute: float
     failing: float
 
 
 def phases(storm: float) -> list[Phase]:
-    """Return the phases: one client fails; all fail; after `storm` / 2 minutes the first recovers; all recover."""
+    """Return the phases: one client fails; all fail, in four steps; the first client recovers, `storm` / 2 minutes
+    later; the others recover, in four steps.
+    """
     step = STEP_SECONDS / 60
     shares = (0.25, 0.5, 0.75, 1.0)
     begin, end = WARM_MINUTES, WARM_MINUTES + storm
@@ -70,7 +72,7 @@ def phases(storm: float) -> list[Phase]:
 
 
 class Page:
-    """The exporter's page, rendered once per phase; a scrape renews only the timestamp of the newest record."""
+    """The exporter's /metrics, rendered once per phase; a scrape renews only the timestamp of the newest record."""
 
     def __init__(self, clients: int, shares: Sequence[float]) -> None:
         settings = dataclasses.replace(INSTALLATION, prometheus=_without_limit(clients))

@@ -91,7 +91,7 @@ def asking(prometheus: Prometheus, moments: int = MOMENTS) -> Iterator[Asked]:
     for name, board in BOARDS.items():
         for title, target in queries(board):
             end = now_ms() / 1000
-            # A week in steps of a minute is replaced by a short range with about as many steps.
+            # The records span seconds only. So replace a week in steps of a minute by a short range with as many steps.
             expr = target["expr"].replace("[$__range:1m]", "[50s:5ms]")
             expr = expr.replace("[$__range:$__interval]", f"[{20 * moments}ms:20ms]")
             query = {"query": chosen(board, expr, {}), "stats": "all"}

@@ -16,7 +16,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Batch:
-    """A committed batch of a query. Times: `time.time()`. `ends`: topic → number of records up to the batch's end."""
+    """A committed batch of a query. Times are epoch seconds. `ends`: topic → number of records up to the end."""
 
     query: str
     number: int
@@ -51,7 +51,7 @@ class Checkpoints:
         return by_query
 
     def worked_off(self, topic: str) -> Sequence[tuple[float, int]]:
-        """Return (time, number of the topic's records that all queries reading it had processed), in order of time."""
+        """Return pairs of a time and the number of the topic's records that every query had processed by then."""
         queries = self.batches(topic)
         done = dict.fromkeys(queries, 0)
         progress: list[tuple[float, int]] = []

@@ -45,7 +45,8 @@ class MBean(NamedTuple):
 
     domain   the text before the first colon, such as `kafka.producer`
     path     the MBean's `type`, or `type/name` if it has both properties
-    subject  the measured client, topic, partition or broker; `kind` is None if the MBean is not a Kafka client's
+    subject  the measured client, topic, partition or broker; `subject.kind` is None if the MBean measures
+             no Kafka client
     group    the client's consumer group, from the Scala consumer's MBeans or from the default id of Java consumers;
              None if unknown
     names    maps the MBean's attributes to our names of metrics
@@ -154,7 +155,7 @@ def snapshots(mbeans: MBeans, process: ClientProcess, ts_ms: int) -> list[Snapsh
 
 
 def read(samples: Samples, name: str, attributes: Mapping[str, Any]) -> None:
-    """Add the values in an MBean's attributes to `samples`. An MBean without a client can only add a version."""
+    """Add the values in an MBean's attributes to `samples`; from an MBean that measures no client, only a version."""
     mbean = parts(name)
     subject = mbean.subject
     if subject.kind is None:
@@ -184,7 +185,7 @@ def _layout(path: str, attributes: tuple[str, ...]) -> _Layout:
 def add(samples: Samples, mbean: MBean, name: str | None, value: float | None) -> None:
     """Add one value of a client's MBean, and the client's group, to `samples`.
 
-    `name`: our name of the metric; None for a metric that is not read, which only shows that the client exists.
+    `name`: our name of the metric; None if we have no name for it: then it only shows that the client exists.
     `value`: None if unknown.
     """
     samples.add(mbean.subject, name, value)
@@ -193,7 +194,7 @@ def add(samples: Samples, mbean: MBean, name: str | None, value: float | None) -
 
 
 def _read_version(samples: Samples, mbean: MBean, attributes: Mapping[str, Any]) -> None:
-    """Add a client's version from an MBean to `samples`. A version without a client (Scala) is that of all clients."""
+    """Add a version from an MBean to `samples`. Scala's MBean names no client: its version counts for the whole JVM."""
     for attribute, value in attributes.items():
         if f"{mbean.path}/{attribute}" in VERSIONS and (version := text(value)):
             if mbean.subject.client_id is not None:

@@ -1,4 +1,4 @@
-"""The weekly reliability review: from the history to one page from which a meeting is run.
+"""The weekly reliability review: turns the monitor's history into one page that guides a meeting.
 
 The terms of the review:
 

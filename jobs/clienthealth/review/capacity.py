@@ -1,4 +1,4 @@
-"""Estimate when buffers will be full (by the 95th percentile of their peaks), and how fast lag grows (by its slope)."""
+"""Estimate when each service's buffers will be full, and how fast the lag of consumer groups grows."""
 
 from __future__ import annotations
 
@@ -38,8 +38,7 @@ def percentile(histogram: Mapping[int, int], share: float) -> int | None:
 def buffers(rows: Iterable[Mapping[str, Any]], periods: int) -> list[Capacity]:
     """Return how full each service's buffers are. The services with buffers that will be full soonest come first.
 
-    `rows`: the result of `client_minutes.buffers`, which says how many minutes (`count`) a `service` had a buffer peak
-    of `per_mille` in the `period` (index; 0: the oldest). `periods`: number of periods.
+    `rows`: the result of `client_minutes.buffers`. `periods`: number of periods in these rows.
     """
     counted: dict[str, list[dict[int, int]]] = {}
     for row in rows:
@@ -78,7 +77,7 @@ def lag_trends(lag: DataFrame, reviewed: int) -> list[LagTrend]:
 
 
 def buffer_distribution(rows: Iterable[Mapping[str, Any]], reviewed: int) -> Distribution:
-    """Return the number of client-minutes by the used share of the buffer, in tenths; the last class is a full buffer.
+    """Return how many client-minutes had a buffer peak in each tenth of the buffer; the last class is a full buffer.
 
     `rows`: as in the function `buffers`. `reviewed`: index of the reviewed period.
     """
@@ -87,7 +86,7 @@ def buffer_distribution(rows: Iterable[Mapping[str, Any]], reviewed: int) -> Dis
 
 
 def lag_distribution(lag: DataFrame, reviewed: int) -> Distribution:
-    """Return the number of minutes of consumer groups by lag (records), in powers of ten.
+    """Return how many minutes groups (or consumers) spent in each class of lag; the classes are powers of ten.
 
     `lag`: see `client_minutes.lag`. `reviewed`: index of the reviewed period.
     """
@@ -97,7 +96,7 @@ def lag_distribution(lag: DataFrame, reviewed: int) -> Distribution:
 
 
 def _distribution(names: Sequence[str], rows: Iterable[tuple[Mapping[str, Any], int]], reviewed: int) -> Distribution:
-    """Add up the counts of `rows` (row, class) by class, for the reviewed period and for the period before it."""
+    """Add up `count` per class, for the reviewed period and the period before it. `rows`: pairs of row and class."""
     counts = Counter[tuple[int, int]]()
     for row, of_class in rows:
         counts[row["period"], of_class] += row["count"]

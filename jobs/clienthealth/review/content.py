@@ -96,7 +96,7 @@ def stretch(start: datetime, stop: datetime | None, else_word: str = "still open
 
 
 def lost(records: Range | None, in_bytes: Range | None = None) -> str:
-    """Return the loss as a range of records; NONE if there is none. Bytes are shown only if records were not counted.
+    """Return a loss as text: a range of records or, if records were not counted, of bytes; NONE without a loss.
 
     `in_bytes`: the loss in bytes, None if unknown.
     """
@@ -192,7 +192,7 @@ def list_teams(review: Review) -> list[Team]:
 
 
 def teams_of(review: Review) -> dict[str, str]:
-    """Return the owning team by service, without the services that have no owner."""
+    """Return service → owning team, for the services that have an owner."""
     return {slo.service: slo.owner.team for slo in review.services if slo.owner}
 
 
@@ -258,7 +258,7 @@ def describe_watch(review: Review) -> str:
 def compared_with(review: Review) -> str:
     """Describe the earlier periods with which the review is compared, such as `the 3 weeks before`.
 
-    Periods without observed client-minutes are left out, unless all periods are without.
+    Only periods with observed client-minutes count; if there are none, all periods count.
     """
     count, unit = sum(1 for m in review.overall.periods[:-1] if m.observed), review.period.unit
     return f"the {unit} before" if count == 1 else f"the {count or len(review.periods) - 1} {unit}s before"
@@ -288,7 +288,7 @@ def list_known_issues(review: Review) -> list[Trouble]:
 
 
 def measured(row: ClientRow | TopicRow) -> str:
-    """Return a client's or topic's ranked number as text."""
+    """Return, as text, the number that gave a client or topic its place in a ranking."""
     return percent(row.value, 0) if row.what in ("buffer", "queue") else number(row.value)
 
 

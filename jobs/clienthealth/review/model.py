@@ -189,9 +189,9 @@ class Upgrade:
 
 @dataclass(frozen=True)
 class KnownBugs:
-    """Clients of a service, of one kind, with a version that has bugs that cause failure modes or look like them.
+    """A service's clients of one kind, if their library version has known bugs that cause or imitate failure modes.
 
-    `clients`: their number. `bugs`: names of the bugs. `upgrade_to`: the next release without a known bug, '' if none.
+    `clients`: number of these clients. `bugs`: names of the bugs. `upgrade_to`: next release without known bugs, or ''.
     """
 
     service: str
@@ -222,9 +222,9 @@ class Fleet:
 class Capacity:
     """Buffers of a service: the 95th percentile of their peaks (0 to 1) in each period, oldest first.
 
-    `slope`: change of the percentile per period; None if it is known for too few periods.
+    `slope`: change of the percentile per period; None if too few periods have a percentile.
 
-    `periods_left`: number of further periods until the percentile reaches a full buffer; None without a rise.
+    `periods_left`: number of further periods until the percentile reaches a full buffer; None if it does not rise.
     """
 
     service: str
@@ -278,7 +278,7 @@ class AlsoSeen:
 
 @dataclass(frozen=True)
 class InputQuality:
-    """The numbers of all, rejected and late records from a source topic. `late`: None if not counted."""
+    """The number of records from a source topic, and how many of them were rejected or late (None: not counted)."""
 
     source_topic: str
     records: int
@@ -301,7 +301,7 @@ class WrongClock:
 
     @property
     def words(self) -> str:
-        """The deviation in words."""
+        """The clock's deviation in words, such as `ahead by 90 s`."""
         return f"{'ahead' if self.skew_seconds > 0 else 'behind'} by {abs(self.skew_seconds):.0f} s"
 
 
@@ -313,7 +313,7 @@ class Quality:
     gaps     stretches in which the monitor read no data
     unknown  client-minutes that could not be judged
     judged   client-minutes that were judged
-    clocks   clients with a wrong clock, the worst first; their data is judged by the clients' own times
+    clocks   clients with a wrong clock, the worst first; times in their data are as wrong as the clock
     """
 
     minutes: int

@@ -41,7 +41,7 @@ class Period:
 
     @property
     def label(self) -> str:
-        """The name of the period and its folder: 2026-W46, 2026-11, 2026-Q4, else first and last day, or both ends."""
+        """The name of the period and of its folder: 2026-W46, 2026-11, 2026-Q4, else its first and last day or time."""
         if self.is_week and self.start.isoweekday() == 1 and self.start.time() == datetime.min.time():
             year, week, _ = self.start.isocalendar()
             return f"{year}-W{week:02d}"
@@ -139,12 +139,12 @@ def history_of(newest: Period, count: int) -> Sequence[Period]:
 
 
 def period_names(newest: Period, periods: Sequence[Period]) -> list[str]:
-    """Return short names of `periods` for a heading: `W46` if `newest` is a week, else each start's day or time."""
+    """Return short names for headings: `W46` if `newest` is a week, else the day or time at which a period starts."""
     if newest.is_week:
         return [f"W{p.start.isocalendar()[1]:02d}" for p in periods]
     return [f"{p.start:%H:%M}" if p.minutes < 1440 else f"{p.start.day} {p.start:%b}" for p in periods]
 
 
 def utc(epoch_seconds: int) -> datetime:
-    """Return the moment as an aware datetime in UTC. Spark's own timestamps reach Python in the process's time zone."""
+    """Return an aware datetime in UTC. Queries give epoch seconds: PySpark turns timestamps into naive local times."""
     return datetime.fromtimestamp(epoch_seconds, UTC)

@@ -48,7 +48,7 @@ def _at(period: Period, moment: datetime) -> float:
 
 
 def _steps(period: Period, most: int) -> list[tuple[datetime, str]]:
-    """Return the starts of at most `most` readable steps of a period, with their names."""
+    """Divide a period into at most `most` steps of a usual length, such as an hour; return (start, name) of each."""
     step = period.step(most)
     begins = [period.start + minute * MINUTE for minute in range(0, period.minutes, step)]
     return [(at, f"{at:%a} {at.day}" if step >= DAY // MINUTE else f"{at:%H:%M}") for at in begins]
@@ -102,9 +102,9 @@ def name_of(theme: Theme) -> str:
 
 
 def budget_left(review: Review) -> list[tuple[str, list[float]]]:
-    """Return the remaining share of the budget after each slot, for all services together and for the biggest spenders.
+    """Return (name, shares of the error budget that remain after each slot), first for all services together.
 
-    A share is negative if the budget is overspent.
+    The LINES worst services follow, one by one. A share is negative if the budget is overspent.
     """
     spenders = [s for s in review.services if s.minutes.unhealthy][:LINES]
     slots = -(-review.period.minutes // review.slot_minutes)
@@ -119,7 +119,7 @@ def budget_left(review: Review) -> list[tuple[str, list[float]]]:
 
 
 def burn_down(review: Review) -> Markup:
-    """Plot the error budget: from the whole budget at the left to what is left at the right."""
+    """Plot how much of the error budget remains over the period, from 100 % at its start."""
     drawn = budget_left(review)
     lowest = max(min((min(shares) for _, shares in drawn), default=0.0), FLOOR)
     top, height = 12, 190

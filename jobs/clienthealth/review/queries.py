@@ -144,7 +144,7 @@ def _changes(minutes: DataFrame, all_incidents: DataFrame, last_two: Sequence[Pe
 
 
 def also_seen(minutes: DataFrame, last_two: Sequence[Period]) -> list[AlsoSeen]:
-    """Return the known issues that occurred in the later of two periods: most lines first, harmless hints last."""
+    """Return the known issues of the later of two periods, the most frequent first; but harmless hints are last."""
     rows = client_minutes.also_seen(minutes, last_two).collect()
     before = Counter({(row["what"], row["service"]): row["lines"] for row in rows if row["period"] == 0})
     now = [row.asDict() for row in rows if row["period"] == 1]

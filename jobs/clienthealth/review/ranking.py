@@ -21,7 +21,8 @@ from clienthealth.spark.history import CLIENT_KEY
 
 TOP = 5
 LISTED = 20
-#: Maximum number of rows (service, library, kind, version), because clients can report any number of versions.
+#: Maximum number of library versions (counted per service and kind) that a query returns: the versions come from
+#: clients, which can report any number of them.
 VERSIONS = 5_000
 
 #: The criteria of the rankings.
@@ -46,8 +47,8 @@ def clients_per_service(per_client: DataFrame, reviewed: int) -> dict[str, int]:
 def listed_clients(per_client: DataFrame, lag: DataFrame, reviewed: int) -> Mapping[str, Sequence[ClientRow]]:
     """Return, for each criterion of RANKINGS, at most TOP clients, the worst first.
 
-    The numbers are unhealthy minutes, peaks of buffer and queue (0 to 1), and lag (records). `lag`: see
-    `client_minutes.lag`.
+    A client is ranked by its unhealthy minutes, the peak of its buffer or queue (0 to 1), or its lag (records). `lag`:
+    see `client_minutes.lag`.
     """
     behind = client_minutes.lag_per_client(lag, reviewed).withColumnRenamed("records", "lag")
     peaks = (
@@ -100,7 +101,8 @@ def top_topics(
 ) -> Mapping[str, Sequence[TopicRow]]:
     """Return, for each of "unhealthy", "queue" and "lag", at most TOP topics, the worst first.
 
-    The numbers are minutes of `incidents` with the topic as culprit, queue peaks (0 to 1), and lag (records).
+    A topic is ranked by the minutes of `incidents` with the topic as culprit, the peak of its fullest queue (0 to 1),
+    or its greatest lag (records).
     """
     in_reviewed = F.col("period") == reviewed
     sources = (

@@ -36,7 +36,7 @@ class Loss:
 
     @property
     def none(self) -> bool:
-        """True if no loss is known or possible."""
+        """True if it is certain that no record was lost."""
         return self.records == (0, 0)
 
     @property
@@ -99,7 +99,7 @@ class Minutes:
 
     @property
     def healthy(self) -> int:
-        """The client-minutes in which no failure was found, as far as they were judged."""
+        """The client-minutes in which no failure was found, including those in which some modes could not be judged."""
         return self.ok + self.partial
 
     @property

@@ -228,7 +228,7 @@ class Checked:
             raise SettingsError(sentence)
 
     def contradictions(self) -> Iterable[str]:
-        """Yield an error message for valid values that contradict each other, without the section's name."""
+        """Yield an error message (without the section's name) if values contradict each other, though each is valid."""
         return ()
 
 

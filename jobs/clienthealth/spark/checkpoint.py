@@ -196,8 +196,8 @@ _WORD = 0xFFFFFFFF
 def numbers_of(checkpoint: Checkpoint, settings: MonitorSettings) -> Sequence[int]:
     """Return a number for each bucket: the key under which Spark stores the bucket's state.
 
-    For a new checkpoint, note the number of partitions for which the bucket numbers are chosen. The bucket numbers
-    never change within a checkpoint.
+    The bucket numbers depend on the number of partitions. A new checkpoint stores the partition number of the
+    settings, so that the bucket numbers never change within a checkpoint.
     """
     noted = checkpoint.read(SPREAD)
     if noted is None:

@@ -105,7 +105,7 @@ def decoder(settings: Settings, literals: tuple[str, ...], numbers: Sequence[int
 
 
 def compressed(data: bytes | bytearray) -> bytes:
-    """Return the data compressed by LZ4, behind its uncompressed size (8 bytes, little-endian)."""
+    """Return the uncompressed size of the data (8 bytes, little-endian), followed by the data compressed with LZ4."""
     import pyarrow as pa
 
     return len(data).to_bytes(8, "little") + pa.compress(data, codec="lz4_raw", asbytes=True)  # type: ignore[no-any-return]

@@ -71,7 +71,7 @@ MINUTES, VERDICTS, QUALITY = (TABLES[name] for name in ("minutes", "verdicts", "
 
 #: Columns that identify a client in all tables.
 CLIENT_KEY = ("service", "instance", "client_id")
-#: By table: the column with the event time of a row.
+#: Maps a table to the column with the event time of a row.
 TIMES: Mapping[str, str] = {"minutes": "minute", "verdicts": "ts", "quality": "minute"}
 
 

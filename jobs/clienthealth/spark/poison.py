@@ -46,7 +46,7 @@ REASON = "fatal"
 DEATHS, KILLS = 3, 20
 #: A faulty batch is divided by SHARE. After CALM good batches, SHARE times as many records are read at a time.
 SHARE, CALM = 16, 20
-#: Signs of a record's fault in Spark's messages. All other failures have other causes.
+#: Parts of Spark's messages that are signs of a record's fault. A failure without such a sign has another cause.
 OF_RECORDS = (
     *("OutOfMemoryError", "MemoryError", "Python worker exited unexpectedly", "Received exception when fetching"),
     *("CorruptRecordException", "InvalidRecordException", "PythonException", "ArithmeticException"),

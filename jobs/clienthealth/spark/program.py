@@ -173,10 +173,9 @@ class _Run:
 
 
 def _stop(running: StreamingQuery, metrics: SelfMetrics) -> None:
-    """Stop the query: right after a batch if a batch ends within STOP_SECONDS, so that a restart repeats little.
+    """Stop the query. First wait up to STOP_SECONDS for the end of a batch, so that a restart has little to repeat.
 
-    Batches follow each other at once, because the tick source starts a batch even without input. So a moment between
-    two batches is hard to hit.
+    A moment without a running batch is rare, because ticks start a batch even without input.
     """
     deadline, batches = time.monotonic() + STOP_SECONDS, metrics.batches
     while running.isActive and running.status["isTriggerActive"] and metrics.batches == batches:

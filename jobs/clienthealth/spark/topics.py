@@ -58,7 +58,7 @@ def ticks(spark: SparkSession) -> DataFrame:
     return rows.filter(F.unix_millis("timestamp") > F.expr(f"{_CLOCK} - {1000 * TICKS_SECONDS}"))
 
 
-#: Age (s) above which ticks are left out. Otherwise, if the monitor starts again after a night, thousands would come.
+#: Age (s) above which ticks are left out. Otherwise a start after a night would bring thousands of ticks.
 TICKS_SECONDS = 30
 #: SQL expression of the current time (epoch ms). `current_timestamp()` is not used, because Spark would write it as a
 #: number into each batch's code, and compile the code anew.

@@ -30,8 +30,8 @@ FLEETS = (
     (100_000, 10, 0.70, None),
     (100_000, 30, 0.40, 1500.0),
 )
-#: Targets: CPU time per record as a multiple of that of Kafka Streams, for 20,000 clients with an interval of 10 s;
-#: 95th percentile of the time from onset to verdict (s), for 100,000 clients.
+#: RATIO: target for the CPU time per record, as a multiple of that of Kafka Streams (20,000 clients, interval 10 s).
+#: ONSET_SECONDS: target for the 95th percentile of the time from onset to verdict (100,000 clients).
 RATIO, ONSET_SECONDS = 1.5, 40.0
 #: A monitor that processes a smaller share of its input falls behind, so its use of cores is compared with no target.
 KEEPS_UP = 0.9
@@ -44,7 +44,7 @@ HEALTHY_SECONDS, WATCHED_SECONDS, LOOK_SECONDS = 180, 120.0, 5.0
 
 @dataclass(frozen=True)
 class Live:
-    """Measurements of one fleet, from the moment on in which its first client fails.
+    """Measurements of one fleet, from the failure of its first client on.
 
     `due`: number of samples sent. `memory_mb`: proportional set size. `onsets`: seconds from each client's failure to
     the verdict, sorted.

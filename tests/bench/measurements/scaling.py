@@ -66,7 +66,7 @@ def measure(scope: Scope) -> Result:
     records = scope.backlog(RECORDS)
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < 2:
-        raise ServiceError("one core for the executors and one for all else are needed: here is one")
+        raise ServiceError("two cores are needed, one of them for the executors; this process may use only one")
     with pinned(cores[1:]), Lab() as lab:
         lab.topics(partitions=PARTITIONS)
         filled = fill(lab.servers, TOPIC, readings(canonical.producer(), records, CLIENTS), CLIENTS)

@@ -24,7 +24,8 @@ from tests.bench.measurements.fleet import SICK, SICK_FROM, values_of
 from tests.bench.results import Figure, Result, Table
 
 TITLE = "The step alone"
-#: Number of clients, as in each bucket of a fleet of 100,000; report intervals of two runs, interval of batches (s).
+#: CLIENTS: as many as each bucket of a fleet of 100,000 has. INTERVALS: report intervals (s), one run for each.
+#: BATCH_SECONDS: interval of batches.
 CLIENTS, INTERVALS, BATCH_SECONDS = 3_125, (10, 30), 10
 #: Each client sends WARM samples, until windows are full and the sick clients fail, and then MEASURED samples:
 #: these are timed.
@@ -41,7 +42,7 @@ SETTINGS = Settings()
 
 
 def measure(scope: Scope) -> Result:
-    """Measure a bucket of clients with each of INTERVALS."""
+    """Measure one bucket of clients, once for each report interval in INTERVALS."""
     figures, rows = [], []
     for every in INTERVALS:
         bucket = Bucket(every)

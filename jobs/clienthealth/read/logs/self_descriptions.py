@@ -35,7 +35,7 @@ def options_in(text: str) -> dict[str, str]:
 
 
 def options_logged(captures: Mapping[str, str]) -> dict[str, str]:
-    """Return the options among the captures of a log pattern, by Kafka's names.
+    """Return the client options among the captures of a log pattern, under the names that Kafka gives them.
 
     A capture `requestTimeoutMs` becomes the option `request.timeout.ms`. The captures `address` and `client` are left
     out, because they are not options.

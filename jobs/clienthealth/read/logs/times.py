@@ -114,8 +114,9 @@ ZONE_MS, MOST_ZONES, SOON_MS = 1_800_000, 28, 10_000
 def zone_between(written_ms: int, there_ms: int) -> int | None:
     """Return the offset (ms) to add to a time without a zone, so that it becomes UTC; None if it cannot be inferred.
 
-    `written_ms`: the time, read as UTC. `there_ms`: when the text arrived. A difference of a multiple of half an hour
-    (± SOON_MS) counts as the zone's offset, because a text is rarely late by exactly such a time.
+    `written_ms`: the time, read as UTC. `there_ms`: when the text with this time arrived. If the two differ by a
+    multiple of half an hour (± SOON_MS), the difference counts as the zone's offset: a text that is merely late
+    rarely arrives after exactly such a time.
     """
     away = there_ms - written_ms
     zone = round(away / ZONE_MS) * ZONE_MS
@@ -135,7 +136,7 @@ def _ms(moment: datetime | None) -> int | None:
 
 
 def _moment(parts: Mapping[str, str | None], day: date | None) -> datetime | None:
-    """Return the time that `parts`, the groups of a match, make up. `day`: the date if the parts contain none.
+    """Return the time with these `parts` (groups of a match: year, hour, …). `day`: its date if they contain none.
 
     A date without a year gets the year of `day`, else the present year. Returns None for an impossible time, or if
     neither the parts nor `day` give a date.
@@ -256,7 +257,7 @@ class Times:
         return None
 
     def _followed(self, parts: dict[str, str]) -> datetime | None:
-        """Return the moment that `parts` (groups of a form) give as the next time in the file; None if impossible.
+        """Return the file's next time as a moment, from its `parts` (groups of a form); None for an impossible time.
 
         A time without a date gets the date of the previous time or, after midnight, the next date. The first such time
         gets the date of the file's last modification, or the day before if it would otherwise be later than the
@@ -298,9 +299,10 @@ def _anywhere(lines: Sequence[bytes]) -> list[tuple[str, re.Pattern[bytes]]]:
 
 
 def _order(parts: Sequence[tuple[bytes, bytes, bytes]], day: date | None) -> tuple[str, str, str]:
-    """Return the order of a date's three numbers with which all dates are closest together, and closest to `day`.
+    """Return the order of year, month and day in the dates of a file: the order that brings the dates closest together.
 
-    `parts`: the numbers of each date. `day`: date of the file's last modification, None if unknown.
+    It must also bring the last date close to `day`, the date of the file's last modification (None if unknown).
+    `parts`: the three numbers of each date.
     """
     best, least = _ORDERS[0], float("inf")
     for order in _ORDERS:
@@ -328,7 +330,7 @@ class TimeInName(NamedTuple):
 def time_in_name(file: str, day_ms: int) -> TimeInName | None:
     """Return the last time in a file's name, for files (dumps, scrapes) that contain no time; None if there is none.
 
-    `day_ms`: a time (epoch ms) on the date to use if the name contains no date.
+    `day_ms`: if the name contains no date, the date of this time (epoch ms) is used.
     """
     day = datetime.fromtimestamp(day_ms / 1000, UTC).date()
     for match in reversed([*_IN_NAME.finditer(file.rpartition("/")[2])]):

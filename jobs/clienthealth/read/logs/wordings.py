@@ -161,7 +161,7 @@ class Catalogue:
 
 
 def _finder(pattern: re.Pattern[str]) -> Callable[[str], re.Match[str] | None]:
-    """Return a function that finds a text's first match or, with a group `minutes`, the match with the most minutes."""
+    """Return a function that finds a text's first match or, with a group `minutes`, the match that waited longest."""
     if "minutes" not in pattern.groupindex:
         return pattern.search
     return lambda text: max(pattern.finditer(text), key=lambda match: int(match["minutes"] or 0), default=None)
