@@ -303,7 +303,7 @@ def table() -> str:
         lines.append(f"| {name} | {stage.about} | {' | '.join(cells)} |")
     sums = (f"{sum(stage.budgets.get(suite, 0) for stage in STAGES.values())} s" for suite in SUITES)
     lines.append(f"| all | | {' | '.join(sums)} |")
-    lines += ["", "Marked `long`, wholly or in part, and so run by `make test-all` alone:", ""]
+    lines += ["", "Only `make test-all` runs these modules completely, because tests in them are marked `long`:", ""]
     for name in STAGES:
         files = sorted((ROOT / "tests" / name).glob("test_*.py"))
         if long := [

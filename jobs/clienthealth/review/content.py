@@ -129,7 +129,8 @@ class Team(NamedTuple):
     """A team's services, and the pages that the team got. `name` is empty for services without a team.
 
     missed  services that missed the target for healthy client-minutes (they overspent the budget)
-    frozen  services that overspent `long_budget` (all periods of the trend), so that the policy allows no changes
+    frozen  services that overspent `long_budget` (all periods of the trend): only changes that make them more reliable
+            are allowed
     """
 
     name: str

@@ -201,9 +201,9 @@ def pages(touching: DataFrame, period: Period, hold: int) -> DataFrame:
     """Return the pages that began in the period: stretches in which a mode was confirmed on any client of a service.
 
     A failure that begins up to `hold` seconds after the end of a stretch belongs to that stretch. `loses`: true if an
-    incident of the page lost, or may have lost, records. Withdrawn incidents are included, because they have paged. Two
-    kinds of incident have not paged: incidents that were over before the monitor saw them, and incidents of modes that
-    only open tickets.
+    incident of the page lost, or may have lost, records. Withdrawn incidents are included, because they have paged.
+    Incidents that were moved to another client are left out. So are incidents that have not paged: those that were over
+    before the monitor saw them, and those of modes that only open tickets.
     """
     rang = touching.filter("last <> 'moved' and found_at is not null and (stop is null or stop > found_at)")
     rang = rang.filter(_severity("confirmed") == "critical")

@@ -268,8 +268,8 @@ class _Task:
         good = np.ones(len(arrived), bool)
         good[[at for at, _ in reasons]] = False
         accepted = [(np.flatnonzero(good & (minutes == minute)), None) for minute in np.unique(minutes[good])]
-        # Count each rejected record with its own reason, and good records by minute. The newest time may be that of a
-        # rejected record.
+        # Rejected records count by minute and reason, good records by minute. Both update the newest times: a
+        # rejected record may have the newest one.
         for rows, reason in (*((np.array([at]), reason) for at, reason in reasons), *accepted):
             key = int(minutes[rows[0]]), records.topic, reason
             count, of_groups = self.counts.setdefault(key, Count(*key)), records.of_groups[rows]
@@ -340,7 +340,7 @@ class _Records:
     def worth_decoding(self, patterns: Sequence[str]) -> np.ndarray:
         """True for each log record that contains a literal (`patterns`).
 
-        Also True for records that are empty or not valid text, so that they are decoded and rejected.
+        Also True for records that are empty, are not text or have control characters: only decoding can judge them.
         """
         import pyarrow as pa
         import pyarrow.compute as pc

@@ -46,7 +46,8 @@ REASON = "fatal"
 DEATHS, KILLS = 3, 20
 #: A faulty batch is divided by SHARE. After CALM good batches, SHARE times as many records are read at a time.
 SHARE, CALM = 16, 20
-#: Parts of Spark's messages that are signs of a record's fault. A failure without such a sign has another cause.
+#: OF_RECORDS: parts of Spark's messages that are signs of a record's fault. NOT_OF_RECORDS: parts that show another
+#: cause, even beside such a sign.
 OF_RECORDS = (
     *("OutOfMemoryError", "MemoryError", "Python worker exited unexpectedly", "Received exception when fetching"),
     *("CorruptRecordException", "InvalidRecordException", "PythonException", "ArithmeticException"),
@@ -58,7 +59,7 @@ RUN, WRITING = "run.json", "writing"
 class Run(msgspec.Struct):
     """The notes that a process keeps beside the checkpoint, for the process that starts after it.
 
-    running  True until the process ends normally
+    running  True from the start until the process notes its end; stays True if a record's fault ended the query
     batch    number of the batch that was pending at the process's start; -1: none
     reading  True once the process has begun to read this batch
     deaths   number of processes in a row that ended in this batch with a sign of a record's fault

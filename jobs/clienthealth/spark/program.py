@@ -125,8 +125,7 @@ class _Run:
         self._spark.streams.removeListener(self._listener)
 
     def _look(self, after: float = 0) -> None:
-        # The listener knows positions after the first batch. Until then use the checkpoint, which has none before a
-        # batch is planned.
+        # The listener knows positions only after a first batch. Until then use those in the checkpoint, if it has any.
         self._listener.positions |= {} if self._listener.positions else self._checkpoint.positions()
         self._losses.look(self._listener.positions, after)
 

@@ -49,7 +49,7 @@ Row = tuple[str, bytes | None, bytes | None, str | None]
 
 
 class Quality(msgspec.Struct, array_like=True):
-    """The input of one topic that arrived in one minute: the numbers of all, of rejected and of late records.
+    """The number of a topic's records that arrived in one minute, and how many of them were rejected or late.
 
     `batches`: number of batches in which these records were read.
     """
@@ -248,7 +248,7 @@ def _rejected(data: Sequence[bytes], most: int) -> list[Row]:
     """Return a row for each rejected record, and a summary.
 
     A row has the record as it arrived, with further headers: the reason, topic, partition and offset. If the row
-    exceeds `most` bytes, the value is left out; if it still does, also the key and the record's own headers.
+    exceeds `most` bytes, the value is left out; if that is not enough, so are the key and the record's own headers.
     """
     rows: list[Row] = []
     for reject in (reject for item in data for reject in _unpack_rejects(item)):
