@@ -83,7 +83,7 @@ def jolokia() -> Template:
 
 
 def otlp() -> Template:
-    """Return KIP-714 pushes of a producer and a consumer in one record of 9.5 kB, with totals since the last push."""
+    """Return a record (9.5 kB) with KIP-714 pushes of a producer and a consumer; totals count from the push before."""
     sample = _sample("otlp_json_metrics_kip714_java.json")
     for number, resource in enumerate(sample["resourceMetrics"]):
         for attribute in resource["resource"]["attributes"]:

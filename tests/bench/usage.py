@@ -19,19 +19,19 @@ TICKS = os.sysconf("SC_CLK_TCK")
 PAGE_MB = os.sysconf("SC_PAGE_SIZE") / 1e6
 #: Seconds between searches for new processes; known processes are read with every sample.
 SEARCH_SECONDS = 1.0
-#: The parts of the monitor: its JVM, its Python processes, and programs that have ended, such as `chmod`.
+#: The parts of the monitor: its JVM, its Python processes, and the JVM's ended child processes, such as `chmod`.
 MONITOR = ("jvm", "python", "children")
 
 
 @dataclass(frozen=True)
 class Cost:
-    """CPU seconds by part, in an interval of `seconds`."""
+    """CPU seconds of each part in an interval of `seconds`."""
 
     seconds: float
     parts: Mapping[str, float]
 
     def cores(self, *names: str) -> float:
-        """Return the number of cores that the parts `names`, or all parts, kept busy."""
+        """Return the number of cores that the parts `names` kept busy; without names, all parts."""
         return self.cpu(*names) / self.seconds
 
     def per_record(self, records: int, *names: str) -> float:
@@ -39,7 +39,7 @@ class Cost:
         return self.cpu(*names) / max(1, records) * 1e6
 
     def cpu(self, *names: str) -> float:
-        """Return the CPU seconds of the parts `names`, or of all parts."""
+        """Return the CPU seconds of the parts `names`; without names, of all parts."""
         return sum(self.parts[name] for name in names or self.parts)
 
 
@@ -132,9 +132,9 @@ class Usage:
             self._samples.append(sample)
 
     def _search(self) -> None:
-        """Find the programs' processes. A new process is not sampled before the next search.
+        """Find the programs' processes. A new process is sampled only from the next search on.
 
-        At its start, a child of a JVM shares all memory with the JVM for a moment, which would count twice.
+        When a JVM starts a child, the two share all memory for a moment; sampled then, this memory would count twice.
         """
         by_pid = {pid: self._sessions[leader] for pid, leader in _sessions().items() if leader in self._sessions}
         first = not self._searched

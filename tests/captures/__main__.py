@@ -45,7 +45,7 @@ JARS = {
         ("org.apache.kafka:kafka-clients:4.1.2", "ch.qos.logback:logback-classic:1.5.18"),
     ),
 }
-#: Signal → text that shows that a record of it is about the producer.
+#: Signal → text that only records about the producer contain.
 TELLING = {"metrics": b"kafka.producer.record_send_total", "logs": b"clientId=shop-producer"}
 #: Signal → encodings in which the Collector's Kafka exporter writes it.
 ENCODINGS = {"metrics": ("otlp_proto", "otlp_json"), "logs": ("otlp_proto", "otlp_json")}
@@ -124,7 +124,8 @@ def _series(name: str, value: bytes) -> bytes:
     if name.endswith(".json"):
         document = json.loads(value)
         return json.dumps([document["name"], document["tags"], sorted(document["fields"])]).encode()
-    # In Influx's format: name, tags and names of fields. In Prometheus' format: everything except the value.
+    # All records of a series have in common, in Influx's format: name, tags and names of fields; in Prometheus' format:
+    # everything except the value.
     if name.endswith(".influx"):
         return (
             re.sub(rb"=[^,\s]*(?=[,\s])", b"", value.partition(b" ")[2]).rpartition(b" ")[0] + value.partition(b" ")[0]
@@ -144,13 +145,13 @@ def _of_otlp(broker: Broker, pushes: Sink) -> Iterator[tuple[str, bytes]]:
 
 
 def awaited(broker: Broker, topic: str, word: bytes) -> dict[int, bytes]:
-    """Wait for records of a topic that contain a word; return them by offset. Raises TimeoutError."""
+    """Wait for records of a topic that contain a word; return offset → record. Raises TimeoutError."""
     captured: dict[int, bytes] = eventually(lambda: read(broker, topic, word), seconds=PATIENCE_SECONDS)
     return captured
 
 
 def read(broker: Broker, topic: str, word: bytes) -> dict[int, bytes]:
-    """Return the records of a topic that contain a word, by offset."""
+    """Return offset → record, for the records of a topic that contain a word."""
     reader = KafkaConsumer(bootstrap_servers=broker.bootstrap_servers, group_id=None)
     try:
         partition = TopicPartition(topic, 0)

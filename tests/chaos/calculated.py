@@ -39,14 +39,14 @@ class Rows:
 
 @dataclass
 class Calculated:
-    """The history that an undisturbed run would write, but with the batch number in the column `observed`."""
+    """The history that an undisturbed run would write, but `observed` is the number of the batch instead of a time."""
 
     minutes: Rows = field(default_factory=Rows)
     verdicts: Rows = field(default_factory=Rows)
 
 
 def calculated(parts: Sequence[load.Slice], cuts: int, settings: Settings, now_ms: int) -> Calculated:
-    """Calculate the tables. `cuts`: number of random cuts of each slice; but the last is cut into its portions."""
+    """Calculate the tables. Batches: each slice is cut at `cuts` random places, but the last one into its portions."""
     chosen, offset, batch = random.Random(cuts), 0, 0
     states: dict[int, BucketState] = defaultdict(BucketState)
     tables = Calculated()

@@ -32,8 +32,8 @@ TOGETHER = 4
 ENDED = 6
 #: Seconds of the last slice that are published: enough to make the previous slice's minutes final.
 END = compare.FINAL_MS // 1000 + 60
-#: Interval (s) of log lines that are only sent to start another batch, while the history still lacks counts of records;
-#: a batch writes such counts every 20 s.
+#: While the history lacks counts of records, a log line is sent at this interval (s), only to start another batch: one
+#: batch every 20 s writes such counts.
 NUDGE_SECONDS = 5.0
 
 

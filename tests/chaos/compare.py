@@ -73,7 +73,7 @@ def hidden(tables: Tables, begin_ms: int, end_ms: int) -> Iterator[str]:
 
 
 def verdicts(tried: Tables, calm: Tables, begin_ms: int, end_ms: int, strays: Set[str], ended: bool) -> Iterator[str]:
-    """Yield the differences between both runs' incidents that began in [begin_ms, end_ms). `ended`: also their ends."""
+    """Yield how the runs' incidents that began in [begin_ms, end_ms) differ. `ended`: compare their ends too."""
     try:
         mine, theirs = (_incidents(one, begin_ms, end_ms, strays) for one in (tried, calm))
     except ValueError as error:
@@ -127,7 +127,10 @@ def strangers(run: Run, slices: Iterable[Slice]) -> Iterator[str]:
 
 
 def shown(run: Run) -> list[str] | None:
-    """Return how the exporter's states of clients differ from the newest on the topic, or that it is not healthy."""
+    """Return the differences between the clients' states that the exporter shows and the newest on the topic.
+
+    If the exporter is not healthy, returns one sentence that says so.
+    """
     states = run.shown()
     if states is None:
         return ["the exporter is not healthy"]

@@ -41,7 +41,7 @@ AHEAD = 2_000_000
 #: are published.
 BEFORE_SECONDS, AFTER_SECONDS = 160.0, 90.0
 LIMIT_SECONDS = 3600.0
-#: How much longer (s) the longest delay of a verdict may be while a process logs without end than before.
+#: While a process logs without end, the longest delay of a verdict may exceed the longest one before by this (s).
 LATER_SECONDS = 5.0
 METRICS, LOGS = "client-metrics", "client-logs"
 
@@ -262,7 +262,7 @@ def _publisher(lab: Lab, what: str, count: int) -> Iterator[subprocess.Popen[byt
     try:
         yield process
         if process.wait(LIMIT_SECONDS):
-            raise RuntimeError(f"what publishes {what} ended with exit code {process.returncode}")
+            raise RuntimeError(f"the publisher of {what} ended with exit code {process.returncode}")
     finally:
         process.kill()
         process.wait()

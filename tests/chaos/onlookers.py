@@ -13,7 +13,8 @@ from clienthealth.model.clients import ClientProcess
 from tests.bench.load import Load
 from tests.bench.publish import messages
 
-#: Report interval, time between two clients that become stuck, and time until a stuck client's buffer is full (s).
+#: Every client reports at intervals of EVERY_SECONDS. After each NEXT_SECONDS another client becomes stuck, and its
+#: buffer is full FULL_SECONDS later.
 EVERY_SECONDS, NEXT_SECONDS, FULL_SECONDS = 5.0, 25.0, 30.0
 MIB = 1 << 20
 SERVICE = "onlookers"
@@ -37,11 +38,11 @@ class Onlookers:
         return self._load.sent
 
     def stuck(self, since: float, until: float) -> Sequence[tuple[str, float]]:
-        """Return (client, onset) of clients that became stuck in [since, until), by `time.time()`."""
+        """Return (client, onset) of the clients that became stuck in [since, until), in epoch seconds."""
         return [(_name(client), at) for client, at in self._stuck.items() if since <= at < until]
 
     def settle(self) -> None:
-        """Let no further client become stuck."""
+        """Let no more clients become stuck."""
         self._settled.set()
 
     def __enter__(self) -> Self:
@@ -86,7 +87,7 @@ def _name(client: int) -> str:
 
 
 def clients_of(servers: str, topic: str) -> tuple[dict[str, float], set[str]]:
-    """Return (client → time of the first record that reports it as failing, clients with any record), for `Onlookers`.
+    """Return (client → time of its first unhealthy verdict, all clients with a record) for clients of `Onlookers`.
 
     Reads the whole `topic` with the monitor's records. Raises TimeoutError.
     """

@@ -118,12 +118,12 @@ def everything(_: str) -> bool:
 
 
 def jvm(command: str) -> bool:
-    """Match the monitor's JVM."""
+    """True if this is the command line of the monitor's JVM."""
     return command.split("\0")[0].endswith("java")
 
 
 def workers(command: str) -> bool:
-    """Match Spark's Python workers, and the process that forks them."""
+    """True if this is the command line of a Python worker of Spark, or of the process that forks them."""
     # Exclude the JVM: its command line contains that name too.
     return "clienthealth.spark.worker" in command and not jvm(command)
 

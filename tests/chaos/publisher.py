@@ -41,7 +41,7 @@ def main(servers: str, what: str, count: int, checkpoints: Path) -> None:
             while pace and number / pace > time.time() - began:
                 to.poll(0.02)
             if pace and what == "lines" and time.time() - began > count / pace:
-                break  # the time is over, because this process is too slow for the pace
+                break  # the flood's time is over: this process is too slow for its pace
             read.look()
             while not pace and number - read.count(topic) > floods.AHEAD:
                 to.poll(0.5)

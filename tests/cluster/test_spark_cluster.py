@@ -157,7 +157,7 @@ def as_started(run: Run, starts: int) -> bool:
 
 
 def finish(run: Run, last: Slice) -> None:
-    """Wait until the history counts all records, which a batch writes every 20 s; then stop the monitor."""
+    """Wait until the history counts all records (a batch writes counts every 20 s); then stop the monitor."""
     deadline = time.monotonic() + WAIT_SECONDS
     while compare.counted(run, last.begin_ms, last.end_ms)[0] < len(last.records) and time.monotonic() < deadline:
         run.nudge()
@@ -170,7 +170,7 @@ def test_the_history_is_that_of_one_process_without_spark(trial: Trial) -> None:
     history = trial.run.history
     assert not list(compare.minutes(history, trial.expected, trial.begin_ms, final_ms, set()))
     assert not list(compare.verdicts(history, trial.expected, trial.begin_ms, trial.end_ms, set(), ended=True))
-    # At least nine minutes for each client of the fleet that reported throughout.
+    # At least nine minutes for each client that reported throughout, which all but one of the fleet did.
     assert len([row for row in history.minutes.look() if row["minute"] < final_ms]) >= 9 * (load.FLEET - 1)
 
 
@@ -236,6 +236,6 @@ def test_every_jvm_runs_with_the_settings(trial: Trial) -> None:
 
 
 def test_executors_log_warnings_and_no_more(trial: Trial) -> None:
-    # Executors: two, a replacement for the killed one, and four of the second driver.
+    # Seven executors have run: two, a replacement for the killed one, and four of the second driver.
     assert len(trial.errors) >= 7
     assert not [line for text in trial.errors for line in text.splitlines() if " INFO " in line]

@@ -189,7 +189,7 @@ def test_a_page_arrives_within_the_documented_time(tmp_path: Path) -> None:
         stack.enter_context(started([ALERTMANAGER, *routing], tmp_path / "alertmanager.log", alertmanager))
         every, rules = scraping["scrape_interval"], evaluating["interval"]
         address = stack.enter_context(prometheus(tmp_path, pages, alertmanager, every, again="1m", paging=rules))
-        # Wait until no alert is pending: the page would come five minutes after its notification if both share a group.
+        # Wait until no component counts as down: such an alert would hold the page back for a group_interval (1 min).
         eventually(lambda: scraped(address), "both are scraped")
         eventually(lambda: quiet(running), "nothing counts as down")
         begun = time.monotonic()

@@ -1,7 +1,7 @@
 """Check dashboards as operators see them: drawn by Grafana's own components in Chromium, with fleets in a Prometheus.
 
 There are three installations with the same client names: two clusters with a thousand clients each, and a smaller
-staging. With every scrape, different clients have the worst metrics. The test takes a minute, most of it for drawing.
+staging environment. With every scrape, different clients have the worst metrics. The tests take two minutes.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def test_no_text_is_cut_and_nothing_lies_outside(drawn: dict[str, list[Seen]]) -
 
 
 def test_a_chart_has_twenty_lines_at_most_and_room_for_them(drawn: dict[str, list[Seen]]) -> None:
-    """Over the whole range, hundreds of clients are among the worst at some moment, but different ones each time."""
+    """Hundreds of clients are among the worst at some moment of the range; a query must choose twenty of them."""
     charts = every(drawn, "timeseries")
     assert {where: len(panel["series"]) for where, panel in charts if len(panel["series"]) > LINES} == {}
     assert {where: panel["plot"] for where, panel in charts if panel["series"] and panel["plot"] < 0.43} == {}
@@ -198,7 +198,7 @@ def test_names_of_series_are_distinct(drawn: dict[str, list[Seen]]) -> None:
 
 
 def test_installations_apart_are_the_numbers_above(drawn: dict[str, list[Seen]]) -> None:
-    """Each column of the table adds up to the number above it. Both include the suspected client that is gone."""
+    """Each column of the table adds up to the number above it; the suspected client that is gone counts in both."""
     apart = the(drawn, "overview", "Clusters and environments")
     for title in ("Confirmed", "Suspected", "Not judged", "Reporting"):
         (shown,) = the(drawn, "overview", title)["values"]

@@ -110,7 +110,7 @@ class Prometheus:
         return [one for one in result if any(value != "NaN" for _, value in one.get("values", [one.get("value")]))]
 
     def label_values(self, selector: str, label: str) -> list[str]:
-        """Return the values of a dashboard variable, by the request that Grafana sends for them."""
+        """Return the values of a dashboard variable, with the request that Grafana sends for them."""
         values: list[str] = self._get(f"label/{label}/values", {"match[]": selector})
         return values
 

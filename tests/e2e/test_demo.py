@@ -26,8 +26,7 @@ from deploy.demo.clients import CLIENTS
 from deploy.demo.stack import QUICK_START
 from tests.support.waiting import WAIT_SECONDS, patient
 
-#: Time limits (s): from the moment at which the I/O thread blocks to the confirmed verdict; for the demo's start; for
-#: its end.
+#: Time limits (s) for the confirmed verdict after the I/O thread has blocked, for the demo's start, and for its end.
 CONFIRMED_SECONDS = 150
 STARTED_SECONDS = 300
 ENDED_SECONDS = 150

@@ -62,7 +62,7 @@ PIECES = (
 LONG, SLOW_SECONDS, GROWTH = 100_000, 1.0, 2.8
 #: Largest size in bytes of the corpus in the repository, and of one of its inputs.
 CORPUS_BYTES, LONGEST_KEPT = 120_000, 1_500
-#: Places in the code with a violation that this process has written already.
+#: Places in the code for which this process has already written a finding.
 _KNOWN: set[tuple[str, str, int | None]] = set()
 
 

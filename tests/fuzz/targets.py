@@ -84,7 +84,7 @@ def check(decoded: Decoded) -> None:
     """Assert everything that `Decoded` promises."""
     assert decoded.snapshots or decoded.lines or decoded.errors, "a record was skipped without a reason"
     assert all(error.split(":")[0] in REASONS for error in decoded.errors), decoded.errors
-    # An error must not name an exception: that is a bug of ours, which decode.py turns into a reject.
+    # No error may name an exception: decode.py turns exceptions of our code into rejects, so it would be our bug.
     assert not any("Error: " in error for error in decoded.errors if not error.startswith("binary: does not fit")), (
         decoded.errors
     )
@@ -376,7 +376,7 @@ class _Clock:
 
 
 def attachments(data: bytes) -> None:
-    """Diagnose an attached file twice, and check the results."""
+    """Diagnose an attached file twice; the results must be equal and free of contradictions."""
     name = FILES[data[0] % len(FILES)]
     content = PACKED[data[1] % len(PACKED)](data[2:], name)
     with tempfile.TemporaryDirectory(prefix="fuzz-", dir=_memory()) as folder:
@@ -391,7 +391,7 @@ def attachments(data: bytes) -> None:
     assert found.rejected.keys() <= REASONS
     for one in found.inputs:
         assert one.what or one.unread, one
-        # An input that mentions Kafka but is not used must have a reason.
+        # If an input that names a client is not used, it must say why.
         assert one.used or one.left_out or one.unread or not one.read or not one.names_client, one
         assert (one.start_ms is None) == (one.end_ms is None) and (one.start_ms or 0) <= (one.end_ms or 0), one
     unread = any(one.unread for one in found.inputs)
@@ -426,7 +426,7 @@ def _of_attachments() -> Iterator[bytes]:
 
 
 def lives(data: bytes) -> None:
-    """Let a client send a record again and again until the client is gone; other clients' results must not change."""
+    """Let a client send a record again and again, then be silent until it is gone; others' results must not change."""
     monitor = hostile.repeated(data[2:], bool(data[0] & 1))
     assert "step-failed" not in monitor.reasons
     assert monitor.published("good") == _undisturbed()

@@ -227,8 +227,8 @@ def test_new_topics_have_as_many_copies_as_there_are_brokers(half: Half, capsys:
     out = ["--out", str(half.folder / "other.toml")]
     assert run("init", *out, *ours, "--replication-factor", "3", "--yes") == 2
     assert "start the brokers that are down, or give a smaller --replication-factor" in capsys.readouterr().err
-    # The default replication factor counts the broker that is down. `init` returns 1, because other topics lack
-    # leaders.
+    # The default replication factor is the number of brokers, including the one that is down. `init` returns 1, because
+    # other topics lack leaders.
     assert run("init", *out, *ours, "--yes") == 1
     client = admin(half.settings)
     (topic,) = client.describe_topics(["new-metrics"])

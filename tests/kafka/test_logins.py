@@ -197,7 +197,7 @@ def test_tokens(way: str, tmp_path: Path) -> None:
 
 
 def test_certificates_in_stores_of_each_kind(tmp_path: Path) -> None:
-    """The broker requires a client certificate."""
+    """Log in with a client certificate, which the broker requires, from PEM files and from PKCS12 and JKS stores."""
     ca = authority(tmp_path, "ca")
     for name in ("broker", "client"):
         pair(tmp_path, name)

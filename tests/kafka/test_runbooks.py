@@ -71,7 +71,10 @@ def left_out(command: str) -> bool:
 
 @dataclass(frozen=True)
 class World:
-    """Where runbooks' commands run: programs on `path`, values of placeholders. `settings`: the tests' own access."""
+    """Where the runbooks' commands run. `path`: folders of programs; `places`: placeholder → our value.
+
+    `settings`: for the tests' own connections to the broker.
+    """
 
     settings: Settings
     folder: Path

@@ -41,7 +41,7 @@ KAFKA_HEALTH = str(Path(sys.executable).with_name("kafka-health"))
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
-    """Start the cluster with the topics and rights that an administrator creates by deploy/README.md and secure.md."""
+    """Start the cluster, and run the commands of deploy/README.md and secure.md that create topics and rights."""
     with SecureBroker(tmp_path_factory.mktemp("secure"), USER, PASSWORD) as running:
         running.administer((ROOT / "deploy/README.md").read_text("utf-8"))
         running.administer(PAGE)
@@ -173,7 +173,7 @@ def test_rights_that_are_missing_are_named(cluster: SecureBroker, settings: Sett
 
 
 def test_rights_on_groups_that_are_missing_are_named(cluster: SecureBroker, settings: Settings) -> None:
-    """The user has rights on topics, but none on groups."""
+    """For a user with rights on topics but none on groups, the doctor names the missing rights."""
     cluster.add_user("narrow", PASSWORD)
     cluster.administer(
         "kafka-acls.sh --add --allow-principal User:narrow --operation Read --operation Write --operation "

@@ -103,7 +103,7 @@ def streamed(folder: Path) -> Verdicts:
 
 
 def graded(folder: Path, how: str, verdicts: Verdicts) -> list[Graded] | None:
-    """Return grades of the case's mode and of wrong verdicts; None if its failure did not occur or nothing was seen."""
+    """Return grades of the case's mode and of wrong verdicts; None if the failure did not occur or nothing was seen."""
     recorded = Recorded(folder)
     wanted = labels(recorded)
     if wanted is None or not any((folder / "seen").iterdir()):

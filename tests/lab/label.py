@@ -143,7 +143,10 @@ class Recorded:
 
 
 def labels(recorded: Recorded) -> Mapping[str, Label] | None:
-    """Return labels of modes that may differ from `ok`; None if the failure did not occur or its mechanism is gone."""
+    """Return mode → label, for modes that may get another verdict than `ok`.
+
+    None if the failure did not occur, or if MECHANISMS no longer contains the case's mechanism.
+    """
     case = recorded.case
     mechanism = MECHANISMS.get(case["mechanism"])
     if mechanism is None:

@@ -26,7 +26,7 @@ class Mechanism:
     world     event of `world.EVENTS` that hits the brokers from the onset on; '': none
     early     True if this event happens before the program starts
     lasts     range of the seconds until recovery; None: no recovery
-    end       how the program ends at the onset: by the signal `kill` or `term`, or as Control.java lists; '': not
+    end       end of the program at the onset: by the signal `kill` or `term`, or as Control.java lists; '': none
     again     True if the program is restarted some seconds after its end
     beside    highest permitted verdicts of other modes (for controls: of any mode)
     since     Java client versions to which it applies: the first, and the first to which it no longer applies

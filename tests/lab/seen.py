@@ -64,7 +64,7 @@ class Eyes:
     stop: threading.Event = field(default_factory=threading.Event)
 
     def follow(self, read: Callable[[], str | None] | None, interval: float, log: Path) -> list[threading.Thread]:
-        """Start reading metrics, and watching the log grow."""
+        """Start threads that read metrics and watch the log grow; return them."""
         threads = [threading.Thread(target=self._watch, args=(log,), daemon=True)]
         if read is not None:
             threads.append(threading.Thread(target=self._read, args=(read, interval), daemon=True))

@@ -45,7 +45,7 @@ EXCUSED = {
     "clienthealth.diagnose.watch.python_process": "reads the stacks of a process of this machine, and what it serves",
     "clienthealth.review.render": "writes the report, beside its own style sheet",
 }
-#: Rooms (packages) in layers: a room may import only rooms of earlier lines, never a room of its own line.
+#: Packages in layers: a package may import only packages of earlier lines, never one of its own line.
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("model",),
     ("settings",),
@@ -107,7 +107,7 @@ def test_every_room_uses_only_rooms_before_it() -> None:
 
 
 def upwards(floors: Iterable[Iterable[str]], used: Mapping[str, Iterable[str]]) -> list[str]:
-    """Return every import that does not point to an earlier layer, as `room → room`."""
+    """Return every import that does not point to an earlier layer, as `importer → imported`."""
     floor = {name: number for number, names in enumerate(floors) for name in names}
     return [f"{name} → {other}" for name in used for other in sorted(used[name]) if floor[other] >= floor[name]]
 

@@ -190,7 +190,7 @@ def test_commands_for_the_project_work_though_the_help_leaves_them_out(
 def test_nothing_is_installed_on_the_machine_unasked(
     scope: str, wish: str, code: int, called: bool, message: str, tmp_path: Path
 ) -> None:
-    """The user is not root; the machine has Python and sudo, but nothing else that the demo needs."""
+    """Without root and without the demo's programs, `system.sh` calls sudo only with `all` and SYSTEM=yes."""
     programs = tmp_path / "bin"
     programs.mkdir()
     stubs = {"id": "echo 1000", "apt-cache": "exit 0", "apt-get": "exit 1", "sudo": f"echo $* >>{tmp_path}/called"}

@@ -62,7 +62,7 @@ def windows_by_kind(windows: Sequence[ClientWindow], mode: LiveMode[Any]) -> lis
 
 
 def assert_law(mode: LiveMode[Any], windows: Sequence[ClientWindow]) -> None:
-    """Assert that the judge agrees with the gate on each window that the gate stops: ok, or unknown with its reason."""
+    """Assert that the judge agrees on each window that the gate stops: ok, or unknown with the gate's reason."""
     for same_kind in windows_by_kind(windows, mode):
         suspected, reasons = gate(mode, stacked(same_kind))
         for window, suspect, reason in zip(same_kind, suspected.tolist(), reasons, strict=True):

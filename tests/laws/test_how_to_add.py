@@ -125,7 +125,7 @@ def test_the_example_keeps_the_rules_of_the_repository(copy: Copy) -> None:
 
 
 def test_a_wording_is_one_entry_and_a_wrong_one_is_named_with_its_file(copy: Copy) -> None:
-    """Add the example of wordings.md to the mode added before, once as it is and once with an unknown library."""
+    """Add the example of wordings.md to the mode added before; with an unknown library it must be rejected."""
     page = (ROOT / "jobs/clienthealth/modes/wordings.md").read_text("utf-8")
     (example,) = re.findall(r"^```toml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     file = copy.folder / FOLDER / "mode.toml"

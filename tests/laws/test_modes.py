@@ -239,7 +239,7 @@ def test_modes_import_without_spark() -> None:
 
 
 def test_modes_and_log_lines_are_read_from_an_archive(tmp_path: Path) -> None:
-    """`spark-submit --py-files` gives the program to executors as an archive."""
+    """`spark-submit --py-files` gives executors the program as an archive, so its files must be found in one."""
     archive, jobs = str(tmp_path / "program.zip"), locations.checkout() / "jobs"
     with zipfile.ZipFile(archive, "w") as program:
         # Like a wheel, without entries for folders: Python then treats only folders with an `__init__.py` as packages.

@@ -22,7 +22,7 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed"),
 ]
 
-#: Labels of the installations that share a Prometheus, by the effect of the settings on their alerts.
+#: Effect of the settings on alerts → labels of the installations that share a Prometheus.
 ENVIRONMENTS: Mapping[str, Sequence[Mapping[str, str]]] = {
     "pages and tickets": [{"cluster": "eu", "env": "prod"}, {"cluster": "eu", "env": "staging"}, {}],
     "tickets for low tiers": [{"cluster": "eu", "env": "prod"}],

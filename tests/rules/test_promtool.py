@@ -60,7 +60,7 @@ VALUES = "0x30 0.01x30 1x30 100x30"
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "alerts/runbooks").glob("*.md")))
 def test_queries_of_a_runbook_see_their_own_cluster_alone(name: str, tmp_path: Path) -> None:
-    """Each query finds something if its cluster has series; if only others do, only `absent` and `up` do."""
+    """Each query has a result if its cluster has series; if only others have, only `absent` and `up` have a result."""
     page = (ROOT / f"alerts/runbooks/{name}.md").read_text("utf-8")
     blocks = re.findall(r"^ *```promql\n(.*?)^ *```$", page, re.DOTALL | re.MULTILINE)
     queries = [line.partition(" # ")[0].strip().replace(" offset 1w", "") for line in "".join(blocks).splitlines()]
@@ -103,7 +103,7 @@ def _asked(query: str, world: Mapping[str, str]) -> Iterator[str]:
 
 
 def test_a_client_that_was_silent_for_an_hour_and_has_recovered_is_drawn(tmp_path: Path) -> None:
-    """The panel of silent clients draws 20 of 31 producers, also one that sent no data for an hour but sends again."""
+    """The panel draws 20 of 31 producers: those with the longest silence in its range, even if they send again."""
     board = boards()["producers"]
     (expr,) = [target["expr"] for title, target in queries(board) if title == "Time since its last data"]
     expr = re.sub(r"\$\w+", ".*", expr.replace("[$__range:$__interval]", "[3h:45s]"))

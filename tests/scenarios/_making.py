@@ -136,7 +136,10 @@ def producer(
     until: float = 60,
     **more: Callable[[float], float | None],
 ) -> list[Reading]:
-    """Return a producer's samples: selects, bytes in use of its buffer, and further metrics (with `_` for `-`)."""
+    """Return a producer's samples, one every `step` seconds, from metrics as functions of the second.
+
+    `select`: select-total; `used`: bytes in use of its buffer; `more`: further metrics (with `_` for `-`).
+    """
     names: dict[str, Callable[[float], float | None]] = {
         "select-total": select,
         "buffer-total-bytes": lambda s: total,
@@ -168,7 +171,7 @@ def legacy(
     messages: Mapping[str, Callable[[float], float]],
     step: float = 10,
 ) -> list[Reading]:
-    """Return samples of an old Scala consumer: fetch requests, and by topic queued chunks and messages."""
+    """Return samples of an old Scala consumer. `queues`: topic → queued chunks; `messages`: topic → messages so far."""
     readings = []
     for reading in every(step, {"fetch-requests-total": fetches}):
         now = (reading.ts_ms - T0) / 1000
@@ -191,7 +194,7 @@ def consumer(
 
 
 def prefetched(queues: Mapping[str, tuple[float, float]]) -> list[Reading]:
-    """Return samples of a librdkafka consumer: by topic, prefetched records and lag."""
+    """Return samples of a librdkafka consumer. `queues`: topic → (prefetched records, lag)."""
     topics = tuple(
         TopicReading(topic, 0, None, {"queue-records": held, "queue-bytes": held * 100, "records-lag": behind})
         for topic, (held, behind) in queues.items()
@@ -251,7 +254,7 @@ def unknown_topic(count: int, step: float, error: str = "UNKNOWN_TOPIC_OR_PARTIT
 
 
 def lookups(seconds: Sequence[float], addresses: Sequence[str] = ("kafka-1:9092",)) -> list[LogEvent]:
-    """Return log lines of failed lookups of the offset manager; they name the brokers in `addresses` in turn."""
+    """Return log lines of failed attempts to find the offset manager; they name the brokers in `addresses` in turn."""
     text = "Failed to fetch consumer metadata from {}."
     turns = zip(seconds, itertools.cycle(addresses), strict=False)
     return [line(s, "offset-manager-lookup-failed", text.format(a), "worker", address=a) for s, a in turns]

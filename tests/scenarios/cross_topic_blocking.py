@@ -32,7 +32,10 @@ from tests.scenarios._making import (
 
 
 def by_selector(waited: Callable[[float], float], selects: float, fetches: Callable[[float], float]) -> ClientWindow:
-    """Return a window of a Java client before 2.4, without poll times, that read two topics until the window began."""
+    """Return a window of a Java client before 2.4, which reports no poll times.
+
+    Until the window began, the client read two topics.
+    """
     readings = consumer(
         {"a": still(8), "b": still(0)},
         5,

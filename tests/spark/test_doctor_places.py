@@ -1,4 +1,4 @@
-"""The doctor checks the folders for state and reviews with the monitor's own Spark, and leaves nothing there."""
+"""The doctor tests the state folder and the reviews folder with the monitor's own Spark, and leaves nothing there."""
 
 from __future__ import annotations
 

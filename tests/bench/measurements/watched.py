@@ -30,12 +30,12 @@ PARTS = {
     "compiler": ("C1 Compiler", "C2 Compiler"),
     "collector": ("GC ", "G1 "),
 }
-#: A line of `-Xlog:safepoint` (JDK 17): seconds since the JVM's start, and the duration of the pause.
+#: A line of `-Xlog:safepoint` (JDK 17). Groups: seconds since the JVM's start, and the duration of the pause (ns).
 _PAUSE = re.compile(r"\[([\d.]+)s\].*Total: +(\d+) ns")
 
 
 def measure(scope: Scope) -> Result:
-    """Measure the same application alone, and then watched for twice as long."""
+    """Measure one application: first alone, then under `watch` for twice as long."""
     seconds, warming = scope.seconds(60, 10), scope.seconds(90, 10)
     with tempfile.TemporaryDirectory() as folder, Broker(Path(folder) / "broker") as broker:
         broker.create_topic("orders")
@@ -93,7 +93,7 @@ def _after(seconds: float, pid: int) -> tuple[float, dict[str, float]]:
 
 
 def _cpu(pid: int) -> dict[str, float]:
-    """Return the CPU seconds that a JVM has used, by part: those of PARTS, and `application` for all other threads."""
+    """Return part → CPU seconds of a JVM so far: the parts of PARTS, and `application` for all other threads."""
     used = dict.fromkeys((*PARTS, "application"), 0.0)
     for thread in Path(f"/proc/{pid}/task").iterdir():
         try:

@@ -1,9 +1,9 @@
 """Measure maintenance and reviews of a history of 365 days, and how much a monitor writes in a day.
 
-The amount is read from the files of a monitor that ran (`--of`, the folder of its checkpoints and history), and
-extrapolated to a day. The history is generated: first one day of all clients, minute by minute, with the clients of
-each minute in random order, as a monitor writes it. Each other day is a copy of this Parquet file with another date,
-which changes only one page of 17 kB. So the year is written as fast as files can be copied.
+The daily amount is extrapolated from the files of a monitor that ran (`--of`: folder of its checkpoints and history).
+The history is generated: first a Parquet file with one day of all clients, minute by minute, with the clients of each
+minute in random order, as a monitor writes it. Every other day is a copy of this file with another date, which differs
+only in one page of 17 kB. So the year is written as fast as files can be copied.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class Written:
 
 
 def _written(folder: Path) -> Written:
-    """Read what a monitor like that of the demo or of `make soak` (one broker) wrote before its first maintenance."""
+    """Read what a monitor wrote before its first maintenance, from a folder as the demo or `make soak` leaves it."""
     root = folder / "history"
     moments = [
         json.loads(line)["commitInfo"]["timestamp"]
@@ -179,7 +179,7 @@ def _shown(sizes: tuple[float, float]) -> list[str]:
 
 
 def _run(folder: Path, arguments: Sequence[str]) -> Ran:
-    """Run a command like a user. Raises ServiceError if it fails."""
+    """Run `kafka-health` with these arguments in its own process. Raises ServiceError if it fails."""
     log = folder / f"{arguments[0]}-{time.monotonic_ns()}.log"
     began = alive = time.time()
     process = Process(arguments[0], [KAFKA_HEALTH, *arguments], log)
@@ -220,7 +220,7 @@ def _of(paths: Iterable[Path]) -> tuple[int, int]:
 
 
 def version_size(place: Path) -> tuple[int, int]:
-    """Return files and bytes of a table's newest version; replaced files stay for a week and do not count."""
+    """Return (number of files, bytes) of a table's newest version; replaced files, kept for a week, do not count."""
     sizes: dict[str, int] = {}
     for log in sorted((place / "_delta_log").glob("*.json")):
         for line in log.read_text("utf-8").splitlines():
@@ -233,7 +233,10 @@ def version_size(place: Path) -> tuple[int, int]:
 
 
 def generate(root: Path, clients: int, end: date, days: int, newest: int) -> None:
-    """Generate the tables for `days` days before `end`. `newest`: number of files of `minutes` on the last day."""
+    """Generate the tables for `days` days before `end`.
+
+    `newest`: number of files that hold the last day of the table `minutes`.
+    """
     spark = session("bench-year", Settings())
     try:
         history.create(spark, str(root))
@@ -274,7 +277,7 @@ def generate(root: Path, clients: int, end: date, days: int, newest: int) -> Non
 
 
 def _write_at(table: Path, day: date, name: str, rows: pa.Table) -> Path:
-    """Write a Parquet file as Spark does, but leave `minute` uncompressed, so that the file contains `_page(day)`."""
+    """Write a Parquet file as Spark does, but with `minute` uncompressed, so that it contains the bytes of `_page`."""
     path = table / f"day={day}" / f"{name}-0.parquet"
     path.parent.mkdir(exist_ok=True, parents=True)
     compression = {name: "NONE" if name == "minute" else "SNAPPY" for name in _leaves(rows.schema)}
@@ -318,7 +321,7 @@ def _commit(table: Path, adds: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _fleet(clients: int) -> dict[str, pa.Array]:
-    """Return clients of 40 services, ten on a host; one in four is a consumer, one in fifty a consumer group."""
+    """Return the columns of `clients` clients of 40 services, ten on a host; a quarter are consumers, 2 % groups."""
     kinds = ["group" if n % 50 == 0 else "consumer" if n % 4 == 0 else "producer" for n in range(clients)]
     return {
         "service": pa.array([f"service-{n % 40:02}" for n in range(clients)]),

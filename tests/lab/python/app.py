@@ -262,7 +262,7 @@ def background(*acts: Callable[[], None]) -> None:
 
 
 def finish(close: Callable[[str], None]) -> None:
-    """Wait for the command word `end`, then end the process as the option `end` demands."""
+    """Wait for the word `end` on standard input, then exit in the way that the option `end` names (default: close)."""
     how = GIVEN.get("end", "close")
     END.wait()
     log.info("shutting down")
