@@ -1,4 +1,4 @@
-"""Store the result of each measurement as JSON in .cache/bench, one file each, so that each can be repeated alone."""
+"""Store each measurement's result in a JSON file of its own in .cache/bench, so that it can be repeated alone."""
 
 from __future__ import annotations
 

@@ -275,7 +275,7 @@ def _at_least(world: World, way: str, least: int) -> bool:
 
 
 def _kinds(bodies: Sequence[bytes]) -> set[str]:
-    """Return the different alerts in messages as "subject · place · name". "Over: …" reports the end of the same alert.
+    """Return the different alerts in messages, as "subject · place · name"; "Over: …" counts as the alert that ended.
 
     A cluster's alert replaces alerts of the same name for single services, because on a busy machine the first message
     of a group may contain only one alert, and is then named after that alert's service.

@@ -238,7 +238,7 @@ def log4j2(folder: Path, servers: str) -> dict[str, list[bytes]]:
 def written(
     broker: Broker, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[dict[str, bytes], dict[str, list[bytes]]]:
-    """Return metrics and log lines, both by name of the client, agent or log layout that wrote them."""
+    """Return two mappings, from the name of a client, agent or log layout to its metrics, and to its log lines."""
     broker.create_topic(TOPIC)
     servers = broker.bootstrap_servers
     with pytest.MonkeyPatch.context() as patch:

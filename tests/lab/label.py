@@ -29,8 +29,8 @@ from tests.lab.mechanisms import (
 Asked = Literal["nothing", "suspected", "confirmed"]
 #: Two dumps APART_SECONDS apart prove one long wait; so do metrics that stand still for STILL_SECONDS.
 APART_SECONDS, STILL_SECONDS = 10.0, 30.0
-#: Metrics alone prove that the I/O thread hangs only after this time, or after request.timeout.ms if that is longer:
-#: the thread may wait for a response until then.
+#: Before this time, or before request.timeout.ms if that is longer, metrics alone do not prove that the I/O thread
+#: hangs: it may still wait for a response.
 DEAD_SECONDS = 60.0
 #: A dump of code that works, sleeps, or waits with a limit does not prove a hang, nor does a Python dump, which shows
 #: no thread states. Two such dumps prove it if they are this far apart, because in our programs a callback that does

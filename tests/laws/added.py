@@ -1,4 +1,4 @@
-"""Copy our packages and add the examples of their pages (a new mode or format), as a newcomer would."""
+"""Copy our packages and add to the copy the examples from our pages (a new mode or format), as a newcomer would."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Copy:
             (self.folder / file).write_text(example, "utf-8")
 
     def with_tests(self) -> None:
-        """Copy the tests too; recordings are linked instead."""
+        """Copy the tests too, but link the recordings."""
         shutil.copytree(
             ROOT / "tests",
             self.folder / "tests",
