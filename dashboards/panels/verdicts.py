@@ -34,31 +34,33 @@ _NONE = f"0 * max(kafka_client_health_exporter_up{{{OF_KEPT}}})"
 
 
 def clients(statuses: str, by: str = "") -> str:
-    """Return a query that counts the clients of the chosen services with these statuses (`confirmed|suspected`).
+    """Return a query that counts the clients with these statuses (such as `confirmed|suspected`).
 
-    `by`: a clause ` by (labels)`, '' for one total. Shards of the exporter are added up, replicas are not.
+    Only clients of services that are chosen on the dashboard are counted. Shards of the exporter are added up, replicas
+    are not. `by`: a clause ` by (labels)`, '' for one total.
     """
     chosen = f'status=~"{statuses}", {OF_SERVICE}'
     return f"sum{by} (max by ({BY_SHARD}, status) (kafka_client_service_clients{{{chosen}}}))"
 
 
 def in_mode(statuses: str, mode: Mode | None = None, by: str = "") -> str:
-    """Return a query that counts the clients with these statuses in a failure mode; in each mode if `mode` is None.
+    """Return a query that counts the clients with these statuses in a failure mode.
 
-    `statuses`, `by`: as for `clients`.
+    If `mode` is None, a client counts once for each mode in which it has one of the statuses. `statuses`, `by`: as for
+    `clients`.
     """
     chosen = ", ".join(([f'mode="{mode.id}"'] if mode else []) + [f'status=~"{statuses}"', OF_SERVICE])
     return f"sum{by} (max by ({BY_SHARD}, mode, status) (kafka_client_service_failure_mode_clients{{{chosen}}}))"
 
 
 def by_mode() -> Query:
-    """Return a query for the number of unhealthy clients of the chosen services, by failure mode and installation."""
+    """Return a query for the number of unhealthy clients by failure mode and installation, in the chosen services."""
     by = listed((*KEPT, "mode"))
     return Query(worst(in_mode("suspected|confirmed", by=f" by ({by})"), by, zeros=True), f"{{{{mode}}}} {NAMED_KEPT}")
 
 
 def failing(status: str, by: str = "", mode: Mode | None = None) -> str:
-    """Return a query that counts the chosen clients with this status in `mode`; in at least one mode if `mode` is None.
+    """Return a query that counts the clients chosen on the dashboard with this status in `mode` (None: in any mode).
 
     If `mode` is None, a client with two statuses, in different modes, is in the counts of both statuses. Clients that
     have gone are included. `by`: as for `clients`.

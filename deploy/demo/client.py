@@ -159,7 +159,7 @@ class DemoClient:
         return [*(name.replace("{}", "*") for name in named), *streams]
 
     def start(self, context: Context) -> Running:
-        """Start the broker, create the topics, start the program. A failing client begins to fail about 30 s later."""
+        """Start the broker unless it runs, create topics, start the program. A failure begins about 30 s later."""
         folder = context.run_folder / self.name
         folder.mkdir(parents=True, exist_ok=True)
         addresses, actions = self._surroundings(context)
