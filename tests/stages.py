@@ -3,11 +3,11 @@
     python -m tests.stages [check|test|test-all] [STAGE…]
     python -m tests.stages --table     writes the table of tests/README.md
 
-`check` and `test` skip tests marked `long`; `test-all` runs everything. Some stages run in parallel, because each alone
-leaves half of two cores idle. A stage waits for the stages in its `after`.
+`check` and `test` skip tests marked `long`; `test-all` runs everything. Some stages run in parallel, because one
+stage alone keeps only one of two cores busy. A stage waits for the stages in its `after`.
 
-A failing stage prints the end of its output and does not stop the following ones. All output is in .cache/test/. The
-end lists stages over their budget, failed tests, and pytest's summaries with their sum. However a run ends, the
+A failing stage prints the end of its output and does not stop other stages. All output is in .cache/test/. The last
+lines list stages over their budget, failed tests, and pytest's summaries with their sum. However a run ends, the
 processes it started end too.
 """
 
@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / ".cache" / "test"
 LIMIT_SECONDS = 2400
 TAIL_LINES = 60
-#: Nice value of stages without servers: they use spare CPU and do not slow down clients that must fail in time.
+#: Nice value of stages without servers: they use spare CPU only, so that the demo's clients fail as early as expected.
 GIVES_WAY = 10
 #: Factor by which a stage may exceed its CPU budget before it is reported, because machines vary in speed.
 OVER = 1.5
@@ -99,7 +99,8 @@ def _layer(
     return Stage(about, [command], budgets, after, needs, nice, workers)
 
 
-#: Stages without servers yield CPU to the demo, in which clients must fail in time; stages that mostly wait come last.
+#: Stages without servers leave CPU to the demo, so that its clients fail as early as expected. Stages that mostly wait
+#: come last.
 STAGES: Mapping[str, Stage] = {
     "lint": Stage(
         "format and lint of the code",
@@ -136,8 +137,8 @@ STAGES: Mapping[str, Stage] = {
         "cluster",
         "a Spark cluster of its own, jars without the internet",
         _budgets(all_=200),
-        # Stages with servers run after those without, because clients that fail in real time would leave these no CPU.
-        # So this stage waits for stages without servers, and the other stages with servers wait for this one.
+        # Stages without servers run first, because beside the demo's clients they would get hardly any CPU. So this
+        # stage waits for them, and the other stages with servers wait for this one.
         ("lint", "types", "laws", "unit", "rules"),
     ),
     "e2e": _layer(

@@ -97,7 +97,7 @@ def series_and_time(line: str) -> tuple[str, int]:
 
 
 def samples(service: str, host: str, instance: str, client_id: str, status: str, at: int) -> list[str]:
-    """Return what an exporter shows for a service with this one client, as if each client had its own shard."""
+    """Return the lines of an exporter shard that serves only this client: clients of its service by status."""
     shard = f'shard="{host} {instance} {client_id}"'
     return [
         f'kafka_client_service_clients{{{shard},service="{service}",status="{name}"}} {int(name == status)} {at}'

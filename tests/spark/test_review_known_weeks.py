@@ -1,4 +1,4 @@
-"""Four weeks with known incidents give exactly the known numbers, which follow by hand from `known_weeks`."""
+"""Four weeks with known incidents give exactly the numbers that were calculated by hand from `known_weeks`."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_alerts(week: Review) -> None:
 
 
 def test_pages(week: Review) -> None:
-    # Nobody is paged for suspicions, nor for the process, whose incident moved to order-producer after a minute.
+    # No page for suspicions, nor for the incident of a process that moved to its client order-producer after a minute.
     assert week.pages is not None
     assert [(p.service, p.mode, p.start, p.stop, p.clients) for p in week.pages] == [
         ("orders-api", DEADLOCK, at(10, "10:05:00"), at(10, "11:40"), 1),
@@ -162,7 +162,7 @@ def test_pages(week: Review) -> None:
         ("search", BLOCKING, at(15, "23:00:30"), None, 1),
     ]
     # The last deadlock was reported at 14:36:30 and was over at 14:45, so nobody had to act on its page. Friday's
-    # failures were as short, but lost records.
+    # failures were as short, but lost records, so their pages needed somebody.
     assert [p.needed_nobody for p in week.pages] == [False, False, True, False, False, False]
     assert [p.night for p in week.pages] == [None] * 5 + [date(2026, 11, 16)]
 

@@ -1,4 +1,4 @@
-"""Sum the records that incidents report as lost, by service and theme; the numbers follow by hand from the faults."""
+"""Sum the records that incidents report as lost, by service and theme; the expected sums are calculated by hand."""
 
 from __future__ import annotations
 

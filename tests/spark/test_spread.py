@@ -1,4 +1,4 @@
-"""Bucket numbers are chosen so that Spark spreads them evenly over partitions; a checkpoint keeps its first numbers."""
+"""Bucket numbers are chosen so that Spark spreads them evenly over partitions; a checkpoint keeps its numbers."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from tests.support.stepped import START
 
 _DECODERS = {"any": decode_any, "metrics": decode_metrics, "logs": decode_logs}
 _SETTINGS = Settings()
-#: Metrics that grow by one second per second while the event that resets them does not happen.
+#: Ages (s): each metric grows with the time since an event, and returns to 0 when the event happens again.
 _AGES = ("metadata-age", "last-poll-seconds-ago", "last-heartbeat-seconds-ago")
 FAR_MS = 10**13
 

@@ -1,6 +1,6 @@
 """Measure how different two colours look to people with normal and with impaired colour vision.
 
-Models colour blindness as Machado, Oliveira and Fernandes (2009) do, at severity 1. The difference is CIEDE2000
+Colour blindness is modelled as by Machado, Oliveira and Fernandes (2009), at severity 1. The difference is CIEDE2000
 (Sharma, Wu and Dalal 2005). Two colours with a difference below 10 look the same at a glance.
 """
 

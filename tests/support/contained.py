@@ -7,7 +7,8 @@ the program and everything that it started. The program writes to our standard e
 (`Outcome`).
 
 On Linux we adopt orphaned descendants (PR_SET_CHILD_SUBREAPER). All descendants stay below us, even in other sessions
-and process groups. Elsewhere our own process group is killed, and guards (`deploy.demo.processes`) kill theirs.
+and process groups. Elsewhere we kill our own process group, and each guard (`deploy.demo.processes`) kills the
+group of its processes.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from deploy.demo.processes import give_way
 
 #: Defined in <linux/prctl.h>.
 _SET_CHILD_SUBREAPER = 36
-#: Seconds that the program's descendants get to end by themselves, as guards do, and programs whose input has ended.
+#: Seconds in which descendants may end by themselves after the program: guards do so, and processes that read from it.
 GRACE_SECONDS = 10.0
 PAUSE_SECONDS = 0.05
 

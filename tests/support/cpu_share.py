@@ -58,7 +58,7 @@ def join(group: Path, pid: int) -> None:
 
 @contextmanager
 def pinned(cores: Collection[int]) -> Iterator[None]:
-    """Pin this thread to these cores; processes started meanwhile stay on them until they end."""
+    """Pin this thread to these cores; processes started meanwhile run on these cores for their whole life."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores)
     try:

@@ -98,7 +98,10 @@ def template_datasource(board: Board) -> Iterator[str]:
 
 @rule
 def template_labels(board: Board) -> Iterator[str]:
-    """Implement template-job and template-instance: variables use the data source, and allow several values and All."""
+    """Check the linter's template-job and template-instance for all variables with a query.
+
+    Each has a label and the chosen data source, and allows several values and All (as a pattern).
+    """
     for variable in _query_variables(board):
         name = variable["name"]
         if variable.get("datasource") != DATASOURCE:
@@ -120,7 +123,10 @@ def template_label_promql(board: Board) -> Iterator[str]:
 
 @rule
 def template_loaded_once(board: Board) -> Iterator[str]:
-    """Require that a variable loads once. Grafana's linter wants a load per time range; each queries all clients."""
+    """Require that variables load only when the dashboard opens, because each load queries all clients.
+
+    Grafana's linter wants a load at each change of the time range.
+    """
     for variable in _query_variables(board):
         if variable.get("refresh") != 1:
             yield f"{variable['name']}: not loaded once, when the dashboard is opened"
@@ -177,7 +183,7 @@ def target_datasource(board: Board) -> Iterator[str]:
 
 @rule
 def target_rate_interval(board: Board) -> Iterator[str]:
-    """Allow only ranges that are Grafana variables, except in annotations, which look back a fixed time."""
+    """Require Grafana's variables as ranges in panel queries. Annotations may look back a fixed time."""
     for where, expr in queries(board):
         for window in re.findall(r"\[([^\]]+)\]", expr["expr"]):
             if not window.startswith(("$__rate_interval", "$__range")):
@@ -186,11 +192,11 @@ def target_rate_interval(board: Board) -> Iterator[str]:
 
 @rule
 def target_scope(board: Board) -> Iterator[str]:
-    """Implement target-job and target-instance: queries must filter by the dashboard's variables."""
+    """Check the linter's target-job and target-instance: queries must filter by the dashboard's variables."""
     variables = {v["name"] for v in board["templating"]["list"] if v["type"] in ("query", "textbox")}
     for where, node in _selectors(board):
         wanted = set(CLIENT) if node.name in CLIENT_SERIES else {"group"} if node.name in GROUP_SERIES else set()
-        # `up` has the labels of its scrape target, which need not include ours.
+        # `up` has the labels of its scrape target, which need not include KEPT.
         heartbeat = any(m.value == "KafkaClientHealthWatchdog" for m in node.matchers.matchers)
         wanted |= set() if node.name == "up" or (node.name == "ALERTS" and heartbeat) else set(KEPT)
         if node.name in CLIENT_SERIES | GROUP_SERIES and "topic" in known_labels()[node.name]:
@@ -249,7 +255,7 @@ def unique_ids(board: Board) -> Iterator[str]:
 
 @rule
 def grid(board: Board) -> Iterator[str]:
-    """Require whole numbers within 24 columns and no overlap; panels of a collapsed row count as if it were open."""
+    """Require places in whole numbers, within 24 columns and without overlap, as if each collapsed row were open."""
     taken: dict[tuple[int, int], str] = {}
     for panel in panels(board):
         position = panel.get("gridPos", {})
@@ -322,7 +328,7 @@ def legend_labels(board: Board) -> Iterator[str]:
 
 @rule
 def thresholds_explicit(board: Board) -> Iterator[str]:
-    """Require thresholds (Grafana's default: red above 80) with a harmless base colour: missing values get it, too."""
+    """Require thresholds (Grafana's default: red above 80). Missing values get the base colour: it must be harmless."""
     for panel in panels(board):
         if panel["type"] in {"row", "text"}:
             continue

@@ -28,7 +28,8 @@ class Look:
 
     `prometheus`: address of the data source, '' for none. `choice`: values of the dashboard's variables. `seconds`:
     length of the time range that ends at `now`. `scrape`: scrape interval in seconds. `theme`: dark or light.
-    `width`: in px; below 769 px Grafana stacks the panels. `picture`: file for a screenshot, its upper part if `short`.
+    `width`: in px; below 769 px Grafana stacks the panels. `picture`: file for a screenshot; if `short`, of its upper
+    part only.
     """
 
     name: str
@@ -67,7 +68,7 @@ def bundle() -> Path:
 
 
 def seen(looks: Iterable[Look]) -> dict[str, list[Seen]]:
-    """Draw the dashboards; return what is visible in each panel, by name of the look."""
+    """Draw the dashboards; return name of a look → what is visible in each of its panels."""
     puppeteer = browser.node_modules() / "node_modules"
     asked = json.dumps({"boards": [look.asked() for look in looks]})
     command = [str(NODE), str(HERE / "boards.mjs"), str(puppeteer), str(browser.CHROMIUM), str(bundle())]

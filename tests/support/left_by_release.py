@@ -2,7 +2,7 @@
 
 `python -m tests.support.left_by_release COMMIT VERSION` runs the release at that commit and keeps what it leaves.
 
-0.3.0 is not released yet: use commit e08cfe5 for it.
+As long as 0.3.0 has no tag, pass commit e08cfe5 for version 0.3.0.
 
 The run has two producers; one of them hangs in a callback from the third minute on. The state has one partition and two
 buckets.

@@ -143,7 +143,7 @@ def create(servers: str, *topics: str) -> None:
 
 
 def reading(ts_ms: int, selects: float, available: float, waiting: float = 0.0) -> bytes:
-    """Return a canonical snapshot of a producer with kafka-clients 3.9.1."""
+    """Return a snapshot of a producer: select-total, free bytes of its buffer, threads that wait for buffer space."""
     client = ClientProcess("orders-api", "web-7", "web-7:31337").client("order-producer", "producer", "java", "3.9.1")
     metrics = {
         "select-total": selects, "buffer-total-bytes": BUFFER, "buffer-available-bytes": available,

@@ -156,7 +156,7 @@ def shared(here: Iterable[Mutant], there: Iterable[Mutant]) -> Mapping[str, Muta
 
 
 def _by_place(every: Iterable[Mutant]) -> Mapping[str, Mutant]:
-    """Return mutants by name: place, file and a count of equal places; also by place alone, if it is unique."""
+    """Return mutants by name: place, file and number among equal places; also by place alone, if it is unique."""
     by_place: dict[str, list[Mutant]] = {}
     for mutant in every:
         by_place.setdefault(mutant.place, []).append(mutant)
@@ -204,7 +204,7 @@ def _is_text(node: ast.AST) -> bool:
 
 
 def copied(folder: Path) -> Path:
-    """Copy tracked files to `folder`, a git repository because tests call git, with links to environment and jars."""
+    """Copy the tracked files to `folder`, make it a git repository (tests call git), and link environment and jars."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout

@@ -37,7 +37,7 @@ def cut(text: str, width: int) -> str:
     )
 
 
-#: Name → what pasting does to a thread's block of a dump, or to any log.
+#: Name → what pasting does to the text of one thread in a dump, or of a log.
 TEXTS: dict[str, Callable[[str], str]] = {
     "fences": lambda text: f"{PROSE}```java\nproducer.send(record).get();\n```\nand then:\n```\n{text}\n```\nThanks\n",
     "quoted": _lines(lambda line: f"> {line}"),
@@ -56,7 +56,7 @@ TEXTS: dict[str, Callable[[str], str]] = {
     "UTF-8 mark": lambda text: f"\ufeff{text}",
     "unknown prefix": _lines(lambda line: f"orders-svc/1 >> {line}"),
 }
-#: Name → what pasting does to a thread's block of a dump, but not to a log.
+#: Name → what pasting does to the text of one thread in a dump. Logs are not tested with these.
 BLOCKS: dict[str, Callable[[str], str]] = {
     "no blanks before": _lines(str.strip),
     "no at": _lines(lambda line: re.sub(r"^\s*at ", "", line)),
@@ -115,7 +115,7 @@ def _each(of: Callable[[datetime, str], object]) -> Callable[[list[Entry]], str]
     return lambda match: "".join(json.dumps(of(at, text)) + "\n" for at, text in match)
 
 
-#: The same log as exported by log searches; newest entry first if the tool sorts that way.
+#: Name → how a log search exports the entries of a log; newest entry first if the tool sorts that way.
 SEARCHES: dict[str, Callable[[list[Entry]], str]] = {
     "Kibana CSV": lambda es: _table(
         ["@timestamp", "host.name", "message"], [(_kibana(a), "w", t) for a, t in es[::-1]]

@@ -18,7 +18,7 @@ ARRIVED_MS = int(ARRIVED.timestamp() * 1000)
 
 @dataclass(frozen=True)
 class Raw:
-    """A record before decoding. `topic` is only a name by which results refer to it."""
+    """A record before decoding. `topic`: only a name by which results refer to the record."""
 
     topic: str
     value: bytes | None

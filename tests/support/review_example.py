@@ -134,7 +134,7 @@ def theme(client_id: str = "order-producer", evidence: str = "metric: stood stil
 
 
 def everything(name: str, ours: str = "ours") -> Review:
-    """Return a week that fills every section. `name` stands for names from outside, `ours` for causes and actions."""
+    """Return a week that fills every section. All names from outside are `name`; causes and actions are `ours`."""
     ill = dataclasses.replace(service(name, ILL, ILL), owner=Owner(name), target=0.99, lost=Loss((0, 3), "not known"))
     services = [ill, *(service(f"{name} {n}", FINE) for n in range(12))]
     row = ClientRow(name, name, name, "queue", 0.9, topic=name, seconds=30)

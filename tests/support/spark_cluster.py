@@ -143,7 +143,8 @@ def submission(
     python = str(bare_python(folder / "python"))
     command = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", cluster.url, "--deploy-mode", "client"]
     command += ["--properties-file", str(properties), "--jars", ",".join(map(str, jars.classpath("spark")))]
-    # Spark imports only from archives named .zip. The program's folder contains no other code that Python could import.
+    # Spark imports only from archives named .zip. Copy monitor.py, too: beside the original, Python
+    # could import our other code.
     archive, program = (
         Path(shutil.copy(file, folder / name))
         for file, name in ((package, "kafka_client_health.zip"), (ROOT / "jobs" / "monitor.py", "monitor.py"))

@@ -13,7 +13,7 @@ from clienthealth.measure.view import Rows, Windows
 
 
 def stacked(windows: Sequence[ClientWindow]) -> Windows:
-    """Return `windows`, all of clients of one kind, as one `Windows` in the same order.
+    """Return `windows` as one `Windows` in the same order; all their clients must be of one kind.
 
     Consecutive overlapping windows of one client share their rows.
     """

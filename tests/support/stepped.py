@@ -26,7 +26,7 @@ from tests.support.recorded import Recorded
 __all__ = ["START", "Stepped", "logged", "pack", "snapshot"]
 
 START = 1_795_208_640_000  # a full minute
-#: With these, a record is published after every batch, so that a test sees the effect of each sample.
+#: With SETTINGS, a record is published after every batch, so that a test sees the effect of each sample.
 SETTINGS = Settings(monitor=MonitorSettings(publish_seconds=0))
 LONGER = 6
 #: A failure of a client that sends no more data and log lines is shown for four minutes instead of an hour.
@@ -100,7 +100,8 @@ def by_batch(
 ) -> dict[float, list[Snapshot | LogEntry]]:
     """Sort inputs by time and group them by the second in which their batch ends.
 
-    `beside`: id of a client that reports only to advance the watermark. Where only it reports, six batches become one.
+    `beside`: id of a client that reports only to advance the watermark. While no other input comes,
+    LONGER batches become one.
     """
     numbered: dict[int, list[Snapshot | LogEntry]] = {}
     for one in sorted(inputs, key=lambda one: one.ts_ms or 0):
@@ -158,7 +159,7 @@ class Stepped:
     ) -> Published:
         """Step one batch; this machine's clock is `second` seconds after START.
 
-        `others`: clock of another decoding task, which read clients of other buckets (seconds after START).
+        `others`: time of clients in other buckets, as another decoding task reports it (seconds after START).
         """
         chunks, now_ms = [self.chunk(inputs)], START + int(1000 * second)
         if others is not None:

@@ -13,7 +13,7 @@ from clienthealth.modes.advisories import advised, libraries, numbers
 
 
 def test_each_entry_has_true_versions_modes_that_exist_and_an_address() -> None:
-    """At least forty known bugs cause or mimic a failure mode."""
+    """Each bug has versions in order, existing modes and an https address; at least forty cause or mimic a mode."""
     about_modes = 0
     for library in libraries().values():
         for known in library.known:

@@ -1,4 +1,4 @@
-"""Laws over all alerts: each is tested, has a runbook, and refers only to existing names."""
+"""Laws over all alerts: each is tested, has a runbook, and refers only to existing metrics, labels and pages."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_dashboard_link(rule: Rule) -> None:
 
 
 def test_what_to_do_about_the_exporter_is_not_only_on_the_exporter() -> None:
-    """By default the exporter serves the runbooks, so the alert about the exporter links to a page that is down."""
+    """By default the exporter serves the runbooks. If it is down, so are they: its alert must contain the steps."""
     (down,) = [rule for rule in ALERTS if rule.name == "KafkaClientHealthExporterDown"]
     for step in (
         "systemctl restart",

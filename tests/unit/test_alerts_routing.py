@@ -170,7 +170,10 @@ def test_committed_file_holds_no_secret() -> None:
 
 
 def _inhibits(rule: Mapping[str, list[str]], source: Mapping[str, str], target: Mapping[str, str]) -> bool:
-    """True if `source` mutes `target`: each fits its own matchers, not both the other's, and `equal` labels agree."""
+    """True if `source` mutes `target`: both fit their side's matchers, and their `equal` labels agree.
+
+    If each also fits the other side, neither mutes the other.
+    """
 
     def side(matchers: str, labels: Mapping[str, str]) -> bool:
         return all(_matches(matcher, labels) for matcher in rule[matchers])

@@ -18,7 +18,7 @@ BEGIN = 60
 LONG = 7_200
 #: Maximum time from the end of a failure to the end of its incident.
 CLOSED_SECONDS = 120
-#: BY_LOG: modes that log lines without metrics show. BY_METRICS: modes that metrics without log lines show.
+#: BY_LOG: modes that can be found from log lines alone. BY_METRICS: modes that can be found from metrics alone.
 BY_LOG = ("send-blocked-on-metadata", "consumer-shutdown-loop", "delivery-stalled")
 BY_METRICS = (
     "producer-callback-deadlock",

@@ -37,7 +37,7 @@ each_board = pytest.mark.parametrize("name", BOARDS)
 
 
 def test_pictures_are_small_and_shown() -> None:
-    """Four pictures of less than 150 kB each: every clone of the repository contains each version forever."""
+    """Only four pictures, each below 150 kB, because every clone of the repository contains all their versions."""
     page = (ROOT / "dashboards/README.md").read_text("utf-8")
     pictures = {path.name: path.stat().st_size for path in (ROOT / "dashboards/pictures").iterdir()}
     assert set(pictures) == set(re.findall(r"\]\(pictures/([\w.-]+)\)", page)) and len(pictures) == 4

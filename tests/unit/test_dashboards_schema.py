@@ -86,7 +86,7 @@ def test_a_wrong_field_is_one_fault(version: str, spoil: Callable[[Board], None]
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_types_do_not_know_is_what_is_listed(version: str) -> None:
-    """Fields in VERSIONS must be unknown to Grafana's types and used by a dashboard; remove those that are not."""
+    """Each field in VERSIONS must be unknown to Grafana's types and used by a dashboard; remove any other field."""
     kinds = {"templating": "VariableModel", "annotations": "AnnotationQuery"}
     for part, names in VERSIONS[version].items():
         types = schema(version)["definitions"][kinds[part]]["properties"].keys()

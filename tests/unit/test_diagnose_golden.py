@@ -1,6 +1,7 @@
 """`diagnose` gives recordings the verdicts of the golden matrix.
 
-There is one recording with each mode, and recordings without it that look most like it. One bucket holds all clients.
+Each mode is tested with one recording that has it, and with recordings that look like it but do not have it. One
+bucket holds all clients.
 """
 
 from __future__ import annotations

@@ -248,7 +248,7 @@ def test_the_day_in_a_name_is_not_that_of_a_log_of_many_days(tmp_path: Path) -> 
 
 
 def test_the_log_of_a_start_makes_no_end_of_the_last_scrape(tmp_path: Path) -> None:
-    """Callers wait for buffer space until the last scrape. The log covers only the start, so it shows no exit."""
+    """Callers wait for buffer space until the last scrape. No log of the end exists, so the verdict is unknown."""
     half: list[Row] = [
         (ts, {key: value * 64 if key[1].startswith("buffer-") else value for key, value in values.items()})
         for ts, values in rows("back-pressure-3.9")[:60:10]
@@ -321,7 +321,7 @@ def test_samples_in_a_mail_are_read_beside_its_log_lines(tmp_path: Path) -> None
 
 
 def _answer(second: int, metrics: Mapping[str, Mapping[str, float]]) -> str:
-    """Return Jolokia's answer about a connector with a client of Kafka 0.8; without metrics it is an error."""
+    """Return Jolokia's answer about a connector with a client of Kafka 0.8; without metrics, the answer is an error."""
     request = {"mbean": "kafka.consumer:*", "type": "read"}
     found = {"value": metrics, "status": 200} if metrics else {"error": "No MBean with pattern", "status": 404}
     return json.dumps([{"request": request, "timestamp": 1_795_204_800 + second, **found}])

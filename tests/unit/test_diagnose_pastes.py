@@ -271,8 +271,8 @@ INNOCENT = (
     "```sh\nkafka-topics.sh\n```\n",
     f"const FAILURES = [\n  'java.io.IOException: closed',\n  '{TIMEOUT[:-1]}',\n];\n",
     f"I think this is harmless at the end of a run, and a later version drops it from its log:\n```\n{TIMEOUT}\n```\n",
-    # Contains no word by which an explanation or a report is recognised. We know few such words of this language, so
-    # the text is not taken for a report.
+    # No word of this Spanish text marks it as an explanation or as a report. We know few such words in Spanish, so the
+    # text is not taken for a report.
     f"# Notas\n\nDos brokers sirven cada tema, y todos los temas tienen doce particiones en tres racks del centro de "
     f"datos.\n\n```\n{TIMEOUT}\n```\n",
     # A stack trace in a manual, and a comment in Python code.

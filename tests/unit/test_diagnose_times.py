@@ -148,7 +148,7 @@ def test_a_dump_of_another_zone_is_taken_at_the_moment_that_its_file_was_written
         lines = (DUMPS / name).read_text().splitlines()
         lines[0] = f"{datetime.fromtimestamp(moment + ahead, UTC):%Y-%m-%d %H:%M:%S}"
         (tmp_path / name).write_text("\n".join(lines))
-        # LONG_AGO: a modification time that has nothing to do with the dump's.
+        # LONG_AGO: a modification time that has nothing to do with the time at which the dump was taken.
         written = moment + 2 if stated else LONG_AGO
         os.utime(tmp_path / name, (written, written))
     diagnosis = examine([tmp_path], Settings())

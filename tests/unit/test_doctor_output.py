@@ -1,4 +1,4 @@
-"""Test the doctor's output, when it is printed, and how Ctrl-C ends it."""
+"""Test the doctor's output, when it is printed, and how Ctrl-C ends the doctor."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def as_row(event: Any) -> dict[str, Any]:
 
 
 def rows(record: RawRecord) -> list[dict[str, Any]]:
-    """Return a record's lines and errors; without identity, the error and the line that it would give with one."""
+    """Return a record's lines and errors; if it lacks an identity, one row with the error and the line's fields."""
     decoded = decode(record)
     named = {"format": decoded.format} if decoded.format else {}
     if decoded.errors == ["missing-identity"]:

@@ -152,7 +152,7 @@ def test_the_key_is_as_fine_as_what_is_judged(name: str, header: str) -> None:
     ],
 )
 def test_replicas_on_librdkafka_are_distinguished(headers: dict[str, str], key: bytes | None, instance: str) -> None:
-    """librdkafka's handle has one name in all replicas, so a given instance replaces it; a given host precedes it."""
+    """librdkafka's handle has one name in all replicas: a given instance replaces it, a given host is put before it."""
     (record,) = sample("librdkafka_stats_consumer.json")
     (snapshot,) = decoded(Raw(record.topic, record.value, record.offset, key, headers)).snapshots
     assert (snapshot.client.instance, snapshot.client.client_id) == (instance, "ledger")

@@ -1,4 +1,4 @@
-"""Judge attachments of real programs that hang, and of healthy ones (`tests/hangs`): their truth is known."""
+"""Judge attachments of real programs that hang, and of healthy ones (`tests/hangs`); for each, the failure is known."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.attachments import statuses, worst
 FOLDER = Path(__file__).parents[1] / "hangs"
 #: Number of failures that are suspected or confirmed. It may only rise.
 FOUND = 84
-#: Each run judges one of EVERY cases; the long test judges all.
+#: A short run judges one case in EVERY; the long test judges all.
 EVERY = 12
 
 

@@ -1,4 +1,4 @@
-"""Test that the lab draws cases from its tables, and derives their expected verdicts from counts and recordings."""
+"""Test that `tests.lab` draws cases from its tables, and derives expected verdicts from counts and recordings."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class Query:
         self.files[name] = text
 
     def process(self, fault: Callable[[str], None] = lambda _: None, certain: bool = False) -> None:
-        """Run one process until it has read everything or died. `fault`: called with each stage; it may raise."""
+        """Run one process until it has read everything or died. `fault`: called at "start" and "read"; may raise."""
         self.starts += 1
         guard = Guard(self)  # type: ignore[arg-type]
         guard.begin(certain)

@@ -306,7 +306,7 @@ def evidence(scraped: list[str]) -> dict[str, list[tuple[str, float]]]:
 
 @pytest.mark.parametrize("client_series", ["all", "unhealthy"])
 def test_evidence_is_served_of_the_unhealthy_and_of_five_like_them(client_series: str) -> None:
-    """Evidence is served of the failing producer and of five of nine healthy producers of its service, of no others."""
+    """Evidence is served for the failing producer and five of the nine healthy ones in its service, no others."""
     ill = deadlock()
     ill["indicators"] |= {"select_rate": 0.0, "undelivered_seconds": 58.0}
     numbers = {"select_rate": 12.0, "metadata_age_seconds": 90.0}
@@ -325,7 +325,7 @@ def test_evidence_is_served_of_the_unhealthy_and_of_five_like_them(client_series
 
 
 def test_evidence_of_a_verdict_is_its_upper_end_and_reaches_back_to_its_onset() -> None:
-    """The stall began 90 s ago, so 90 is served although its window covers 58 s. Of a range, the maximum is served."""
+    """The stall began 90 s ago: 90 is served, although the window covers 58 s. Of a range, the maximum is served."""
     stalled = verdict("delivery-stalled", "confirmed", since=NOW_MS - 90_000)
     lost = {"lost_bytes": [0, 9_000], "lost_records": [0, 30], "cause": "killed"}
     waiting = verdict("send-blocked-on-metadata", "suspected", detail={"blocked_threads": 7})

@@ -32,7 +32,8 @@ TRUTH: Mapping[str, Mapping[str, Any]] = json.loads((PUSHES / "truth.json").read
 #: Recordings of Java clients. Others have their own tests: two clients in one process (one stuck, one not), and the
 #: client that pushes until it leaves its group.
 OF_JAVA = [name for name in TRUTH if not name.startswith(("librdkafka", "deadlock-beside", "handler-hangs"))]
-#: For each failure, a 3.9 client that pushes every 30 s and a 4.1 client every 10 s; only long test runs have others.
+#: For each failure, a 3.9 client that pushes every 30 s and a 4.1 client every 10 s. Only long runs test
+#: the other recordings.
 CROSSED = [
     name
     if name.partition("-3.9")[2].startswith("-30s") or name.partition("-4.1")[2].startswith("-10s")
@@ -140,8 +141,8 @@ def test_a_client_that_pushes_on_its_stuck_thread_goes_stale_and_is_not_healthy(
 def deadlock_beside(version: str, every: int, seconds: int = 0, without: str = "", as_well: str = "") -> Stepped:
     """Run a producer with a callback that never returns, beside another producer in its process.
 
-    `seconds`: time for which the other producer pushes after its recording ends. `without`: if not empty, that producer
-    is left out. `as_well`: client id of a third producer.
+    `seconds`: time for which the other producer pushes after its recording ends. `without`: if not empty, the other
+    producer is left out. `as_well`: client id of a third producer.
     """
     name, monitor = f"deadlock-beside-{version}-{every}s", Stepped()
     beside = [*pushed(f"{name}-audit")]
@@ -209,7 +210,7 @@ def test_of_a_deadlock_that_ended_the_pushes_a_dump_and_the_log_are_two_kinds_of
 
 @pytest.mark.parametrize("name", OF_LIBRDKAFKA)
 def test_the_few_metrics_of_librdkafka_prove_neither_failure_nor_health(name: str) -> None:
-    """The connection count covers the time of one push interval; the last push shows whether the client closes."""
+    """Every verdict stays unknown; only the last push says whether the client is closing. Pushes come every 10 s."""
     snapshots, results = [*pushed(name)], results_of(name)
     assert all(one.client.library == "librdkafka" and one.client.version == "2.16.0" for one in snapshots)
     assert all(9_000 <= (one.interval_ms or 0) <= 10_500 for one in snapshots[:-1])

@@ -68,7 +68,7 @@ def in_the_text(text: str) -> list[str]:
 
 
 def plain(line: str) -> str:
-    """Return only letters, digits and `|` between cells. Drops the trend: the page has a plot, the text has numbers."""
+    """Return letters, digits and `|` between cells, without the trend: the page plots it, the text has numbers."""
     cells = line.replace("\\|", "").strip().removeprefix("|").removesuffix("|").split("|")
     return "|".join(re.sub(r"\W+", "", cell) for cell in (cells[:-1] if len(cells) > 10 else cells))
 

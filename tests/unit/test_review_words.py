@@ -118,7 +118,7 @@ class Elements(HTMLParser):
 
 
 class Around(HTMLParser):
-    """The enclosing elements of each place where a name is shown, outermost first."""
+    """For each place where a name is shown: the elements around it, outermost first."""
 
     def __init__(self, text: str, name: str) -> None:
         super().__init__()

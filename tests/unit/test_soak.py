@@ -50,7 +50,7 @@ def canonical(n: int) -> bytes:
 
 
 def broken(dice: random.Random, value: bytes) -> bytes | None:
-    """Return an unreadable record: cut off, without one bracket or quote, other bytes, or None."""
+    """Return an unreadable record: cut off, without one bracket or quote, random bytes, or None."""
     brackets = [at for at, byte in enumerate(value) if byte in b'{}[]"']
     at = dice.choice(brackets)
     cut = value[: dice.randrange(1, len(value.rstrip()))]

@@ -38,7 +38,7 @@ def starting(pids: Path, then: str) -> Sequence[str]:
 
 
 def running(pids: Path) -> list[str]:
-    """Return the ids in the file of those processes that still exist."""
+    """Return the process ids in the file `pids` that still exist."""
     return [pid for pid in pids.read_text("utf-8").split() if Path(f"/proc/{pid}").exists()]
 
 

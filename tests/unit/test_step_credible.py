@@ -89,7 +89,7 @@ def test_old_lines_with_new_times_accuse_no_client_with_contrary_metrics(
 
 
 def test_a_wait_that_the_client_does_not_count_is_no_health() -> None:
-    """`partitionsFor` waits for metadata like `send`, but its failure is not counted as an error."""
+    """A failed wait in `partitionsFor` is not counted as an error, so the verdict must be unknown instead of ok."""
     monitor = Stepped()
     waits = [logged(s, "topic-not-in-metadata", "p", topic="t", waitMs="60000") for s in range(203, 420, 20)]
     assert run(monitor, [*(producer(s) for s in range(0, 420, 10)), *waits]) == []
@@ -131,7 +131,7 @@ def test_a_client_without_later_metrics_is_accused_by_later_lines() -> None:
 
 
 def test_other_libraries_count_otherwise() -> None:
-    """kafka-python's producers do not count sends without metadata, so no count contradicts the lines about them."""
+    """kafka-python's producers do not count sends that fail for lack of metadata: no count contradicts such lines."""
     readings = [producer(s) for s in range(0, 420, 10)]
     for reading in readings:
         reading.client = structs.replace(reading.client, library="kafka-python")
@@ -148,7 +148,7 @@ def test_an_option_that_is_no_number_costs_no_client_its_log() -> None:
 
 
 def test_a_line_is_held_against_what_its_own_kind_of_client_counts() -> None:
-    """If a process has a producer, a consumer and a legacy consumer, lines without a client id must not raise."""
+    """If a process has a producer, a consumer and a legacy consumer, lines without a client id cause no exception."""
     monitor = Stepped()
     old = [snapshot(s, {"fetch-total": s}, "l", "legacy-consumer", instance="a") for s in range(0, 420, 10)]
     names = ("topic-not-in-metadata", "records-expired", "poll-timeout-expired", "commit-refused", "consumer-closing")

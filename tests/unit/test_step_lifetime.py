@@ -168,7 +168,7 @@ def test_without_any_input_no_client_is_gone() -> None:
         if out <= second < back:
             continue
         batch: list[Any] = []
-        # When input returns, this client reports 40 s later than the other one.
+        # After the gap, OTHER begins to report 40 s later than `another`.
         if second % 10 == 0 and not back <= second < back + 40:
             batch.append(snapshot(second, {"select-total": second}, OTHER))
         if second % 10 == 5:

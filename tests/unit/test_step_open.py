@@ -1,6 +1,6 @@
-"""An incident stays open and shown after its client's data stops, until evidence ends it or its time is over.
+"""An incident stays open and shown after its client's data stops, until evidence ends it or `shown_seconds` are over.
 
-The test steps like the stream: if `spark.stepping` does not save the state, the next starts from the state saved last.
+The test steps like the stream: if `spark.stepping` does not save the state, the next step starts from the last saved.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Test a bucket's state as bytes: complete, bounded, and readable by programs with other metrics."""
+"""Test a bucket's state as bytes: complete, bounded, and readable by a release with other metrics."""
 
 from __future__ import annotations
 
@@ -284,7 +284,7 @@ def test_a_partition_that_was_not_known_to_an_earlier_release_is_not_known() -> 
 
 
 def other_release_state(state: BucketState) -> bytes | bytearray:
-    """Return the state as written by a program without the producers' third metric, but with one more after the fourth.
+    """Return the state as written by a release without the producers' third metric, but with one more after the fourth.
 
     Metrics of topics, and those that show undelivered data, differ in the same way.
     """

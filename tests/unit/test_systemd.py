@@ -19,8 +19,8 @@ UNITS = sorted((ROOT / "deploy/systemd").iterdir())
 SERVICES = [unit for unit in UNITS if unit.suffix == ".service"]
 
 
-#: Maximum exposure of a unit, of 100 (`systemd-analyze security`; 50 is "medium"). What remains: network, system calls,
-#: the JVM's compiler.
+#: Maximum exposure of a unit, of 100 (`systemd-analyze security`; 50 is "medium"). What remains exposed: network,
+#: system calls, the JVM's compiler.
 MOST_EXPOSED = 35
 SYSTEMD = shutil.which("systemd-analyze")
 
@@ -71,7 +71,7 @@ def test_a_service_runs_a_command_of_ours_without_privileges(unit: Path) -> None
 
 
 def test_state_lies_where_a_service_may_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Checks the default folders in a unit, and the settings file that `init` writes with the options of the page."""
+    """Check the default folders in a unit, and the folders that `init` writes with the options in deploy/README.md."""
     page = (ROOT / "deploy/README.md").read_text("utf-8")
     (state,) = re.findall(r"kafka-health init --out /etc/kafka-client-health/health.toml --state (\S+)", page)
     for unit in SERVICES:

@@ -38,7 +38,7 @@ def lagging(
     kind: Kind = "consumer",
     **more: list[float],
 ) -> ClientWindow:
-    """Return samples 10 s apart. `lags`: lag by `topic-partition`; `totals`: number of records consumed so far.
+    """Return samples 10 s apart. For each sample, `lags`: lag by `topic-partition`; `totals`: records consumed so far.
 
     `more`: further metrics (`_` for a hyphen), with their value in each sample.
     """

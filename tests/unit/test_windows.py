@@ -116,7 +116,7 @@ WAITING = (
 
 @pytest.mark.parametrize("ill", [False, True])
 def test_what_a_dump_showed_is_of_the_client_that_reports_later_under_another_instance(ill: bool) -> None:
-    """The dump comes first, then pushes whose instance our broker plugin sets; the log keeps the old instance.
+    """The dump comes first, then pushes with an instance set by our broker plugin; the log keeps the old instance.
 
     `ill`: the producer keeps waiting, its metrics show this, and the incident stays open.
     """
