@@ -1,4 +1,4 @@
-"""Test which alerts inhibit which, as configured in alertmanager.yml; tests/rules tests this with amtool."""
+"""Test which alerts inhibit which, as configured in alertmanager.yml. tests/rules tests that file with amtool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test the server for assistants with the client of the official SDK."""
+"""Test the MCP server with the client of the official MCP SDK."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run the command of our front page as printed there."""
+"""Run the command `diagnose` of README.md as it is printed there."""
 
 from __future__ import annotations
 

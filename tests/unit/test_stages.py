@@ -1,4 +1,4 @@
-"""A test run leaves no process behind, however it ends, and its page describes its stages."""
+"""A test run leaves no process behind, however it ends, and tests/README.md lists its stages."""
 
 from __future__ import annotations
 
