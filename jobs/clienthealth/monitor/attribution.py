@@ -38,7 +38,7 @@ from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED, options_logg
 
 #: Maximum time (ms) between two compared dumps of a process: a week. A longer time means that a clock was wrong.
 COMPARED_MS = 7 * 86_400_000
-#: A dump belongs to the previous process if it is older than the client's first sample by more than this (ms).
+#: A dump that is older than the client's first sample by more than this (ms) belongs to an earlier process.
 BEFORE_MS = 60_000
 #: Maximum time (ms) from an error, which raises a counter of the client, to the line in which the application logs it.
 LOGGED_MS = 30_000

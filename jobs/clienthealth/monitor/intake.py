@@ -196,7 +196,7 @@ def without_room(
     left_out.update(refused.values())
     once = [identity for identity, limit in refused.items() if limit == "new-clients"]
     if not once:
-        # No client waits for its second report any more.
+        # No new client was left out at its first report, so none has to be remembered until its second report.
         state.reported_once = Memory()
     for identity in once:
         state.reported_once.remember(mark(identity), None, state.time_ms)

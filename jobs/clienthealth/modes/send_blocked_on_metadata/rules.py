@@ -389,7 +389,7 @@ BLIND_ASKS = "nothing was sent since the client began to renew its metadata repe
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
     """Return why metrics do not show whether the producer has the failure; '' if they do.
 
-    Metrics do not show this if a client sends nothing for an unknown reason.
+    Metrics show this only if the client sends records, or if they show why it sends none.
     """
     silent = ~sent_any(w)
     # Examine only the few clients that sent nothing between the last two samples.
