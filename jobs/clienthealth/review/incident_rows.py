@@ -83,7 +83,7 @@ def _inside(period: Period) -> Column:
 
 
 def touching(all_incidents: DataFrame, period: Period) -> DataFrame:
-    """Return the incidents that touch a period, including withdrawn ones. Column `seconds`: time inside the period."""
+    """Return the incidents open in a period, including withdrawn ones. Column `seconds`: time inside the period."""
     return all_incidents.filter(touches(period)).withColumn("seconds", _inside(period))
 
 
@@ -125,7 +125,7 @@ def themes(touching: DataFrame) -> DataFrame:
 def losses(touching: DataFrame) -> DataFrame:
     """Return one row per `service` that lost, or may have lost, records: the sums of its losses.
 
-    An incident across the end of a period counts in both periods, because no data shows when its records were lost.
+    An incident that spans the end of a period counts in both periods, because no data shows when its records were lost.
     """
     return real(touching).filter("lost_records_0 is not null").groupBy("service").agg(*_sums())
 

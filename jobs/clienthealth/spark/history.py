@@ -239,7 +239,7 @@ def commits(spark: SparkSession, root: str, table: str) -> list[tuple[int, Origi
 
 
 def append(rows: DataFrame, root: str, table: str, origin: Origin, again: ReplayGuard | None = None) -> None:
-    """Append the rows of the batch `origin` to a table, once.
+    """Append the rows of the batch `origin` to a table, only once even if the batch is repeated.
 
     Columns are matched by name, and cast to the table's types. `again`: if given, rows that it describes and that are
     already in the table are left out.
