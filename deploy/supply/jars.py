@@ -69,8 +69,8 @@ def vulnerabilities() -> list[Mapping[str, Any]]:
 def judged(present: Iterable[Jar], cves: Iterable[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
     """Compare jars with the entries of known_cves.toml; return (required changes, accepted vulnerabilities).
 
-    Both lists contain sentences. An entry that no longer applies to any jar must be removed, which is a required
-    change.
+    The items of both lists are sentences. A required change is also to remove an entry's reason for a set of jars
+    (`stays`) if no jar of the set has the vulnerability any more.
     """
     mend, stays, present = [], [], list(present)
     for cve in cves:

@@ -93,7 +93,7 @@ def rules(settings: Settings, dry_run: bool = False) -> dict[str, str]:
 def rendered(settings: Settings, severity: Callable[[str], str], limits: object = LIMITS) -> dict[str, str]:
     """Return the rendered rules, by file name, without empty lines.
 
-    `severity`: called with a severity in a template, returns the severity to write. `limits`: thresholds in the rules.
+    `severity`: function from a severity in a template to the severity to write. `limits`: thresholds in the rules.
     """
 
     def levels(level: str) -> list[tuple[str, str]]:
@@ -142,7 +142,7 @@ def _values(settings: Settings) -> dict[str, Any]:
         links.status_page.rstrip("/"), lambda name: "1" if name == "shard" else f"{{{{ $labels.{name} | urlquery }}}}"
     )
     topics = settings.topics.logs if settings.topics.logs != Settings().topics.logs else ()
-    # The labels of each monitor and exporter that must exist. An alert fires if one of them is missing.
+    # The monitors and exporters that must exist, each by its labels. An alert fires if one of them is missing.
     clusters, shards = settings.prometheus.expect_clusters, settings.prometheus.expect_shards
     monitors = [{"cluster": cluster} for cluster in clusters]
     parts = [{"shard": f"{number + 1}/{shards}"} for number in range(shards)]

@@ -113,7 +113,7 @@ def facts_of(verdict: Verdict) -> tuple[list[Evidence], list[Evidence]]:
 
 
 def what_is_wrong(record: HealthRecord) -> str:
-    """Return the titles and causes of the client's failures; if there are none, a group's lag state; else ''."""
+    """Return the titles and causes of the failures. Without any, return a group's lag state, or '' for a client."""
     titles = []
     for verdict in record.verdicts:
         if verdict.unhealthy:

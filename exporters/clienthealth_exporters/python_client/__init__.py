@@ -254,7 +254,7 @@ class Reporter:
         while True:
             self._wake.clear()
             now = time.monotonic()
-            # With new measurements from its library, a client is reported up to one interval before `due`.
+            # If its library has new measurements, a client is reported up to one interval before `due`.
             due = [one for one in list(self._watched) if now >= one.due - self.interval_seconds * one.fresh()]
             try:
                 self._publish(due)

@@ -171,7 +171,7 @@ class Splitter:
         self._tail = block[block.find(b"\n", begin) + 1 if begin else 0 :] if not self._hot else b""
 
     def close(self) -> Iterator[Entry]:
-        """Yield the entries that are still open. To be called at the file's end and before a part that is skipped."""
+        """Yield the entries that are still open. Must be called at the file's end and before a part that is skipped."""
         for key, (part, time) in list(self._parts.items()):
             yield from self._line(part, key, time, self.lines, True)
         self._parts.clear()
@@ -211,7 +211,7 @@ class Splitter:
             hit, next_hit = next_hit, bisect_left(hits, at, next_hit)
             relevant = next_hit > hit
             if relevant and self._is_left_out(line):
-                # An equal line, with the same time, was read before; it need not be parsed again.
+                # The line equals an earlier line, also in its time, so it is counted but not parsed.
                 number += 1
                 continue
             stripped, key, time, part = self.prefixes.parted(line)

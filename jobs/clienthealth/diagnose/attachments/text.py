@@ -144,7 +144,7 @@ def _journal(fields: Fields) -> bytes | None:
 
 
 def _exported(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """Unwrap journald's export: one field per line, a binary field after its length, an empty line between entries."""
+    """Unwrap journald's export format: a line per field, binary fields with a length, empty lines between entries."""
     rest, entry = b"", dict[str, object]()
     for block in blocks:
         rest += block
