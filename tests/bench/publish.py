@@ -85,7 +85,7 @@ def ends(servers: str, topic: str) -> int:
 
 
 def newest(servers: str, topic: str) -> dict[bytes, bytes]:
-    """Return key → newest value of a compacted topic, without deleted keys. Raises TimeoutError."""
+    """Return key → newest value of a compacted topic, without deleted keys. Raises TimeoutError (see `messages`)."""
     by_key: dict[bytes, bytes] = {}
     for message in messages(servers, topic):
         if (value := message.value()) is None:
@@ -96,7 +96,7 @@ def newest(servers: str, topic: str) -> dict[bytes, bytes]:
 
 
 def messages(servers: str, topic: str) -> Iterator[Message]:
-    """Yield everything that a topic contains now. Raises TimeoutError."""
+    """Yield all records that a topic contains now. Raises TimeoutError after READ_SECONDS."""
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "whole-topic", "enable.partition.eof": True})
     try:
         partitions = consumer.list_topics(topic, timeout=WAIT_SECONDS).topics[topic].partitions

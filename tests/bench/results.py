@@ -96,7 +96,7 @@ def save(kept: Kept, quick: bool) -> None:
 
 
 def conditions(load: float, seconds: float) -> dict[str, str]:
-    """Return where, when and with what a measurement ran. `load`: the machine's load before the measurement."""
+    """Return the time, commit, hardware and software of a measurement. `load`: the machine's load before it."""
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "commit": _commit(),

@@ -91,7 +91,7 @@ def main() -> None:
 
 
 def captured(folder: Path, collector: Path, telegraf: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield (file name, content) of all captures. Raises TimeoutError."""
+    """Yield (file name, content) of all captures. Raises TimeoutError if one does not come."""
     broker = Broker(folder / "broker").start()
     try:
         create_topics(broker.kafka, [TOPIC, *TOPICS], partitions=1)
@@ -145,7 +145,7 @@ def _of_otlp(broker: Broker, pushes: Sink) -> Iterator[tuple[str, bytes]]:
 
 
 def awaited(broker: Broker, topic: str, word: bytes) -> dict[int, bytes]:
-    """Wait for records of a topic that contain a word; return offset → record. Raises TimeoutError."""
+    """Wait for records of a topic that contain a word; return offset → record. Raises TimeoutError if none comes."""
     captured: dict[int, bytes] = eventually(lambda: read(broker, topic, word), seconds=PATIENCE_SECONDS)
     return captured
 

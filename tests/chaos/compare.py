@@ -10,7 +10,8 @@ from tests.chaos.load import SECONDS, Published, Slice
 from tests.chaos.published import Incident, Row, incidents, newest
 from tests.chaos.world import NUDGED_MS, Run
 
-#: A slice's minutes are final after this much of the next slice (`[monitor] watermark_seconds` plus a window).
+#: A slice's minutes are final when this much (ms) of the next slice has been read: `[monitor] watermark_seconds` and a
+#: window.
 FINAL_MS = 180_000
 MINUTE_MS = 60_000
 CLIENT = ("service", "instance", "client_id", "kind")
@@ -115,7 +116,7 @@ def accounts(run: Run, sent: Iterable[Published], begin_ms: int, end_ms: int) ->
 
 
 def counted(run: Run, begin_ms: int, end_ms: int) -> tuple[int, int]:
-    """Return the records read and rejected in the minutes of [begin_ms, end_ms)."""
+    """Return the number of records that were read, and rejected, in the minutes of [begin_ms, end_ms)."""
     rows = [row for row in run.history.quality.look() if begin_ms <= row["minute"] < end_ms]
     return sum(row["records"] for row in rows), sum(row["rejected"] for row in rows)
 

@@ -115,7 +115,7 @@ def _lines(lab: Lab, share: float, measured: Flood) -> None:
         with _publisher(lab, "lines", round(LINES * seconds)) as publishing:
             publishing.wait()
         since = time.time()
-        # The number of lines that are unread when the last one was sent shows how far the monitor was behind.
+        # How many lines were unread when the last one was sent shows how far the monitor was behind.
         sent = ends(lab.servers, LOGS)
         rate, micros = sent / seconds, monitor.usage.cost(since - seconds, since).per_record(sent)
         monitor.checkpoints.look()

@@ -163,10 +163,10 @@ class Run:
         self._produce(self.inputs["logs"], b"a line", 0, NUDGED_MS, {})
 
     def flushed(self, seconds: float = 120.0) -> None:
-        """Wait until the broker has everything published. Raises ServiceError."""
+        """Wait until the broker has all published records. Raises ServiceError if it lacks some after `seconds`."""
         left = self._producer.flush(seconds)
         if left or self._refused:
-            raise ServiceError(f"{left} records were not taken by the broker in {seconds:.0f} s {self._refused[:3]}")
+            raise ServiceError(f"{left} records were not accepted by the broker in {seconds:.0f} s {self._refused[:3]}")
 
     def ends(self) -> Mapping[str, Mapping[int, int]]:
         """Return topic → partition → end offset."""

@@ -35,7 +35,7 @@ pytestmark = pytest.mark.long
 NEWEST = "broker"
 #: Value of `metric.reporters` with our plugin for brokers since 4.2; this plugin also sends clients the push interval.
 SINCE_42 = f"org.apache.kafka.common.metrics.JmxReporter,{PLUGIN}Since42"
-#: Brokers: the oldest with KIP-714, the oldest maintained, the newest before 4.2 (another plugin), the newest.
+#: Brokers: the oldest with KIP-714, the oldest maintained, the newest before 4.2 (for the older plugin), the newest.
 BROKERS = {
     "test-broker-3.7": jars.JarSet(("org.apache.kafka:kafka_2.13:3.7.2", *jars.LOG4J_1), without=("io.netty:*",)),
     "broker-3.9": jars.SETS["broker-3.9"],

@@ -66,7 +66,7 @@ JARS = {
         )
     ),
 }
-#: Options that make the OpenTelemetry agent behave like version 3: a switch turns on the changes of version 3.
+#: Options of a demo program with the OpenTelemetry agent. `v3-preview` turns on the changes of the agent's version 3.
 AGENT = {
     # Needed because the agent treats `java Program.java` as a tool of the JDK.
     "otel.javaagent.enabled": "true",

@@ -21,7 +21,7 @@ CALLS = {
     *("open", "urlopen", "read_text", "read_bytes", "write_text", "write_bytes", "mkdir", "unlink", "iterdir"),
     *("glob", "rglob", "readStream", "writeStream"),
 }
-#: Packages that exist to access what OUTSIDE and CALLS name.
+#: Packages that give access to the outside: their modules may use what OUTSIDE and CALLS name.
 PLACES = (
     *("clienthealth.spark.topics", "clienthealth.spark.history"),
     *("clienthealth.ops.cli", "clienthealth.ops.doctor", "clienthealth.platform"),
