@@ -34,7 +34,7 @@ class Application:
         return {}
 
     def goes_on(self, before: Mapping[str, int]) -> bool:
-        """True if the application has delivered, consumed and reported more records since `counts` returned `before`."""
+        """True if the application has delivered, consumed and reported more since `counts` returned `before`."""
         now = self.counts()
         return all(now.get(name, 0) > before.get(name, 0) for name in ("acknowledged", "consumed", "reported"))
 
