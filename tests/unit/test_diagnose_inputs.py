@@ -388,3 +388,32 @@ def test_a_missing_time_is_not_the_files(tmp_path: Path) -> None:
     assert not diagnosis.inputs[0].timed
     assert all(verdict.since_ms is None for _, verdicts in diagnosis.clients for verdict in verdicts)
     assert "time unknown" in input_line(diagnosis.inputs[0])
+
+
+#: The status of a connector, from Kafka Connect, and the answer of Kafka's REST proxy to a request that failed.
+TRACE = """org.apache.kafka.connect.errors.ConnectException: Unrecoverable exception from producer send callback
+\tat org.apache.kafka.connect.runtime.WorkerSourceTask.execute(WorkerSourceTask.java:248)
+Caused by: org.apache.kafka.common.errors.TimeoutException: Topic orders.v1 not present in metadata after 60000 ms.
+"""
+STATUS = {
+    "name": "orders",
+    "connector": {"state": "RUNNING", "worker_id": "10.1.2.3:8083"},
+    "tasks": [{"id": 0, "state": "FAILED", "worker_id": "10.1.2.3:8083", "trace": TRACE}],
+}
+ANSWER = {
+    "offsets": [
+        {"partition": None, "error_code": 50003, "error": "Expiring 1 record(s) for demo-0: 30018 ms has passed"}
+    ]
+}
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize(("document", "mode"), [(STATUS, METADATA), (ANSWER, "delivery-stalled")])
+def test_errors_in_json_answers_are_read(
+    tmp_path: Path, document: dict[str, object], mode: str, indent: int | None
+) -> None:
+    file = tmp_path / "answer.json"
+    file.write_text(json.dumps(document, indent=indent) + "\n")
+    by_client, inputs = statuses(file)
+    assert worst(by_client, mode) in ("suspected", "confirmed")
+    assert not inputs["answer.json"].unread and inputs["answer.json"].what == "log (out of a JSON export)"

@@ -1,4 +1,4 @@
-"""Read the downloaded result of a log search (Kibana, Loki, CloudWatch, Datadog, Splunk and others), or a log in XML.
+"""Read JSON that carries log messages, such as the result of a log search (Kibana, Loki, Splunk and others); or XML.
 
 A row has a message and a time, under names that differ by tool. Rows become lines of text, the oldest first if all rows
 have a time. A line begins with the row's time if the time is known. All later steps treat this text as a log.
@@ -21,7 +21,11 @@ from clienthealth.read.logs.times import Times
 MAX_DEPTH, MAX_ROWS = 12, 2_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: Possible names of the field with the application's line (_MESSAGES) and of the field with the time (_TIMES).
-_MESSAGES = ("_raw", "message", "@message", "textPayload", "line", "msg", "log", "content", "body", "text", "MESSAGE")
+_MESSAGES = (
+    *("_raw", "message", "@message", "textPayload", "line", "msg", "log", "content", "body", "text", "MESSAGE"),
+    # The status of a Kafka Connect task, and the answers of Kafka's REST proxy.
+    *("trace", "error"),
+)
 _TIMES = (
     *("@timestamp", "timestamp", "_time", "time", "ts", "timeMillis", "millis", "epochSecond", "date", "datetime"),
     *("eventTime", "receiveTimestamp", "tsNs"),
@@ -188,7 +192,7 @@ def _text(fields: Mapping[str, object]) -> str | None:
 
     Level, thread and logger precede the message if level and logger are known and the message does not name the level.
     """
-    message = next((text for name in _MESSAGES if isinstance(text := fields.get(name), str)), None)
+    message = next((text for name in _MESSAGES if isinstance(text := fields.get(name), str) and text), None)
     if message is None:
         return None
     if message.startswith("{"):

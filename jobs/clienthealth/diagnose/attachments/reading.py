@@ -185,7 +185,7 @@ class Reader:
         content = content if rows else restored(content)
         self._context = context(b"" if rows else content)
         first = next((line for line in content.split(b"\n") if line.strip()), b"")
-        broken = self._decoded(content).errors if _OBJECT.match(content) and parsed(first) is None else []
+        broken = self._decoded(content).errors if not rows and _OBJECT.match(content) and parsed(first) is None else []
         lines = (rows or content).split(b"\n")
         if not lines[-1]:
             lines.pop()

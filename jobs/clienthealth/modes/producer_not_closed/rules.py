@@ -231,16 +231,16 @@ def _pending(window: ClientWindow) -> _Pending:
 
 
 def _terminated(event: LogEvent) -> Verdict:
-    """Judge librdkafka's log line that a producer terminated with records undelivered.
+    """Judge the log line of a library or program that a producer ended with records undelivered.
 
     The loss is a range from 0, because records in flight may still arrive: in a recording all 5,895 did, after
     flush(10 ms).
     """
-    records, in_bytes = (int(event.captures.get(name, 0)) for name in ("records", "bytes"))
-    left = count_of(float(records), "record")
-    text = f"librdkafka logged that the producer ended with {left} still in its queue or in flight"
-    lost = {"cause": "exit-without-close", "lost_records": [0, records], "lost_bytes": [0, in_bytes]}
-    return conclude(ID, [Fact.of("log", event, text, True)], lost)
+    numbers = {name: int(event.captures[name]) for name in ("records", "bytes") if name in event.captures}
+    left = count_of(float(numbers["records"]), "record") if "records" in numbers else "records"
+    text = f"the producer ended with {left} still in its queue or in flight: {quoted(event.text)}"
+    lost = {f"lost_{name}": [0, number] for name, number in numbers.items()}
+    return conclude(ID, [Fact.of("log", event, text, True)], {"cause": "exit-without-close", **lost})
 
 
 def _io_works(window: ClientWindow, forced: LogEvent, pending: _Pending, limits: Thresholds) -> Circumstance | None:
