@@ -402,7 +402,11 @@ STATUS = {
 }
 ANSWER = {
     "offsets": [
-        {"partition": None, "error_code": 50003, "error": "Expiring 1 record(s) for demo-0: 30018 ms has passed"}
+        {
+            "partition": None,
+            "error_code": 50003,
+            "error": "Expiring 1 record(s) for demo-0: 30018 ms has passed since batch creation",
+        }
     ]
 }
 
