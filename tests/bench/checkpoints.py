@@ -63,7 +63,7 @@ class Checkpoints:
         return progress
 
     def count(self, topic: str) -> int:
-        """Return the number of the topic's records that all queries reading it have processed."""
+        """Return the number of the topic's records that every query on the topic has processed."""
         return min((batches[-1].ends[topic] for batches in self.batches(topic).values()), default=0)
 
 

@@ -104,8 +104,9 @@ def buffers(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
 def clients(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
     """Return one row per client, period and `queue_topic` (the topic with the client's fullest queue).
 
-    Columns: the client's key, `kind`, `host`, `library`, `version`, `period`, `queue_topic`; minutes `suspected` and
-    `confirmed`; the peaks `buffer` and `queue`. The caller should cache the rows.
+    Columns: the client's key, `kind`, `host`, `library`, `version`, `period`, `queue_topic`; `suspected` and
+    `confirmed`, numbers of minutes; `buffer` and `queue`, the highest used shares (0 to 1). The caller should cache
+    the rows.
     """
     rows = _clients_only(within(minutes, periods[0].start, periods[-1].end))
     key, named = (*CLIENT_KEY, "period", "queue_topic"), ("kind", "host", "library", "version")

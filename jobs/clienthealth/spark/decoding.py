@@ -361,7 +361,7 @@ class _Records:
 
 
 def to_read(values: Any, keys: Any, worth: np.ndarray) -> list[tuple[int, np.ndarray]]:
-    """Choose the log records to decode. Return (position, positions of all records for which this record stands).
+    """Choose the log records to decode. Return the position of each, and the positions of the records it represents.
 
     Lines of one process that differ only in digits are similar. The Kafka key names the process as
     `service|instance|…`. Lines without a key must be equal except for times, because digits distinguish hosts. Of many

@@ -26,7 +26,10 @@ LOOK_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Live:
-    """Cost of a fleet in the second half of its run. `behind`: unread input (s), read every LOOK_SECONDS."""
+    """Cost of a fleet in the second half of its run.
+
+    `behind`: unread records, as the time (s) in which they were sent, measured every LOOK_SECONDS.
+    """
 
     clients: int
     seconds: float
