@@ -160,7 +160,7 @@ REFUTED = (
     "of another client, or of something that is not counted"
 )
 AWAITING_METRICS = "log lines report this failure; the client's next metrics will confirm or contradict them"
-#: Maps a kind of evidence to the words that state by what evidence an innocent explanation is excluded.
+#: Maps each kind of evidence to words for a sentence on an innocent explanation that such evidence excludes.
 BY_EVIDENCE: Mapping[EvidenceKind, str] = {
     "metric": "by its metrics",
     "log": "by its log",

@@ -121,11 +121,11 @@ def unattributed(
 
 
 def unwritten(runs: Sequence[Run], client_id: str, kind: str) -> list[dict[str, object]]:
-    """Return a row {"what": id of the issue, "lines": number} for each issue of a client with lines that are not in the
-    history yet; mark these lines as written.
+    """Return a row for each known issue of a client that has lines which are not in the history yet.
 
-    `runs`: the runs of the client's process. Lines that name no client count for the first client for which this
-    function is called.
+    A row is {"what": id of the issue, "lines": number of these lines}. The lines then count as written. `runs`: the
+    runs of the client's process. Lines that name no client count for the first client for which this function is
+    called.
     """
     counts: dict[str, int] = {}
     for run in runs:

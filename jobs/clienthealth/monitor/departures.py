@@ -169,7 +169,7 @@ def _left_open(
 def _record(client: Client, content: Content, start_ms: int, departed_ms: int, settings: Settings) -> Record:
     """Return the record to publish for a departed client. `departed_ms`: the time of its last sample (epoch ms).
 
-    `start_ms`: the begin of the record's window.
+    `start_ms`: the start of the record's window (epoch ms).
     """
     # The record's window ends at the latest possible end of the last window that contains a sample of the client.
     window = start_ms, departed_ms + settings.monitor.window_seconds * 1000

@@ -186,10 +186,11 @@ def clients_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
 
 
 def signs_of_life(bucket: Bucket, number: int, later: Sequence[LogEntry]) -> tuple[Sign, ...]:
-    """Return signs that the process of a client with overdue data lives: at most one per kind of evidence, by time.
+    """Return signs that the process of a client with overdue data lives, in order of time.
 
-    Data is a sign if it comes more than `Bucket.quiet` after the client's last sample: entries in `later` (log entries
-    of the process after that sample), and samples of other clients of the same instance.
+    There is at most one sign for each kind of evidence. Data is a sign if it comes more than `Bucket.quiet` after the
+    client's last sample: entries in `later` (log entries of the process after that sample), and samples of other
+    clients of the same instance.
     """
     state = bucket.state
     client, signs = state.all_clients[number], dict[str, Sign]()

@@ -37,7 +37,7 @@ MAX_INTERVAL_MS = 300_000
 #: Clients with reporting intervals up to this (ms) have windows of `window_seconds`. Longer intervals are measured from
 #: samples, because the interval that a client reports may be wrong.
 USUAL_INTERVAL_MS = 15_000
-#: A client's clock may be set back by at most SET_BACK_MS (ms). The earlier time is accepted after at least STANDS_MS
+#: The monitor follows a client's clock that was set back by at most SET_BACK_MS (ms), but only after at least STANDS_MS
 #: (ms) without a newer sample.
 SET_BACK_MS, STANDS_MS = 600_000, 45_000
 #: A time (ms) before all others, and a time after all others.

@@ -76,7 +76,7 @@ class Alone(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """Time (s) from the first sample to the last."""
+        """Time (s) from sample `first` to sample `last`."""
         return (self.last.ts_ms - self.first.ts_ms) / 1000
 
 

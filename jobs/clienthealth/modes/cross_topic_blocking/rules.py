@@ -217,7 +217,7 @@ def _parked(window: ClientWindow, several_topics: bool, measured: bool, limits: 
     )
     for dump in window.dumps:
         every = [t for t in dump.threads if t.name.startswith(FETCHER_THREAD)]
-        # A fetcher's name contains the consumer's id, which begins with the client id.
+        # Use only fetchers with this client's id in their names. If there are none, use all fetchers.
         fetchers = [t for t in every if t.name.startswith(f"{FETCHER_THREAD}{window.client.client_id}_")] or every
         parked = [stay for stay in in_put if stay.dump is dump and stay.thread in fetchers]
         waiting = [t for t in dump.threads if has_frame(t, NEXT) and t.state.endswith("WAITING")]
@@ -253,7 +253,7 @@ def _modern(window: ClientWindow, w: Windows, limits: Thresholds) -> Verdict:
 def _prefetched(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
     """Judge a librdkafka client with one queue per topic. Returns (facts, detail), or None if there is no failure.
 
-    The failure: over all samples one topic's queue is full, and another topic's queue is empty although records wait.
+    The failure: in all samples one topic's queue is full, and another topic's queue is empty although records wait.
     """
     if not held_up(w, limits)[0]:
         return None

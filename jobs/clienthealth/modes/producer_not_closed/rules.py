@@ -152,7 +152,7 @@ def _closing_at_the_end(pending: _Pending) -> Verdict:
 def _begun(window: ClientWindow, pending: _Pending, limits: Thresholds) -> Verdict:
     """Judge a close() that waits for records.
 
-    Such a close() is a fault only if a sample at least `closing_seconds` after close() began still shows records.
+    Such a close() is a fault only if a sample at least `closing_seconds` after its begin shows records in the buffer.
     """
     cause = {"cause": "killed", **pending.loss()}
     if events(window, CLOSED):

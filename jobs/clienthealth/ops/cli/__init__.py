@@ -111,7 +111,7 @@ def parser_for(name: str | None) -> argparse.ArgumentParser:
 
 
 def duration(text: str) -> float:
-    """Parse an option as seconds. Raises ValueError or ArgumentTypeError unless it is positive and finite."""
+    """Parse an option's value as seconds. Raises ValueError or ArgumentTypeError unless it is positive and finite."""
     seconds = float(text)
     if not 0 < seconds < float("inf"):
         raise argparse.ArgumentTypeError("must be more than 0 and not infinite")
