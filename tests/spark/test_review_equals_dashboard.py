@@ -91,7 +91,7 @@ def review(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 def series_and_time(line: str) -> tuple[str, int]:
-    """Return a sort key of a sample, because Prometheus accepts a series' samples only in order of time."""
+    """Return a sort key for a line with a sample: Prometheus accepts the samples of a series only in order of time."""
     series, _, at = line.rsplit(" ", 2)
     return series, int(at)
 

@@ -113,7 +113,7 @@ class Failure:
         )
 
 
-#: One failing client for each mode, except producer-not-closed: that failure is an event, with a beginning only.
+#: One failing client for each mode, except producer-not-closed, a failure without a duration.
 FAILURES = (
     Failure("deadlock-3.9", "producer-callback-deadlock", "order-publisher", 40),
     Failure("send-blocked-topic-3.9", "send-blocked-on-metadata", "checkout-events", 45),

@@ -38,8 +38,8 @@ FOLDER = ROOT / "tests" / "releases"
 METRICS, LOGS = "upgrade-metrics", "upgrade-logs"
 #: File with the newest records of `client-health`, by key.
 HEALTH = "health.json"
-#: Settings of [monitor] for the run. A monitor that continues from its checkpoint must use the same, because the
-#: checkpoint fixes them.
+#: Settings of [monitor] for the run. A monitor that continues from its checkpoint must use the same settings,
+#: because the checkpoint fixes them.
 FIXED = {"shuffle_partitions": 1, "buckets": 2}
 MIB = float(1 << 20)
 SECONDS, STEP, STUCK_FROM = 240, 10, 120
@@ -53,7 +53,7 @@ WAIT_SECONDS = 300.0
 
 
 def reading(host: str, ts_ms: int, second: int, stuck: int = 0) -> bytes:
-    """Return a sample of a producer that started `second` s before and has hung for `stuck` s."""
+    """Return a sample of a producer that has run for `second` s and hung for the last `stuck` s of them."""
     alive = second - stuck
     metrics = {
         "select-total": 1000.0 + 50 * alive,
@@ -72,7 +72,7 @@ def reading(host: str, ts_ms: int, second: int, stuck: int = 0) -> bytes:
 
 
 def unpacked(folder: Path) -> None:
-    """Extract what the newest release left into `folder`: `checkpoints`, `history` and HEALTH."""
+    """Extract into `folder` what the newest release left: `checkpoints`, `history` and HEALTH."""
     newest_release = max(FOLDER.glob("*.tar.xz"), key=lambda path: [*map(int, path.name.split(".")[:3])])
     with tarfile.open(newest_release) as archive:
         archive.extractall(folder, filter="data")

@@ -78,7 +78,7 @@ sys.exit(code)
 
 @dataclass(frozen=True)
 class Mutant:
-    """A part of one line of a file and its replacement. `place` identifies it: function, statement and part."""
+    """The replacement of a part of one line in a file. `place` identifies the part: function, statement and number."""
 
     path: str
     line: int
@@ -194,7 +194,7 @@ def _changed(node: ast.AST) -> ast.AST | None:
 
 
 def _of_text(node: ast.BinOp) -> bool:
-    """True if `node` joins texts or lists; with - instead of + the program would always fail."""
+    """True if `node` joins texts or lists: no mutant replaces this + by -, because the line would always fail."""
     parts = (node.left, node.right)
     return any(isinstance(part, ast.JoinedStr | ast.List | ast.Tuple) or _is_text(part) for part in parts)
 

@@ -84,7 +84,7 @@ class SparkCluster:
         return new
 
     def lose(self, worker: Process) -> None:
-        """Kill a worker and everything it runs with SIGKILL, as if its machine were lost."""
+        """Send SIGKILL to a worker and to everything that it runs, as if its machine were lost."""
         self.workers.remove(worker)
         worker.kill()
 

@@ -110,7 +110,7 @@ def test_logs_alone_keep_an_incident_open_and_it_is_their_clients(failure: Failu
 
 
 def test_records_left_behind_are_one_incident_shown_for_an_hour() -> None:
-    """A loss of records has no end: its incident is shown, and its client published, for an hour; then it is closed."""
+    """A loss of records has no end: incident and client are published for an hour, then the incident is closed."""
     monitor = Stepped()
     monitor.batches(
         [*NOT_CLOSED.snapshots(BEGIN, 600), *NOT_CLOSED.log_entries(BEGIN, 600), *others(7200, every=30)], 30

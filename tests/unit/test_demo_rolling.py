@@ -42,7 +42,7 @@ class Node:
 
 
 class Rolled(Cluster):
-    """A cluster of fake brokers; the last one is the controller. The first `looks` checks find replicas out of sync."""
+    """A cluster of fake brokers; the last one is the controller. `looks`: checks that find replicas out of sync."""
 
     def __init__(self, folder: Path, looks: int = 0) -> None:
         super().__init__(folder)

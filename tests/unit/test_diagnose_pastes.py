@@ -321,7 +321,7 @@ REFUSED = (
     "ERROR [main] shop.Worker - commit failed: org.apache.kafka.clients.consumer.CommitFailedException: Offset commit "
     "cannot be completed since the consumer is not part of an active group for auto partition assignment"
 )
-#: Minutes of refused commits: twenty, six minutes apart; then two incidents of two each, six days apart.
+#: Minutes at which commits are refused, in two cases: twenty times, every six minutes; two pairs, six days apart.
 MINUTES = tuple(range(0, 120, 6)), (0, 6, 8640, 8646)
 
 

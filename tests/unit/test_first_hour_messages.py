@@ -1,4 +1,4 @@
-"""Problems in a user's first hour give one sentence with advice; passwords, rights and topics: see `tests/kafka`."""
+"""Problems in a user's first hour give one sentence with advice. `tests/kafka` tests passwords, rights and topics."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from clienthealth.modes import modes
 from tests.support.attachments import statuses, worst
 
 FOLDER = Path(__file__).parents[1] / "hangs"
-#: Number of failures that are suspected or confirmed. It may only rise.
+#: Number of cases with a failure that is suspected or confirmed. A change may only raise it.
 FOUND = 84
 #: A short run judges one case in EVERY; the long test judges all.
 EVERY = 12

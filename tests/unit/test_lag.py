@@ -1,4 +1,4 @@
-"""Test the lag of consumer groups with values calculated by hand. Times in seconds from the start of a history."""
+"""Test the lag of consumer groups with values calculated by hand. Times are in seconds from the start of a history."""
 
 from __future__ import annotations
 

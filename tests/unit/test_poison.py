@@ -172,7 +172,7 @@ def test_kills_beyond_number_cost_what_is_under_suspicion_and_then_all_goes_at_f
     query = Query({(0, "metrics", 0): 100_000})
     for _ in range(KILLS):
         query.killed("read")
-    # These kills narrowed the batches from 10,000 records to 625; the next two kills also come from outside.
+    # The kills above narrowed the batches from 10,000 records to 625; the next two come from outside, too.
     query.killed("read")
     query.killed("read")
     query.run()

@@ -1,4 +1,4 @@
-"""Of 200,000 records, one in ten broken, each is decoded or rejected exactly once."""
+"""Each of 200,000 records, of which one in ten is broken, is decoded or rejected exactly once."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ def test_a_successor_that_logs_keeps_no_incident_of_its_predecessor_open() -> No
 
 
 def test_what_was_killed_on_its_host_before_its_last_reading_was_another() -> None:
-    """An idle pod is killed for memory at 100 s. Its busy neighbour was not killed: its agent fails at 300 s."""
+    """An idle pod is killed for memory at 100 s. The busy pod on its host stops reporting at 300 s: its agent fails."""
     monitor = Stepped()
     idle = [
         snapshot(s, {"buffer-total-bytes": BUFFER, "buffer-available-bytes": BUFFER}, "q") for s in range(0, 100, 10)

@@ -1,4 +1,4 @@
-"""If the step cannot process an input, it removes only the input's process; all others are as without that process."""
+"""If the step cannot process an input, it removes only the input's process; others are judged as without that process."""
 
 from __future__ import annotations
 

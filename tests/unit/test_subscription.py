@@ -26,7 +26,7 @@ BROKEN = "broken"
 
 
 class Cluster:
-    """A fake admin client with the reporters of each broker (None: hidden from this user), and with subscriptions."""
+    """A fake admin client with each broker's metric reporters (None: hidden from this user), and with subscriptions."""
 
     def __init__(self, reporters: list[str | None], subscriptions: dict[str, dict[str, str]] | Exception) -> None:
         self.reporters, self.subscriptions = reporters, subscriptions

@@ -1,4 +1,4 @@
-"""Test windows of samples: which samples belong together, what counts once, and measurements calculated by hand."""
+"""Test windows: which samples a window contains, what it counts only once, and measurements calculated by hand."""
 
 from __future__ import annotations
 
