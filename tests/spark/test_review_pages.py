@@ -1,4 +1,4 @@
-"""Derive on-call pages from hand-made faults: overlapping failures of a service are one page; so is one that soon returns."""
+"""Derive on-call pages from hand-made faults: failures of a service that overlap, or soon follow, are one page."""
 
 from __future__ import annotations
 

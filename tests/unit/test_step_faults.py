@@ -1,4 +1,4 @@
-"""If the step cannot process an input, it removes only the input's process; others are judged as without that process."""
+"""If the step cannot process an input, it removes only the input's process; others are judged as without it."""
 
 from __future__ import annotations
 

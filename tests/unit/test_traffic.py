@@ -112,7 +112,7 @@ def test_times_are_seconds_and_rates_are_of_the_window() -> None:
 
 
 def test_compression_and_authentications_that_brokers_refuse() -> None:
-    """Telegraf reads these metrics from a Java client. Results: size after / before compression, attempts per second."""
+    """Telegraf reads these metrics from a Java client. Results: compressed / original size, attempts per second."""
     refused = [{"failed-authentication-total": total, "compression-rate-avg": 0.25} for total in (2.0, 2.0, 5.0)]
     producer = measured("producer", *refused)
     assert (producer["compression_ratio"], producer["failed_authentication_rate"]) == (0.25, 3 / 20)
