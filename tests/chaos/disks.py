@@ -48,7 +48,7 @@ def mounted(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        # Lazily, because a process may still have a file open there: the disk then disappears when the process ends.
+        # Unmount lazily: if a process still has a file open there, the disk disappears when the process ends.
         _run("umount", "--lazy", str(folder))
 
 

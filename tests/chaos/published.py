@@ -1,4 +1,4 @@
-"""Read what a run of the monitor has published, without the monitor's own code: history, rejects, newest states."""
+"""Read what a run of the monitor has published (history, rejects, newest states), without the monitor's own code."""
 
 from __future__ import annotations
 

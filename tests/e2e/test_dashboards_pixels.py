@@ -138,7 +138,7 @@ def pictured(look: Look) -> Look:
 
 @pytest.mark.parametrize(("theme", "width"), [("light", WIDTH), ("dark", WIDTH), ("light", PHONE), ("dark", PHONE)])
 def test_every_panel_is_drawn_in_each_theme_and_on_a_phone(fleets: Prometheus, theme: str, width: int) -> None:
-    """If DASHBOARDS_LOOKS names a folder, pictures of all whole dashboards are saved there for people to look at."""
+    """If DASHBOARDS_LOOKS names a folder, a picture of each complete dashboard is saved there for people to look at."""
     folder, url = os.environ.get("DASHBOARDS_LOOKS"), fleets.url.removesuffix("/api/v1")
     looks = []
     for name, board in BOARDS.items():

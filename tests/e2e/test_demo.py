@@ -30,7 +30,7 @@ from tests.support.waiting import WAIT_SECONDS, patient
 CONFIRMED_SECONDS = 150
 STARTED_SECONDS = 300
 ENDED_SECONDS = 150
-#: Allowed difference between the onset in the review and the onset that the client reported.
+#: Allowed difference (s) between the onset in the review and the onset that the client reported.
 ONSET_SECONDS = 60
 #: (Metric, label) of series about default clients: buffer use, callback time, queue use, a group's lag in records and
 #: seconds.
@@ -128,7 +128,7 @@ class Demo:
             time.sleep(0.2)
 
     def wait_until_measured(self, seconds: float) -> None:
-        """Wait until the exporter has the series of MEASURED, and its status page shows use and lag."""
+        """Wait for the exporter's series of MEASURED, and until the status page shows buffer use, queue use and lag."""
         deadline = time.monotonic() + seconds
         while missing := self._not_shown():
             assert self.process.poll() is None, self.printed

@@ -211,7 +211,7 @@ def _deadlock(recorded: Recorded) -> Label:
     # dumps are needed.
     full = recorded.log_seconds and recorded.most("exhausted", recorded.log_until_ms)
     one = (dumps and (full or (recorded.java and name not in _BUSY))) or recorded.span("dumps") >= APART_SECONDS
-    # asyncio itself runs the callbacks of aiokafka: a dump then shows no frame of a Kafka client.
+    # asyncio itself runs the callbacks of aiokafka, so a dump shows no frame of a Kafka client and proves nothing.
     one = one and (full or not recorded.case["family"].startswith("aiokafka"))
     # An application that waits for each acknowledgement sends nothing more, so its metrics look as if it were idle.
     goes_on = recorded.most("attempted") > MANY

@@ -1,6 +1,6 @@
 """Compute the figures by which we judge the density of the code: `python -m tests.laws.house` prints them.
 
-They count statements instead of lines, so that deleting docstrings gains nothing. The figures are only for reading; the
+The figures count statements instead of lines, so that deleting docstrings gains nothing. They are only for reading; the
 laws beside this file check what must always hold.
 """
 

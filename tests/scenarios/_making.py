@@ -103,7 +103,10 @@ def window(
     earlier: Sequence[ThreadDump] = (),
     before: Sequence[Reading] = (),
 ) -> ClientWindow:
-    """Return a window of 60 s from T0. `before`: earlier samples, made like those from T0 on but moved back by 30 s."""
+    """Return a window of 60 s from T0. `departed`: second at which the client ended; `earlier`: dumps before T0.
+
+    `before`: samples before the window, made like those from T0 on but moved back by 30 s.
+    """
     return ClientWindow(
         client(kind),
         T0,
@@ -213,7 +216,7 @@ def rising(rate: float = 100) -> Callable[[float], float]:
 
 
 def filling(per_second: float, since: float, most: float) -> Callable[[float], float]:
-    """Return bytes in use that grow from `since` on, up to `most`."""
+    """Return the bytes in use of a buffer that fills from second `since` on, up to `most`."""
     return lambda seconds: min(most, 65_536 + per_second * max(0.0, seconds - since))
 
 
