@@ -181,7 +181,7 @@ def test_a_chart_has_twenty_lines_at_most_and_room_for_them(drawn: dict[str, lis
 
 
 def test_names_of_series_are_distinct(drawn: dict[str, list[Seen]]) -> None:
-    """All three installations use the same names, so names must contain the cluster and the environment."""
+    """Names contain the cluster and the environment, because all three installations have the same clients."""
     for where, panel in every(drawn, "timeseries", "state-timeline"):
         names = [one["name"] for one in panel["series"]]
         assert len(names) == len(set(names)), where
@@ -294,7 +294,7 @@ def test_a_link_of_a_row_leads_to_that_client_in_its_installation(drawn: dict[st
 
 
 def test_the_dashboard_that_an_alert_links_to_shows_that_client_alone(drawn: dict[str, list[Seen]]) -> None:
-    """Other installations have a client with the same name, which the dashboard must not show."""
+    """The dashboard must not show the clients with the same name in other installations."""
     page = drawn["one client"]
     (row,) = the(drawn, "one client", "Unhealthy now")["rows"]
     assert {"confirmed", "orders-api", "order-producer", "eu", "prod"} <= {cell["text"] for cell in row}

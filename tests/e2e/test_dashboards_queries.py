@@ -388,7 +388,7 @@ def fine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
 
 @pytest.mark.parametrize("name", BOARDS)
 def test_every_panel_shows_something_while_clients_fail(name: str, failing: Prometheus) -> None:
-    """Two panels stay empty: this exporter does not reach its limit of series, and it has no owner files."""
+    """Only two panels are empty: this exporter does not reach its limit of series, and it has no owner files."""
     assert empty(failing, BOARDS[name]) <= {"Series left out", "Files of owners"}
 
 
@@ -483,7 +483,7 @@ def test_a_version_has_the_share_of_its_producers_that_is_unhealthy(failing: Pro
 
 
 def test_weekly_numbers_are_those_of_the_definition(failing: Prometheus) -> None:
-    """Ten clients report and are judged; seven of them are unhealthy. The client that is gone does not count."""
+    """Ten clients must count as judged and seven of them as unhealthy; the client that is gone must not count."""
     board = BOARDS["review"]
     value = {
         panel["title"]: float(failing.series(chosen(board, panel["targets"][0]["expr"], {}))[0]["value"][1])

@@ -238,7 +238,7 @@ SENT: Mapping[str, Sequence[tuple[str, str, int]]] = {
 
 @pytest.mark.skipif(PROMETHEUS is None, reason="prometheus is not installed")
 def test_mass_failures_give_as_many_pages_and_tickets_as_in_the_table(world: World, tmp_path: Path) -> None:
-    """Prometheus evaluates our rules on all mass failures, one per cluster. The table is in alerts/README.md."""
+    """Evaluate our rules on all mass failures, one per cluster; compare with the table in alerts/README.md."""
     text = (ROOT / "alerts/README.md").read_text("utf-8")
     table = dict(re.findall(r"^\| ([^|]+) \| ([\d, |]+) \|$", text, re.MULTILINE))
     wanted = {name: [int(cell.replace(",", "")) for cell in table[name].split("|")] for name in (*STORMS, *SENT)}

@@ -57,10 +57,10 @@ PIECES = (
     ),
     *(b"at ", b" at a.b(", b", ", b"> ", b"<a ", b"&lt;", b"\xc2\xa0", b"\x1b[", b"\n\n", b"clientId=", b"-1-"),
 )
-#: Inputs of LONG bytes are timed. One is a finding if it takes more than SLOW_SECONDS, and more than GROWTH times as
-#: long with twice as many bytes.
+#: Inputs of LONG bytes are timed. One is a finding if it takes more than SLOW_SECONDS, and an input of twice the length
+#: takes more than GROWTH times as long.
 LONG, SLOW_SECONDS, GROWTH = 100_000, 1.0, 2.8
-#: Largest size in bytes of the corpus in the repository, and of one of its inputs.
+#: Largest size (bytes) of the corpus in the repository, and of each input in it.
 CORPUS_BYTES, LONGEST_KEPT = 120_000, 1_500
 #: Places in the code for which this process has already written a finding.
 _KNOWN: set[tuple[str, str, int | None]] = set()

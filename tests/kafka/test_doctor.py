@@ -136,7 +136,7 @@ def reading(service: str, ahead_seconds: float) -> bytes:
 
 
 def test_clocks_are_taken_from_samples_and_not_from_their_senders(broker: Broker) -> None:
-    """Kafka's record timestamps are right here, so only the samples' timestamps can reveal a client's wrong clock."""
+    """The doctor finds a client's wrong clock by its samples; Kafka's timestamps of their records are right here."""
     settings = settings_for(broker, "clock")
     create_ours(settings)
     writer = producer(settings)

@@ -308,7 +308,10 @@ def test_a_broker_that_restarts_is_read_again(tmp_path: Path) -> None:
 def test_groups_of_all_types_of_kafka_4_and_members_that_hang(
     jar_set: str, properties: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The members are Kafka's own clients; one record makes them hang. For Connect, only its join requests are sent."""
+    """The exporter reads groups of each type, and `watch` finds the members that one record makes hang.
+
+    The members are Kafka's own clients. For Connect, only its join requests are sent.
+    """
     jars.SETS["test-broker-4.1"] = jars.JarSet(("org.apache.kafka:kafka_2.13:4.1.2", *jars.LOG4J_1))
     with Broker(tmp_path / "broker", properties, jar_set=jar_set) as broker:
         broker.create_topic("orders", partitions=2)

@@ -164,8 +164,8 @@ def _options(dice: random.Random, family: Family, mechanism: Mechanism) -> dict[
         options |= {"c.max.poll.records": "500|50|5"} if dice.random() < 0.5 else {}
     options |= mechanism.options
     if role == "producer" and (mechanism.end or int(_digits(options["p.linger.ms"])) > 1000):
-        # With `sync` the program waits for each record, so its buffer would be empty when it ends; delivery.timeout.ms
-        # could expire records during linger.ms.
+        # Keep records in the buffer until the program ends: with `sync` it would wait for each record, and
+        # delivery.timeout.ms could expire records during linger.ms.
         options["sync"] = "false"
         options.pop("p.delivery.timeout.ms", None)
     return {**options, **family.options}

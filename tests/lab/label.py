@@ -40,8 +40,8 @@ _BUSY = ("callback-retry", "callback-sleep", "callback-spin", "callback-latch", 
 _BUSY_HANDLERS = ("handler-retry", "handler-sleep", "handler-spin")
 #: This many expired records, or equal samples, are no coincidence.
 MANY = 3
-#: Java client versions from which consumers report their last poll, producers count selects, and the log reports an
-#: overdue poll().
+#: First Java client versions with the consumer's time since its last poll, the producer's count of selects, and a log
+#: line about an overdue poll().
 _LAST_POLL, _SELECTS, _OVERDUE = (2, 4), (1, 0), (2, 6)
 #: close() gives up after 30 s by default: two dumps with more time between them show that this close() does not.
 CLOSE_SECONDS = 45.0
@@ -271,7 +271,7 @@ def _not_closed(recorded: Recorded) -> Label:
     ended = recorded.case["timeline"].get("ended", 1 << 60)
     forced = recorded.case["mechanism"] == "closed-at-once" and recorded.log_until_ms >= ended
     if recorded.until_ms < recorded.onset_ms:
-        # Nothing was recorded after the onset, and records in the buffer at the last sample may look lost.
+        # Nothing was recorded after the onset, but records in the buffer at the last sample may look lost.
         return Label(at_most="suspected")
     return Label("suspected" if forced else "nothing", "confirmed", recorded.until_ms >= ended - 1000)
 

@@ -42,8 +42,8 @@ pytestmark = pytest.mark.long
 
 METRICS = "restored-metrics"
 HOST, STEP = "web-0", 10
-#: Length of a portion of input (s), and the seconds at which the client gets stuck (in the first portion) and recovers
-#: (in the second).
+#: PORTION: length of a portion of input (s). The client gets stuck at second STUCK_FROM, in the first portion, and
+#: recovers at WELL_FROM, in the second.
 PORTION, STUCK_FROM, WELL_FROM = 240, 120, 270
 RECORDS = PORTION // STEP
 SECONDS = 600.0

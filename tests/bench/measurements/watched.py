@@ -24,7 +24,7 @@ TITLE = "A JVM that is watched"
 RATE = 100
 START_SECONDS = 120.0
 CORES = 0.01
-#: Part of the watched JVM → prefixes of its threads' names, which Linux truncates.
+#: Part of the watched JVM → prefixes of its threads' names; Linux keeps only 15 characters of a name.
 PARTS = {
     "agent": ("jolokia-", "Jolokia", "HTTP-Dispatcher", "Attach Listener"),
     "compiler": ("C1 Compiler", "C2 Compiler"),
