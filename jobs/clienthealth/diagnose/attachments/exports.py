@@ -20,10 +20,10 @@ from clienthealth.read.logs.times import Times
 
 MAX_DEPTH, MAX_ROWS = 12, 2_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-#: Possible names of the field with the application's line (_MESSAGES) and of the field with the time (_TIMES).
+#: Possible names of the field with the application's line (_MESSAGES) and of the field with the time (_TIMES). Kafka
+#: Connect's status of a task has its error in `trace`, an answer of Kafka's REST proxy in `error`.
 _MESSAGES = (
     *("_raw", "message", "@message", "textPayload", "line", "msg", "log", "content", "body", "text", "MESSAGE"),
-    # The status of a Kafka Connect task, and the answers of Kafka's REST proxy.
     *("trace", "error"),
 )
 _TIMES = (
