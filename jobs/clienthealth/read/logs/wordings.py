@@ -72,6 +72,7 @@ class Meaning(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
     halted    a counter of the Java client that does not rise any more after this event; '' if there is none
     away      True if the event occurs only after max.poll.interval.ms without a poll()
     unserved  True if the event shows that the brokers or the group's coordinator do not serve the client
+    otherwise  True if the event counts only in lines that no other log pattern matches; then it comes last in its file
     """
 
     says: str
@@ -85,6 +86,7 @@ class Meaning(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
     halted: str = ""
     away: bool = False
     unserved: bool = False
+    otherwise: bool = False
 
     @cached_property
     def ids(self) -> frozenset[str]:
@@ -97,6 +99,7 @@ class Meaning(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
 
 
 M = TypeVar("M", bound=Meaning)
+_Find = Callable[[str], "re.Match[str] | None"]
 
 
 def meanings(tables: Mapping[str, Any], kind: type[M], where: str) -> Mapping[str, M]:
@@ -124,7 +127,8 @@ class Catalogue:
     def __init__(self, meanings: Iterable[Meaning]) -> None:
         self.meanings = tuple(dict.fromkeys(meanings))
         self.by_id: dict[str, Meaning] = {}
-        compiled: dict[str, list[tuple[Wording, Callable[[str], re.Match[str] | None], re.Pattern[str] | None]]] = {}
+        #: By (`otherwise`, literal).
+        compiled: dict[tuple[bool, str], list[tuple[Wording, _Find, re.Pattern[str] | None]]] = {}
         for meaning in self.meanings:
             for wording in meaning.wordings:
                 if wording.id in self.by_id:
@@ -135,9 +139,9 @@ class Catalogue:
                     find = _finder(with_parts(wording.pattern))
                 except re.error as error:
                     raise CatalogueError(f"the log pattern {wording.id} cannot be compiled: {error}") from None
-                compiled.setdefault(wording.literal, []).append((wording, find, logger))
+                compiled.setdefault((meaning.otherwise, wording.literal), []).append((wording, find, logger))
         self._by_literal = tuple(compiled.items())
-        self.literals = tuple(compiled)
+        self.literals = tuple(dict.fromkeys(literal for _, literal in compiled))
 
     @property
     def wordings(self) -> tuple[Wording, ...]:
@@ -151,16 +155,18 @@ class Catalogue:
         log pattern, the match of the one that has waited longest is yielded, else the first match.
         """
         named = logger is not None and "." in logger
-        for literal, candidates in self._by_literal:
-            if literal in text:
+        matched = False
+        for (otherwise, literal), candidates in self._by_literal:
+            if literal in text and not (otherwise and matched):
                 for wording, find, logged_by in candidates:
                     if logged_by is not None and named and not logged_by.match(logger or ""):
                         continue
                     if match := find(text):
+                        matched = True
                         yield wording, match
 
 
-def _finder(pattern: re.Pattern[str]) -> Callable[[str], re.Match[str] | None]:
+def _finder(pattern: re.Pattern[str]) -> _Find:
     """Return a function that finds a text's first match or, with a group `minutes`, the match that waited longest."""
     if "minutes" not in pattern.groupindex:
         return pattern.search
