@@ -122,7 +122,10 @@ class Recorded:
         return max(counted, default=0) - (max(before, default=0) if name != "callback_ms" else 0)
 
     def still_seconds(self, name: str) -> float:
-        """Return the time (s) from a count's last change, or a later onset, to the end: the longest of any client."""
+        """Return for how long (s) a count has stood still at the recording's end; of several clients, the longest.
+
+        Time before the onset does not count.
+        """
         longest = 0.0
         for client in {one["id"] for one in self.truth}:
             lines = [one for one in self.truth if one["id"] == client]

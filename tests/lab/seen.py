@@ -142,7 +142,7 @@ def _page(port: int, role: str) -> str | None:
     return _answer(f"http://127.0.0.1:{port}/metrics")
 
 
-#: How a JVM's metrics are read; `programs` starts the agent or page behind each route.
+#: Functions that read a JVM's metrics, by route. programs.py starts the agent or the page that the route needs.
 ROUTES: Mapping[str, Callable[[int, str], str | None]] = {
     "jolokia-bulk": _bulk,
     "jolokia-pretty": _bulk,

@@ -49,7 +49,7 @@ def test_a_text_visits_few_files(kind: str, tmp_path: Path) -> None:
 
 
 def walk(file: Path) -> tuple[set[str], int]:
-    """Return the code files in which functions get the text of `file` or a piece of it, and the number of records."""
+    """Parse `file`; return the code files that get its text or a piece of it, and the number of records in it."""
     visited: set[str] = set()
 
     def called(frame: FrameType, event: str, _: object) -> None:

@@ -1,11 +1,10 @@
-"""Keep what an earlier release's monitor left after four minutes (checkpoint, history, states) in tests/releases.
+"""Save the files of an earlier release's monitor (checkpoint, history, states) as an archive in tests/releases.
 
-`python -m tests.support.left_by_release COMMIT VERSION` runs the release at that commit and keeps what it leaves.
+`python -m tests.support.left_by_release COMMIT VERSION` runs the release at that commit and saves the files that it
+has written. As long as 0.3.0 has no tag, pass commit e08cfe5 for version 0.3.0.
 
-As long as 0.3.0 has no tag, pass commit e08cfe5 for version 0.3.0.
-
-The run has two producers; one of them hangs in a callback from the third minute on. The state has one partition and two
-buckets.
+The data spans four minutes and has two producers; one of them hangs in a callback from the third minute on. The state
+has one partition and two buckets.
 """
 
 from __future__ import annotations

@@ -145,7 +145,7 @@ def _bucket(folder: Path, every_ms: int) -> Bucket:
 
 
 def _thinned(ref: Ints, ts: Ints, every_ms: int) -> Bools:
-    """Select each client's first sample, and then each one at least `every_ms` (less 5 %) after the one before."""
+    """Select each client's first sample, then each one at least `every_ms` (less 5 %) after the last selected one."""
     keep = np.zeros(len(ts), bool)
     last: dict[int, int] = {}
     for row, (client, moment) in enumerate(zip(ref.tolist(), ts.tolist(), strict=True)):

@@ -29,7 +29,7 @@ START = 1_795_208_640_000  # a full minute
 #: With SETTINGS, a record is published after every batch, so that a test sees the effect of each sample.
 SETTINGS = Settings(monitor=MonitorSettings(publish_seconds=0))
 LONGER = 6
-#: A failure of a client that sends no more data and log lines is shown for four minutes instead of an hour.
+#: After a client's last sample and log line, its failure is shown for four minutes instead of an hour.
 SHOWN_SHORTLY = replace(SETTINGS, absence=replace(SETTINGS.absence, shown_seconds=240))
 
 

@@ -27,7 +27,7 @@ NOW_MS = 1_795_208_640_000
 
 
 def tables() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield every panel with transformations, by dashboard and title."""
+    """Yield (dashboard and title, panel) for every panel with transformations."""
     for path in sorted((ROOT / "dashboards/out").glob("*.json")):
         for panel in json.loads(path.read_text("utf-8"))["panels"]:
             for one in (panel, *panel.get("panels", ())):

@@ -88,7 +88,7 @@ def test_a_recording_that_ends_before_asks_nothing(tmp_path: Path) -> None:
     [
         ("topic-hangs", CROSS_TOPIC, "legacy-0.8", [35, 50], Label("confirmed", "confirmed", True)),
         ("topic-hangs", CROSS_TOPIC, "legacy-0.8", [35], Label("suspected", "confirmed", True)),
-        # A dump does not show which topics a poll loop reads, so dumps alone must show nothing.
+        # A dump does not name the topics of a poll loop, so dumps alone prove nothing here.
         ("topic-hangs", CROSS_TOPIC, "java-3.9", [35, 80], Label("nothing", "confirmed", True)),
         ("close-hangs", LOOP, "java-3.9", [32, 80], Label("confirmed", "confirmed", True)),
         ("close-hangs", LOOP, "java-3.9", [32, 50], Label("suspected", "confirmed", True)),

@@ -112,8 +112,8 @@ def test_an_agent_that_fails_alone_proves_nothing_whatever_waits_in_the_buffer()
     assert not changes(monitor)
 
 
-def test_one_of_two_pods_on_a_node_that_is_closed_by_force_accuses_only_itself() -> None:
-    """The pods share client id and host, and lines name no pod: only the fuller buffer shows which pod was closed."""
+def test_a_forced_close_on_a_node_with_two_pods_accuses_one_of_them() -> None:
+    """The pods share client id and host, and log lines name no pod. The one with the fuller buffer is accused."""
     monitor = Stepped()
     inputs = [reading(s, "a", 4e6) for s in range(0, 100, 10)] + [reading(s, "b", 1e3) for s in range(3, 110, 10)]
     inputs += [*forced_close(100), logged(0, "producer-config", "p"), logged(1, "producer-config", "p")]

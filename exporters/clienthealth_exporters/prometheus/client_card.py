@@ -129,7 +129,7 @@ def reasons(record: HealthRecord) -> list[str]:
 
 
 def judged(record: HealthRecord) -> str:
-    """Return as text in how many failure modes a client is ok, and which modes were not judged, with the reasons."""
+    """Return as text for how many failure modes a client was judged ok, and which modes were not judged, and why."""
     fine, blind = others(record)
     return f"nothing found in {len(fine)} of {len(fine) + len(blind)} failure modes; not judged: {', '.join(blind)}"
 

@@ -111,7 +111,7 @@ class State:
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """The identity of the client or group. A group's has no service, because two services may report the group."""
+        """The client's identity, or the group's: without a service, because two services may report the same group."""
         client = self.client
         if client.kind == "group":
             return "group", client.instance, self.group

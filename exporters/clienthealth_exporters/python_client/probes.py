@@ -78,10 +78,10 @@ class Watched:
     """A reported client, held by a weak reference.
 
     more      returns the library's own measurements as (metrics, topics) of a snapshot. For a metric that the probe
-              also has, the probe's value is used; topics None: the probe's topics are used
+              also has, the probe's value is used. If topics is None, the probe's topics are used
     fresh     returns True if the library has new measurements; the snapshot is then sent up to one interval early
-    patience  number of intervals from one snapshot to `due`
-    due       time of the next snapshot if the library has no new measurements, in seconds of the monotonic clock
+    patience  number of intervals after which a snapshot is sent even if the library has no new measurements
+    due       the time of that snapshot, in seconds of the monotonic clock
     """
 
     client: weakref.ref[Any]
@@ -240,10 +240,10 @@ class ProducerProbe:
         return run
 
     def metrics(self) -> dict[str, float]:
-        """Return the counts so far, and the times (ms) measured since the previous call.
+        """Return the counts so far, and the times (ms) measured since metrics() was last called.
 
         `callback-time-max` includes the time so far of a callback that is still running. If no callback returned since
-        the previous call, `callback-time-avg` is this time, too.
+        then, `callback-time-avg` is this time, too.
         """
         began = self._callback_began
         with self._lock:
@@ -343,9 +343,10 @@ class ConsumerProbe:
                     counts[2] = max(0, (consumer.highwater(partition) or position) - position)
 
     def metrics(self) -> dict[str, float]:
-        """Return the counts so far, and the times since the previous call. A poll in progress counts up to now.
+        """Return the counts so far, and the times measured since metrics() was last called.
 
-        `last-poll-seconds-ago` is in s (0 during a poll), `time-between-poll-max` in ms.
+        A poll that is still running counts up to now. `last-poll-seconds-ago` is in s (0 during a poll),
+        `time-between-poll-max` in ms.
         """
         now = self.clock()
         with self._lock:

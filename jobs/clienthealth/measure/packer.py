@@ -32,8 +32,8 @@ from clienthealth.model.readings import LogEvent, Source, ThreadDump
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.read.logs.bursts import is_new, of_each_process
 
-#: NEIGHBOURS: minimum number of records in a block of `topic_clock`. SKEW_MS (ms): a record's time is credible if it is
-#: at most SKEW_MS after the time of its block, and at most SKEW_MS plus the block's duration before that time.
+#: NEIGHBOURS: minimum number of records in a block of `topic_clock`. SKEW_MS (ms): a record's time is credible from
+#: (block's time - block's duration - SKEW_MS) to (block's time + SKEW_MS), as `topic_clock` defines these two.
 NEIGHBOURS, SKEW_MS = 64, 60_000
 
 

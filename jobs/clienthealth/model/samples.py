@@ -113,7 +113,7 @@ class Samples:
         """Add several values of one subject, as `add` does. Without values, only note that the client exists.
 
         names   our names of the metrics
-        values  one per name, as the record contains them; `values.number` converts them
+        values  one per name, as the record contains them; `number()` converts them
         """
         if subject.kind is None:
             return

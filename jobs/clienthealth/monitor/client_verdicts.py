@@ -188,15 +188,14 @@ def judge(bucket: Bucket, new: Sequence[LogEntry], horizon: Ints, now_ms: int) -
 
 
 def overdue(bucket: Bucket, before_ms: int) -> list[LogEntry]:
-    """Return the log entries that stopped waiting for the client's next sample since the previous step.
+    """Return the log entries for which the wait for the client's next sample ended in vain since the previous step.
 
-    The adjustment `await-samples` defines the wait. A client that exits because of a failure logs the failure and
-    reports no further sample, so windows with such entries are judged once more. `before_ms`: the watermark of the
-    previous step.
+    Verdicts from log lines wait for that sample (`adjust._await_samples`). A client that exits because of a failure
+    logs the failure and sends no further sample, so windows with such entries are judged once more. `before_ms`: the
+    watermark of the previous step.
     """
     clients, now_ms, entries = bucket.state.clients, bucket.state.time_ms, dict[int, LogEntry]()
-    # Lines before `earliest` (by each client's own clock) were compared with a later sample, so these lines do not
-    # wait.
+    # For lines before `earliest` (by each client's own clock), a later sample has arrived.
     earliest = clients.last - clients.every - CLOSE_MS
     wait_ms = LONGEST_MS + clients.last_seen - clients.last
     silent = (earliest < now_ms - wait_ms).tolist()

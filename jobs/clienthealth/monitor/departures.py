@@ -35,8 +35,8 @@ from clienthealth.settings import Settings
 #: Keys in a verdict's detail: how many records and bytes a departed client may have lost. The values of these keys are
 #: also added to the incident of the failure that caused the loss.
 LOST = ("lost_records", "lost_bytes")
-#: A gap longer than this (ms) in the data of all clients is an outage, because no batch takes so long while input
-#: arrives.
+#: If the watermark jumps by more than this (ms) in one step, the data of all clients has a gap: while input arrives, no
+#: batch takes so long.
 SHARED_MS = 60_000
 
 

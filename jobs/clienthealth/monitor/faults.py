@@ -1,8 +1,8 @@
-"""Isolate errors: if the step cannot process some data, only the process that sent the data is left out and rejected.
+"""Isolate errors: if the step cannot process some data, it rejects only the data of the process that sent it.
 
 No other module isolates errors. A bucket is stepped, saved and encoded as a whole. If that raises an error, bisection
-finds the faulty processes: the data of each of them raises an error even without all other data. Then the bucket is
-stepped without the faulty processes.
+finds the faulty processes. A process is faulty if its data alone raises an error. Then the bucket is stepped without
+the faulty processes.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _without_faulty(packed: Packed, buckets: int, run: Run[T], mistake: Exceptio
 def _faulty(
     packed: Packed, buckets: int, homes: Sequence[Home], run: Run[T], mistake: Exception
 ) -> Iterator[tuple[Home, Exception]]:
-    """Find, by bisection, each process that raises an error even without the other processes; yield it and the error.
+    """Find, by bisection, each process with data that alone raises an error; yield the process and the error.
 
     `mistake`: the error raised with all of `homes`.
     """

@@ -26,8 +26,8 @@ from clienthealth.settings import MonitorSettings
 LIFECYCLE_MS = 900_000
 #: Number of dumps kept per process after no window needs them. They show which threads are still at the same place.
 EARLIER_DUMPS = 4
-#: Number of newest lines on a start or end that are kept per log pattern, besides the first line, because clients of
-#: the same name can follow each other within minutes.
+#: Of each log pattern on a client's start or end, the first line and this number of newest lines are kept, because
+#: clients of the same name can follow each other within minutes.
 LAST_KEPT = 16
 #: Number of reporting intervals without a sample after which a client is overdue. A log line after this time shows that
 #: the process still lives.

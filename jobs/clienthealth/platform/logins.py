@@ -234,7 +234,7 @@ def _context(options: Mapping[str, str], kinds: Mapping[str, str]) -> ssl.SSLCon
                 problem = f"cannot be read as {kind} with its password ({type(error).__name__})"
                 raise OptionError(f"ssl.{store}.location {problem}") from None
             except DependencyError as error:
-                raise OptionError(f"ssl.{store}.location is of type JKS: {error}") from None
+                raise OptionError(f"ssl.{store}.location cannot be read as JKS: {error}") from None
     return context
 
 

@@ -16,7 +16,8 @@ from clienthealth.spark.history import CLIENT_KEY
 
 MINUTES_PER_DAY = 1440
 #: LEAST_PERIODS: minimum number of periods for a slope, because a slope through fewer points means nothing.
-#: BUFFER_CLASSES: number of classes of buffer use below a full buffer. TOP: maximum number of groups with growing lag.
+#: BUFFER_CLASSES: number of equal classes of buffer use, besides the class of full buffers. TOP: maximum number of
+#: groups with growing lag that the review lists.
 LEAST_PERIODS = 3
 BUFFER_CLASSES = 10
 TOP = 5

@@ -147,7 +147,7 @@ def _sums() -> list[Column]:
 
 
 def longest(touching: DataFrame, most: int) -> DataFrame:
-    """Return the `most` longest incidents of each theme with their `rank`, confirmed ones first."""
+    """Return, with `rank`, the first `most` incidents of each theme: confirmed before suspected, then the longest."""
     order = Window.partitionBy(*THEME).orderBy(
         F.col("sure").isNull(), F.desc("seconds"), "start", *CLIENT_KEY, "number"
     )

@@ -30,7 +30,7 @@ FORM, SOURCES, TICKS = "form", 3, 2
 class Pending:
     """A batch planned at `planned_ms` (epoch ms) but not committed.
 
-    The batch reads each part from `begin` up to `end`.
+    The batch reads each part (source, topic, partition) from offset `begin` up to `end`.
     """
 
     batch: int

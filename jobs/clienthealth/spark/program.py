@@ -44,7 +44,7 @@ JVM_SECONDS, OUT_OF_MEMORY = 10, 3
 LOOK_SECONDS = 10
 #: Number of batches after which a monitor starts to make the archive of classes, from which later JVMs start faster.
 ARCHIVE_AFTER = 10
-#: Maximum time (s) that a query without brokers needs to plan its first batch.
+#: Time (s) after which the classes of a query without brokers are archived. Planning its first batch takes no longer.
 STARTED_SECONDS = 10
 FIXED = (
     "the checkpoint spreads its state over %s partitions and keeps this number: [monitor] shuffle_partitions = %s "

@@ -44,7 +44,7 @@ _MARKS = b"clientId= client_id= #producer- #consumer- org.apache.kafka kafka-pro
 _OBJECT = re.compile(rb"\s*(?:\[\s*)?\{\s*\"")
 #: A point of InfluxDB's line protocol: tags, then fields.
 _POINT = re.compile(rb"[^\s,=#]+(?:,[^\s,=]+=[^\s,=]+)+ [^\s=]+=")
-#: A time in an entry, or a frame below it, shows that a program logged the entry.
+#: A time, or a stack frame below the first line: signs that a program wrote the entry, not a person who quotes it.
 _LOGGED = re.compile(r"\d\d:\d\d:\d\d|\|\d{10}\.\d|^\s+at |^\s+File \"|^#\d", re.MULTILINE)
 
 _Topic = Literal["metrics", "logs", "any"]

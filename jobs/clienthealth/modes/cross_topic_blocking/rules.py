@@ -307,9 +307,9 @@ def _one_queue(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[li
 
 
 def _in_turn(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Return a fact if records of several topics wait long in the one queue of a librdkafka client; else [].
+    """Return a fact if an application is slow to take records of several topics from librdkafka's one queue; else [].
 
-    The application takes the records slowly. Metrics do not show whether one topic holds up the others.
+    Metrics do not show whether one topic holds up the others.
     """
     positioned = [(reading, at) for reading in window.readings if (at := positions(reading, "position"))]
     if not in_one_queue(w)[0] or len(positioned) < MIN_READINGS:

@@ -205,7 +205,10 @@ def _missed(
 
 
 def _may_live_on(window: ClientWindow) -> bool:
-    """True if the client may be alive without pushes: its version may stop pushing, or it was sending at the end."""
+    """True if the client may be alive although it pushes no more metrics.
+
+    Its version may end all pushes after a broken connection, or its last two samples do not show that sends had ended.
+    """
     if not pushes_on(window):
         return True
     sent = [reading.get("record-send-total") for reading in window.readings[-2:]]

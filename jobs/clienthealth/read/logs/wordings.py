@@ -151,8 +151,8 @@ class Catalogue:
     def matches(self, text: str, logger: str | None) -> Iterator[tuple[Wording, re.Match[str]]]:
         """Yield (log pattern, match) for each log pattern that matches a text and may be logged by `logger`.
 
-        A logger's name without dots may be anything, so such a name excludes no pattern. If several goroutines match a
-        log pattern, the match of the one that has waited longest is yielded, else the first match.
+        A logger's name without dots may be anything, so such a name excludes no pattern. If the text is a goroutine
+        dump, a pattern's match is the goroutine that has waited longest; in any other text, it is the first match.
         """
         named = logger is not None and "." in logger
         matched = False
