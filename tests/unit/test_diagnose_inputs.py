@@ -390,7 +390,8 @@ def test_a_missing_time_is_not_the_files(tmp_path: Path) -> None:
     assert "time unknown" in input_line(diagnosis.inputs[0])
 
 
-#: The status of a connector, from Kafka Connect, and the answer of Kafka's REST proxy to a request that failed.
+#: The status of a connector, from Kafka Connect; the answer of Kafka's REST proxy to a request that failed; an event of
+#: Sentry.
 TRACE = """org.apache.kafka.connect.errors.ConnectException: Unrecoverable exception from producer send callback
 \tat org.apache.kafka.connect.runtime.WorkerSourceTask.execute(WorkerSourceTask.java:248)
 Caused by: org.apache.kafka.common.errors.TimeoutException: Topic orders.v1 not present in metadata after 60000 ms.
@@ -409,10 +410,16 @@ ANSWER = {
         }
     ]
 }
+EVENT = {
+    "timestamp": "2024-03-02T10:11:12Z",
+    "exception": {
+        "values": [{"type": "TimeoutException", "value": "Topic orders not present in metadata after 60000 ms."}]
+    },
+}
 
 
 @pytest.mark.parametrize("indent", [None, 2])
-@pytest.mark.parametrize(("document", "mode"), [(STATUS, METADATA), (ANSWER, "delivery-stalled")])
+@pytest.mark.parametrize(("document", "mode"), [(STATUS, METADATA), (ANSWER, "delivery-stalled"), (EVENT, METADATA)])
 def test_errors_in_json_answers_are_read(
     tmp_path: Path, document: dict[str, object], mode: str, indent: int | None
 ) -> None:

@@ -21,10 +21,11 @@ from clienthealth.read.logs.times import Times
 MAX_DEPTH, MAX_ROWS = 12, 2_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: Possible names of the field with the application's line (_MESSAGES) and of the field with the time (_TIMES). Kafka
-#: Connect's status of a task has its error in `trace`, an answer of Kafka's REST proxy in `error`.
+#: Connect's status of a task has its error in `trace`, an answer of Kafka's REST proxy in `error`, an exception in an
+#: event of Sentry in `value`.
 _MESSAGES = (
     *("_raw", "message", "@message", "textPayload", "line", "msg", "log", "content", "body", "text", "MESSAGE"),
-    *("trace", "error"),
+    *("trace", "error", "value"),
 )
 _TIMES = (
     *("@timestamp", "timestamp", "_time", "time", "ts", "timeMillis", "millis", "epochSecond", "date", "datetime"),
