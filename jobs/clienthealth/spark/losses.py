@@ -15,17 +15,11 @@ import time
 from collections import Counter
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.listener import (
-    QueryIdleEvent,
-    QueryProgressEvent,
-    QueryStartedEvent,
-    QueryTerminatedEvent,
-    StreamingQueryListener,
-)
+from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from clienthealth.settings import Settings
 from clienthealth.spark.self_monitoring import QUERY, SelfMetrics
@@ -155,20 +149,31 @@ class Losses:
 
 
 class Listener(StreamingQueryListener):
-    """Passes Spark's reports on the streaming queries to the metrics."""
+    """Passes Spark's reports on the streaming queries to the metrics.
 
-    def __init__(self, metrics: SelfMetrics) -> None:
+    The JVM calls this object itself. PySpark's wrapper would fetch every field of each report from the JVM, a hundred
+    calls for each batch, and this object needs only the report's JSON.
+    """
+
+    class Java:
+        """Names the Java interface that this object implements, for Py4J."""
+
+        implements: ClassVar = ["org.apache.spark.sql.streaming.PythonStreamingQueryListener"]
+
+    def __init__(self, spark: SparkSession, metrics: SelfMetrics) -> None:
         self._metrics = metrics
         self._names: dict[str, str] = {}
         #: The next offset that the query will read, by topic and partition.
         self.positions: dict[tuple[str, int], int] = {}
+        streaming = cast(Any, spark._jvm).org.apache.spark.sql.streaming
+        self._jlistenerobj = streaming.PythonStreamingQueryListenerWrapper(self)
 
-    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
-        self._names[str(event.runId)] = event.name or ""
-        self._metrics.gauges["query_up"].labels(event.name or "").set(1)
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802
+        self._names[event.runId().toString()] = event.name() or ""
+        self._metrics.gauges["query_up"].labels(event.name() or "").set(1)
 
-    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
-        progress = json.loads(event.progress.json)
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+        progress = json.loads(event.progress().json())
         log.debug("batch %s took %s ms", progress["batchId"], progress["durationMs"])
         self._metrics.progressed(progress)
         for source in progress.get("sources", []):
@@ -176,12 +181,11 @@ class Listener(StreamingQueryListener):
             for topic, partitions in end.items() if isinstance(end, dict) else ():
                 self.positions |= {(topic, int(partition)): offset for partition, offset in partitions.items()}
 
-    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
-        name = self._names.get(str(event.runId))
-        if name:
+    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
+        if name := self._names.get(event.runId().toString()):
             self._metrics.gauges["last_batch_timestamp_seconds"].labels(name).set(time.time())
 
-    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-        name = self._names.pop(str(event.runId), None)
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
+        name = self._names.pop(event.runId().toString(), None)
         if name is not None:
             self._metrics.gauges["query_up"].labels(name).set(0)

@@ -96,7 +96,7 @@ class _Run:
         self, spark: SparkSession, settings: Settings, metrics: SelfMetrics, stop: threading.Event, heap_ran_out: bool
     ) -> None:
         self._spark, self._settings, self._metrics, self._stop = spark, settings, metrics, stop
-        self._listener = Listener(metrics)
+        self._listener = Listener(spark, metrics)
         spark.streams.addListener(self._listener)
         self._checkpoint = checkpoint = Checkpoint(spark, query.checkpoint_of(settings))
         # If a later release wrote the checkpoint, this call raises before anything is changed.
