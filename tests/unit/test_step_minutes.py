@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from functools import cache
 
+import msgspec
 import pytest
 
 from clienthealth.model.telemetry import Snapshot, TopicMetrics
-from tests.support.stepped import START, Stepped, snapshot
+from tests.support.stepped import START, Stepped, logged, snapshot
 
 CLIENTS = {"a": 1, "b": 10, "c": 60}
 SECONDS = 15 * 60
@@ -146,3 +147,26 @@ def test_a_group_s_minutes_are_the_same_in_batches_of_any_length(seconds: float)
     offset = START // 1000 % 300
     windows = {minute: (minute * 60 + offset) // 300 * 300 + 300 - 900 - offset for minute in range(44)}
     assert samples == {minute: 6 * (minute + 1) - max(0, begin) // 10 for minute, begin in windows.items()}
+
+
+@pytest.mark.parametrize("seconds", [10, 60, 450, ONE_BATCH])
+@pytest.mark.parametrize("host", ["h", ""])
+def test_lines_on_a_known_issue_count_in_the_minute_of_their_time(seconds: float, host: str) -> None:
+    metrics = {"select-total": 1, "buffer-total-bytes": 100, "buffer-available-bytes": 100}
+    samples = [snapshot(second, metrics, host=host) for second in range(5, 300, 10)]
+    others = [snapshot(second, metrics, "z", instance="i:1", host="i") for second in range(5, 900, 10)]
+    lines = [logged(second, "topic-unknown", "p") for second in range(20, 296, 2)]
+    if not host:
+        lines = [msgspec.structs.replace(entry, host="h:1") for entry in lines]
+    monitor = Stepped()
+    monitor.batches([*samples, *others, *lines], seconds)
+    # The watermark advances until the client has departed, so that its last minutes are finished.
+    for second in range(910, 1500, 10):
+        monitor.batch([snapshot(second, metrics, "z", instance="i:1", host="i")], second)
+    counts = {
+        (row["minute"] - START) // 60_000: [(one["what"], one["lines"]) for one in row.get("also_seen", [])]
+        for row in monitor.minutes
+        if row["client_id"] == "p"
+    }
+    # One line every 2 s from second 20 to second 294.
+    assert counts == {minute: [("unknown-topic", lines)] for minute, lines in enumerate([20, 30, 30, 30, 28])}

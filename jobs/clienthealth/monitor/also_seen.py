@@ -55,10 +55,16 @@ def take(state: BucketState, entries: Iterable[LogEntry]) -> None:
             run = Run(*named, 0, event.ts_ms, event.ts_ms, text, event.source, 0)
         run.lines += entry.repeats
         run.unwritten += entry.repeats
+        minute = event.ts_ms // 60_000 * 60_000
+        run.minutes[minute] = run.minutes.get(minute, 0) + entry.repeats
+        if len(run.minutes) > MINUTES:
+            del run.minutes[min(run.minutes)]
         run.last_ms = max(run.last_ms, event.ts_ms)
         state.also_seen.remember(key, run, run.last_ms)
 
 
+#: Maximum number of minutes for which a run keeps separate counts; earlier lines count for the next row of the history.
+MINUTES = 60
 #: `Trouble.least` is the minimum number of lines with which an issue is reported. In an excerpt, which a person picked
 #: from a log, an issue with a `least` below EVERYDAY_LINES is reported even with fewer lines.
 EVERYDAY_LINES = 8
@@ -120,18 +126,20 @@ def unattributed(
     return left
 
 
-def unwritten(runs: Sequence[Run], client_id: str, kind: str) -> list[dict[str, object]]:
-    """Return a row for each known issue of a client that has lines which are not in the history yet.
+def unwritten(runs: Sequence[Run], client_id: str, kind: str, until_ms: float) -> list[dict[str, object]]:
+    """Return a row for each known issue of a client with lines that the history lacks, up to the minute `until_ms`.
 
     A row is {"what": id of the issue, "lines": number of these lines}. The lines then count as written. `runs`: the
-    runs of the client's process. Lines that name no client count for the first client for which this function is
-    called.
+    runs of the client's process. `until_ms`: the minute's begin (epoch ms). Lines that name no client count for the
+    first client for which this function is called.
     """
     counts: dict[str, int] = {}
     for run in runs:
-        if run.unwritten and run.client_id in ("", client_id) and run.kind in ("", kind):
-            counts[run.what] = counts.get(run.what, 0) + run.unwritten
-            run.unwritten = 0
+        later = {minute: lines for minute, lines in run.minutes.items() if minute > until_ms}
+        due = run.unwritten - sum(later.values())
+        if due and run.client_id in ("", client_id) and run.kind in ("", kind):
+            counts[run.what] = counts.get(run.what, 0) + due
+            run.unwritten, run.minutes = run.unwritten - due, later
     return [{"what": what, "lines": lines} for what, lines in sorted(counts.items())]
 
 

@@ -7,6 +7,7 @@ windows but not the row of the minute. The failures of a minute are the incident
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -54,9 +55,13 @@ def finished(bucket: Bucket, gone: Sequence[int], now_ms: int) -> list[Row]:
         for kind, of_kind in bucket.of_kinds.items():
             if (chosen := of_kind[client]).any():
                 rows += _of_kind(bucket, closed, kind, client[chosen], begin[chosen], off)
+    # The last row of a departed client gets all lines that are left.
+    last = {state.all_clients[number].names: int(ends[number]) - MINUTE_MS for number in gone}
     for row in rows if state.also_seen else ():
-        runs = bucket.runs.get((row["service"], row["host"]), ())
-        if also := also_seen.unwritten(runs, row["client_id"], row["kind"]):
+        names = row["service"], row["host"], row["instance"], row["client_id"], row["kind"] or ""
+        until = math.inf if last.get(names) == row["minute"] else row["minute"]
+        runs = bucket.runs.get((row["service"], row["host"] or row["instance"]), ())
+        if also := also_seen.unwritten(runs, row["client_id"], row["kind"], until):
             row["also_seen"] = also
     state.clients.minute = np.maximum(state.clients.minute, over)
     return rows

@@ -123,7 +123,8 @@ class Run(msgspec.Struct, array_like=True):
 
     The fields are the client's instance, id and kind ("": the lines do not name it), the id of the known issue
     (`what`), the number of lines, the times of the first and last line (epoch ms), and the first line (`text`) with its
-    input record. `unwritten`: number of lines that are not in the history yet.
+    input record. `unwritten`: number of lines that are not in the history yet. `minutes`: number of these lines in each
+    minute (epoch ms); lines without a minute here are older.
     """
 
     instance: str
@@ -136,6 +137,7 @@ class Run(msgspec.Struct, array_like=True):
     text: str
     source: Source | None
     unwritten: int
+    minutes: dict[int, int] = {}
 
 
 class Memory(msgspec.Struct, Generic[K, V], array_like=True):
