@@ -37,7 +37,7 @@ _EXAMPLE = {"pager": "payments-oncall", "team": "payments"}
 
 
 def routes_of(owners: Owners, text: str) -> str:
-    """Return `text` (alertmanager.yml) with routes and receivers for all `owners` instead of those of the example."""
+    """Return `text` (alertmanager.yml) with the example owner's routes and receivers replaced by those of `owners`."""
     pagers = [owner.pager for owner in owners.teams() if owner.pager]
     names = {"pager": pagers, "team": [owner.team for owner in owners.teams()]}
 
@@ -81,7 +81,7 @@ def write(out: Path, settings: Settings, dry_run: bool) -> list[Path]:
 def rules(settings: Settings, dry_run: bool = False) -> dict[str, str]:
     """Return the text of each rules file, by file name. In a dry run every severity is info.
 
-    Raises SettingsError if the name of a label in the settings is invalid, or if our series already have that label.
+    Raises SettingsError if a label in the settings has an invalid name, or the name of a label of our own series.
     """
     head = "# Dry run: every severity is info.\n" if dry_run else ""
     return {
@@ -97,7 +97,7 @@ def rendered(settings: Settings, severity: Callable[[str], str], limits: object 
     """
 
     def levels(level: str) -> list[tuple[str, str]]:
-        """Return (severity, label matcher) for each alert rule of a condition. `level`: severity in the template.
+        """Return (severity, label matcher) for each rule that a condition needs. `level`: severity in the template.
 
         A critical condition needs two rules: one that pages, and one for series with `quiet="yes"` that opens a ticket.
         The second rule sets the label `quiet` to '', so that Prometheus drops it from the alert.
@@ -116,7 +116,10 @@ def rendered(settings: Settings, severity: Callable[[str], str], limits: object 
 
 @cache
 def templates(folder: Path) -> Environment:
-    """Return a folder's Jinja environment. Its delimiters are `<< >>` and `<% %>`, because Prometheus uses `{{ }}`."""
+    """Return a Jinja environment for the templates in `folder`.
+
+    Its delimiters are `<< >>` and `<% %>`, because Prometheus uses `{{ }}`.
+    """
     templates = Environment(
         loader=FileSystemLoader(folder),
         undefined=StrictUndefined,
@@ -167,5 +170,5 @@ def _values(settings: Settings) -> dict[str, Any]:
 
 
 def _either(names: tuple[str, ...]) -> str:
-    """Return a regular expression that matches any of these names, escaped for a PromQL string; '' without names."""
+    """Return a regular expression that matches any of these names, escaped for a PromQL string; '' if none."""
     return "|".join(re.escape(name).replace("\\", "\\\\") for name in names)

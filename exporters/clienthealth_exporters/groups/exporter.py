@@ -39,8 +39,8 @@ log = logging.getLogger(__name__)
 
 #: Maximum pause (ms) between two attempts to reconnect to a broker, so that readings resume soon after it restarts.
 RECONNECT_MS = 1000
-#: Time (s) that is planned for delivering a reading's snapshots to their topic. The producer alone waits 0.1 s of this
-#: time to fill a batch.
+#: Time (s) that is planned for delivering a reading's snapshots to their topic. It includes the 0.1 s for which the
+#: producer waits for more records before it sends a batch.
 DELIVERY_SECONDS = 1.0
 #: Intervals (s) at which `kafka-health watch` reads the offsets and the members of a group. Clients commit every 5 s by
 #: default, so `watch` sees every commit.
@@ -181,10 +181,11 @@ def serve(settings: Settings, stop: threading.Event) -> None:
 
 
 def next_reading(now: float, interval: float, lead: float) -> float:
-    """Return the time (epoch s) of the next reading: after `now`, and `lead` seconds before a multiple of `interval`.
+    """Return when the next reading begins (epoch s).
 
-    Returns `now` if `lead` is at least `interval`. The monitor's batches begin at multiples of the trigger interval. So
-    snapshots that are published just before such a multiple are judged at once; all others wait for the next batch.
+    This is the first time after `now` that is `lead` seconds before a multiple of `interval`, or `now` if `lead` is at
+    least `interval`. The monitor's batches begin at multiples of the trigger interval. So snapshots that are published
+    just before such a multiple are judged at once; all others wait for the next batch.
     """
     return now if lead >= interval else ((now + lead) // interval + 1) * interval - lead
 

@@ -69,8 +69,8 @@ class Member(NamedTuple):
 class Listed(NamedTuple):
     """A group as its coordinator lists it. `broker`: id of the coordinator.
 
-    `type`: classic, consumer, streams or share; instead of classic, the protocol type if it is not `consumer`, such as
-    `connect` for Kafka Connect. `state`: '' if the broker does not report it.
+    `type`: classic, consumer, streams or share. For a classic group that does not consist of consumers, it is the
+    protocol type, for example `connect` for Kafka Connect. `state`: '' if the broker does not report it.
     """
 
     broker: int
@@ -104,10 +104,10 @@ class GroupsReading:
 
     ts_ms              time (epoch ms) just after the committed offsets were read
     names              names of all existing groups that the settings do not leave out
-    groups             the groups that were read; missing are groups that were not due or could not be read
+    groups             the groups that were read, without those that were not due or could not be read
     failed_groups      the reason for each group that could not be read
     failed_partitions  the reason for each partition with an unknown end offset, and for each partition of
-                       __consumer_offsets without a leader (groups that are stored there are missing in `names`)
+                       __consumer_offsets without a leader. `names` lacks the groups that are stored in the latter
     left_out           number of groups that `[groups] include` and `exclude` leave out
     """
 
@@ -305,9 +305,10 @@ class GroupReader:
     def _asked(
         self, ask: Callable[[Sequence[str]], Mapping[str, _Value]], names: Set[str], attempt: _Attempt, failed: _Reasons
     ) -> dict[str, _Value]:
-        """Call `ask` for these groups, several groups of one coordinator and type at a time. Return results by group.
+        """Call `ask` for these groups, and return its results by group.
 
-        If `ask` fails even for one group by itself, that group is added to `failed` with the reason.
+        One call covers several groups that have the same coordinator and type. If a call for a single group fails, the
+        group is added to `failed` with the reason.
         """
         by_request: dict[tuple[int, str], list[str]] = defaultdict(list)
         for name in sorted(names):
@@ -371,12 +372,12 @@ def _assigned(group: Any) -> Iterator[tuple[Member, list[TopicPartition]]]:
 
 @dataclass(slots=True)
 class _Seen:
-    """A group when it was last read. Times are seconds of the same clock as the argument `now` of `Pace`.
+    """The result of the last attempt to read a group. Times are seconds of the same clock as `now` in `Pace`.
 
     committed  a hash of the group's committed offsets; None if they could not be read
     failing    why the group could not be read; '' if it was read
     since      when its state or committed offsets last changed, or when it became readable or unreadable
-    at         when the group was read
+    at         when the attempt was made
     """
 
     state: str
@@ -387,11 +388,11 @@ class _Seen:
 
 
 class Pace:
-    """Decide which groups to read: groups with members each time, empty or failing groups less and less often.
+    """Decide which groups a reading includes: every group with members, but empty or failing groups ever less often.
 
-    Most groups of a large cluster are abandoned. New commits of a group with members are seen only if the group is read
-    each time. A group without members changes only if an administrator changes its offsets, or if a member joins. A new
-    member is noticed at once, because each reading lists the states of all groups.
+    Most groups of a large cluster are abandoned. New commits of a group with members are seen only if each reading
+    includes the group. A group without members changes only if an administrator changes its offsets, or if a member
+    joins. A new member is noticed at once, because each reading lists the states of all groups.
     `longest`: maximum time until a group is read again, in seconds of the same clock as `now`.
     """
 

@@ -44,7 +44,7 @@ class Suspicion:
         self._was_sending: set[tuple[str, str]] = set()
 
     def reasons(self, snapshots: Sequence[Snapshot]) -> list[Reason]:
-        """Return the reasons for a dump that the newest `snapshots` give, one for each client in the JVM."""
+        """Return the reasons for a dump. `snapshots`: the newest snapshot of each client in the JVM."""
         now = {(snap.client.kind or "", snap.client.client_id or ""): snap for snap in snapshots}
         self._gone = {key: snap for key, snap in {**self._gone, **self._before}.items() if key not in now}
         reasons = [
@@ -129,7 +129,7 @@ def _reading(snapshot: Snapshot) -> Reading:
 def dump_record(process: ClientProcess, ts_ms: int, dump: str, reason: str) -> dict[str, Any]:
     """Return a thread dump as one log record in the Elastic Common Schema, with keys such as `host.name`.
 
-    The record has at most MAX_DUMP_BYTES of the dump (`shortened`). `ts_ms`: time of the dump (epoch ms).
+    A dump of more than MAX_DUMP_BYTES is cut, see `shortened`. `ts_ms`: time of the dump (epoch ms).
     """
     record = {
         "@timestamp": datetime.fromtimestamp(ts_ms / 1000, UTC).isoformat(timespec="milliseconds"),
@@ -148,8 +148,8 @@ def dump_record(process: ClientProcess, ts_ms: int, dump: str, reason: str) -> d
 def shortened(dump: str, limit: int = MAX_DUMP_BYTES) -> str:
     """Return the dump, cut to `limit` bytes of UTF-8 by leaving out whole threads.
 
-    Other threads are left out before DestroyJavaVM and the threads with `kafka` in their name or stack. The threads
-    that are kept stay in order.
+    The thread DestroyJavaVM and threads with `kafka` in their name or stack are left out last. The threads that remain
+    stay in order.
     """
     if len(dump.encode()) <= limit:
         return dump

@@ -102,7 +102,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 class Targets:
-    """The targets that are given, and the targets in a file, if any. The file may change at any time.
+    """The JVMs to read: `targets`, and the targets listed in `file`, if any. The file may change at any time.
 
     Raises InputError if neither targets nor a file are given.
     """

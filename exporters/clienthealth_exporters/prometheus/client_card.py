@@ -113,7 +113,7 @@ def facts_of(verdict: Verdict) -> tuple[list[Evidence], list[Evidence]]:
 
 
 def what_is_wrong(record: HealthRecord) -> str:
-    """Return the titles and causes of the failures. Without any, return a group's lag state, or '' for a client."""
+    """Return the titles and causes of the failures. If there are none: the lag state of a group, '' for a client."""
     titles = []
     for verdict in record.verdicts:
         if verdict.unhealthy:
@@ -129,7 +129,7 @@ def reasons(record: HealthRecord) -> list[str]:
 
 
 def judged(record: HealthRecord) -> str:
-    """Return as text for how many failure modes a client was judged ok, and which modes were not judged, and why."""
+    """Return a text: the number of failure modes that are ok, then the modes that were not judged, with the reasons."""
     fine, blind = others(record)
     return f"nothing found in {len(fine)} of {len(fine) + len(blind)} failure modes; not judged: {', '.join(blind)}"
 
@@ -180,7 +180,7 @@ def partition_rows(record: HealthRecord) -> list[tuple[str, str, str, str, str]]
     return rows
 
 
-# -- A client's four measurements as text: buffer, callback, topic queue, lag. An unknown measurement is never "0". ----
+# -- A client's four measurements as text: buffer, callback, topic queue, lag. If one is unknown, the text says so. ----
 
 
 @dataclass(frozen=True)

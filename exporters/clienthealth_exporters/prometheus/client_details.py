@@ -74,7 +74,7 @@ def details(view: View, state: State, track: Track | None) -> dict[str, Any]:
 def _measured(record: HealthRecord) -> dict[str, str]:
     """Return measurements as options named `measured.…`, so that `lint` can compare the client's options with them.
 
-    One of them, `full_poll_ms`, is the estimated time that the handler needs for max.poll.records records.
+    One of them, `full_poll_ms`, is an estimate: the time in which the application processes max.poll.records records.
     """
     figures = {"buffer_used_ratio": record.value("buffer_used_ratio", "last")}
     figures["waiting_threads"] = record.value("buffer", "waiting_threads")
@@ -97,7 +97,7 @@ def _known(record: HealthRecord) -> Iterator[tuple[str, str]]:
 
 
 def plot(name: str, points: Sequence[Point], now: float) -> Markup | None:
-    """Return an SVG plot with caption of a measurement in the last hour; None if every value is unknown.
+    """Plot a measurement over the last hour as SVG with a caption; return None if every value is unknown.
 
     `points`: (epoch seconds, value or None), in order of time.
     """

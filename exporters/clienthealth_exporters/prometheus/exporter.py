@@ -151,7 +151,7 @@ class Exporter:
         self.states.shown(self.states.live(), self.settings.prometheus.max_series_per_metric, {})
 
     def _page(self, trouble: str | None, whole: bool) -> Iterator[str]:
-        """Yield the text of all metrics; without `whole`, only that of the exporter's own metrics."""
+        """Yield the text of all metrics, or only of the exporter's own metrics if `whole` is False."""
         lacking = dict[str, int]()
         if whole:
             states, cap = self.states.live(), self.settings.prometheus.max_series_per_metric
@@ -159,7 +159,7 @@ class Exporter:
             yield from self._rendered(services.samples(states))
             cluster = self.settings.prometheus.cluster_name
             yield from self._rendered(services.owners_of(states, self._owners.current(), cluster))
-        # `lacking` counts the left-out series by metric. The counts are complete only after the lines of all clients.
+        # `lacking` counts the left-out series by metric. It is complete only now, after the lines of all clients.
         self._dropped.update(lacking)
         left_out = Counter({EVERYBODY: self.states.left_out}) if self.states.left_out else Counter[str]()
         dropped: list[Sample] = [((name,), count) for name, count in sorted((self._dropped + left_out).items())]

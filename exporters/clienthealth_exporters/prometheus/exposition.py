@@ -1,9 +1,9 @@
-"""Prometheus text format (0.0.4). A client's lines are made once per record, not at each scrape.
+"""The page /metrics in Prometheus' text format (0.0.4). A client's lines are made once per record, not at each scrape.
 
-The library prometheus-client builds and prints every sample at each scrape: for 12,000 partitions 90,000 lines, which
-takes seconds (tests/bench/bench_scrape.py measures it). With this module, a scrape only joins texts made before. To
-save memory, the labels that all lines of a client have in common are stored once, and equal ends of lines (such as
-`} 1`, for most healthy clients) share one object.
+The library prometheus-client builds and prints every sample at each scrape. For 12,000 partitions these are 90,000
+lines, which take seconds (tests/bench/bench_scrape.py measures it). With this module, a scrape only joins texts made
+before. To save memory, the labels that all lines of a client have in common are stored once, and lines with the same
+end share one object for it. Most healthy clients, for example, have lines that end in `} 1`.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Lines:
 
     A line such as `kafka_client_up{service="orders",…} 1` has three parts: the metric's name with the brace, the labels
     of the metric's scope, and the rest (extra labels, brace, value, line end). `client`, `group`, `partition`: the
-    labels of that scope. `ends`: for each metric, in the order of FAMILIES, the rests of its lines as one text; '' for
-    a metric without a value.
+    labels of that scope. `ends`: one text per metric, in the order of FAMILIES, made of the third parts of all its
+    lines; '' for a metric without a value.
     """
 
     client: str
@@ -53,8 +53,9 @@ class Shown(NamedTuple):
     """The lines of a record, and which of them the page /metrics contains.
 
     group     True if the page contains the record's metrics of its consumer group (scope "group")
-    whole     True if the page contains all metrics except evidence, False if only metrics with `Family.always`
-    evidence  True if the page contains the metrics that decide failure modes (`Family.evidence`)
+    whole     True if the page contains the record's metrics without `Family.evidence`; False: of these, only metrics
+              with `Family.always`
+    evidence  True if the page contains the record's metrics that decide failure modes (`Family.evidence`)
     """
 
     lines: Lines
@@ -84,8 +85,8 @@ def beginning(settings: Settings) -> str:
 def lines(record: HealthRecord, cluster: str, begin: str = "") -> Lines:
     """Return the lines of a record.
 
-    `cluster`: value of the label `cluster_name`, except for groups: the instance of a group is the name of its cluster.
-    `begin`: the result of `beginning`.
+    `cluster`: value of the label `cluster_name` for a client. For a group, the value is the group's instance, which is
+    the name of its cluster. `begin`: the result of `beginning`.
     """
     client = record.client
     if client.kind == "group":
@@ -127,8 +128,8 @@ def _each(
 ) -> Iterator[str]:
     """Yield the lines of a metric, client by client, in blocks of _BLOCK_CLIENTS clients.
 
-    At most `cap` lines are yielded. A client with too many lines for the rest of `cap` is skipped, and `dropped` is
-    increased by the number of its lines. `index`: the metric's position in FAMILIES.
+    At most `cap` lines are yielded. If a client's lines would exceed `cap`, all of them are left out, and `dropped` is
+    increased by their number. `index`: the metric's position in FAMILIES.
     """
     block: list[str] = []
     for one in shown:
@@ -153,10 +154,11 @@ def _each(
 def _once(
     index: int, family: Family, shown: Sequence[Shown], cap: int, dropped: MutableMapping[str, int]
 ) -> Iterator[str]:
-    """Yield the lines of a metric of partitions as one block. `index`: the metric's position in FAMILIES.
+    """Yield the lines of a metric with scope "partition" as one block. `index`: the metric's position in FAMILIES.
 
     Several clients and groups may report the same partition. So each series has only one line, with the value from the
-    last record in `shown`. At most `cap` series are yielded, and `dropped` is increased by the number of further lines.
+    last record in `shown`. At most `cap` series are yielded. `dropped` is increased by one for each line that would add
+    a further series.
     """
     values: dict[str, str] = {}
     for of_record, _, whole, _ in shown:
@@ -196,7 +198,10 @@ def _head(family: Family) -> str:
 
 @functools.lru_cache(maxsize=20_000)
 def _several(names: tuple[str, ...], samples: tuple[Sample, ...]) -> str:
-    """Return the ends of a metric's lines as one text: each sample's extra labels and value. Equal texts are shared."""
+    """Return the third parts of a metric's lines (see `Lines`) as one text: each sample's extra labels and value.
+
+    Equal texts are shared.
+    """
     return "".join([f",{labels_text(names, extra)}}} {_value(value)}\n" for extra, value in dict(samples).items()])
 
 

@@ -77,7 +77,10 @@ def facets(states: Iterable[State], settings: Settings, owners: Owners) -> Facet
 
 
 def _values(name: str, state: State, settings: Settings, owners: Owners) -> list[str]:
-    """Return a client's values of a field: several only for `mode` and `cause`. A group's cluster is its instance."""
+    """Return the values that a client has in the field `name` (several only in `mode` and `cause`).
+
+    The cluster of a group is its instance.
+    """
     client = state.client
     if name == "mode":
         return [mode for mode, _, _ in state.failures]

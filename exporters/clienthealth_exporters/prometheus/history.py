@@ -92,7 +92,7 @@ class Track:
 
 
 class History:
-    """The samples and status changes of clients, and each service's unhealthy share by hour.
+    """Clients' samples and status changes, and for each service the share of unhealthy records in each hour.
 
     Thread-safe. `begun`: the earliest event time so far (epoch seconds); None before the first state.
     """
@@ -104,7 +104,7 @@ class History:
         self.begun: float | None = None
 
     def note(self, state: State) -> None:
-        """Add a state to the samples of its client and to the hourly shares of the client's service."""
+        """Add a state to its client's samples, and count it in the share of its client's service in that hour."""
         at = state.seen
         with self._lock:
             self.begun = at if self.begun is None else min(self.begun, at)
@@ -141,7 +141,8 @@ class History:
     def services(self) -> Iterator[tuple[str, Mapping[int, float]]]:
         """Yield (service, shares): for each hour, which share (0 to 1) of the service's judged records was unhealthy.
 
-        The keys of `shares` are hours since 1970. The service with the largest sum of shares comes first.
+        A key of `shares` is an hour's start, in hours since the epoch. The service with the largest sum of shares comes
+        first.
         """
         with self._lock:
             rows = [

@@ -41,17 +41,18 @@ class Family(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
 
     extra      labels in addition to the labels of the scope
     indicator  path of the value in a record's indicators, with a dot between two levels
-    stats      names of numbers in the mapping `indicator`; each number is a sample with its name as the label's value
+    stats      names of numbers, if the value at `indicator` is a mapping; each number gives a sample, with its name as
+               the value of the extra label
     nonzero    True if a series exists only while the value is not 0, because for nearly all clients the value is 0
-    lag        name of a number in the rows of the indicator `lag`; each row, for one partition, is a sample
+    lag        name of a number in the rows of the indicator `lag`; there is a row, and so a sample, for each partition
     reads      key in READS of the function that returns the samples
-    onset      id of a failure mode: during this failure, the value is at least the time (s) since the failure's onset,
-               because the indicator cannot exceed the window's length
-    detail     "mode.name": while the client fails in `mode`, the number `name` in the verdict's detail; of an interval,
-               the upper end
-    evidence   True if the metric decides a failure mode: served only for unhealthy clients and their peers (`PEERS`)
+    onset      id of a failure mode. While the client has this failure, the value is the time (s) since the onset, if
+               that is larger than the indicator, which cannot exceed the window's length
+    detail     "mode.name": the value is the number `name` in the detail of the client's verdict on `mode`, or the upper
+               end if the detail has an interval. The series exists only during the failure
+    evidence   True if the metric decides a failure mode; served only for unhealthy clients and their peers (`PEERS`)
     largest    for a metric of services: name of a client's metric; the value is its maximum over the service's clients
-    at         if given, only series of the metric `largest` with these values of the extra labels count
+    at         values of the extra labels; only series of the metric `largest` with these values count. None: all series
     """
 
     name: str

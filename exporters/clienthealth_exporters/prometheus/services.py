@@ -114,7 +114,7 @@ def _versions(clients: Iterable[State]) -> list[Sample]:
 def owners_of(states: Iterable[State], owners: Owners, cluster: str) -> Iterator[tuple[Family, list[Sample]]]:
     """Yield the metrics of the owners of services and groups; nothing if no owners are configured.
 
-    `cluster`: the cluster of groups that are known only from records of their members. A group's record names its own.
+    `cluster`: name of the cluster of groups without a record of their own. (A group's record names its cluster.)
     """
     if not owners.rows:
         return

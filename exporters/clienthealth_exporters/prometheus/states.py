@@ -31,7 +31,7 @@ _URGENCY: Mapping[Standing, int] = {"ok": 0, "partial": 5, "unknown": 10, "suspe
 _STATUSES = {urgency: status for status, urgency in _URGENCY.items()}
 #: The threshold of each metric in WORST, in the same order; None if the metric has none.
 _LIMITS = (LIMITS.buffer_used_ratio, LIMITS.callback_seconds, None, LIMITS.queue_used_ratio, None)
-#: Values of the label `of` on metrics about records: the records of clients, and those of consumer groups.
+#: Values of the label `of`, for metrics that are given separately for records of clients and of consumer groups.
 CLIENTS, GROUPS = "clients", "groups"
 #: The lag states that need attention, the most urgent last.
 LAG_ALARMS = STATE_ORDER[STATE_ORDER.index("WARN") :]
@@ -59,9 +59,9 @@ class State:
     standing     the client's state in the sums of its service (`services.STANDINGS`)
     statuses     (mode, status) of all verdicts that are not ok
     failures     (mode, status, cause) of the suspected and confirmed verdicts; cause '' if unknown
-    largest      the values for `services.WORST`
+    largest      the client's value for each metric in `services.WORST`, None if unknown
     lag          in records
-    sent         records per second
+    sent         records per second that a producer sends
     shown        True if the client has series of its own, not only a part in its service's sums
     silent_from  when the client's state becomes unknown if no newer record comes
     lines        the client's series, made on first use
@@ -111,7 +111,7 @@ class State:
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """The client's identity, or the group's: without a service, because two services may report the same group."""
+        """The identity of the client or group. A group's has no service, because two services may report the group."""
         client = self.client
         if client.kind == "group":
             return "group", client.instance, self.group
@@ -130,11 +130,12 @@ class States:
     """The newest record per key. Thread-safe: the reader of the topic writes, the web server reads.
 
     A record is ignored if its window ends before the window of the known record. Exception: a record that reports the
-    client as gone counts if the two windows overlap. After that record, the client counts as back only with a window
-    that is late enough to contain no sample from before the client's end.
+    client as gone counts if the two windows overlap. After such a record, a record that reports the client as present
+    counts only if its window is late enough to contain no sample from before the client's end.
 
     A client is dropped `ttl_seconds` after its last record, but this time counts only while other records arrive. So a
-    client keeps its series if the monitor gets no data; but after `silent_from` its `ok` verdicts become `unknown`.
+    client keeps its series if the monitor gets no data; but its `ok` verdicts become `unknown` some minutes after its
+    last record (see SILENT_SECONDS), at the time `silent_from`.
 
     The setting `max_clients` limits the number of clients, so that client names that change at every start neither fill
     the memory nor slow the scrapes. `left_out` counts the records that were dropped because of this limit.
@@ -144,7 +145,7 @@ class States:
     records of its members. Second, the records of unhealthy clients (`recalled`), so that a link to a client's page
     works on any exporter.
 
-    Raises SettingsError if the name of a label in the settings is invalid, or if our series already have that label.
+    Raises SettingsError if a label in the settings has an invalid name, or the name of a label of our own series.
     """
 
     def __init__(self, settings: Settings, clock: Callable[[], float] = time.time) -> None:
@@ -226,8 +227,8 @@ class States:
         """
         now = self._clock()
         with self._lock:
-            # SILENT_SECONDS after the newest record of any client, clients stop ageing. So if the monitor stops, all
-            # clients become unknown but are not dropped.
+            # From SILENT_SECONDS after the newest record of any client, no time counts towards `ttl_seconds`. So if the
+            # monitor stops, all clients become unknown but are not dropped.
             oldest = min(now, self._written + SILENT_SECONDS) - self._settings.prometheus.ttl_seconds
             old = [key for key, state in self._states.items() if state.written < oldest]
             for key in old:
@@ -394,7 +395,7 @@ def _compared(states: Sequence[State]) -> set[str]:
 def _beyond(record: HealthRecord, most: Sequence[float | None]) -> bool:
     """True if an alert needs the client's own series: a value exceeds a threshold, or the client's clock is wrong.
 
-    `most`: the client's values for `services.WORST`.
+    `most`: the client's value for each metric in `services.WORST`.
     """
     if "clock" in record.indicators:
         return True
@@ -408,7 +409,7 @@ def _beyond(record: HealthRecord, most: Sequence[float | None]) -> bool:
 def urgency(record: HealthRecord) -> int:
     """Return the client's rank in lists; the largest is at the top.
 
-    A group with a lag state of LAG_ALARMS ranks just below suspected clients.
+    A group with a lag state in LAG_ALARMS ranks just below suspected clients.
     """
     if record.client.kind != "group":
         return _URGENCY[record.standing]

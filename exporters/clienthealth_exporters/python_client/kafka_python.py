@@ -68,9 +68,9 @@ def watch(client: Any, probe: Any) -> None:
 
 
 def accepted(probe: ProducerProbe, future: Any, topic: Any, began: float) -> None:
-    """Make the future of a record count the record's outcome, and time the callbacks that are added to it from now on.
+    """Count a record's outcome once its future is done, and time callbacks that are added to the future from now on.
 
-    `topic`: the counts of the record's topic. `began`: when `send()` was called, in seconds of `probe.clock`.
+    `topic`: the `_Topic` that counts the outcome. `began`: when `send()` was called, in seconds of `probe.clock`.
     """
     future.add_callback(probe.delivered, topic, probe.sampled(began))
     future.add_errback(topic.gave_up)

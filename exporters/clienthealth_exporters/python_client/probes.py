@@ -243,7 +243,7 @@ class ProducerProbe:
         """Return the counts so far, and the times (ms) measured since metrics() was last called.
 
         `callback-time-max` includes the time so far of a callback that is still running. If no callback returned since
-        then, `callback-time-avg` is this time, too.
+        the last call, `callback-time-avg` is the time so far of the running one.
         """
         began = self._callback_began
         with self._lock:
@@ -285,7 +285,7 @@ class Polled:
 
 
 class ConsumerProbe:
-    """Measures the share of time in polls, the time between the starts of polls, records consumed, partitions' lag."""
+    """Measures the share of time in polls, the time from one poll's start to the next, consumed records, and lag."""
 
     kind: Kind = "consumer"
 
@@ -380,5 +380,5 @@ class ConsumerProbe:
 
 
 def entry(topic: str, partition: int | None, metrics: Mapping[str, float]) -> dict[str, Any]:
-    """Return the entry of a topic (`partition` None) or partition for the list `topics` of a snapshot."""
+    """Return an entry for the list `topics` of a snapshot: for a partition, or a whole topic if `partition` is None."""
     return {"topic": topic, "partition": partition, "thread": None, "metrics": dict(metrics)}
