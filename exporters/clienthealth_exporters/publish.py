@@ -24,7 +24,7 @@ from clienthealth.settings import Settings
 log = logging.getLogger(__name__)
 
 CAPACITY = 20_000
-#: Minimum time (s) between two warnings that `send` waits, or between two about undelivered records of the same topic.
+#: Minimum time (s) between two warnings of one kind: that `send` waits, or that records of a topic are undelivered.
 WARNING_SECONDS = 60.0
 _json = msgspec.json.Encoder().encode
 #: Maximum time (ms) for which the producer's send() waits for a topic's metadata. If, for example, the topic does not

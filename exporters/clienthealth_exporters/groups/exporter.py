@@ -240,7 +240,10 @@ class GroupExporter:
             self._publisher.close()
 
     def _note(self, failing: Mapping[str, str]) -> None:
-        """Count the failures of a reading, and log those that began or ended. `failing`: `GroupsReading.failures`."""
+        """Count the failures of a reading, and log each failure that this reading has begun or ended.
+
+        `failing`: maps what could not be read to the reason.
+        """
         self.failures_total += len(failing)
         for what in failing.keys() - self._failing.keys():
             log.warning("cluster %s: %s cannot be read: %s", self._cluster, what, failing[what])

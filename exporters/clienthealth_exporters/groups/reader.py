@@ -120,7 +120,7 @@ class GroupsReading:
 
     @property
     def failures(self) -> dict[str, str]:
-        """The reasons of all failures, with the keys `group NAME` and `the end of TOPIC/PARTITION`."""
+        """Maps what could not be read, `group NAME` or `the end of TOPIC/PARTITION`, to the reason."""
         groups = {f"group {name}": why for name, why in sorted(self.failed_groups.items())}
         ends = {f"the end of {tp.topic}/{tp.partition}": why for tp, why in sorted(self.failed_partitions.items())}
         return groups | ends
@@ -401,7 +401,7 @@ class Pace:
         self._seen: dict[str, _Seen] = {}
 
     def due(self, states: Mapping[str, str], now: float) -> set[str]:
-        """Return the groups to read now. `states`: the state of every existing group. Any other group is forgotten."""
+        """Return the groups to read now. `states`: the state of every existing group; all others are forgotten."""
         self._seen = {name: seen for name, seen in self._seen.items() if name in states}
         wait = {
             name

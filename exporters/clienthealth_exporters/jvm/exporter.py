@@ -5,9 +5,9 @@ client metrics. If a snapshot gives a reason (see `dumps`), a thread dump goes t
 does not answer, this is logged, and the JVM is read less and less often, without delaying the reads of other JVMs.
 
 A target is `[SERVICE=]URL`, followed by options of the JVM's clients that JMX does not show. An example is
-`orders=http://10.0.0.7:8778/jolokia/ max.block.ms=10000 group.id=billing`. The option `metrics=pushed` is for a JVM
-with clients that push their metrics through the broker plugin: for such a target the exporter publishes no metrics, and
-only looks for reasons to take thread dumps.
+`orders=http://10.0.0.7:8778/jolokia/ max.block.ms=10000 group.id=billing`. The option `metrics=pushed` says
+that the JVM's clients push their metrics through the broker plugin. Then the exporter publishes no metrics of the JVM,
+and only looks for reasons to take thread dumps.
 """
 
 from __future__ import annotations

@@ -42,8 +42,9 @@ LAG_ALARMS = STATE_ORDER[STATE_ORDER.index("WARN") :]
 SILENT_SECONDS = 180
 #: Minimum time (s) between two log lines about unreadable records.
 COMPLAINT_SECONDS = 60
-#: At `max_clients` clients, a search finds clients to evict in favour of new ones. ROOM_SECONDS: minimum time (s) from
-#: one search to the next. _ROOM_SHARE: maximum number of clients that a search finds, as a share of `max_clients`.
+#: Once there are `max_clients` clients, a search finds some to evict in favour of new ones. ROOM_SECONDS: minimum time
+#: (s) from one search to the next. _ROOM_SHARE: maximum number of clients that a search finds, as a share of
+#: `max_clients`.
 ROOM_SECONDS = 5.0
 _ROOM_SHARE = 0.1
 
@@ -129,7 +130,7 @@ _ELSEWHERE = msgspec.json.Decoder(_Elsewhere)
 class States:
     """The newest record per key. Thread-safe: the reader of the topic writes, the web server reads.
 
-    A record is ignored if its window ends before the window of the known record. Exception: a record that reports the
+    A record is ignored if its window ends earlier than the known record's window. Exception: a record that reports the
     client as gone counts if the two windows overlap. After such a record, a record that reports the client as present
     counts only if its window is late enough to contain no sample from before the client's end.
 

@@ -59,7 +59,7 @@ from clienthealth_exporters.python_client.probes import Sender, Watched
 
 log = logging.getLogger(__name__)
 
-#: The module of this package that handles a client's library. The key is the top-level package of the client's class.
+#: Maps the top-level package of a client's class to the module of this package that handles the client's library.
 _LIBRARIES = {"kafka": "kafka_python", "aiokafka": "aio", "cimpl": "confluent", "confluent_kafka": "confluent"}
 #: SERVICE: environment variables that may name the service; the first one that is set is used. INSTANCE: environment
 #: variable that names the instance.
@@ -193,7 +193,7 @@ class Reporter:
     def on_line(self, logger: str, *line: Any) -> None:
         """Keep a log line (level, text) if there is a topic for log lines.
 
-        A call without a line wakes the reporter's thread, because the library has new statistics.
+        A call without a line means that the library has new statistics: it wakes the reporter's thread.
         """
         if not line:
             self._wake.set()
@@ -316,7 +316,7 @@ class _Lines(logging.Handler):
             self._reporter.keep(record.name, record.levelno, record.getMessage(), more)
         last, logger = logging.lastResort, logging.getLogger(record.name)
         while last is not None and record.levelno >= last.level:
-            # If an application has no handler, `logging` writes warnings to standard error, but no longer once this
+            # If an application has no handler, `logging` writes warnings to standard error. It stops doing so once this
             # handler exists. So if this is the only handler, write the warnings to standard error here.
             if any(not isinstance(handler, _Lines) for handler in logger.handlers):
                 break
