@@ -68,7 +68,7 @@ CLEARED = "last = 'closed' and sure is null"
 
 
 def themes(touching: DataFrame, links: Links) -> list[Theme]:
-    """Return all themes: confirmed ones before suspected ones, and in each group those with the longest total first."""
+    """Return all themes: confirmed before suspected ones, and in each group those with the longest total time first."""
     longest = incident_rows.longest(touching, LISTED_PER_THEME).orderBy(*incident_rows.THEME, "rank").collect()
     listed = grouped((row.asDict() for row in longest), _theme_of)
     result = []
@@ -84,7 +84,7 @@ def themes(touching: DataFrame, links: Links) -> list[Theme]:
 
 
 def lost_by_service(touching: DataFrame) -> dict[str, Range]:
-    """Return (minimum, maximum) of the lost records by service, for services that lost, or may have lost, records."""
+    """Return, for each service that lost or may have lost records, the (minimum, maximum) number of lost records."""
     rows = incident_rows.losses(touching).collect()
     return {row["service"] or "": (row["lost_records_0"], row["lost_records_1"]) for row in rows}
 
@@ -94,7 +94,7 @@ def _theme_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _incident(row: Mapping[str, Any], links: Links) -> Incident:
-    # Keep the first fact of each kind of evidence, and add topic, partition and offset of its input record.
+    # Keep the first fact of each kind of evidence, and add topic, partition and offset of the record that shows it.
     evidence: dict[str, str] = {}
     for fact in json.loads(row["evidence"] or "[]"):
         source, words = fact.get("source"), str(fact.get("text", ""))
@@ -108,7 +108,7 @@ def _incident(row: Mapping[str, Any], links: Links) -> Incident:
 
 
 def counts(touching: DataFrame) -> Row:
-    """Return a row with two numbers: `withdrawn` incidents, and suspicions that ended unconfirmed (`cleared`)."""
+    """Return two numbers: `withdrawn`, incidents that were withdrawn; `cleared`, suspicions that ended unconfirmed."""
     row = touching.select(
         F.count_if(F.col("last") == "withdrawn").alias("withdrawn"), F.count_if(F.expr(CLEARED)).alias("cleared")
     ).first()
@@ -145,7 +145,7 @@ def opens_tickets_only(settings: Settings) -> bool:
 
 
 def of_fleet(single: Sequence[Page]) -> list[Page]:
-    """Merge pages of at least FLEET_SERVICES services that began within FLEET_WITHIN into one page, with '' as service.
+    """If pages of at least FLEET_SERVICES services began within FLEET_WITHIN, merge them into one, with '' as service.
 
     `single`: oldest first. A page that begins within FLEET_WITHIN of the last merged page is merged, too. The result is
     oldest first.
@@ -176,7 +176,7 @@ def of_fleet(single: Sequence[Page]) -> list[Page]:
 
 
 def night_of(epoch_seconds: int, settings: ReviewSettings) -> date | None:
-    """Return the date on which the night around this moment ends; None if it is day. The hours of a night are UTC."""
+    """Return the date on which the night around this moment ends; None by day. `settings` has the hours, in UTC."""
     moment = utc(epoch_seconds)
     begin, end = settings.night_from_hour, settings.night_to_hour
     if begin <= end:

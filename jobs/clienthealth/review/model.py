@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound="DataclassInstance")
 SCHEMA = 1
-#: How the JSON writes a time.
+#: Format of the times in the JSON.
 TIME = "%Y-%m-%dT%H:%M:%SZ"
 #: A page that ended within this time, without a loss, needed no action: it takes a person that long to log in and to
 #: read the page.
@@ -59,8 +59,10 @@ class Incident:
 class Theme:
     """Incidents with the same mode, cause and culprit topic: one item of the review meeting.
 
-    `seconds`: client-seconds inside the period. `detect`: median seconds from the onset of an incident to its
-    detection. `clear`: median seconds from detection to the end. `lost_*` are None if no incident has a loss.
+    `seconds`: duration of all incidents inside the period, added up. `detect`: median seconds from the onset of an
+    incident to its detection. `clear`: median seconds from detection to the end. `lost_records`, `lost_bytes`: losses
+    of all incidents, added up; None if no incident has a loss; `lost_bytes` is also None if any loss is not known in
+    bytes.
     """
 
     mode: str
@@ -96,10 +98,11 @@ class Theme:
 
 @dataclass(frozen=True)
 class Page:
-    """A page for a failure mode on clients of a service. `service`: '' for a page that covers many services.
+    """A page (an alert that calls a person) for a failure mode on clients of a service.
 
-    `stop`: None if the page was still firing at the period's end. `clients`: number of clients. `loses`: True if
-    records were, or may have been, lost. `night`: for a page at night, the date on which that night ends.
+    `service`: '' if the page is for many services. `stop`: None if the page was still firing at the period's end.
+    `clients`: number of clients. `loses`: True if records were, or may have been, lost. `night`: for a page at night,
+    the date on which that night ends.
     """
 
     service: str
@@ -122,8 +125,9 @@ class Alert:
 
     count    number of episodes
     clients  number of clients
-    flaps    number of episodes of incidents that began within half an hour after the client's previous one
-    seconds  time in which the alert fired, over all clients
+    flaps    number of episodes of flapping incidents: those that began within half an hour after the end of the
+             client's previous incident in this mode
+    seconds  firing time of all episodes inside the period, added up
     clear    median duration (s) of the episodes that have ended; None if none has ended
     """
 
@@ -143,9 +147,10 @@ class Alert:
 
 @dataclass(frozen=True)
 class ClientRow:
-    """A client in a ranking. `what`, `value`: the measurement that ranks the client; `topic`: measured topic, or ''.
+    """A client in a ranking.
 
-    `seconds`: the lag in seconds, if the client is ranked by lag.
+    `what`, `value`: name and value of the measurement by which the client is ranked. `topic`: the topic to which the
+    value belongs, or ''. `seconds`: the lag in seconds, if the client is ranked by lag.
     """
 
     service: str
@@ -159,7 +164,11 @@ class ClientRow:
 
 @dataclass(frozen=True)
 class TopicRow:
-    """A topic in a ranking. `what`, `value`: the measurement that ranks the topic; `clients`: number of its clients."""
+    """A topic in a ranking.
+
+    `what`, `value`: name and value of the measurement by which the topic is ranked. `clients`: number of clients with
+    this measurement on the topic.
+    """
 
     topic: str
     what: str
@@ -220,7 +229,9 @@ class Fleet:
 
 @dataclass(frozen=True)
 class Capacity:
-    """Buffers of a service: the 95th percentile of their peaks (0 to 1) in each period, oldest first.
+    """How full the buffers of a service are.
+
+    `p95`: per period, oldest first, the 95th percentile of the buffer peaks of all client-minutes (1: a full buffer).
 
     `slope`: change of the percentile per period; None if too few periods have a percentile.
 
@@ -267,7 +278,7 @@ class ModeChange:
 
 @dataclass(frozen=True)
 class AlsoSeen:
-    """A known issue of a service: lines and clients in this period, lines in the previous one."""
+    """A known issue of a service: its log lines and clients in this period, and its log lines in the previous one."""
 
     what: str
     service: str
@@ -278,7 +289,7 @@ class AlsoSeen:
 
 @dataclass(frozen=True)
 class InputQuality:
-    """The number of records from a source topic, and how many of them were rejected or late (None: not counted)."""
+    """The records from a source topic: how many were read, rejected, and late. `late`: None if not counted."""
 
     source_topic: str
     records: int
@@ -325,18 +336,18 @@ class Quality:
 
     @property
     def gap_minutes(self) -> int:
-        """Number of unwatched minutes."""
+        """Number of minutes in which the monitor read no data."""
         return sum(gap.minutes for gap in self.gaps)
 
     @property
     def watched(self) -> int:
-        """Number of watched minutes."""
+        """Number of minutes in which the monitor read data."""
         return self.minutes - self.gap_minutes
 
 
 @dataclass(frozen=True)
 class Distribution:
-    """How often each class of a measurement occurred, in this period (`now`) and in the previous one (`before`)."""
+    """How many minutes of clients (or groups) fell into each class of values, in this period and in the one before."""
 
     classes: tuple[str, ...]
     now: tuple[int, ...]
@@ -347,12 +358,12 @@ class Distribution:
 class Review:
     """The whole content of a review. `cluster`, `environment`: '' if the settings name none.
 
-    `needless_pages_target`: the noise budget, which is the number of pages per period that may need no action. `pages`:
-    None if this environment only opens tickets. `night_hours`: hours (UTC) at which a night begins and ends. `periods`:
-    the periods of the trend, oldest first. `withdrawn`, `cleared_count`: numbers of withdrawn incidents, and of
-    suspicions that ended unconfirmed. `never_fired`: (mode, severity) of alerts that did not fire. `top_clients`,
-    `top_topics`: by criterion. `slot_minutes`: length of a slot of the burn-down. `not_computed`: (part of the review,
-    why it is missing).
+    `needless_pages_target`: the noise budget, which is the maximum number of pages in the period for which nothing has
+    to be done. `pages`: None if alerts in this environment only open tickets. `night_hours`: hours (UTC) at which a
+    night begins and ends. `periods`: the periods of the trend, oldest first. `withdrawn`, `cleared_count`: numbers of
+    withdrawn incidents, and of suspicions that ended unconfirmed. `never_fired`: (mode, severity) of alerts that did
+    not fire. `top_clients`, `top_topics`: map the criterion of a ranking to the ranked entries. `slot_minutes`: the
+    burn-down has one point per slot of this length. `not_computed`: (part of the review, why it is missing).
     """
 
     period: Period
@@ -397,7 +408,8 @@ class Review:
 def of_row(kind: type[T], row: Mapping[str, Any], **values: Any) -> T:
     """Make a part of a review from a query's row: each field gets the column of its name. `values`: the other fields.
 
-    A null text becomes '', and epoch seconds become a time. The bounds of a loss are in two columns, `_0` and `_1`.
+    A null text becomes '', and epoch seconds become a time. A loss becomes (minimum, maximum), from two columns: the
+    field's name followed by `_0` and by `_1`.
     """
     for field in dataclasses.fields(kind):
         name, value = field.name, row.get(field.name)

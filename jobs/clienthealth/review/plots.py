@@ -26,7 +26,11 @@ FLOOR = -1.0
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a heat strip. `kind`: none, some, much, or blind (nothing observed). `words`: meaning of `text`."""
+    """A cell of a heat strip: a service's unhealthy client-minutes in a part of the period.
+
+    `kind`: none, some, much (more than the error budget), or blind (nothing observed). `text`: the content of the cell.
+    `words`: the tooltip, which explains `text`.
+    """
 
     kind: str
     text: str
@@ -102,9 +106,9 @@ def name_of(theme: Theme) -> str:
 
 
 def budget_left(review: Review) -> list[tuple[str, list[float]]]:
-    """Return (name, shares of the error budget that remain after each slot), first for all services together.
+    """Return (name, shares): the share of the error budget that is left after each slot (`Review.slot_minutes`).
 
-    The LINES worst services follow, one by one. A share is negative if the budget is overspent.
+    All services together come first, then the LINES worst services. A share is negative if the budget is overspent.
     """
     spenders = [s for s in review.services if s.minutes.unhealthy][:LINES]
     slots = -(-review.period.minutes // review.slot_minutes)
@@ -143,7 +147,7 @@ def burn_down(review: Review) -> Markup:
 
 
 def heat_columns(review: Review) -> list[tuple[datetime, datetime]]:
-    """Return (start, end) of each column of the heat strip: the days of a week, else at most CELLS steps."""
+    """Return (start, end) of each column of the heat strip: one column per day of a week, else at most CELLS."""
     begins = [at for at, _ in _steps(review.period, CELLS)]
     return list(pairwise([*begins, review.period.end]))
 
@@ -182,9 +186,9 @@ def heat(review: Review) -> list[HeatRow]:
 
 
 def distribution(title: str, unit: str, counts: Distribution, before: str) -> Markup:
-    """Return a plot with a bar per class, on a logarithmic scale. A mark shows the value of the previous period.
+    """Return a plot with one bar per class, on a logarithmic scale. A mark on a bar shows the previous period's count.
 
-    `unit`: the singular of what is counted. `before`: words for the previous period.
+    `unit`: the word, in the singular, for what is counted. `before`: words for the previous period.
     """
     row, top = 22, 2
     most = max((*counts.now, *counts.before, 1))

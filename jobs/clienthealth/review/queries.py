@@ -1,4 +1,4 @@
-"""Make a review from the history: the queries in the order of the page."""
+"""Make a review from the history: run the queries, and put their results together."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def _changes(minutes: DataFrame, all_incidents: DataFrame, last_two: Sequence[Pe
 
 
 def also_seen(minutes: DataFrame, last_two: Sequence[Period]) -> list[AlsoSeen]:
-    """Return the known issues of the later of two periods, the most frequent first; but harmless hints are last."""
+    """Return the known issues of the later period: the most frequent first, but those that only options show last."""
     rows = client_minutes.also_seen(minutes, last_two).collect()
     before = Counter({(row["what"], row["service"]): row["lines"] for row in rows if row["period"] == 0})
     now = [row.asDict() for row in rows if row["period"] == 1]

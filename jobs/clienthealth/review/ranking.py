@@ -101,8 +101,8 @@ def top_topics(
 ) -> Mapping[str, Sequence[TopicRow]]:
     """Return, for each of "unhealthy", "queue" and "lag", at most TOP topics, the worst first.
 
-    A topic is ranked by the minutes of `incidents` with the topic as culprit, the peak of its fullest queue (0 to 1),
-    or its greatest lag (records).
+    A topic is ranked by the minutes of all `incidents` that name it as culprit, by the peak of its fullest queue (0 to
+    1), or by its greatest lag (records).
     """
     in_reviewed = F.col("period") == reviewed
     sources = (

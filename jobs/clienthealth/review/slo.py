@@ -156,8 +156,9 @@ class Budget:
 class ServiceSlo:
     """A service's objective in the reviewed period and over the trend. `service` is empty for all services together.
 
-    `slots`: client-minutes per slot of the reviewed period. `periods`: client-minutes per period of the trend, oldest
-    first. `lost`: records lost in the reviewed period. `owner`: None if unknown.
+    `slots`: client-minutes of the reviewed period by slot; slots are parts of equal length, numbered from 0. `periods`:
+    client-minutes per period of the trend, oldest first. `lost`: records lost in the reviewed period. `owner`: None if
+    unknown.
     """
 
     service: str
@@ -196,7 +197,7 @@ class ServiceSlo:
 
     @property
     def change(self) -> float | None:
-        """The SLI minus the SLI of all earlier periods together; None if either SLI is unknown."""
+        """The SLI of the reviewed period minus that of all earlier periods together; None if either is unknown."""
         before = total(self.periods[:-1]).sli
         now = self.minutes.sli
         return None if before is None or now is None else now - before
@@ -233,10 +234,10 @@ def objectives(
 ) -> tuple[ServiceSlo, list[ServiceSlo]]:
     """Return the objective of all services together, and a list with the objective of each service, the worst first.
 
-    `rows`: service, period, slot, status and count, see `client_minutes.statuses`. `clients`: number of clients by
+    `rows`: numbers of client-minutes, in the columns of `client_minutes.statuses`. `clients`: number of clients by
     service. `target`: the target of all services together, and of each service without a target of its own. `lost`:
-    records lost in the last period, by service; `lost_target`: the loss that each service may have. `owners`: owners of
-    services, who may set targets of their own.
+    records lost in the last period, by service; `lost_target`: how many records each service may lose. `owners`: owners
+    of services, who may set targets of their own.
     """
     periods: dict[str, list[Minutes]] = defaultdict(lambda: [Minutes()] * PERIODS)
     slots: dict[str, dict[int, Minutes]] = defaultdict(lambda: defaultdict(Minutes))

@@ -193,8 +193,8 @@ class ReviewSettings(Stated, of=STATED["review"]):
     def contradictions(self) -> Iterator[str]:
         """Yield an error for each contradiction.
 
-        The name of a cluster in `histories` must be possible as a folder's name, each cluster in `environments` must be
-        in `histories`, and a password is sent only with TLS.
+        Each cluster in `histories` must have a name that can be a folder's name. Each cluster in `environments` must be
+        in `histories`. If `smtp_user` is set, `smtp_tls` must not be `none`: the password is sent only with TLS.
         """
         for cluster in self.histories:
             if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", cluster):
