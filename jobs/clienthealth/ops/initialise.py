@@ -24,7 +24,8 @@ from clienthealth.settings import KafkaSettings, Settings, TopicSettings
 
 TIMEOUT_MS = 10_000
 _USER = {"username": "username", "password": "password"}
-#: Maps a SASL mechanism to the options of its login module: name of the option → the field of Answers with its value.
+#: Maps a SASL mechanism to the options of its login module. Each option's name is mapped to the field of Answers that
+#: holds the option's value.
 PARTS = {
     **dict.fromkeys(LOGINS, _USER),
     "OAUTHBEARER": {"clientId": "username", "clientSecret": "password", "scope": "scope"},
@@ -37,13 +38,15 @@ STORES = {".jks": "JKS", ".p12": "PKCS12", ".pfx": "PKCS12"}
 
 @dataclass(frozen=True)
 class Answers:
-    """The answers that a connection to a cluster needs. Passwords are never displayed.
+    """The user's answers: how to connect to the cluster, its topics, where to keep state.
+
+    Passwords are never displayed.
 
     servers                the brokers: host:port, comma separated
     username, password     for SASL; with OAUTHBEARER the client's id and secret; with GSSAPI username is the principal
     token_url, scope       OAUTHBEARER: the endpoint that issues tokens (file:///… for a token in a file), the scope
     keytab                 GSSAPI: path of the keytab; '' for the ticket cache
-    ca_file, client_file   the brokers' CA, and the client's own certificate with its key: PEM, or a type in STORES
+    ca_file, client_file   files with the brokers' CA, and with the client's certificate and key: PEM, or as in STORES
     store_password         password of these files if their type is in STORES
     state                  folder or URL for checkpoints, history and reviews; '': the current folder
     """
@@ -190,8 +193,8 @@ def missing_subscriptions(settings: Settings, seconds: float) -> tuple[list[Subs
         with closing(_admin(settings)) as client:
             present = subscriptions(client)
     except KafkaError as error:
-        # A user who may not see subscriptions may not create any either. So return all: the user is told which commands
-        # an administrator has to run.
+        # A user who may not see subscriptions may not create any either. So return all wanted subscriptions; the user
+        # then sees the commands that an administrator has to run.
         return [*wanted], f"This user may not see subscriptions ({type(error).__name__})."
     if present is None:
         return [], "The brokers are older than 3.7: clients cannot push their metrics through these brokers."
@@ -209,9 +212,9 @@ def missing_subscriptions(settings: Settings, seconds: float) -> tuple[list[Subs
 
 
 def subscribe(settings: Settings, missing: Sequence[Subscription], say: Callable[[str], None]) -> list[str]:
-    """Set the subscriptions `missing`, and return the names of the subscriptions that this user may not set.
+    """Create or change the subscriptions `missing`, and return the names of those for which this failed.
 
-    Subscriptions are not essential, so a missing right is no error. `say`: called with a text about each subscription.
+    Subscriptions are not essential, so such a failure raises no error. `say`: called with a text about each of them.
     """
     refused = []
     with closing(_admin(settings)) as client:
@@ -227,7 +230,7 @@ def subscribe(settings: Settings, missing: Sequence[Subscription], say: Callable
 
 
 def write(path: Path, text: str) -> None:
-    """Write a file that only its owner may read, completely or not at all. Raises SettingsError if that fails."""
+    """Write a file completely or not at all; only its owner may read it. Raises SettingsError if writing fails."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # readable only by its owner

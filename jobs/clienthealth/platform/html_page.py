@@ -1,8 +1,8 @@
 """HTML pages from jinja2 templates: one common frame, inline style, and nothing loaded from other servers.
 
 A page that refreshes itself has one script, from the server of the page. The script replaces the page's <main>; a
-browser without scripts reloads the whole page. Templates escape foreign text; `foreign` also isolates the direction
-(left to right or right to left) of a foreign text.
+browser without scripts reloads the whole page. Templates escape all text from outside, such as client ids. The filter
+`foreign` also keeps such a text's direction (left to right or right to left) from affecting the rest of the page.
 
 Plots are inline SVG; the text in a plot keeps its size at any width of the plot. Widths are in per cent of the plot,
 heights in pixels. Each page's style colours the classes `plot`, `grid` and `tick`. Nothing is shown by colour alone.
@@ -21,10 +21,10 @@ from markupsafe import Markup, escape
 from clienthealth.model.wording import by_reason
 
 SCRIPT_PATH = "/page.js"
-#: Width of a plot in the units of its curves' x coordinates: one unit is a tenth of a per cent of the width.
+#: The x coordinates of a curve run from 0 (left edge of the plot) to _ACROSS (right edge).
 _ACROSS = 1000
-#: A mark of the time axis has its name on its left side if it is more than _LATE per cent from the left, because a
-#: narrow plot (240 pixels) has no room on the right.
+#: The name of a mark on the time axis is written to the right of the mark's line. Beyond _LATE per cent of the width it
+#: is written to the left, because a narrow plot (240 pixels) has no room on the right.
 _LATE = 88
 
 
@@ -95,7 +95,7 @@ def line(class_: str, x1: str, x2: str, y1: float, y2: float, *content: Markup) 
 
 
 def tick(text: str, **where: object) -> Markup:
-    """Return a small text, such as a name on an axis, as an SVG element. `where`: its position, as attributes."""
+    """Return a small text, such as a name on an axis, as an SVG element. `where`: SVG attributes with its position."""
     return element("text", text, class_="tick", **where)
 
 

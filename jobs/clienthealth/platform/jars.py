@@ -1,7 +1,7 @@
 """Find Java on this machine, and download jars from Maven Central with Ivy, which is part of PySpark.
 
-`classpath("spark")` returns the paths of the jars of a named set. The first call downloads the jars to `.cache/` of the
-checkout (or to $KAFKA_HEALTH_CACHE). The SHA-256 of each jar must be the one in `jars.sha256`, because a checksum from
+`classpath("spark")` returns the paths of all jars in the set `spark`. The first call downloads the jars to the folder
+that `cache` returns. The SHA-256 of each jar must be the one in `jars.sha256`, because a checksum from
 the same server proves only that the download is complete. After an interruption Ivy continues the download. Later calls
 only read a list of paths. $KAFKA_HEALTH_MAVEN_URL names a mirror.
 
@@ -102,8 +102,9 @@ def classpath(name: str) -> list[Path]:
 def local_files() -> Path | None:
     """Return the jar with the compiled LocalFiles.java; None if the compilation fails.
 
-    Raises DependencyError without Java. The jar is made once per version of LocalFiles.java. A JRE has no compiler. So
-    Janino, one of PySpark's jars, runs LocalFiles.java from source; the `main` of LocalFiles compiles the same file.
+    Raises DependencyError without Java. The jar is made again only after a change of LocalFiles.java. A JRE has no
+    compiler, so Janino (one of PySpark's jars) runs LocalFiles.java from source, and the method `main` of LocalFiles
+    compiles this file.
     """
     source = Path(__file__).with_name("LocalFiles.java")
     jar = cache() / "classpath" / f"LocalFiles-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}.jar"
@@ -169,7 +170,10 @@ def pins() -> Mapping[str, str]:
 
 
 def refuse_other(name: str, paths: Sequence[Path]) -> None:
-    """Delete jars that do not have a pinned SHA-256. Raises DependencyError with the names of these jars."""
+    """Delete each jar in `paths` with another SHA-256 than the pinned one.
+
+    Raises DependencyError with the names of the deleted jars, if any. `name`: name of the jars' set, for this message.
+    """
     pinned, digests = pins(), {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
     if other := [path for path, digest in digests.items() if pinned.get(path.name) != digest]:
         for path in other:

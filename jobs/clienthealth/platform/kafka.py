@@ -35,8 +35,8 @@ _Value = TypeVar("_Value")
 #: request. After such an error the caller needs a new client, because kafka-python looks up a coordinator only once.
 _OF_ALL = (NotCoordinatorError, CoordinatorNotAvailableError, CoordinatorLoadInProgressError, RequestTimedOutError)
 _UNKNOWN_TOPIC = 3
-#: The topic in which brokers keep committed offsets. Brokers do not list groups if their partition of this topic has no
-#: leader.
+#: The topic in which brokers keep groups and their committed offsets. While a partition of this topic has no leader,
+#: brokers do not list the groups that this partition holds.
 OFFSETS_TOPIC = "__consumer_offsets"
 
 _FAILURE = re.compile(r"connection to \S+ failed: (?:\[\w+ \d+\] )?(?:\w+Error: )*(.*?)(?: \(backoff .*)?$")
@@ -48,7 +48,7 @@ _WORDS: Mapping[str, str] = table(Path(__file__).with_suffix(".toml"))
 
 
 def producer(settings: Settings, **options: Any) -> KafkaProducer:
-    """Return a producer of bytes. `options`: kafka-python's options, which override the settings.
+    """Return a producer for keys and values in bytes. `options`: kafka-python's options, which override the settings.
 
     Raises ServiceError if no broker can be reached, SettingsError if the options in [kafka] are wrong.
     """
@@ -56,7 +56,10 @@ def producer(settings: Settings, **options: Any) -> KafkaProducer:
 
 
 def consumer(settings: Settings, *topics: str, **options: Any) -> KafkaConsumer:
-    """Return a consumer of bytes, subscribed to `topics` if any are given. `options` and errors: as in `producer`."""
+    """Return a consumer for keys and values in bytes, subscribed to `topics` if any are given.
+
+    `options` and errors: as in `producer`.
+    """
     return _built(partial(KafkaConsumer, *topics), settings, options)
 
 
@@ -116,7 +119,7 @@ def extents(
 def leaders(
     client: KafkaAdminClient, topics: Iterable[str], only: Set[TopicPartition] | None = None
 ) -> tuple[dict[int, list[TopicPartition]], dict[TopicPartition, str]]:
-    """Return (partitions of `topics` by the broker id of their leader, reason by partition without a known leader).
+    """Return ({broker id: the partitions that this broker leads}, {partition without a known leader: reason}).
 
     `only`: if given, all other partitions are left out. Raises KafkaError if no broker answers.
     """
@@ -141,9 +144,9 @@ def ask_in_chunks(
 ) -> tuple[dict[_Key, _Value], dict[_Key, str], bool]:
     """Query items (such as partitions) in chunks. `ask`: sends one request and returns the value of each item.
 
-    `run`: as in `extents`, called with a function and the chunks.
+    `run`: a function like `map`, which may query several chunks in parallel.
 
-    Returns (values by item, reason by failed item, True if the caller should make a new client). If a broker rejects a
+    Returns ({item: value}, {failed item: reason}, True if the caller should make a new client). If a broker rejects a
     chunk, each half of the chunk is queried separately, so that only the faulty item fails.
     """
     failed: dict[_Key, str] = {}
@@ -207,7 +210,7 @@ def _attempts() -> Iterator[list[str]]:
 
 
 def _reason(failures: Sequence[str]) -> str | None:
-    """Return the most informative failure, or the text that _WORDS has for it; None if there is no failure."""
+    """Return the most informative of the failures, in the words of _WORDS if listed there; None if there are none."""
 
     def vague(failure: str) -> int:
         return next((rank for rank, part in enumerate(_VAGUE, 1) if part in failure), 0)

@@ -60,13 +60,13 @@ def written(file: str) -> str:
 
 
 class Reread(Generic[_T]):
-    """The content of files that is read again after a file has changed. Thread-safe.
+    """Content from files, which is read again after a file has changed. Thread-safe.
 
     `read`: reads and returns the content. If `read` fails after a change, the error is logged once, and the previous
-    content stays in force. If the first call of `read` fails, the error is raised; with `former` content, it is logged
-    and `former` is used. After a file could not be opened, each call of `current` tries again, because a change of
-    permissions changes neither the file's time nor its size. `readable`: False if the last call of `read` failed.
-    `what`: name of the content in the log.
+    content stays in force. `former`: content to use if the first call of `read` fails; that error is then logged, too.
+    Without `former`, the error of the first call is raised. After a file could not be opened, each call of `current`
+    tries again, because a change of permissions changes neither the file's time nor its size. `readable`: False if the
+    last call of `read` failed. `what`: name of the content in the log.
     """
 
     def __init__(

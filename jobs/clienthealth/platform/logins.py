@@ -66,7 +66,7 @@ class Login:
 LOGINS = converted(table(Path(__file__).with_suffix(".toml")), dict[str, Login], "logins.toml")
 _JAAS = "sasl.jaas.config"
 _TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
-#: Time (s) before the expiry of a token at which the token is renewed.
+#: A token is renewed this long (s) before it expires.
 _TOKEN_SPARE_SECONDS = 60
 _JKS = bytes.fromhex("feedfeed")
 _JAAS_OPTION = re.compile(r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"')
@@ -315,10 +315,11 @@ def _token(url: str, jaas: Mapping[str, str]) -> tuple[str, float]:
 
 
 def _aws(jaas: Mapping[str, str]) -> Callable[[], tuple[str, float]]:
-    """Return a function that signs tokens for Amazon MSK, with the role or profile in the login module's options.
+    """Return a function that signs a token for Amazon MSK and returns (token, epoch second of its renewal).
 
-    If there is neither a role nor a profile, Amazon's libraries choose the credentials. Raises SettingsError if neither
-    `AWS_REGION` nor `AWS_DEFAULT_REGION` is set.
+    The function signs with the role or the profile that the login module's options (`jaas`) name. Without both,
+    Amazon's libraries choose the credentials. Raises SettingsError if neither `AWS_REGION` nor `AWS_DEFAULT_REGION` is
+    set.
     """
     from aws_msk_iam_sasl_signer import MSKAuthTokenProvider as Signer
 

@@ -51,9 +51,9 @@ def basic_auth(user: str, password: str) -> dict[str, str]:
 
 
 def secret_in(file: str, setting: str) -> str:
-    """Return the content of the file in which a secret is kept, without blanks around it; '' if `file` is ''.
+    """Return the secret that a file contains, without blanks around it; '' if `file` is ''.
 
-    Raises SettingsError if the file cannot be read; the message begins with `setting`.
+    Raises SettingsError if the file cannot be read; `setting` is the beginning of the error's text.
     """
     try:
         return Path(file).read_text(encoding="utf-8").strip() if file else ""

@@ -25,7 +25,7 @@ def run_modes(args: argparse.Namespace) -> int:
 
 
 def entry(mode: Mode) -> dict[str, object]:
-    """Return the description of a mode, without its thresholds and background, as JSON."""
+    """Return the short description of a mode as a dict for JSON: no thresholds, no background."""
     return {
         "id": mode.id,
         "title": mode.title,
@@ -57,7 +57,10 @@ def run_explain(args: argparse.Namespace) -> int:
 
 
 def explanation(mode: Mode, overrides: Mapping[str, float]) -> dict[str, Any]:
-    """Return everything about a mode as JSON, with the thresholds in force. `overrides`: thresholds in the settings."""
+    """Return everything about a mode as a dict for JSON, with the thresholds in force.
+
+    `overrides`: the thresholds that the settings change; maps the threshold's name to its value.
+    """
     return {
         **entry(mode),
         "impact": mode.impact,
@@ -82,5 +85,5 @@ def explanation(mode: Mode, overrides: Mapping[str, float]) -> dict[str, Any]:
 
 
 def text(explained: Mapping[str, Any]) -> str:
-    """Format the explanation for a person, 80 columns wide."""
+    """Format the result of `explanation` as plain text, 80 columns wide."""
     return templates("clienthealth.ops.cli").get_template("explain.txt.j2").render(explained)

@@ -18,7 +18,7 @@ from clienthealth.model.errors import HeapError, ServiceError, StateError
 
 #: Exit code of a failed job that may succeed after a restart (EX_TEMPFAIL).
 AGAIN = 75
-#: Exit code of a job that failed because its heap was full. The next job learns this by --heap-ran-out.
+#: Exit code of a job that failed because its heap was full. The next job is then started with --heap-ran-out.
 HEAP = 76
 #: Exit codes after which a restart would not help: success, wrong usage or environment, Ctrl-C.
 FINAL = (0, 2, 130)
@@ -56,10 +56,11 @@ def run(args: argparse.Namespace) -> int:
 
 @contextmanager
 def _alone(checkpoint: str) -> Iterator[None]:
-    """Lock the checkpoint for the life of this process, if it is a folder that can be locked.
+    """Lock the checkpoint's folder while the `with` block runs. A checkpoint at a URL is not locked.
 
     With the lock, a second monitor on the same checkpoint ends at once (StateError). Without the lock, both monitors
-    would fail later, when their writes to the checkpoint conflict.
+    would fail later, when their writes to the checkpoint conflict. If the folder cannot be locked, the reason is
+    printed, and the `with` block runs without the lock.
     """
     from clienthealth.platform.locations import is_url
     from clienthealth.spark.failures import ANOTHER

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from clienthealth.review.model import Review
     from clienthealth.review.period import Period
 
-#: A name before a folder, as in `NAME=FOLDER`. A URL does not match, because it has a colon before its first equals
-#: sign.
+#: Matches `NAME=` at the beginning of `NAME=FOLDER`. A URL does not match, because it has a colon before its first
+#: equals sign.
 _NAMED = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*=")
 
 
@@ -67,7 +67,8 @@ def _reviews(
     """Make the review.
 
     Return (review, reviews of the single clusters, paths of the review's files). With several clusters, the review
-    compares the clusters. `actions`: path of `actions.toml`; None: use `actions_beside`. `scratch`: a temporary folder.
+    compares the clusters. `actions`: path of `actions.toml`; None to use the file that
+    `actions_beside` finds. `scratch`: a temporary folder.
     """
     from clienthealth.review.actions import FILE
     from clienthealth.review.clusters import side_by_side, write_all
@@ -104,7 +105,9 @@ def _has_begun(spark: Any, settings: Settings, week: Period, now: datetime) -> N
 
 
 def with_histories(settings: Settings, options: Sequence[str]) -> Settings:
-    """Return the settings with the history folders given by `--history` (each of `options`: DIR or CLUSTER=DIR).
+    """Return the settings with the history folders that the command line gives.
+
+    `options`: the values of `--history`, each DIR or CLUSTER=DIR.
 
     Raises SettingsError if `--history` is repeated and one of its values lacks `CLUSTER=`.
     """
@@ -148,7 +151,7 @@ def actions_beside(folder: Path) -> Path:
 
 
 def run_maintain(args: argparse.Namespace) -> int:
-    """Maintain all tables of the history, and print the work done on each table. Return 0."""
+    """Delete old days and join small files in each table of the history; print what was done per table. Return 0."""
     from clienthealth.configuration import load, placed
     from clienthealth.spark.history import maintain
     from clienthealth.spark.session import session

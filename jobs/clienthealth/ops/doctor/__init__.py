@@ -28,10 +28,11 @@ Check = Callable[[Settings], Iterator[Finding]]
 
 
 def checks() -> tuple[tuple[str, Check], ...]:
-    """Return (announcement, check) for all checks. The announcement is a text to print before a long check, else ''.
+    """Return (announcement, check) for all checks.
 
-    Order: this machine, Kafka, the monitor, the owners of services, the servers that show results. The check that has
-    to start Spark is last.
+    The announcement is a text to print before a check that takes long; '' for all other checks. The checks concern, in
+    this order: this machine, Kafka, the monitor, the owners of services, the servers that show results. The check that
+    has to start Spark is last.
     """
     from clienthealth.ops.doctor import brokers, machine, owned, servers
 

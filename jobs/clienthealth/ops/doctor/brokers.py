@@ -117,8 +117,8 @@ def _topic(settings: Settings, client: KafkaAdminClient, topic: Mapping[str, Any
             lost, wanted = "the state of a client would vanish if it rarely changes", "compact,delete"
         yield Finding(about, "failed", f"The topic's cleanup.policy is '{policy}': {lost}. Set it to {wanted}.")
     if read:
-        # `needed`: seconds that a new monitor reads back. With a shorter retention, even a short pause of the monitor
-        # loses records.
+        # `needed`: age (s) of the oldest records that a new monitor reads. With a shorter retention, records are lost
+        # even if the monitor pauses only briefly.
         kept_ms, needed = int(config.get("retention.ms", "-1")), settings.monitor.start_seconds_back
         text = f"The topic keeps records {'for ever' if kept_ms < 0 else f'for {kept_ms / 3_600_000:.1f} h'}"
         if 0 <= kept_ms < needed * 1000:
@@ -130,7 +130,10 @@ def _topic(settings: Settings, client: KafkaAdminClient, topic: Mapping[str, Any
 
 
 def _rights(about: str, topic: Mapping[str, Any], needed: set[str]) -> Iterator[Finding]:
-    """Report whether this user has the needed rights on the topic. Brokers before 2.3 report no rights: no finding."""
+    """Report whether this user has the needed rights on the topic.
+
+    Yields nothing if the brokers are older than 2.3, because they do not report rights.
+    """
     allowed = topic.get("authorized_operations")
     if not isinstance(allowed, list):
         return
@@ -196,8 +199,8 @@ def _groups_seen(client: KafkaAdminClient) -> tuple[State, str]:
 def clients_asked(settings: Settings, client: KafkaAdminClient, nodes: Sequence[int]) -> Iterator[Finding]:
     """Check that brokers have our plugin and request pushes from clients. `nodes`: the ids of the running brokers.
 
-    The only finding is `skipped`, not `failed`, if no broker has the plugin, if brokers are older than 3.7, or if this
-    user may not see the plugin: exporters can replace pushes.
+    Yields a single finding `skipped` if no broker has the plugin, if brokers are older than 3.7, or if this user may
+    not see the plugin. None of these is a failure, because exporters can supply the metrics that clients do not push.
     """
     try:
         with_plugin = brokers_with_plugin(client, nodes)

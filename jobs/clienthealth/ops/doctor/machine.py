@@ -72,10 +72,10 @@ def codecs_present(_: Settings) -> Iterator[Finding]:
 
 
 def of_topic(about: str, compression: str) -> Finding:
-    """Report whether the exporters here can decompress a topic.
+    """Report whether the exporters on this machine can decompress a topic.
 
-    `about`: the finding's subject. `compression`: the topic's compression.type: a codec, `uncompressed`, or `producer`
-    (the producers choose).
+    `about`: the finding's subject. `compression`: value of the topic's option `compression.type`, which is a codec,
+    `uncompressed`, or `producer` (the producers choose).
     """
     lacking = missing()
     if compression in lacking:
@@ -189,7 +189,10 @@ def _apart(spark: Any, settings: Settings, about: str) -> str | None:
 
 @contextmanager
 def _left_as_it_was(place: str) -> Iterator[None]:
-    """After the `with` block, delete the folders that it created, because the monitor may run as another user."""
+    """After the `with` block, delete the folders that it created.
+
+    The monitor may run as another user, and could not write to this user's folders.
+    """
     folders = () if is_url(place) else (Path(place), *Path(place).parents)
     made = [folder for folder in folders if not folder.exists()]
     yield

@@ -62,7 +62,7 @@ class Newest(NamedTuple):
 def newest(settings: Settings, topic: str, count: int) -> Newest:
     """Return about `count` of the newest records, equally many from each partition; none if the topic is empty.
 
-    After READ_SECONDS, only the records read until then are returned.
+    Reading ends after READ_SECONDS; the result then has only the records that were read by that time.
 
     Raises ServiceError if the topic does not exist or cannot be read.
     """
@@ -95,11 +95,11 @@ def newest(settings: Settings, topic: str, count: int) -> Newest:
 class FormatCounts:
     """Counts of the records of one format.
 
-    records   records that could be read completely
-    readings  samples of clients and groups
-    lines     log lines, about Kafka or not
-    events    log events of Kafka clients in these lines
-    dumps     thread dumps in these lines
+    records   number of records that could be read completely
+    readings  number of samples of clients and groups
+    lines     number of log lines, about Kafka or not
+    events    number of log events of Kafka clients in these lines
+    dumps     number of thread dumps in these lines
     clients   (service, instance, client id, kind) of each client with a sample
     """
 
@@ -116,7 +116,8 @@ class Reject:
     """Records that are rejected for one reason.
 
     reason     what is wrong, without the detail
-    detail     the first detail of these rejects; '' if none has a detail
+    detail     the detail of the first of these records that has a detail; '' if none has
+    records    number of these records
     partition  the partition of the first record, None for a file
     offset     the offset of the first record
     """
@@ -132,7 +133,8 @@ class Reject:
 class Survey:
     """The formats of the records of one topic or file, and the rejects.
 
-    Each record counts once: under its format if it is usable as a whole, else under the reason of its first reject.
+    Each record counts once. A record that is usable as a whole counts under its format; any other record counts under
+    the first reason for which it is rejected.
     """
 
     records: int = 0
@@ -237,7 +239,10 @@ def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -
 
 
 def pushing_clients(topic: str, records: Iterable[RawRecord]) -> Iterator[Finding]:
-    """Report how many clients, and of which versions, pushed the newest records of a topic. No push: no finding."""
+    """Report how many clients, and of which versions, pushed the newest records of a topic.
+
+    Yields nothing if no client pushed any of the records.
+    """
     by_instance: dict[bytes, str] = {}
     for record in records:
         instance = record.headers.get("client_instance_id")

@@ -82,9 +82,10 @@ def _skew(about: str, skew: float | None) -> Iterator[Finding]:
 
 
 def _get(url: str) -> tuple[Any, float | None]:
-    """Return (the JSON document at `url`, seconds by which the server's clock is ahead; None if unknown).
+    """Return (the JSON document at `url`, seconds by which the server's clock is ahead of this machine's).
 
-    Raises OSError if the server does not answer, ValueError if the address or the document is invalid.
+    The seconds are None if the server does not send its time. Raises OSError if the server does not answer, ValueError
+    if the address or the document is invalid.
     """
     if not url.startswith(("http://", "https://")):
         raise ValueError("the address does not begin with http:// or https://")
@@ -103,7 +104,10 @@ def _reason(error: Exception) -> str:
 
 
 def limits(settings: Settings) -> Iterator[Finding]:
-    """Report the monitor's limits, how much each has left out so far, and how many clients have a wrong clock."""
+    """Report the monitor's limits, how many items each limit has dropped, and how many clients have a wrong clock.
+
+    Dropped items (clients, samples, events) are counted since the monitor started.
+    """
     chosen = {limit: getattr(settings.monitor, f"max_{limit.replace('-', '_')}") for limit in LIMITS}
     at_most = ", ".join(f"{limit.replace('-', ' ')} {number:,}" for limit, number in chosen.items())
     if not settings.monitor.metrics_port:
