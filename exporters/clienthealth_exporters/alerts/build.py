@@ -93,7 +93,7 @@ def rules(settings: Settings, dry_run: bool = False) -> dict[str, str]:
 def rendered(settings: Settings, severity: Callable[[str], str], limits: object = LIMITS) -> dict[str, str]:
     """Return the rendered rules, by file name, without empty lines.
 
-    `severity`: function from a severity in a template to the severity to write. `limits`: thresholds in the rules.
+    `severity`: maps a severity in a template to the severity in the rule. `limits`: thresholds in the rules.
     """
 
     def levels(level: str) -> list[tuple[str, str]]:
@@ -140,7 +140,7 @@ def templates(folder: Path) -> Environment:
 
 def _values(settings: Settings) -> dict[str, Any]:
     kept, links, quiet = kept_labels(settings), settings.links, settings.prometheus.ticket_only
-    # Alerts have no label `shard`, so their link names shard 1. That shard's exporter redirects to the client's shard.
+    # Alerts have no label `shard`, so they link to shard 1. That shard's exporter redirects to the client's shard.
     status_page = filled(
         links.status_page.rstrip("/"), lambda name: "1" if name == "shard" else f"{{{{ $labels.{name} | urlquery }}}}"
     )

@@ -97,8 +97,8 @@ def only(settings: Settings, group: str) -> Settings:
 def readings(settings: Settings, group: str) -> Generator[list[dict[str, Any]], None, None]:
     """Yield a list with the group's snapshot at each reading; an empty list if the group is not due.
 
-    `settings`: the result of `only`. Each `next()` makes one reading, so the caller decides when. Raises InputError if
-    there is no such group, ServiceError if the group cannot be read.
+    `settings`: settings for reading only this group (from `only`). Each `next()` makes one reading, so the caller
+    decides when. Raises InputError if there is no such group, ServiceError if the group cannot be read.
     """
     cluster = Cluster(settings.prometheus.cluster_name, settings)
     snapshots = cluster.snapshots()

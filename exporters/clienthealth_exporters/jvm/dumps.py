@@ -106,7 +106,7 @@ class DumpPlan:
         self._taken = 0
 
     def due(self, reasons: Sequence[Reason], now: float) -> bool:
-        """True if a dump is due for these reasons; the dump then counts as taken. `now`: as for `DumpBudget.grants`."""
+        """True if a dump is due for these reasons; it then counts as taken. `now`: seconds of a monotonic clock."""
         if not reasons:
             if now - self._last >= 2 * self._min_seconds:
                 self._taken = 0

@@ -86,7 +86,7 @@ def lines(record: HealthRecord, cluster: str, begin: str = "") -> Lines:
     """Return the lines of a record.
 
     `cluster`: value of the label `cluster_name` for a client. For a group, the value is the group's instance, which is
-    the name of its cluster. `begin`: the result of `beginning`.
+    the name of its cluster. `begin`: the labels with which every series begins (from `beginning`).
     """
     client = record.client
     if client.kind == "group":
@@ -174,7 +174,10 @@ def _once(
 
 
 def rendered(family: Family, samples: Iterable[Sample], begin: str = "") -> str:
-    """Return the text of a metric of services or of the exporter. `begin`: the result of `beginning`."""
+    """Return the text of a metric of services or of the exporter.
+
+    `begin`: the labels with which every series begins (from `beginning`).
+    """
     lines = [_head(family)]
     for labels, value in samples:
         inside = f"{begin}{labels_text(family.labels, labels)}".rstrip(",")

@@ -45,7 +45,7 @@ class Family(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
                the value of the extra label
     nonzero    True if a series exists only while the value is not 0, because for nearly all clients the value is 0
     lag        name of a number in the rows of the indicator `lag`; there is a row, and so a sample, for each partition
-    reads      key in READS of the function that returns the samples
+    reads      key in READS; the function under this key returns the samples
     onset      id of a failure mode. While the client has this failure, the value is the time (s) since the onset, if
                that is larger than the indicator, which cannot exceed the window's length
     detail     "mode.name": the value is the number `name` in the detail of the client's verdict on `mode`, or the upper
@@ -186,7 +186,7 @@ METRICS: Mapping[str, Family] = {
     for name, row in rows.items()
 }
 ALL_FAMILIES = tuple(METRICS.values())
-#: The metrics of clients and groups, in the order of the page.
+#: The metrics of clients and groups, in the order in which /metrics contains them.
 FAMILIES = tuple(METRICS[name] for scope in ("client", "group", "partition") for name in _TABLE[scope])
 #: The name of a metric that every client and group has. If a client is left out as a whole, `series_dropped_total`
 #: counts one dropped series of this metric.

@@ -38,7 +38,7 @@ LAG_ALARMS = STATE_ORDER[STATE_ORDER.index("WARN") :]
 #: If no record about a client comes for this time (s), the client's state becomes unknown: the monitor has stopped or
 #: gets no input. If a client's window is longer than SILENT_SECONDS / 2, the time is the length of the window plus
 #: SILENT_SECONDS / 2. In both cases `[monitor] publish_seconds` is added, because the monitor writes a record with
-#: unchanged verdicts only that often.
+#: unchanged verdicts only once in this time.
 SILENT_SECONDS = 180
 #: Minimum time (s) between two log lines about unreadable records.
 COMPLAINT_SECONDS = 60
