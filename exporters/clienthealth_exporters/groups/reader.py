@@ -176,7 +176,7 @@ class GroupReader:
         self._disconnect()
 
     def read(self) -> GroupsReading:
-        """Read all groups that are due. Raises ServiceError if no group can be read, for example if no broker answers."""
+        """Read all groups that are due. Raises ServiceError if none can be read, for example if no broker answers."""
         if self._admin is None:
             self._admin = self.connect()
         attempt = _Attempt(self._admin)
