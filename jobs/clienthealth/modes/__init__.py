@@ -3,9 +3,10 @@
 The id is also the value of the metric label, the name of the runbook and the argument on the command line. The program
 finds the modes by their folders; no list names them.
 
-Each condition on metrics is one function over arrays of windows. The gate evaluates the function for the windows of all
-clients. A window for which the gate suspects the failure goes to the judge. The judge evaluates the same function for
-this one window and describes the evidence in words.
+A window is the data of one client from one span of time. Each condition on metrics is one function of many windows,
+which returns one value per window. The gate evaluates the function for the windows of all clients. A window for which
+the gate suspects the failure goes to the judge. The judge evaluates the same function for this one window and describes
+the evidence in words.
 """
 
 from __future__ import annotations
@@ -47,9 +48,9 @@ Texts = NDArray[np.object_]
 
 @dataclass(frozen=True)
 class Gate(Generic[T]):
-    """A mode's conditions on metrics: which windows need the judge, and which windows metrics alone cannot decide.
+    """A mode's two conditions on metrics, each of which is evaluated for many windows at once.
 
-    blind     returns one text per window: the reason why metrics cannot decide, '' if metrics can
+    blind     returns one text per window: why metrics do not show whether the client has the failure; '' if they do
     suspects  returns one flag per window: True if the judge must examine the window because of its metrics
     """
 
@@ -57,7 +58,7 @@ class Gate(Generic[T]):
     suspects: Callable[[Windows, T], Bools]
 
     def reasons(self, w: Windows, thresholds: T) -> Texts:
-        """Return per window why metrics cannot decide, '' if they can; FEW if it has less than MIN_READINGS samples."""
+        """Return the texts of `blind`, but FEW for each window with fewer than MIN_READINGS samples."""
 
         def made() -> Texts:
             texts = self.blind(w, thresholds)
@@ -67,11 +68,11 @@ class Gate(Generic[T]):
         return w.once((self.blind, thresholds), made)
 
     def suspected(self, w: Windows, thresholds: T) -> Bools:
-        """Return one flag per window, by `suspects`. The flags are computed once per selection of windows."""
+        """Return the flags of `suspects`, which are computed only once for the same windows and thresholds."""
         return w.once((self.suspects, thresholds), lambda: self.suspects(w, thresholds))
 
     def reason(self, w: Windows, thresholds: T) -> str | None:
-        """Return the reason why metrics cannot decide this single window, None if metrics can."""
+        """Return the text of `reasons` for `w`, which is a single window; None if the text is ''."""
         text: str = self.reasons(w, thresholds)[0]
         return text or None
 
@@ -166,9 +167,9 @@ class FailureMode(Facts, Generic[T]):
 
 @dataclass(frozen=True, kw_only=True)
 class LiveMode(FailureMode[T]):
-    """A mode of clients that still report.
+    """A mode that is judged while its client still reports.
 
-    gate       the judge's conditions on metrics, over many windows
+    gate       conditions on metrics that select the windows for the judge
     recovered  returns True if the client's newest window shows that the fault is over. None: the fault is over as soon
                as a window has no evidence of the fault
     silence    judges a client that sends no more samples, from its last window and later log lines of its process;

@@ -1,4 +1,4 @@
-"""Functions that all judges use: runs of a metric, log events, threads by frame, and the rule that makes a verdict.
+"""Functions for all judges: find samples, log lines and threads in a window, and make a verdict from what they show.
 
 A judge collects facts. `conclude` makes the verdict from these facts, by the same rule for all modes:
 
@@ -45,7 +45,7 @@ class Circumstance:
 
     holds  True if data shows the condition, False if data shows the opposite, None if no data decides
     text   a clause: why the condition holds, why it does not hold, or what is unknown
-    name   the value of `unless` in `mode.toml`
+    name   its id, by which `unless` in `mode.toml` refers to a circumstance; '' without an id
     """
 
     holds: bool | None
@@ -100,8 +100,8 @@ class Fact:
         """Return the fact that a line, dump or sample shows.
 
         `shown`: that line, dump or sample. `since`: when the observed state began, as epoch ms or as the input that
-        shows it; by default the time of `shown`. If `given` is None, a line that may be about another client gets
-        the circumstance ANOTHERS.
+        shows it; by default the time of `shown`. If `given` is None, and `shown` is a line that may be about another
+        client, the fact gets the circumstance ANOTHERS.
         """
         begun = since if isinstance(since, int) else (since or shown).ts_ms
         if given is None and isinstance(shown, LogEvent) and not shown.own:
@@ -181,8 +181,8 @@ Happened = Sequence[tuple[int, float]]
 def counted(window: ClientWindow, name: str, kind: EvidenceKind, happened: Happened) -> Count:
     """Return a window's occurrences, counted per slot of SLOT_MS.
 
-    `name`: the counter's name in `detail`. `kind`: the evidence that shows the occurrences. Occurrences in the window's
-    first second are left out, because the previous window may have counted them.
+    `name`: the counter's name in `detail`. `kind`: the kind of evidence that shows the occurrences. Those in the
+    window's first second are left out, because the previous window may have counted them.
     """
     slots: dict[int, float] = defaultdict(float)
     for ts_ms, so_many in happened:
@@ -202,14 +202,17 @@ def reported(readings: Sequence[Reading], name: str) -> list[tuple[int, float]]:
 
 
 def increases(window: ClientWindow, name: str, first_row: int = 0) -> Happened:
-    """Return (epoch ms, amount) of each rise of a counter from row `first_row` on; the time is of the later sample."""
+    """Return (time in epoch ms, amount) for each rise of a counter between two samples that have this counter.
+
+    The time is that of the later sample. `first_row`: samples before this position in the window are left out.
+    """
     pairs = itertools.pairwise(reported(window.readings[first_row:], name))
     return [(ts, after - before) for (_, before), (ts, after) in pairs if after > before]
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Samples in order of time: from a range of rows, those that have a value of one metric."""
+    """Samples of one client that all have a value of the same metric, in order of time."""
 
     readings: tuple[Reading, ...]
 
@@ -277,13 +280,15 @@ def events(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
 
 
 def stated(window: ClientWindow, meaning: Meaning) -> list[Fact]:
-    """Return one indirect fact from the line of the log event `meaning` that states the longest wait; [] without one.
+    """Return one indirect fact from the log line that states the longest wait; [] without a line of `meaning`.
 
-    A line states its wait as `minutes`, 0 if it states none. Of lines with equal waits, one without a goroutine is
-    used, if any, and the newest of these. The fact's text is the event's `says`, then the line, or only its frame if
-    the log pattern captures `frame`. The fact begins at the earliest time minus `minutes` of all lines with the same
-    goroutine and frame. A goroutine without stated minutes proves nothing, unless a line at least APART_MS earlier
-    shows it in the same frame, or an undated text shows it twice (`repeats`).
+    A line's wait is the number that its log pattern captures as `minutes`, or 0. If several lines state the longest
+    wait, lines without a goroutine come first, then the newest line. The fact's text is `meaning.says` and the line (or
+    only the frame, if the pattern captures one). The fact begins when the wait began: the earliest of (time of the
+    line - minutes) over all lines with the same goroutine and frame.
+
+    If the line of a goroutine captures no minutes, the fact proves nothing, with two exceptions: a line at least
+    APART_MS earlier shows the goroutine in the same frame, or an undated text shows it there twice (`repeats`).
     """
     if not (said := events(window, meaning)):
         return []

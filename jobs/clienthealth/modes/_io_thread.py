@@ -1,4 +1,4 @@
-"""Find a Java producer's I/O thread in thread dumps, and show what a thread does: callback, send, sleep, wait, idle."""
+"""Find a Java producer's I/O thread in thread dumps, and tell from a thread's frames what the thread does."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def is_network_thread(thread: Thread) -> bool:
 def on_io_thread(event: LogEvent) -> bool:
     """True if a producer's I/O thread logged the line: the thread's name or the logger shows that.
 
-    Some log layouts cut off the beginning of a thread's name. kafka-python's logger `kafka.future` logs what a callback
-    raised, and callbacks run on the I/O thread.
+    The end of the thread's name suffices, because some log layouts cut off its beginning. kafka-python's logger
+    `kafka.future` logs what a callback raised, and callbacks run on the I/O thread.
     """
     before, separator, _ = (event.thread or "").partition("| ")
     return event.logger == "kafka.future" or (bool(separator) and f"{NETWORK_THREAD} ".endswith(before))

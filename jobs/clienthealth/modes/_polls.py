@@ -49,9 +49,10 @@ def seconds_since(w: Windows) -> Floats:
 
 
 def _or_by_selector(w: Windows, reported: Floats, how: Callable[[Windows, Floats], Floats]) -> Floats:
-    """Return the reported values. For a window without a reported value, derive it from selector metrics by `how`.
+    """Return `reported` (one value per window), with missing values (NaN) computed from selector metrics by `how`.
 
-    `how`: returns one value per window from (windows, time outside the selector at each row, in s).
+    `how`: a function of the windows and of the time (s) outside the selector at each sample; it returns one value per
+    window.
     """
     some = np.flatnonzero(np.isnan(reported) & w.reported("io-wait-time-ns-total"))
     if not len(some):
@@ -109,7 +110,7 @@ def has_polled(window: ClientWindow, since_ms: int) -> bool:
 
 
 class Spell(NamedTuple):
-    """The time that an application has been outside poll(), and two limits for this time; all in seconds.
+    """The time that an application has been outside poll(), and two times to compare it with; all in seconds.
 
     seconds  the time since the last poll
     longest  the longest earlier time between two polls

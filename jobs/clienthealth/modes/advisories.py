@@ -74,7 +74,7 @@ class Library(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     known: tuple[Known, ...] = ()
 
     def number(self, version: str) -> Number | None:
-        """Return the numbers of a version, with infinity as an unknown patch number; None if the version is unknown."""
+        """Return the numbers of a version, with infinity for an unknown patch number; None for an unknown version."""
         match = _RELEASE.fullmatch(version)
         if match is None:
             return None
@@ -110,7 +110,7 @@ class Advised:
     """The known bugs of a version.
 
     known       the bugs, each with the address of its description; bugs that cause a mode come first
-    upgrade_to  the next release without any known bug, '' if there is none
+    upgrade_to  the next release without any known bug; '' if there is none, or if the version has no known bug
     """
 
     known: tuple[tuple[Known, str], ...] = ()

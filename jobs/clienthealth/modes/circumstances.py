@@ -51,11 +51,12 @@ class _Sign(NamedTuple):
 
 
 def coordinator_answers(window: ClientWindow, at_ms: int) -> Circumstance:
-    """Check that brokers answered the client around the moment `at_ms`; for a member of a group, its coordinator, too.
+    """Check that brokers answered the client around the moment `at_ms`.
 
-    The circumstance holds if brokers answered after the moment, or at most FRESH_MS before it. The circumstance does
-    not hold if data shows an outage between SETTLES_MS before and ANSWER_MS after the moment. Without an answer, or if
-    the samples do not reach back to SETTLES_MS before the moment, the circumstance is unknown.
+    A member of a group must also know its coordinator. The circumstance holds if brokers answered after the moment, or
+    at most FRESH_MS before it. The circumstance does not hold if data shows an outage between SETTLES_MS before and
+    ANSWER_MS after the moment. Without an answer, or if the samples do not reach back to SETTLES_MS before the moment,
+    the circumstance is unknown.
     """
     samples = window.known_readings
     signs = [*_measured(samples), *_logged(window)]
@@ -106,8 +107,8 @@ def io_thread_works(window: ClientWindow, at_ms: int) -> Circumstance:
 def answered_at(window: ClientWindow, at_ms: int) -> Circumstance:
     """Like `coordinator_answers`, but only for a moment (`at_ms`) inside the window and after the first known sample.
 
-    An earlier moment is left to an earlier window: here the circumstance does not hold. But if dumps show that no
-    thread is inside a call of the client, the circumstance is unknown, so that a suspicion remains.
+    For an earlier moment, which only the verdict on an earlier window can judge, the circumstance does not hold. But it
+    is unknown if dumps show that no thread is inside a call of the client, so that a suspicion remains.
     """
     known = window.known_readings
     if at_ms >= window.start_ms and at_ms > known[0].ts_ms:
@@ -125,7 +126,7 @@ def _stays_outside(window: ClientWindow) -> bool:
 
 
 def unless_away(window: ClientWindow, lines: Sequence[LogEvent]) -> Circumstance | None:
-    """Return `coordinator_answers` for the last line if data shows an outage of brokers at every line; else None."""
+    """Return `coordinator_answers` for the last line if data shows an outage at the time of each line; else None."""
     answers = [coordinator_answers(window, line.ts_ms) for line in lines]
     return answers[-1] if all(answer.holds is False for answer in answers) else None
 

@@ -29,7 +29,7 @@ from clienthealth.settings.fields import Checked, Section
 
 
 class Alerting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The alert of a mode in one status.
+    """The alert for one status of a mode's verdict: suspected or confirmed.
 
     severity  `critical` calls a person, `warning` opens a ticket, `info` does neither
     hold      minimum time that the status must last before the alert fires, such as `2m`; '' for none
@@ -139,8 +139,8 @@ class Facts:
     kinds          the kinds of client that can have the failure; other kinds are not judged
     evidence       the kinds of evidence that can show the failure
     confusions     the innocent explanations of the failure
-    background     mechanism, proof, and known gaps of the rules: for `explain`
-    causes         the possible causes, as in `detail.cause`
+    background     how the failure comes about, what proves it, and known gaps of the rules; printed by `explain`
+    causes         the possible causes; the verdict names one of them in `detail.cause`
     until_then     maps a part of a library's name to what to do with this library until the remedy works
     loses          True if the failure implies lost records even if no counter shows the loss. For such a failure,
                    `detail.lost_records` and `detail.lost_bytes` are [minimum, maximum], if known
@@ -207,10 +207,11 @@ class ModeFile:
         self._reads: dict[Meaning, None] = {}
 
     def reads(self, name: str) -> Meaning:
-        """Return a log event for the judge.
+        """Return the log event with this name, for use by the mode's judge.
 
         `name` is `NAME` (of this mode), `MODE.NAME`, `also-seen.ID` or `self-descriptions.NAME`. The command `explain`
-        lists the events that were requested here. Raises CatalogueError if there is no such event.
+        lists, for each mode, the events that its rules requested from this method. Raises CatalogueError if there is no
+        such event.
         """
         line = self._line(name)
         self._reads[line] = None
@@ -243,7 +244,7 @@ def mode_file(rules: str) -> ModeFile:
 
 
 def _lines(of: str) -> Mapping[str, Meaning]:
-    """Return log events by name. The argument is the id of a mode, `also-seen` or `self-descriptions`."""
+    """Return the log events of `of` by name. `of`: the id of a mode, `also-seen` or `self-descriptions`."""
     others: Mapping[str, Mapping[str, Meaning]] = {"also-seen": BY_ID, "self-descriptions": BY_NAME}
     return others[of] if of in others else _read(Path(__file__).parent / of.replace("-", "_")).lines
 

@@ -2,8 +2,8 @@
 
 A judge sees only one window of one client. Other knowledge may change the verdict: the client's start, its open
 incidents, other failures, unread input. Only entries of `ADJUSTMENTS` make such changes. The monitor, `watch` and
-`diagnose` call the same list, and each passes the knowledge that it has. An adjustment without its input changes
-nothing. A verdict names the adjustments that changed it (`Verdict.adjusted`).
+`diagnose` call the same list, and each passes the knowledge that it has. An adjustment that lacks the knowledge it
+needs changes nothing. A verdict names the adjustments that changed it (`Verdict.adjusted`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Reporting:
 class Attached:
     """What a post-mortem knows about a client and about the inputs.
 
-    look     the data by which a mode is ruled out (`FailureMode.doubt`)
+    look     the data from which `FailureMode.doubt` decides whether a mode is ruled out
     samples  number of the client's samples
     last_ms  time of the client's newest sample; 0 without samples
     unread   why evidence that may be about the client could not be read; '' if all was read
@@ -160,7 +160,7 @@ REFUTED = (
     "of another client, or of something that is not counted"
 )
 AWAITING_METRICS = "log lines report this failure; the client's next metrics will confirm or contradict them"
-#: Maps each kind of evidence to words for a sentence on an innocent explanation that such evidence excludes.
+#: For each kind of evidence, the words that say by what an innocent explanation was refuted.
 BY_EVIDENCE: Mapping[EvidenceKind, str] = {
     "metric": "by its metrics",
     "log": "by its log",
@@ -239,7 +239,7 @@ def _alibis(verdict: Verdict, context: Context) -> Verdict:
 
 
 def _refuted(confusion: Confusion, proofs: Sequence[Proof]) -> Circumstance:
-    """Return a circumstance that holds if a fact excludes the innocent explanation, else an unknown circumstance."""
+    """Return a circumstance: it holds if one of the proofs excludes the innocent explanation, else it is unknown."""
     for proof in proofs:
         needed = proof.circumstance != "" and proof.circumstance == confusion.unless
         if needed and proof.holds:
@@ -263,7 +263,7 @@ def _not_before_start(verdict: Verdict, context: Context) -> Verdict:
     "window", "Lines that report the failure put an `ok` in doubt, even if the client's samples contradict these lines."
 )
 def _contradicted_lines(verdict: Verdict, context: Context) -> Verdict:
-    """Runs after the judge, which did not see these lines. So no finding rests on them, but an `ok` may be wrong."""
+    """Runs after the judge, which did not see contradicted lines. So no finding rests on them; `ok` may be wrong."""
     lines = context.mode.lines if context.mode and context.contradicted else ()
     if verdict.status != "ok" or not any(meaning.ids & context.contradicted for meaning in lines):
         return verdict

@@ -203,7 +203,7 @@ def _rows(parts: list[list[LogEvent]], pause_seconds: float) -> list[list[LogEve
 
 
 def _is_burst(lines: list[LogEvent], limits: Thresholds) -> bool:
-    """True if at least `min_rate_lines` lines per second report look-ups, and `min_repeats` lines name one broker."""
+    """True if there are at least `min_rate_lines` lines per second, and `min_repeats` of them name the same broker."""
     by_address: Counter[str | None] = Counter()
     for event in lines:
         by_address[event.captures.get("address")] += event.repeats
@@ -212,7 +212,7 @@ def _is_burst(lines: list[LogEvent], limits: Thresholds) -> bool:
 
 
 def _spinning(window: ClientWindow, limits: Thresholds) -> dict[str, Held]:
-    """Return the threads that run inside a look-up, by name, each with its newest unbroken row of dumps.
+    """Return, by thread name, the newest unbroken row of dumps that show a thread running inside a look-up.
 
     A thread that used less than `spin_cpu_share` of a CPU between the dumps is left out, unless its frames change
     (`_moves`).
@@ -315,7 +315,7 @@ def blind(w: Windows, thresholds: Thresholds) -> Texts:
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """Return one flag per window, by `silent`; False for old Scala consumers. Missing polls alone confirm nothing."""
+    """Return the flags of `silent`; False for old Scala consumers. Missing polls alone do not confirm the failure."""
     return silent(w, thresholds) if w.kind == "consumer" else np.zeros(len(w), np.bool_)
 
 
@@ -360,7 +360,7 @@ class Closing(NamedTuple):
         return (self.last_ms - self.stay.since_ms) / 1000
 
     def fact(self, text: str, direct: bool = False, given: Circumstance | None = None) -> Fact:
-        """Return a fact, shown by dumps, that begins with the first dump inside close() and lasts until `last_ms`."""
+        """Return a thread-dump fact that begins at the first dump inside close() and lasts until `last_ms`."""
         return Fact("thread-dump", self.stay.since_ms, self.last_ms, text, direct, self.stay.dump.source, given)
 
 
@@ -382,9 +382,13 @@ def closing(window: ClientWindow) -> Closing | None:
 def doubt(look: Look) -> str:
     """Return why the mode cannot be ruled out, '' if it can.
 
-    Any of three observations rules the mode out: a completed shutdown; metrics up to the end of the data (a Java
-    consumer must also have polled until then); two dumps without a thread that looks for its offset manager. The mode
-    stays possible if a shutdown or a look-up began, and no data shows how it ended.
+    Any of three observations rules the mode out:
+
+    - A shutdown completed.
+    - Metrics continue to the end of the data. A Java consumer must also have polled until then.
+    - No thread in two dumps looks for its offset manager.
+
+    The mode stays possible if a shutdown or a look-up began, and no data shows how it ended.
     """
     marks = events(look.window, CONNECTOR_CONFIG, LOOKUPS, BEGUN, COMPLETED, FAILED)
     if marks and marks[-1] in BEGUN:

@@ -115,8 +115,9 @@ def interval(w: Windows) -> Floats:
 def idle(w: Windows, limits: Thresholds) -> Bools:
     """True if the consumer need not poll: it has no partitions, or it has no lag and never consumed a record.
 
-    Always True for a restore consumer of Kafka Streams (_RESTORES). Missing partitions do not count if the client has
-    stopped its heartbeats (`left`): with the protocol of KIP-848, a client that polls too rarely loses its partitions.
+    Always True for a restore consumer of Kafka Streams (_RESTORES). A client without partitions must poll all the same
+    if it has stopped its heartbeats (`left`): with the protocol of KIP-848, a client that polls too rarely loses its
+    partitions.
     """
     consumed, lag = w.last("records-consumed-total"), w.max(lags(w))
     restores = np.array([client.group.endswith(_RESTORES) for client in w.about()], np.bool_)
@@ -135,7 +136,7 @@ def takes(w: Windows) -> Bools:
 def too_long(w: Windows, limits: Thresholds) -> Bools:
     """True if a consumer that must poll was outside poll() for max.poll.interval.ms (if unknown, its default).
 
-    Also True if the consumer is now outside for `suspect_share` of that time, or has stopped its heartbeats (`left`).
+    Also True if the last poll is at least `suspect_share` of that time ago, or if heartbeats have stopped (`left`).
     """
     seconds = seconds_away(w)
     suspected: Bools = (w.samples >= MIN_READINGS) & ~np.isnan(seconds)
@@ -153,8 +154,8 @@ def left(w: Windows, limits: Thresholds) -> Bools:
     """True if the client stopped its heartbeats because the application did not poll.
 
     A client stops its heartbeats when max.poll.interval.ms has passed without a poll, but also while its coordinator
-    does not answer; the judge finds out which cause it was. False if heartbeats ended too early for the first cause:
-    together with the polls, or while the last poll is less than `suspect_share` of max.poll.interval.ms ago.
+    does not answer; the judge finds out which cause it was. False if missing polls cannot be the cause: heartbeats
+    ended together with the polls, or the last poll is less than `suspect_share` of max.poll.interval.ms ago.
     """
     polled, beat = w.last("last-poll-seconds-ago"), w.last("last-heartbeat-seconds-ago")
     gone: Bools = (beat >= limits.heartbeats_gone_seconds) & (polled - beat >= HEARTBEAT_SECONDS)
@@ -166,8 +167,9 @@ def left(w: Windows, limits: Thresholds) -> Bools:
 def circling(w: Windows, limits: Thresholds) -> Bools:
     """True if the consumer joins its group again and again, is long outside poll() in between, and its lag grows.
 
-    A group removes a member that is outside poll() for too long, and the member then joins again. If the joins leave no
-    time to be outside poll() for so long in between, other members cause the rebalances: returns False.
+    A group removes a member that is outside poll() for too long, and the member then joins again. False if the joins
+    come too close together for the longest time outside poll() to fit between each two: then other members cause the
+    rebalances.
     """
     rejoins, away = w.grown("rebalance-total"), seconds_away(w)
     circles: Bools = (rejoins >= limits.min_rebalances_repeats) & (w.samples >= MIN_READINGS)
@@ -217,7 +219,7 @@ def blind(w: Windows, thresholds: Thresholds) -> Texts:
 GATE = Gate(blind, suspects)
 
 
-# -- sentences for people on what the conditions on metrics show -----------------------------------------------------
+# -- facts from metrics, in words for people --------------------------------------------------------------------------
 
 
 def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
@@ -251,7 +253,7 @@ def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
 
 
 def _unless_away(window: ClientWindow, seconds: float, text: str) -> list[Fact]:
-    """Return one fact in a list. `text`: what the metrics have shown for `seconds`.
+    """Return a list with one fact: what the metrics have shown for `seconds`, in the words of `text`.
 
     The fact counts as evidence only if brokers answered the client around the last sample.
     """
@@ -278,8 +280,8 @@ def _circles(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
 def _silence(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
     """Return facts on missing polls or fetches.
 
-    For a client without metrics of its polls, returns [] if it waited in its selector in the last WAITED_SECONDS and
-    brokers answer: then the application polls, with all partitions paused.
+    A client that does not report its polls may poll without fetching, with all partitions paused. So the result is []
+    for such a client if it waited in its selector in the last WAITED_SECONDS, and brokers answer.
     """
     seconds = float(seconds_since(w)[0])
     if silent(w, limits)[0]:

@@ -2,13 +2,14 @@
 
 Java. One poll loop handles the records of all topics. So the time between two polls is the sum of the handlers' times
 for the records of the first poll. If one handler is slow, the time between polls is proportional to the number of
-records of this handler's topic. Then the time between polls, divided by a topic's number of records, is constant for
-this topic, and varies by a factor of several for other topics. The number of records in a poll is computed from the
-position in the partition (`records-lead` grows with the position). `records-consumed-total` is of no use, because this
-counter rises only when a whole fetch was delivered.
+records of this handler's topic. So the time per record (time between polls / the topic's records) is nearly constant
+for the slow topic, and differs several times over for other topics. The number of records in a poll is computed from
+the position in the partition (`records-lead` grows with the position). `records-consumed-total` is of no use, because
+this counter rises only after the application has received all records of a fetch.
 
-librdkafka. If all topics share one queue to the application, each topic reports the length of the whole queue, and no
-topic is fetched while the queue is full. The position of one topic still moves: this topic has the slow handler.
+librdkafka. All topics may share one queue to the application. Then each topic reports the length of the whole queue,
+and no topic is fetched while the queue is full. If the position of only one topic still moves, this topic has the slow
+handler.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ def slow_topic(readings: Sequence[Reading], least_seconds: float, most_variation
 
 
 def _stretches(readings: Sequence[Reading]) -> Iterator[tuple[float, Mapping[str, float]]]:
-    """Yield (time between two polls in s, records per topic that the first of the two polls returned).
+    """Yield pairs: the time (s) between two polls, and the number of records of each topic from the first poll.
 
-    The last pair is about the time since the last poll.
+    In the last pair, the time is the time since the last poll.
     """
     before: Mapping[str, float] = {}
     moved_by: Mapping[str, float] = {}
@@ -105,17 +106,18 @@ def handled_alone(readings: Sequence[Reading], since_ms: int) -> Alone | None:
 
 
 def moved(before: Mapping[str, float], now: Mapping[str, float]) -> Mapping[str, float]:
-    """Return how many records the application took between two samples, by topic; topics without such records are left
-    out. `before`, `now`: positions by topic.
+    """Return how many records the application took between two samples, by topic. Topics without any are left out.
+
+    `before`, `now`: the positions in the two samples, by topic.
     """
     return {topic: now[topic] - before[topic] for topic in now if now[topic] > before.get(topic, now[topic])}
 
 
 def positions(reading: Reading, metric: str = "records-lead") -> dict[str, float]:
-    """Return the application's position in each topic, summed over partitions, in records.
+    """Return the position that the application has reached in each topic: the sum over the topic's partitions.
 
-    `metric`: `records-lead` (Java) or `position` (librdkafka). All samples of a client count from the same origin, so
-    differences between samples are numbers of records.
+    `metric`: the metric that holds the position, `records-lead` (Java) or `position` (librdkafka). The difference
+    between the positions in two samples is a number of records.
     """
     by_topic: dict[str, float] = {}
     for topic in reading.topics:

@@ -77,7 +77,7 @@ def starving(topic_queues: Queues) -> Bools:
 
 
 def held_up(w: Windows, limits: Thresholds) -> Bools:
-    """True if librdkafka's last sample shows one topic with a full queue and another topic that starves."""
+    """True if a librdkafka client's last sample shows one topic with a full queue and another topic that starves."""
     of_topics = queues(w)
     culprit = flagged(w, of_topics.window[full(of_topics, limits)])
     victim = flagged(w, of_topics.window[starving(of_topics)])
@@ -204,7 +204,7 @@ def _is_victim(window: ClientWindow, start: Reading, topic: str, culprit: str, l
 
 
 def _parked(window: ClientWindow, several_topics: bool, measured: bool, limits: Thresholds) -> list[Fact]:
-    """Return facts on fetchers that dumps find parked in `put` while consumers of their connector wait for data.
+    """Return facts on fetcher threads that dumps show parked in `put` while consumer threads wait for data.
 
     `several_topics`: True if the consumer may read several topics. `measured`: True if metrics show the failure. If
     metrics do not, a dump counts only if `several_topics` is True and each connector in it has a parked fetcher.
@@ -307,7 +307,7 @@ def _one_queue(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[li
 
 
 def _in_turn(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Return a fact if an application is slow to take records of several topics from librdkafka's one queue; else [].
+    """Return a fact if an application slowly takes records of several topics from one librdkafka queue; else [].
 
     Metrics do not show whether one topic holds up the others.
     """

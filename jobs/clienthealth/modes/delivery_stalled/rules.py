@@ -119,7 +119,7 @@ def troubles(w: Windows, since: Ints) -> Mapping[str, Floats | Bools]:
 
 
 def patience(w: Windows, windows: Ints, limits: Thresholds) -> Floats:
-    """Return how long (s) records may wait in each window of `windows` before the mode is suspected."""
+    """Return, for each of the windows at the positions `windows`, how long (s) records may wait without suspicion."""
     share = limits.delivery_timeout_share * w.option("delivery.timeout.ms", windows) / 1000
     return np.maximum(limits.min_stalled_seconds, np.fmin(limits.suspect_stalled_seconds, share))
 
@@ -142,9 +142,9 @@ def stalled(w: Windows, limits: Thresholds) -> Bools:
 def net(w: Windows) -> Floats:
     """Return the number of delivered records of each window; NaN if unknown.
 
-    For a client without `record-ack-total`, this is the number of sent minus failed records, and only a positive number
-    is certain. If brokers refuse a record until it expires, the client has counted the last attempt as sent. Records
-    that fail without a send make the number too small.
+    For a client without `record-ack-total`, this is the number of sent records minus retries and failed records. A
+    record that brokers refuse until it expires counts as 0: its last attempt counts as sent, then as failed. Records
+    that fail without a send make the number too small, so only a number above 0 shows whether records were delivered.
     """
     acknowledged = w.reported("record-ack-total")
     grown: Floats = w.grown(delivered(w))
@@ -156,7 +156,8 @@ def net(w: Windows) -> Floats:
 def refused(w: Windows, limits: Thresholds) -> Bools:
     """True if brokers refuse every record until it expires.
 
-    The condition: the client counts at least as many retries as failed records, and nothing delivered (`net`).
+    That is so if records fail, the client counts at least as many retries as failed records, and `net` shows no
+    delivered record.
     """
     failed, retried = (or_zero(w.grown(name)) for name in ("record-error-total", "record-retry-total"))
     lasting = (w.samples >= MIN_READINGS) & (lasted(w) >= limits.suspect_stalled_seconds)
@@ -170,14 +171,14 @@ def frozen(w: Windows, limits: Thresholds) -> Bools:
     return w.last("select-total") - before < limits.min_select_growth
 
 
-#: NO_WAIT: no records wait too long. LIVING: records wait too long, and the I/O thread runs. STUCK: records wait too
+#: NO_WAIT: no record waits too long. LIVING: records wait too long, and the I/O thread runs. STUCK: records wait too
 #: long, and the I/O thread does not run.
 NO_WAIT, LIVING, STUCK = 0, 1, 2
 
 
 @per_windows
 def io_thread(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
-    """Return NO_WAIT, LIVING or STUCK for each window: do records wait too long, and does the I/O thread run?"""
+    """Return NO_WAIT, LIVING or STUCK for each window, by how long records wait and whether the I/O thread runs."""
     waits = stalled(w, limits)
     state = waits.astype(np.int8)
     if waits.any():
@@ -217,7 +218,7 @@ def blind(w: Windows, thresholds: Thresholds) -> Texts:
 GATE = Gate(blind, suspects)
 
 
-# -- sentences for people on what the conditions on metrics show -----------------------------------------------------
+# -- facts from metrics, in words for people --------------------------------------------------------------------------
 
 
 def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
@@ -253,8 +254,8 @@ def _load(w: Windows) -> str:
 def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limits: Thresholds) -> list[Fact]:
     """Return facts from the log.
 
-    Records that expire at times far apart prove a stall. Lines on failed attempts or on waiting records only explain a
-    stall that other data shows, or raise suspicion.
+    Records that expire at times far apart prove a stall. Lines on failed attempts or on waiting records do not: they
+    only add to a stall that other data shows, or raise suspicion.
     `stalls_by_metrics`: True if metrics show a stall. `delivers`: True if metrics show deliveries.
     """
     expired = events(window, EXPIRED)
@@ -277,10 +278,11 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
 
 
 def _tried_for(refused: Sequence[LogEvent]) -> float:
-    """Return for how long (s) a batch has waited at least: the longest `waitMs` in log lines, or 0.1 s per attempt.
+    """Return the minimum time (s) for which a batch has waited, by log events of failed attempts (`refused`).
 
-    `refused`: log events of failed attempts. Two attempts are at least 0.1 s apart (retry.backoff.ms). If a line shows
-    that no attempt is left (`final`), the result is infinite.
+    An event about a request states the wait as `waitMs`. An event that states how many attempts are left shows how many
+    were made, at least 0.1 s (retry.backoff.ms) apart, if `retries` has its default. The longest of these times is
+    used. If an event shows that no attempt is left, the result is infinite.
     """
     tried = max((captured(event, "waitMs") / 1000 for event in refused if "request" in event.captures), default=0.0)
     for left in (int(e.captures.get("left") or 0) for e in refused if e.captures.keys() & {"left", "final"}):
@@ -310,7 +312,7 @@ def _batches(expired: Sequence[LogEvent]) -> Happened:
 def _given_up(window: ClientWindow, w: Windows, limits: Thresholds) -> Happened:
     """Return (time in epoch ms, number of records) for each rise of `record-error-total` since the last delivery.
 
-    Without a stall, returns [], or all rises in the window if brokers refuse every record (`refused`).
+    If there is no stall, the result is [], or all rises in the window if brokers refuse every record (`refused`).
     """
     since, seconds = stalls(w)
     if not seconds[0] and not refused(w, limits)[0]:
@@ -336,8 +338,8 @@ def _refused(window: ClientWindow) -> list[LogEvent]:
 def _unreachable(window: ClientWindow) -> list[LogEvent]:
     """Return log events of failed connections to brokers that metadata names.
 
-    Bootstrap addresses are left out: their node ids are negative. If there are no such events, the result is the
-    lines on failed connections that name no node.
+    Connections to bootstrap addresses are left out: their node ids are negative. Without events on named brokers, the
+    result is the events of failed connections that name no broker.
     """
     lines = events(window, CONNECTION_FAILED, CONNECTION_FAILED_OF_AIOKAFKA)
     failed = [e for e in lines if not e.captures.get("node", "-").startswith("-")]

@@ -50,8 +50,8 @@ def in_dumps(window: ClientWindow, limits: Thresholds, overdue_seconds: float) -
     """Return (facts, doubts) on an I/O thread in foreign code, such as a callback.
 
     Facts show that the thread does not return. Doubts are dumps after which nothing shows whether the thread returned.
-    Any earlier dump with the thread at the same place counts, however old it is. A wait that has lasted for
-    `overdue_seconds` does not end by itself.
+    Any earlier dump with the thread at the same place counts, however old it is. `overdue_seconds`: a wait that has
+    lasted for this time does not end by itself.
     """
 
     def place(dump: ThreadDump, thread: Thread) -> Hashable:
@@ -163,9 +163,10 @@ def _rises(window: ClientWindow, since_ms: int) -> bool:
 
 
 def _unmoved(window: ClientWindow, dump: ThreadDump) -> bool:
-    """True if at least MIN_READINGS samples with select-total followed the dump, or if none can follow.
+    """True if at least MIN_READINGS samples with select-total followed the dump, all with an unchanged select-total.
 
-    Dumps after which select-total rose have already been left out (`_came_back`).
+    The caller has left out dumps after which select-total rose (`_came_back`). Also True if no such sample can follow,
+    because the client does not report select-total, or because its samples ended before the dump.
     """
     times = [ts_ms for ts_ms, _ in reported(window.readings, SELECTS)]
     last = window.ends_ms is not None and dump.ts_ms > window.ends_ms
@@ -173,7 +174,7 @@ def _unmoved(window: ClientWindow, dump: ThreadDump) -> bool:
 
 
 def _is_unchanged(window: ClientWindow, stay: Held) -> bool:
-    """True if select-total did not change from the first dump of `stay` to the last."""
+    """True if select-total did not change from the first dump in `stay` (a thread at one place) to the last."""
     known = reported(window.readings, SELECTS)
     before = [count for ts_ms, count in known if ts_ms <= stay.since_ms]
     after = [count for ts_ms, count in known if ts_ms >= stay.dump.ts_ms]
@@ -208,7 +209,10 @@ def _meanwhile(window: ClientWindow, stay: Held, limits: Thresholds) -> str | No
 
 
 def _reports_no_more(window: ClientWindow, stay: Held) -> bool:
-    """True if the client's samples ended before the first dump of `stay`, and two more were due by the last dump."""
+    """True if the client's samples ended before the first dump in `stay`, the dumps with the thread at one place.
+
+    At least two more samples must have been due by the time of the last dump in `stay`.
+    """
     times = [reading.ts_ms for reading in window.known_readings]
     due_ms = 2 * max((after - before for before, after in itertools.pairwise(times)), default=math.inf)
     return bool(times) and times[-1] < stay.since_ms and stay.dump.ts_ms - times[-1] >= due_ms
@@ -217,9 +221,8 @@ def _reports_no_more(window: ClientWindow, stay: Held) -> bool:
 def died(window: ClientWindow) -> tuple[Caused, str | None]:
     """Return (facts on an I/O thread that ended, the exception that ended it; None if the log does not name it).
 
-    The log shows the end. So do dumps with threads in send() or flush() but without an I/O thread. Only a complete dump
-    shows that a thread is missing. Dumps less than APART_SECONDS apart are indirect evidence: the I/O thread may only
-    be starting.
+    A log line can show the end. So can dumps with threads in send() or flush() but without an I/O thread, if the dumps
+    are complete. Dumps less than APART_SECONDS apart are indirect evidence: the I/O thread may only be starting.
     """
     facts = [Fact.of("log", e, quoted(e.text), True) for e in events(window, THREAD_DIED)[-1:]]
     thrown = next((e.captures["thrown"] for e in events(window, THREAD_DIED) if "thrown" in e.captures), None)

@@ -134,7 +134,8 @@ class Frozen(NamedTuple):
 
     runs        the stretches; each other field has one value per stretch
     filling     True if the buffer filled meanwhile
-    overdue     True if records waited longer than request.timeout.ms, from row `busy_from` to the end of the stretch
+    overdue     True if records waited longer than request.timeout.ms, until the end of the stretch
+    busy_from   the row (sample) from which on records waited
     timeout     request.timeout.ms in seconds, NaN if unknown
     """
 
@@ -172,7 +173,7 @@ def frozen(w: Windows, limits: Thresholds) -> Frozen:
 
 @per_rows
 def _while_counted(w: Windows) -> tuple[Column, Column, Column]:
-    """Return three columns: free bytes, 1.0 where records wait, 1.0 where none wait. Rows without select-total: NaN."""
+    """Return three columns: free bytes; 1.0 if records wait, else NaN; 1.0 if none wait. NaN without select-total."""
     counted, works = ~np.isnan(w.col("select-total")), _work_waits(w)
     return (
         Column(np.where(counted, w.col("buffer-available-bytes"), np.nan)),
@@ -187,10 +188,10 @@ def _work_waits(w: Windows) -> Bools:
 
 
 def without_rate(w: Windows, limits: Thresholds) -> tuple[Runs, Column]:
-    """Return (stretches, column): stretches with `select-rate` 0 while records wait, if `select-total` is unknown.
+    """Return (stretches, column) for clients without select-total: stretches with select-rate 0 while records wait.
 
-    io-ratio and io-wait-ratio must be 0, too, or unknown, because rates are averages over the past. The column has the
-    time (epoch ms) of each row that meets these conditions, else NaN.
+    io-ratio and io-wait-ratio must be 0, too, or unknown, because rates are averages over the past. The column has, at
+    each row that meets these conditions, the row's time (epoch ms); elsewhere NaN.
     """
     uncounted = np.flatnonzero(~w.reported("select-total"))
     runs = w.at(uncounted).still("select-rate")
@@ -230,7 +231,7 @@ def inside(w: Windows) -> Floats:
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """True if metrics alone make the verdict suspected or confirmed, or keep it from being `ok` (`_at_end`)."""
+    """True if metrics alone raise suspicion, or if a stretch of `_at_end` keeps the verdict from being `ok`."""
     suspected = unserved(w, thresholds) | (inside(w) >= thresholds.suspect_inside_seconds)
     suspected |= flagged(w, frozen(w, thresholds).runs.window)
     if not w.reported("select-total").all():
@@ -266,7 +267,7 @@ def blind(w: Windows, thresholds: Thresholds) -> Texts:
 GATE = Gate(blind, suspects)
 
 
-# -- sentences for people on what the conditions on metrics show -----------------------------------------------------
+# -- facts from metrics, in words for people --------------------------------------------------------------------------
 
 
 def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
@@ -467,7 +468,7 @@ FULL = "send() found no room in the buffer; no metric or dump shows whether the 
 def doubt(look: Look) -> str:
     """Return why the evidence does not rule the mode out, '' if it does.
 
-    Metrics rule the mode out. So do two dumps in which the I/O thread works.
+    Metrics without a sign of the failure rule the mode out. So do two dumps in which the I/O thread works.
     """
     if look.measured:
         return ""
@@ -476,7 +477,7 @@ def doubt(look: Look) -> str:
 
 
 def worth_a_dump(readings: TwoReadings, thresholds: Thresholds) -> Iterator[str]:
-    """Yield reasons to take a dump: select-total stands still while records wait, threads wait, or the buffer fills."""
+    """Yield reasons to take a dump: work waits but select-total did not rise; threads wait; the buffer has filled."""
     metrics, used = readings.now.metrics, readings.used_bytes
     threads = metrics.get("waiting-threads", 0.0)
     if (used > 0 or threads > 0) and readings.risen("select-total") == 0:

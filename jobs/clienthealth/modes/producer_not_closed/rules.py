@@ -152,7 +152,8 @@ def _closing_at_the_end(pending: _Pending) -> Verdict:
 def _begun(window: ClientWindow, pending: _Pending, limits: Thresholds) -> Verdict:
     """Judge a close() that waits for records.
 
-    Such a close() is a fault only if a sample at least `closing_seconds` after its begin shows records in the buffer.
+    Such a close() is a fault only if the last sample came at least `closing_seconds` after close() began, and still
+    shows undelivered records.
     """
     cause = {"cause": "killed", **pending.loss()}
     if events(window, CLOSED):
@@ -247,7 +248,7 @@ def _terminated(event: LogEvent) -> Verdict:
 
 
 def _io_works(window: ClientWindow, forced: LogEvent, pending: _Pending, limits: Thresholds) -> Circumstance | None:
-    """Return whether the I/O thread worked while a long close() waited; None if the loss is certain in either case.
+    """Return whether the I/O thread worked while a long close() waited; None if records are lost whether it did or not.
 
     If a callback held up this thread, brokers may have stored the batch that still counts as pending.
     """

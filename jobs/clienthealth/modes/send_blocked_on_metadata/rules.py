@@ -101,7 +101,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 
 
 def _sends(failures: list[LogEvent]) -> Happened:
-    """Return (epoch ms, number of failed sends) per line; lines of one thread at almost the same time are one send."""
+    """Return (epoch ms, failed sends) per line. Of several lines of one thread at almost the same time, one counts."""
     # Undated lines all have the same time. Then each repetition of a line counts as one more failed send.
     undated = len({event.ts_ms for event in failures}) == 1
     happened: list[tuple[int, float]] = []
@@ -182,7 +182,7 @@ def _idle(window: ClientWindow, w: Windows, ts_ms: int, limits: Thresholds, alon
 
 
 def _may_wait(reading: Reading, limits: Thresholds) -> bool:
-    """False if a sample shows that no send() waits: metadata is old, a connection is open, no request is in flight."""
+    """False if no send() waits for metadata: it is not being renewed, a connection is open, no request is in flight."""
     age = reading.get("metadata-age")
     old = age is not None and limits.fresh_metadata_seconds < age < NEVER_SECONDS
     return not old or reading.get("connection-count") == 0 or (reading.get("requests-in-flight") or 0) > 0
@@ -306,7 +306,7 @@ NEVER, RENEWED, DISCONNECTED = 1, 2, 3
 
 
 def unsent(w: Windows) -> Windows:
-    """Return each window from the last rise of `record-send-total` on; empty if its last sample shows a rise."""
+    """Return the samples of each window since `record-send-total` last rose; none if it rose at the last sample."""
     runs = w.still("record-send-total")
     last = w.column("record-send-total").last_row(w.lo, w.hi)
     runs = runs.at(runs.last == last[runs.window])
@@ -324,10 +324,10 @@ def sent_any(w: Windows) -> Bools:
 
 @per_windows
 def failing(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
-    """Return why sends fail (NEVER, RENEWED, DISCONNECTED) while no send succeeds and the buffer has room, else 0.
+    """Return, for each window, why sends fail: NEVER, RENEWED or DISCONNECTED; 0 if sends succeed or no reason shows.
 
-    Only samples after the last success are used. The result is 0 if they show that the buffer's content changed, or
-    that a thread waited for room.
+    Only samples after the last successful send are used. The result is 0, too, if they show records in the buffer or a
+    thread that waits for room in the buffer: then sends do not fail for lack of metadata.
     """
     why_failing = np.zeros(len(w), np.int8)
     some = np.flatnonzero(w.grown("record-error-total") >= limits.min_failed_sends)
@@ -416,7 +416,7 @@ def _young(age: Floats) -> Column:
 GATE = Gate(blind, suspects)
 
 
-# -- sentences for people on what the conditions on metrics show -----------------------------------------------------
+# -- facts from metrics, in words for people --------------------------------------------------------------------------
 
 
 def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
@@ -442,7 +442,7 @@ def _metadata_words(why: int, ages: list[float]) -> str:
 def _cause(
     window: ClientWindow, failures: list[LogEvent], topics: dict[str, list[LogEvent]]
 ) -> tuple[str, dict[str, str]]:
-    """Return (cause of missing metadata, entries for the verdict's detail: the topic or address to examine)."""
+    """Return (why metadata is missing, entries for the verdict's detail that name the topic or address to examine)."""
     of_partition = [e for e in failures if "partition" in e.captures]
     if of_partition:
         captures = of_partition[-1].captures
@@ -477,7 +477,7 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
 def doubt(look: Look) -> str:
     """Return why the evidence does not rule the mode out, '' if it does.
 
-    Metrics rule the mode out. So do two dumps in which the I/O thread works and no caller waits.
+    Metrics without signs of it rule the mode out. So do two dumps in which the I/O thread works and no caller waits.
     """
     if look.measured:
         return ""
