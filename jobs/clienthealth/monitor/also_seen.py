@@ -1,8 +1,8 @@
-"""Count the log lines of known issues outside the failure modes, and publish the counts in the client's record.
+"""Count the log lines that show known issues (`Trouble`), which are reported beside the verdicts on failure modes.
 
-The history has these counts too. A `Run` counts the lines of one issue of one client, and keeps only a few numbers and
-the first line. So memory depends on the number of issues, not on the number of lines. A run is forgotten an hour after
-its last line.
+A client's counts are published in its record and written to the history. A `Run` counts the lines that show one issue
+of one client, and keeps only a few numbers and the first line. So memory depends on the number of issues, not on the
+number of lines. A run is forgotten an hour after its last line.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED, options_logg
 def _troubles() -> Mapping[str, Trouble]:
     """Return the known issue that each log pattern shows, by the id of the pattern.
 
-    The patterns are those of the known issues, and those of failure modes that also name an issue (`also`).
+    Some patterns belong to a known issue. Others belong to a failure mode, and name a known issue in `also`.
     """
     ids = {wording.id: wording.also for wording in catalogue().wordings if wording.also}
     own = {name: meaning for name, meaning in catalogue().by_id.items() if isinstance(meaning, Trouble)}
@@ -82,7 +82,10 @@ def is_reported(run: Run, excerpt: bool = False) -> bool:
 
 
 def by_process(state: BucketState, excerpt: bool = False) -> Mapping[tuple[str, str], Sequence[Run]]:
-    """Return, by process (service, host), the runs with enough lines to be reported. `excerpt`: see `is_reported`."""
+    """Return, by process (service, host), the runs with enough lines to be reported.
+
+    `excerpt`: True if a person picked the lines from a log; then fewer lines can be enough (`is_reported`).
+    """
     runs: dict[tuple[str, str], list[Run]] = defaultdict(list)
     for key, run in state.also_seen.items():
         if is_reported(run, excerpt):
@@ -94,7 +97,8 @@ def seen(state: BucketState, runs: Sequence[Run], client: Client, kinds: Mapping
     """Return a client's known issues.
 
     `runs`: the runs of the client's process. `kinds`: number of clients of each kind in the process. A line that names
-    no client counts for every client that it can be about; with several such clients, `Seen.of_process` is True.
+    no client counts for every client that it can be about. If there are several such clients, `Seen.of_process` is
+    True.
     """
     by_what: dict[tuple[str, bool], Seen] = {}
     for run in runs:
@@ -127,11 +131,12 @@ def unattributed(
 
 
 def unwritten(runs: Sequence[Run], client_id: str, kind: str, until_ms: float) -> list[dict[str, object]]:
-    """Return a row for each known issue of a client with lines that the history lacks, up to the minute `until_ms`.
+    """Return a row for each of a client's known issues with log lines that are not in the history yet.
 
-    A row is {"what": id of the issue, "lines": number of these lines}. The lines then count as written. `runs`: the
-    runs of the client's process. `until_ms`: the minute's begin (epoch ms). Lines that name no client count for the
-    first client for which this function is called.
+    A row is {"what": id of the issue, "lines": number of these lines}. Afterwards the lines count as written to the
+    history. `runs`: the runs of the client's process. `until_ms`: start (epoch ms) of the last minute with lines to
+    count; later lines wait for later rows. Lines that name no client count for the first client for which this function
+    is called.
     """
     counts: dict[str, int] = {}
     for run in runs:

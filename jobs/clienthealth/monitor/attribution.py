@@ -6,8 +6,8 @@ instance of its process. If a client reports under that instance, the line belon
 belongs to the client that existed at the time of the line. A line that fits several clients belongs to none of them.
 
 Time and name can mislead. A shipper that reads a file again gives old lines the present time. A line without an
-instance fits every process with the client id. So the client's counters are compared with the line. If the counters
-contradict the line, the line is about another client (`contradicted`).
+instance fits every process that has a client with the same id. So the client's counters are compared with the line. If
+the counters contradict the line, the line is about another client (`contradicted`).
 """
 
 from __future__ import annotations
@@ -89,10 +89,11 @@ def _of_processes() -> frozenset[str]:
 
 
 def owner(instance: str | None, ts_ms: int, client: Client, lives: Sequence[Life], name: str | None) -> Owner:
-    """Return the owner of a line or dump that may belong to `client`, according to its instance and time.
+    """Decide whether a line or dump belongs to `client` or to another client of the process.
 
-    `lives`: the lifetimes of the process's clients. `name`: the client id in the line, or None. "mine": the line
-    belongs to `client`; "another's": to another client; "anybody's": several clients with that id existed at that time.
+    `instance`: the instance that the line names, or None. `ts_ms`: the line's time (epoch ms). `lives`: the lifetimes
+    of the process's clients. `name`: the client id in the line, or None. Results: "mine": the line belongs to `client`;
+    "another's": to another client; "anybody's": several clients with that id existed at that time.
     """
     if instance and instance == client.instance:
         return "mine"
@@ -126,7 +127,7 @@ def _is_of(event: LogEvent, client: Client) -> bool:
 def logged_options(state: BucketState, client: Client, alone: bool) -> dict[str, str]:
     """Return the options that a client logged at its last start, by name; {} if it logged none.
 
-    `alone`: as for `lifecycle_lines`.
+    `alone`: True if the process has no other client of this kind.
     """
     starts = [(i, event) for i, event in lifecycle_lines(state, client, alone) if event.signature in CONFIG_LOGGED]
     own = [(instance, event) for instance, event in starts if instance == client.instance]
@@ -142,9 +143,10 @@ class ProcessLog:
 
     entries    the process's log entries in order of time; the result of `within` has only those of one window
     reporting  the clients of the process that report metrics
-    former     the clients that stopped reporting and have an open incident
+    former     the clients that do not report metrics and have an open incident
     lives      the lifetimes of the clients that report, and of the clients that recently stopped
-    named      maps a kind to the names of its clients in all lines and dumps of the process; some may not report
+    named      maps a kind of client to the client ids of this kind, of clients that report and of those that only the
+               process's log names
     topics     maps a topic to the names of the clients in lines about this topic
     earlier    the newest EARLIER_DUMPS dumps before the window of `entries`
     lead       the log events of the LEAD_MS before that window
@@ -218,7 +220,8 @@ class ProcessLog:
     def unreporting_clients(self) -> list[Client]:
         """Return the clients that the log names and that report no metrics.
 
-        If the lines name no client id, the id is that of the process's only client of this kind; '' if there is none.
+        If the lines name no client id, the id is that of the process's only client of this kind; '' if the process has
+        no or several clients of this kind.
         """
         clients: dict[Client, None] = {}
         for instance, client_id, kind in self.named_clients():
@@ -239,7 +242,7 @@ class ProcessLog:
     def _named_by(
         self, instance: str | None, client_id: str | None, kind: str | None, clients: Iterable[Client]
     ) -> list[Client]:
-        """Return the clients that a line with this instance, client id and kind may be about."""
+        """Return those of `clients` that a line with this instance, client id and kind may be about."""
         known = any(life.client.instance == instance for life in self.lives)
         named = (client for client in clients if client.kind == kind and client_id in (None, client.client_id))
         others = self.instances if instance else ()
@@ -323,7 +326,10 @@ def kind_of(message: str | None, thread: str | None) -> Kind | Literal[""]:
 
 
 def process_logs(state: BucketState, numbers: Mapping[ProcessKey, Sequence[int]]) -> dict[ProcessKey, ProcessLog]:
-    """Return the log of each process with log entries. `numbers`: the reporting clients (positions in the state)."""
+    """Return the log of each process with log entries.
+
+    `numbers`: for each process, its reporting clients as positions in the state.
+    """
     if not state.log_entries:
         return {}
     entries = grouped(state.log_entries, lambda entry: entry.process)
@@ -380,7 +386,7 @@ def without_copies(entries: Iterable[LogEntry]) -> list[LogEntry]:
 def contradicted(
     client: Client, known: Known, config: Mapping[str, str], events: Sequence[LogEvent]
 ) -> tuple[LogEvent, ...]:
-    """Return the lines that the samples before and after them contradict; empty for libraries other than COUNTS.
+    """Return the lines that the samples before and after them contradict; none if the library is not COUNTS.
 
     `known`: returns the client's samples of a metric. `config`: the client's options.
     If samples contradict a line that names no client, all such lines of the same thread and log pattern count as

@@ -54,7 +54,7 @@ class Bucket:
 
     @cached_property
     def readings(self) -> Readings:
-        """The samples, with counters as totals since the first sample."""
+        """The samples. Counters that are reported as deltas are added up to totals since the first kept sample."""
         return totals_added_up(self.state.readings, self.state.all_clients)
 
     @cached_property
@@ -70,7 +70,9 @@ class Bucket:
 
     @cached_property
     def part_begin(self) -> Ints:
-        """For each sample, the index of its first row in `parts` (values per topic); at the end, the number of rows."""
+        """For each sample, the index of its first row in `parts` (values per topic). A last element is added: the
+        number of rows in `parts`.
+        """
         return np.searchsorted(self.state.parts.row, np.arange(len(self.state.readings) + 1))
 
     @cached_property
@@ -88,9 +90,9 @@ class Bucket:
         return np.searchsorted(self.keys, base | np.maximum(start, 0)), np.searchsorted(self.keys, base | end)
 
     def windows(self, kind: str, client: Ints, lo: Ints, hi: Ints) -> Windows:
-        """Return ranges of rows [lo, hi) as `Windows`, one window per range.
+        """Return the samples in the rows [lo, hi) as `Windows`. `lo`, `hi`: arrays with one element per window.
 
-        `client`: the position in the state of each range's client; all these clients are of the kind `kind`.
+        `client`: for each window, the number of its client (position in the state). All clients are of the kind `kind`.
         """
         state, readings = self.state, self.readings
         begin, end = (int(lo.min()), int(hi.max())) if len(lo) else (0, 0)
@@ -233,7 +235,7 @@ class Bucket:
         """Return a window of a client for the judges.
 
         `number`: the client's position in the state; None if the client does not report. `span`: the window's times and
-        rows. `log`: its log events and dumps. `table`: returns the client's samples as a table.
+        rows. `log`: the window's log events and dumps. `table`: returns the window's samples as a table.
         """
         start, end, lo, hi = span
         before = max(0, start - max(LEAD_MS, end - start))

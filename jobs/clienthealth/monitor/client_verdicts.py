@@ -115,9 +115,10 @@ def _by_gate(mode: str, reason: str) -> Verdict:
 
 @dataclass(frozen=True)
 class Touched:
-    """The windows with new data of all clients of one kind, in order of client and start.
+    """All windows with new data, for the clients of one kind. The windows are sorted by client and start.
 
-    `lo`, `hi`: the rows [lo, hi) of each window.
+    `client`: for each window, the number of its client (position in the state). `lo`, `hi`: the rows [lo, hi) of each
+    window.
 
     logs  maps the position of a window to the log entries in this window
     """
@@ -163,11 +164,11 @@ class Reporter(NamedTuple):
 
 @dataclass(frozen=True)
 class Gated:
-    """Results of the gates for the windows of one kind of client.
+    """What the gates found in the windows `touched`, for clients of one kind.
 
     windows    the samples of the windows, as the gates examine them
-    gates      for each mode in `live`, (suspected, reasons), with one element per window: whether a judge must examine
-               the window; if not, why the mode is unknown ('' if it is ok)
+    gates      for each mode in `live`, two lists (suspected, reasons) with one element per window. suspected: True if a
+               judge must examine the window. reasons: otherwise, why the mode is unknown; '' if it is ok
     clients    the fields of `Reporter`, as arrays with one element per client
     """
 
@@ -188,11 +189,11 @@ def judge(bucket: Bucket, new: Sequence[LogEntry], horizon: Ints, now_ms: int) -
 
 
 def overdue(bucket: Bucket, before_ms: int) -> list[LogEntry]:
-    """Return the log entries for which the wait for the client's next sample ended in vain since the previous step.
+    """Return the log entries for which the longest wait for a sample (LONGEST_MS) ended in this step without a sample.
 
-    Verdicts from log lines wait for that sample (`adjust._await_samples`). A client that exits because of a failure
-    logs the failure and sends no further sample, so windows with such entries are judged once more. `before_ms`: the
-    watermark of the previous step.
+    Verdicts from log lines wait for the client's next sample (`adjust._await_samples`). A client that exits because of
+    a failure logs the failure and sends no further sample, so windows with such entries are judged once more.
+    `before_ms`: the watermark of the previous step.
     """
     clients, now_ms, entries = bucket.state.clients, bucket.state.time_ms, dict[int, LogEntry]()
     # For lines before `earliest` (by each client's own clock), a later sample has arrived.
@@ -255,7 +256,7 @@ class _Judgement:
         return self.records, self.changes
 
     def _touched(self, fresh: Mapping[ProcessKey, list[LogEntry]], horizon: Ints) -> tuple[Ints, Ints]:
-        """Return client and start of all open windows with a new sample or log entry, sorted by client and start."""
+        """Return two sorted arrays: the client and the start of each open window with a new sample or log entry."""
         new, grid = self.state.readings, self.bucket.grid
         back = self.settings.monitor.window_seconds // self.settings.monitor.slide_seconds
         client, ts = new.client[new.fresh > 0], new.ts[new.fresh > 0]
@@ -274,9 +275,9 @@ class _Judgement:
         return client[still_open], start[still_open]
 
     def _window_logs(self, client: Ints, start: Ints, end: Ints) -> dict[int, WindowLog]:
-        """Return a map from the position of a window to its log events and dumps about its client.
+        """Map the position of a window to the log events and dumps in the window that are about the window's client.
 
-        Contradicted lines are left out.
+        Lines that the client's samples contradict are left out.
         """
         logs = self.bucket.logs
         if not logs:
@@ -319,7 +320,7 @@ class _Judgement:
         return Gated(touched, w, live, gates, (number, begin, end, newest, seen, suspected))
 
     def _clients(self, gated: Gated) -> None:
-        """Judge the windows of all clients, and add a record for each client with changed content or with a due record.
+        """Judge the windows of all clients. Add a client's record if its content has changed or if a record is due.
 
         A record is due `publish_seconds` after the previous one. Samples come a little early or late, so a record may
         be early by a quarter of the client's reporting interval.
@@ -466,12 +467,11 @@ def window_starts(times: Iterable[int], slide_ms: int, length_ms: int) -> set[in
 
 
 def overlapped(judged: Sequence[OfWindow]) -> Iterator[tuple[int, list[Verdict]]]:
-    """Yield (end of the window, verdicts) in order of time. Each verdict is merged with the previous window's verdict.
+    """Yield (end of the window, verdicts) in order of time. `judged`: the windows of one client in order of time.
 
-    `judged`: the windows of one client in order of time. Windows overlap, so the verdicts of a window are merged with
-    those of the previous window, but of no earlier window.
-    A batch of a backlog holds many windows, and a fault that was over early in the batch must not affect the newest
-    verdict. Nothing is yielded for the first window, unless it is the only one.
+    Windows overlap, so each verdict is merged with the previous window's verdict on the same mode. Earlier windows are
+    not merged: a batch of a backlog holds many windows, and a fault that was over early in the batch must not affect
+    the newest verdict. Nothing is yielded for the first window, unless it is the only one.
     """
     for at in range(min(1, len(judged) - 1), len(judged)):
         last, by_mode = judged[at], defaultdict[str, list[Verdict]](list)

@@ -1,10 +1,10 @@
 """Judge clients that stopped reporting.
 
-A client has departed after three of its reporting intervals without data (`[absence] min_gap_seconds` at least), plus
-`[absence] watermark_seconds`. This time is measured by the watermark. The client is then judged by its last sample and
-the log lines on its end, and removed from the state. The client's open incidents stay until data proves that the client
-has ended (`ends.has_ended`), at most for `[absence] shown_seconds`. Missing data alone proves nothing, because a
-hanging process pushes no metrics, and a metrics agent can fail while its client runs.
+A client has departed if it sends no data for three of its reporting intervals (`[absence] min_gap_seconds` at least)
+and then for another `[absence] watermark_seconds`. This time is measured by the watermark. The client is then judged by
+its last sample and the log lines on its end, and removed from the state. The client's open incidents stay until data
+proves that the client has ended (`ends.has_ended`), at most for `[absence] shown_seconds`. Missing data alone proves
+nothing, because a hanging process pushes no metrics, and a metrics agent can fail while its client runs.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ def idle(state: BucketState, arrived: bool, now_ms: int) -> int:
 
     If input arrived, `state.idle_ms` and the result are 0.
 
-    A step adds the time since the previous step, at most AWAKE_MS, because no client can report to a sleeping machine.
+    A step adds the time since the previous step, but at most AWAKE_MS. After a longer time the machine must have slept,
+    and no client can report to a sleeping machine.
     """
     passed = min(max(0, now_ms - state.stepped_ms), AWAKE_MS) if state.stepped_ms else 0
     before, state.stepped_ms = state.idle_ms, now_ms
@@ -65,8 +66,8 @@ def due_in_outage(bucket: Bucket, before_ms: int) -> list[int]:
     """Return the clients (positions in the state) to judge now, while no client reports.
 
     While no client reports, missing data does not show that a client has ended, so only log lines on a client's own end
-    open an incident. The clients' data is kept, so that each client has its full time to report again when input
-    returns. `before_ms`: time without input at the previous step.
+    open an incident. The clients' data is kept, because the clients may report again when input returns. `before_ms`:
+    time (ms) without input at the previous step.
     """
     state = bucket.state
     if not state.idle_ms:
@@ -94,9 +95,10 @@ def discount_outage(state: BucketState, before_ms: int) -> None:
 
 
 def departed(bucket: Bucket) -> list[int]:
-    """Return the clients (positions in the state) without data for `Bucket.gaps` plus `[absence] watermark_seconds`.
+    """Return the clients (positions in the state) that have departed.
 
-    Gaps in the data of all clients (`state.shared`) are subtracted from a client's time without data.
+    These clients have sent no data for the time in `Bucket.gaps` plus `[absence] watermark_seconds`. Gaps in the data
+    of all clients (`state.shared`) are subtracted from a client's time without data.
     """
     state = bucket.state
     last_seen = state.clients.last_seen
@@ -133,11 +135,11 @@ def judge(bucket: Bucket, number: int, all_silent: bool = False) -> tuple[list[R
 def _left_open(
     bucket: Bucket, number: int, seen: ClientWindow, of_end: Sequence[Verdict], silent: Sequence[Verdict], offset: int
 ) -> list[Transition]:
-    """Update a departed client's open incidents, and return the changes. Incidents of the modes in `of_end` are left
-    out, because these incidents are about the client's end.
+    """Update a departed client's open incidents, and return the changes. The incidents close if the client's end is
+    proved.
 
-    The incidents close if the client's end is proved. `silent`: verdicts on the client's missing data, which are used
-    only while the client's process lives. `offset`: watermark minus the client's own clock (ms).
+    `of_end`: verdicts on the client's end; incidents of the same modes are left out. `silent`: verdicts on the client's
+    missing data, which are used only while its process lives. `offset`: watermark minus the client's own clock (ms).
     """
     state, client, key = bucket.state, bucket.state.all_clients[number], seen.client.key
     departed_ms = int(state.clients.last[number])
@@ -239,9 +241,9 @@ def departure(bucket: Bucket, number: int) -> ClientWindow:
 def keep(bucket: Bucket) -> Set[str]:
     """Keep incidents open after their client stopped reporting, as long as the client's process logs.
 
-    Samples of another client of the process are a sign of life only for an incident with missing data as its evidence,
-    because otherwise the client may have ended although its process goes on. Returns the keys of ended clients and, if
-    there are more than `max_clients`, of the clients with the oldest data.
+    Samples of other clients can also show that the process still runs (`ends.clients_beside`). Returns the keys of the
+    clients that have ended. If more clients are remembered than this bucket's share of `max_clients`, the keys of those
+    remembered longest are returned, too.
     """
     state = bucket.state
     monitor, former = bucket.settings.monitor, dict(state.former.items())
@@ -263,9 +265,9 @@ def keep(bucket: Bucket) -> Set[str]:
 
 
 def silence(bucket: Bucket, number: int, seen: ClientWindow) -> ClientWindow:
-    """Return the window of a client's end (`seen`) with the log events and dumps from its last sample on.
+    """Return `seen`, the window of a client's end, with the log events and dumps from the client's last sample on.
 
-    These events and dumps replace the lines on the client's start and end. `number`: the client's position in the
+    `seen` itself has only the log lines on the client's start and end. `number`: the client's position in the
     state.
     """
     client = bucket.state.all_clients[number]

@@ -1,8 +1,8 @@
-"""Isolate errors: if the step cannot process some data, it rejects only the data of the process that sent it.
+"""Isolate errors: if some data raises an error, only the data of the same process is rejected.
 
-No other module isolates errors. A bucket is stepped, saved and encoded as a whole. If that raises an error, bisection
-finds the faulty processes. A process is faulty if its data alone raises an error. Then the bucket is stepped without
-the faulty processes.
+No other module isolates errors. The data of a bucket is processed, saved and encoded as a whole. If that raises an
+error, bisection finds the faulty processes. A process is faulty if its data alone raises an error. Then the bucket is
+processed again without the faulty processes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Fault:
     """A process that was left out of a step, because the data of the process raised an error.
 
     client  the process's client with the newest data; its client id is '' if the process has several clients
-    reason  the error, for the reject
+    reason  the error as text, for the topic of rejects
     source  the newest input record of the process; None if unknown
     """
 
@@ -54,7 +54,7 @@ class Fault:
 def isolated(
     state: bytes | bytearray, chunks: Sequence[bytes], buckets: int, run: Run[T]
 ) -> tuple[T | None, list[Fault]]:
-    """Do the work `run` on a bucket. If that raises an error, repeat the work without the faulty processes.
+    """Call `run` with a bucket's state and chunks. If that raises an error, call it without the faulty processes.
 
     Returns (result of `run`, one Fault per process that was left out). The open incidents of a faulty process are kept,
     unless they raise an error, too. If no single process causes the error, the result is None, and the only Fault names
@@ -74,8 +74,8 @@ def isolated(
 
 
 def _without_faulty(packed: Packed, buckets: int, run: Run[T], mistake: Exception) -> tuple[T, list[Fault]]:
-    """Do the work on a bucket without its faulty processes. `mistake`: the error of the whole bucket."""
-    # If the bucket raises even without any process, no process causes the error.
+    """Call `run` without the faulty processes. `mistake`: the error that `run` raised with all processes."""
+    # No process causes the error if even this call, without the data of any process, raises an error.
     run(*_part(packed, buckets, frozenset()))
     homes = list(dict.fromkeys(_homes(*_unpacked(packed, buckets))))
     faulty = dict(_faulty(packed, buckets, homes, run, mistake))
@@ -119,8 +119,8 @@ def _unpacked(packed: Packed, buckets: int) -> tuple[BucketState, list[Chunk]]:
 def _part(
     packed: Packed, buckets: int, homes: Set[Home], incidents: Set[Home] = frozenset()
 ) -> tuple[BucketState, list[Chunk]]:
-    """Return (state, chunks) with only the processes `homes`, and with the open incidents of the processes `incidents`
-    too.
+    """Return (state, chunks) with only the data of the processes `homes`. The open incidents of the processes
+    `incidents` are kept, too.
     """
     state, chunks = _unpacked(packed, buckets)
     readings.forget(state, [number for number, client in enumerate(state.all_clients) if client.home not in homes])

@@ -108,7 +108,8 @@ def _histories(
 ) -> tuple[dict[Partition, list[Observation]], dict[Partition, dict[str, Any] | None]]:
     """Return each partition's observations in order of time, and each partition's owner.
 
-    Only partitions in the newest sample, at `last_ms`, are included. Owner: the member's fields, None if unknown.
+    Only partitions in the newest sample, at `last_ms`, are included. An owner is a dict of the member's
+    fields; None if the owner is unknown.
     """
     present = np.unique(data[data[:, 0] == last_ms, 1]).tolist()
     data = data[np.argsort(data[:, 1], kind="stable")]

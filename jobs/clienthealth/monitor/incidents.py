@@ -1,4 +1,4 @@
-"""Turn verdicts on windows into incidents: when a fault began, the evidence, and when the fault was over.
+"""Turn verdicts on windows into incidents. An incident records when a fault began and ended, and the evidence.
 
 A window covers a minute, but an incident lasts as long as the fault. Open incidents are part of a bucket's state, so a
 restart neither repeats nor loses an incident.
@@ -132,8 +132,8 @@ class Incidents:
         """Update a client's incidents from the verdicts on its windows that end at `end_ms`. Return the changes.
 
         `offset_ms`: watermark minus the client's own clock. `recovered`: returns True if there is evidence that the
-        fault of a mode is over. It is called for each `ok`, also if the window that last showed the fault is judged
-        again with more data. Without `recovered`, an ok in a later window closes the incident.
+        fault of a mode is over. It is called for each verdict `ok`, even if the window that last showed the fault
+        is judged again with more data. Without `recovered`, an ok in a later window closes the incident.
         """
         changes = []
         for verdict in verdicts:
@@ -180,7 +180,7 @@ class Incidents:
     def departed(self, incident: OpenIncident, departure: Departure, lost: Mapping[str, Any]) -> OpenIncident:
         """Note that the client of an incident has stopped reporting, and return the changed incident.
 
-        `lost`: entries for `detail` on records that the client may have lost.
+        `lost`: entries to add to the verdict's `detail`: how many records and bytes the client may have lost.
         """
         verdict = dataclasses.replace(incident.verdict, detail={**incident.verdict.detail, **lost})
         now = {**departure._asdict(), "heard_ms": max(incident.heard_ms, departure.heard_ms), "verdict": verdict}

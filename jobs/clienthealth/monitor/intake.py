@@ -1,17 +1,19 @@
-"""Add decoded data to the state of a bucket, within the limits; log lines wait for the metrics of their time.
+"""Add decoded data to the state of a bucket, within the limits; log lines wait for metrics of the same time.
 
 Limits on clients, samples and events bound a bucket's memory and work for any input. Each limit is a setting. The
-limits on all clients and events are shared evenly by the buckets. Beyond a limit, known clients stay and new clients
-are left out. Of samples and events the newest are kept, because they show the present. Everything left out is counted.
+limits on all clients and on all events are divided evenly among the buckets. Beyond a limit, known clients stay and new
+clients are left out. Of samples and events the newest are kept, because they show the present. Everything left out is
+counted.
 
 A new client costs more than a sample of a known client: a new client needs a place in the state, a record, a row of the
 history, and a decision on its end. A flood of made-up client ids must not delay known clients. So a batch takes in only
 a limited number of clients that have reported once. All others enter at their second report, which made-up ids never
 send.
 
-Log lines of a process are judged only up to the time of its metrics. After a pause, the monitor continues the topics of
-logs and metrics where it stopped, and either topic can be ahead. If log lines are ahead by minutes, they would be
-compared with older samples, or their client would seem to report no metrics.
+Log lines of a process are judged only up to the time of its metrics. After a pause, the monitor reads the topics of
+logs and metrics from where it stopped, and can be further in one topic than in the other. If it judged log lines that
+are minutes ahead of the metrics, it would compare them with older samples, or their client would seem to report no
+metrics.
 
 A restarted collector can send old data again. Such old data counts as late for clients that still report and for
 processes that still log. Ended clients and processes are remembered (`BucketState.ended`), so that old data does not
@@ -37,7 +39,7 @@ from clienthealth.monitor.state import BucketState, Memory, ProcessKey, mark
 from clienthealth.read.logs.bursts import newest, of_each_process
 from clienthealth.settings import MonitorSettings
 
-#: Maximum time (ms) by which the newest log line of a process is ahead of its metrics while neither is read late.
+#: If both topics are read without delay, a process's newest log line is at most this time (ms) ahead of its metrics.
 AHEAD_MS = 60_000
 #: Maximum time (ms, by this machine's clock) for which a log line waits for metrics.
 LONGEST_MS = 600_000
@@ -87,8 +89,8 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings,
 def without_repeated(state: BucketState, chunks: Sequence[Chunk], numbers: Numbers) -> tuple[list[Chunk], int]:
     """Drop data that a collector sent again: the data of each ended client that has no sample newer than its end.
 
-    Returns the chunks without this data, and the number of dropped samples. `numbers`: by identity, the positions in
-    the state of the clients that report.
+    Returns the chunks without this data, and the number of dropped samples. `numbers`: maps the identity of each
+    reporting client to its position in the state.
     """
     if not state.ended or all(client.identity in numbers for chunk in chunks for client in chunk.all_clients):
         return list(chunks), 0
@@ -157,8 +159,8 @@ def without_room(
     """Return the new clients and groups that exceed a limit.
 
     `left_out`: this function adds how many clients and groups exceed each limit, by the limit's name (new-clients,
-    clients, clients-per-service). `numbers`: by identity, the positions of the clients in the state. A client or
-    group is new if its identity is neither in `numbers` nor that of a known group.
+    clients, clients-per-service). `numbers`: maps the identity of each known client to its position in the state. A
+    client or group is new if its identity is neither in `numbers` nor that of a known group.
     """
     if not any(chunk.all_clients or chunk.groups for chunk in chunks):
         return frozenset()

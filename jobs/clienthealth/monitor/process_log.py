@@ -76,8 +76,8 @@ def starts(state: BucketState) -> Mapping[ProcessKey, Sequence[Start]]:
 def lives(state: BucketState, numbers: Mapping[ProcessKey, Sequence[int]]) -> Mapping[ProcessKey, Sequence[Life]]:
     """Return the lifetimes of the clients of each process.
 
-    The reporting clients (`numbers`: by process, their positions in the state) have lifetimes without an end (EVER).
-    Clients that recently stopped are included, too.
+    Clients that recently stopped are included. The lifetimes of reporting clients have no end (EVER). `numbers`: for
+    each process, its reporting clients as positions in the state.
     """
     by_process: dict[ProcessKey, list[Life]] = defaultdict(list)
     for process, of_process in numbers.items():
@@ -88,7 +88,10 @@ def lives(state: BucketState, numbers: Mapping[ProcessKey, Sequence[int]]) -> Ma
 
 
 def remember_gone(state: BucketState, numbers: Sequence[int]) -> None:
-    """Remember the lifetimes of clients that leave the state (`numbers`), as long as their process reports or logs."""
+    """Remember the lifetimes of clients that leave the state, as long as their process reports or logs.
+
+    `numbers`: the positions of these clients in the state.
+    """
     clients = state.clients
     for number in numbers:
         client, until_ms = state.all_clients[number], float(clients.last[number] + OVERDUE * clients.every[number])

@@ -24,7 +24,7 @@ from clienthealth.monitor.state import UNDELIVERED, BucketState, Clients
 from clienthealth.settings import MonitorSettings
 
 T = TypeVar("T")
-#: Identity: `Client.identity`. Numbers: by identity, the numbers of the clients (their positions in the state).
+#: Identity: `Client.identity`. Numbers: maps a client's identity to its number, which is its position in the state.
 Identity = tuple[str, str, str, str]
 Numbers = dict[Identity, int]
 
@@ -60,8 +60,8 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings,
     Return the number of late samples.
 
     A sample is late if all windows that contain it are closed. A window closes `watermark_seconds` after its end, by
-    the client's own clock or by the watermark, whichever is behind. `numbers`: the numbers of the state's clients; new
-    clients are added.
+    the client's own clock or by the watermark, whichever is behind. `numbers`: the number of each client in the state;
+    new clients are added.
     """
     late = 0
     arrived = [(chunk, chunk.readings) for chunk in chunks]
@@ -100,11 +100,11 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings,
 
 
 def _set_back(state: BucketState, new: Iterable[tuple[Ints, Ints]]) -> None:
-    """Adapt to clocks that were set back. Otherwise the client's new samples would count as late.
+    """Adapt to clients' clocks that were set back. Otherwise the new samples of these clients would count as late.
 
-    A clock was set back in two cases: the client's newest sample was ahead of the watermark and its new samples agree
-    with the watermark; or the client sent no newer sample for long and now reports earlier times. `new`: client numbers
-    and times (epoch ms) of the new samples.
+    There are two cases. Either the client's newest kept sample is ahead of the watermark, and its new samples agree
+    with the watermark. Or the new samples are earlier than the newest kept sample, which stayed the newest for
+    STANDS_MS or longer. `new`: for each chunk, the client numbers and times (epoch ms) of its samples.
     """
     clients = state.clients
     newest = np.full(len(clients), NEVER_MS)

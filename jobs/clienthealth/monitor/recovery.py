@@ -19,11 +19,11 @@ from clienthealth.monitor.incidents import Change, Incidents, Transition
 from clienthealth.monitor.state import BucketState
 from clienthealth.settings import Settings
 
-#: A mode may have a function `recovered`. Even if this function never returns True, the failure counts as over after
-#: this time (ms) of `ok` without a symptom.
+#: A mode may have a function `recovered`. Even if this function never returns True, the failure counts as over when the
+#: verdict is `ok` and no window of this time (ms) showed the failure or a symptom of it.
 NO_SYMPTOM_MS = 600_000
-#: Once `recovered` returns True, the failure is over after this time (ms) without a window that shows it; at once if a
-#: log line shows the end. A failure that returns earlier belongs to the same incident.
+#: Once `recovered` returns True, the failure is over if no window has shown it for this time (ms). If a log line shows
+#: the end, the failure is over at once. A failure that returns earlier belongs to the same incident.
 CALM_MS = 60_000
 #: If the client never reported, or if the failure makes the process log all the time (`logs_on`), the process counts as
 #: gone after this time (ms) without data.
@@ -85,8 +85,9 @@ def without_explained(incidents: Incidents, key: str, end_ms: int) -> list[Trans
 def expired(state: BucketState, settings: Settings, ended: Set[str]) -> list[Transition]:
     """Close the open incidents that are over because their client is gone. Return the changes.
 
-    A closed incident ends at `OpenIncident.heard_ms`, the last data of the client or its process; if that is unknown,
-    or if missing data itself is the sign of the mode, at the watermark. `ended`: keys of clients with a proved end.
+    A closed incident ends at the time of the last data of the client or its process (`OpenIncident.heard_ms`). If this
+    time is unknown, or if missing data itself is the sign of the mode, the incident ends at the watermark. `ended`:
+    keys of clients with a proved end.
     """
     shown_ms = 1000 * settings.absence.shown_seconds
     living = cache(lambda: {(ref.service, ref.instance, ref.client_id) for ref in state.all_clients})

@@ -1,8 +1,9 @@
-"""Merge the entries of one client under two instances: an agent was redeployed, or log and metrics name it differently.
+"""Merge two entries of the state that describe the same client, under two instance names.
 
-A client may stop reporting while a client with the same client id, but another instance, begins to report on the same
-host. If the second one's counters continue where the first one's ended, both are one client, because a new process
-counts from zero. So the first client has not ended, and failures under both instances are one failure.
+There are two names if a metrics agent was redeployed, or if log and metrics name different instances. A client may stop
+reporting while a client with the same client id, but another instance, begins to report on the same host. If the second
+one's counters continue where the first one's ended, both are one client, because a new process counts from zero. So the
+first client has not ended, and failures under both instances are one failure.
 """
 
 from __future__ import annotations
@@ -32,9 +33,10 @@ FASTER, LONGER = 3.0, 3.0
 
 
 def join(state: BucketState, closed: Ints) -> tuple[Ints, list[str], list[Transition]]:
-    """Merge clients that go on under another instance.
+    """If a client continues under another instance, merge its old entry in the state into the new one.
 
-    Return (`closed` without the dropped clients, the keys that are no longer used, the changes of incidents).
+    Also move each open incident that belongs to another client than it names (`_named`). Return (`closed` without the
+    dropped clients, the keys that are no longer used, the changes of incidents).
 
     closed  per client, the time (epoch ms) up to which its windows are closed to new data
     """

@@ -1,7 +1,7 @@
 """The state of a bucket of processes: what is remembered between two batches, and how it is saved as versioned bytes.
 
 The size of the state is bounded. Samples, events and dumps are kept until no window with them can be judged any more.
-A departed client leaves only its open incidents.
+Of a departed client, its open incidents stay, and for some time what the fields of type `Memory` hold.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class GroupState(msgspec.Struct):
     data             int64 matrix [observations, 6] in order of time: time (epoch ms), position in `partitions`,
                      committed, end and start offset, time of the commit (-1: not known)
     newest_ms        time of the newest sample
-    minute           the history's row of the unfinished minute
+    minute           the row for the history of the minute that is not finished yet
     unwritten_ms     the first minute that may still be written to the history (epoch ms)
     """
 
@@ -123,8 +123,8 @@ class Run(msgspec.Struct, array_like=True):
 
     The fields are the client's instance, id and kind ("": the lines do not name it), the id of the known issue
     (`what`), the number of lines, the times of the first and last line (epoch ms), and the first line (`text`) with its
-    input record. `unwritten`: number of lines that are not in the history yet. `minutes`: number of these lines in each
-    minute (epoch ms); lines without a minute here are older.
+    input record. `unwritten`: number of lines that are not in the history yet. `minutes`: maps a minute (its
+    start, epoch ms) to the number of these lines in it; lines before the minutes kept here are only in `unwritten`.
     """
 
     instance: str
@@ -143,8 +143,8 @@ class Run(msgspec.Struct, array_like=True):
 class Memory(msgspec.Struct, Generic[K, V], array_like=True):
     """Entries by key, each with a time (epoch ms). A key is a tuple of names, of one hash, or of two times.
 
-    All data that a bucket keeps longer than its windows is in fields of this type. `forget` (`monitor/step.py`) has
-    their limits.
+    Fields of this type hold what a bucket remembers for longer than its windows. `forget` (`monitor/step.py`) deletes
+    old and excess entries of these fields.
     """
 
     kept: dict[K, tuple[int, V]] = {}
@@ -223,7 +223,7 @@ class Kept(msgspec.Struct, kw_only=True):
               it names none; event)
     also_seen known issues, by process, instance, client id, kind and issue
     gone      recently departed clients, so that lines of their processes are not assigned to their successors
-    former    clients that stopped reporting and have an open incident; their processes still log
+    former    clients with an open incident that stopped reporting, or that only their process's log names
     over      recently closed incidents, for the minutes that are not written yet
     shared    times (from, to) without data of any client, which count against no client (`monitor/departures.py`)
     ended     clients and processes that have ended: the newest time of their samples or logs

@@ -114,7 +114,7 @@ def _let_go(bucket: Bucket, gone: Sequence[int], published: Published) -> None:
 
 
 def forget(state: BucketState, settings: Settings, living: Set[ProcessKey]) -> int:
-    """Delete old or excess entries of the state's `Memory` fields. This function is THE list of these fields' limits.
+    """Delete old or excess entries of the state's `Memory` fields. (`departures.keep` has the limit of `former`.)
 
     `living`: processes that report or log. Returns for how many clients the lines on their start and end were dropped,
     because there were too many clients.
@@ -143,12 +143,12 @@ def forget(state: BucketState, settings: Settings, living: Set[ProcessKey]) -> i
 
 
 def clock(state: BucketState, chunks: Sequence[Chunk], now_ms: int) -> int:
-    """Return the watermark (epoch ms): how far the topics are read, by the time of most clients.
+    """Return the watermark (epoch ms): the time up to which the topics are read, by the clocks of most clients.
 
     Each task that decoded a part of the batch reports the time up to which the task has read (`Packer`). The watermark
     is the median of these times, weighted by the tasks' numbers of clients. So a partition that has only one client,
     with a wrong clock, has no effect. The watermark never goes back, and is never ahead of `now_ms`. Tasks that read
-    only logs may be far ahead, so they are used only if no other task reports.
+    only logs may be far ahead, so their times are used only if no other task reports.
     """
     reported = sorted(clock for chunk in chunks for clock in chunk.clocks)
     clocks = [clock for clock in reported if clock[1]] or reported

@@ -38,8 +38,8 @@ def live_modes(kind: str | None, overrides: Overrides) -> list[LiveMode[Any]]:
 
 
 def gate(mode: LiveMode[T], w: Windows) -> tuple[Bools, list[str]]:
-    """Return two values per window: True if a judge must examine the window; and, if no judge has to, why the verdict
-    is `unknown`, '' if the verdict is `ok`.
+    """Return two values per window. The first is True if a judge must examine the window. Otherwise the second is the
+    reason why the verdict is `unknown`, or '' if the verdict is `ok`.
 
     The mode must apply to the clients of all windows.
     """
@@ -56,10 +56,10 @@ def verdict(mode: FailureMode[T], window: ClientWindow, known: Context = NOTHING
 
 
 def judge_windows(windows: Sequence[ClientWindow], overrides: Overrides, absence: bool = False) -> list[Verdict]:
-    """Return one verdict for each mode that applies to the client: the worst of all windows.
+    """Return one verdict for each mode that applies to the client, merged from the verdicts on all windows (`merged`).
 
-    `windows`: of one client, in order of time. `absence`: True for the modes that judge a client's end, False for the
-    modes that judge a reporting client.
+    `windows`: the windows of one client, in order of time. `absence`: True for the modes that judge a client's end,
+    False for the modes that judge a reporting client.
     """
     kind = windows[-1].client.kind
     return [
@@ -165,7 +165,9 @@ def united(counts: Iterable[Count]) -> tuple[Count, ...]:
 
 
 def gone_on_with(verdict: Verdict, seen_ms: int) -> tuple[Count, ...]:
-    """Return an incident's counts, and counts that end at `seen_ms` for each sum in `detail` that has none."""
+    """Return the counts of an incident's verdict. For each sum in `detail` without counts, add counts that hold this
+    sum as the number of effects before `seen_ms`.
+    """
     counted = {count.name for count in verdict.counts}
     mode = modes().get(verdict.mode)
     sums = (mode.sums if mode else frozenset()) & verdict.detail.keys() - counted

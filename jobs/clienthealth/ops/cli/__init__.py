@@ -111,7 +111,10 @@ def parser_for(name: str | None) -> argparse.ArgumentParser:
 
 
 def duration(text: str) -> float:
-    """Parse an option's value as seconds. Raises ValueError or ArgumentTypeError unless it is positive and finite."""
+    """Parse an option's value as seconds.
+
+    Raises ValueError if the value is no number, ArgumentTypeError if the number is not positive and finite.
+    """
     seconds = float(text)
     if not 0 < seconds < float("inf"):
         raise argparse.ArgumentTypeError("must be more than 0 and not infinite")
@@ -132,7 +135,8 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run a command and exit with its exit code; 130 on Ctrl-C, 141 if the reader of the output is gone.
 
     On a HealthError print only the error's message, and exit with the error's exit code. If a Python module of an extra
-    is missing, name the extra and exit with the exit code of DependencyError. `argv`: None for the process's arguments.
+    is missing, name the extra and exit with the exit code of DependencyError. `argv`: the arguments; by
+    default, those of this process.
     """
     args = list(sys.argv[1:] if argv is None else argv)
     sys.excepthook = _defect

@@ -55,7 +55,9 @@ def run(args: argparse.Namespace) -> int:
 def _of_topics(
     topics: Sequence[str], args: argparse.Namespace, settings: Settings
 ) -> Iterator[tuple[str, Stream | None, list[RawRecord], str]]:
-    """Yield (topic, metrics or logs if known, newest records, text about unreadable partitions)."""
+    """Yield, for each topic, its name, its stream (None if unknown), its newest records, and text on partitions that
+    cannot be read ('' if all can).
+    """
     from clienthealth.ops.doctor.records import newest
 
     streams: dict[str, Stream] = {
@@ -69,7 +71,10 @@ def _of_topics(
 def _of_files(
     paths: Sequence[Path], args: argparse.Namespace
 ) -> Iterator[tuple[str, Stream | None, list[RawRecord], str]]:
-    """Like `_of_topics`, with the first records of each file. The stream is `--stream`, else derived from the name."""
+    """Like `_of_topics`, with the first records of each file.
+
+    The stream is the value of `--stream`, else it is derived from the file's name.
+    """
     if not paths:
         return
     from clienthealth.model.readings import Source
