@@ -2,8 +2,8 @@
 
 `formats` imports all files of this folder. A new format is one new file with a `FORMAT`; a new format of JSON logs is a
 table of `_json_layouts.toml`. Each format decides explicitly whether it recognises a record, because nearly every JSON
-object could be read as nearly every format. A format gets one record at a time. `decode.py` unpacks the record's bytes
-before, and fills in missing fields of the identity afterwards.
+object could be read as nearly every format. A format gets one record at a time: first `decode.py` unpacks the record's
+bytes, then the format decodes the record, then `decode.py` fills in missing fields of the client's identity.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Format:
     decode       returns the snapshots (stream metrics) or log lines (stream logs) in a record: None if essential parts
                  of the record have the wrong type, [] if the record contains no client (or line). Fields of the
                  identity that the record lacks stay None; `decode.py` fills them in. Never raises
-    interval_ms  reporting interval of a client if the record does not contain the interval
+    interval_ms  the reporting interval (ms) that is assumed if a record does not contain the client's interval
     groups       True if records in this format may describe consumer groups
     binary       True if the format is binary. Only such formats get records with `data`, and they get no other records
     text         True for a text format of metrics. A format of metrics that is neither `text` nor `binary` gets only

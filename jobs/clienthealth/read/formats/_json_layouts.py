@@ -1,4 +1,4 @@
-"""Read log records that are JSON objects, by the field names of each format in `_json_layouts.toml`.
+"""Read log records that are JSON objects. `_json_layouts.toml` lists the field names of each format.
 
 A path such as `error.stack_trace` means a nested field, or one field with a dotted name; a record may even use both.
 Every value is read as text; an object or array becomes its JSON text.
@@ -33,10 +33,12 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """Where a log record has its fields: for each field the paths in the order in which they are tried.
 
-    The first path that exists in the record is used. `pod`: used in place of `host`, which may be the machine on which
-    the pod runs. `unit`: name of the systemd unit, which becomes the service. `pid`: process id; host and process id
-    become the instance if the record has no `instance`. `nanos`: nanoseconds to add to a `time` in whole seconds. A
-    name in backticks may contain dots.
+    The first path that exists in the record is used. In a path, a name in backticks may contain dots.
+
+    pod    replaces `host`, which may be the machine on which the pod runs
+    unit   name of the systemd unit, which becomes the service
+    pid    process id; host and process id become the instance if the record has no `instance`
+    nanos  nanoseconds to add to a `time` in whole seconds
     """
 
     time: Paths = ()
@@ -57,7 +59,7 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
     file_offset: Paths = ()
 
     def __or__(self, other: Layout) -> Layout:
-        """Combine two layouts. The paths of `self` come first."""
+        """Return the layout with the paths of both layouts; for each field the paths of `self` are tried first."""
         pairs = zip(msgspec.structs.astuple(self), msgspec.structs.astuple(other), strict=True)
         return Layout(*(tuple(dict.fromkeys(own + others)) for own, others in pairs))
 
@@ -151,7 +153,8 @@ def parsed(text: str | bytes) -> Any:
 def as_text(value: Any) -> str | None:
     """Return a JSON value as text. A value that is not a text becomes its JSON text.
 
-    None for null, and for a value that cannot be written (nested too deeply, a number with thousands of digits).
+    Returns None for null, and for a value that Python cannot write as JSON (nested too deeply, a number with thousands
+    of digits).
     """
     if value is None or isinstance(value, str):
         return value
@@ -190,7 +193,7 @@ def line_of(document: Mapping[str, Any], layout: Layout) -> LogLine:
 
 
 def _first(document: Mapping[str, Any], readings: Sequence[_Reading]) -> str | None:
-    """Return, as text, the value at the first path in `readings` that the JSON object has; None if it has none."""
+    """Return, as text, the value at the first of the paths `readings` that the JSON object has; None if it has none."""
     for name, parts in readings:
         value = document.get(name)
         if value is None and parts:

@@ -1,8 +1,9 @@
-"""Parse the line in the message of a shipper's record: the second step of reading logs, common to all formats.
+"""Parse the log line that a log shipper's record contains as its message.
 
-In the first step, a format reads the fields of the record, the line's envelope. If the envelope lacks level and logger,
-the message is a line as an application wrote it: text in any layout, or JSON text. A field in the line wins over the
-same field of the envelope. A stack trace becomes one text, in whatever form JSON contains the trace.
+This is the second step of reading logs, and the same for all formats. In the first step, a format reads the fields of
+the shipper's record. If these fields contain neither level nor logger, the message is parsed as the line that the
+application wrote: text in any layout, or JSON. A field of the line wins over the same field of the shipper's record. A
+stack trace becomes one text, even if JSON contains it as an array or object.
 """
 
 from __future__ import annotations
@@ -48,7 +49,10 @@ def _one_thrown(thrown: dict[str, Any]) -> str:
 
 
 def _frame(frame: Any) -> str:
-    """Return a frame (log4j2's JSON object) as Java writes frames; '' if the object names no class or no method."""
+    """Return a line such as Java prints for a stack frame; '' if class or method is missing.
+
+    `frame`: the JSON object in which log4j2 describes the stack frame.
+    """
     fields = frame if isinstance(frame, dict) else {}
     class_name, method, file, line = (as_text(fields.get(name)) for name in ("class", "method", "file", "line"))
     named = class_name is not None and method is not None
@@ -98,9 +102,10 @@ def opened(line: LogLine) -> LogLine:
 
 
 def _with_dumps(line: LogLine, text: str, dumps: list[Dump]) -> LogLine:
-    """Return the line with its `dumps` set, and with the text outside the dumps as its message.
+    """Return the line with `dumps`, and with only the text outside the thread dumps as its message.
 
-    The client's name is looked for only outside the dumps, because a dump may name other clients of the process.
+    `text`: the line's whole message. The client's name is searched only outside the dumps, because a dump may name
+    other clients of the process.
     """
     taken = frozenset[int]().union(*(dump.taken for dump in dumps))
     rest = "\n".join(part for number, part in enumerate(text.split("\n")) if number not in taken).strip()
@@ -115,7 +120,10 @@ def _with_dumps(line: LogLine, text: str, dumps: list[Dump]) -> LogLine:
 
 
 def _over(line: LogLine, below: LogLine, ts_ms: int | None) -> LogLine:
-    """Return `line` (from the message) with time `ts_ms`, and missing fields from `below` (the shipper's record)."""
+    """Merge `line`, which was parsed from a shipper's message, with `below`, the fields of the shipper's record.
+
+    The result has the time `ts_ms`. Fields that `line` lacks, and the log file's name and offset, come from `below`.
+    """
     client = Identity(**_above(line.client, below.client, Identity.__struct_fields__))
     fields = _above(line, below, ("level", "logger", "thread", "message", "stack"))
     return msgspec.structs.replace(below, ts_ms=ts_ms, client=client, **fields)
@@ -128,9 +136,10 @@ def _above(above: Any, below: Any, names: Iterable[str]) -> dict[str, Any]:
 
 
 def named(line: LogLine) -> LogLine:
-    """Complete a parsed line: its client's name (searched in its text), the name of its level, its stack trace as text.
+    """Complete a parsed line: search its text for the client's name, unify its level, make its stack trace one text.
 
-    Empty texts become None. A line without message, stack trace and dumps gets an error. Never raises.
+    An empty level, logger, thread or stack trace becomes None. A line without message, stack trace and dumps gets an
+    error. Never raises.
     """
     client, message, thread = line.client, line.message, line.thread or None
     stack = (line.stack or "").rstrip("\r\n")

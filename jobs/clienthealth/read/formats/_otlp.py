@@ -2,9 +2,9 @@
 
 The settings `[identity]` list the attributes that name client, service, process and host, because every plugin has its
 own attributes. The client's name is looked up on the data point (OpenTelemetry's Java agent puts `client-id` there),
-then on the resource. Sums may be deltas; in KIP-714 pushes sums are always deltas. For deltas the snapshot's `delta` is
-set, and the time span of the deltas is the client's interval. There is one snapshot per client and resource, at the
-time of the resource's newest data point.
+then on the resource. Sums may be deltas; in KIP-714 pushes sums are always deltas. If a resource has deltas, its
+snapshots have `delta` set, and the time span that the deltas cover becomes the reporting interval (`interval_ms`).
+There is one snapshot per client and resource, at the time of the resource's newest data point.
 
 The Java agent keeps only the finest level of a metric (topic or partition), and a KIP-714 subscription may request only
 that level. The client's value is then the sum (`metrics.SUMMED`) or the maximum (`samples.LARGEST`) over its topics.
@@ -27,7 +27,7 @@ from clienthealth.settings import IdentitySettings
 
 KIP714 = "org.apache.kafka."
 KIP714_INTERVAL_MS, AGENT_INTERVAL_MS = 300_000, 60_000
-#: Names that the attribute with the broker's id may have on a data point.
+#: Possible names of the attribute that contains a broker's id.
 NODES = ("node_id", "node-id", "node.id")
 #: Levels in order of OTLP's severity numbers. Each level has four numbers: TRACE 1 to 4, …, FATAL 21 to 24.
 LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
@@ -45,7 +45,7 @@ class Metric(NamedTuple):
     kind    kind of the client
     name    our name of the metric; None for a metric that is not read
     kip714  True if the name is one that KIP-714 pushes use
-    whole   the subject of a data point without attributes: the client that the resource names
+    whole   the subject if a data point has no attributes: the point then describes the client that the resource names
     """
 
     kind: str
@@ -122,14 +122,15 @@ class Points(Samples):
             self.ts_ms = moment_ms
 
     def counts_since(self, moment_ms: int | None) -> None:
-        """Note the start time (epoch ms) of a delta. The interval begins at the earliest start time."""
+        """Note the start time (epoch ms) of a delta. The snapshots' interval begins at the earliest start time."""
         if moment_ms is not None and (self._since is None or moment_ms < self._since):
             self._since = moment_ms
 
     def snapshots(self, rolled_up: bool = True, whole: bool = True) -> list[Snapshot]:
         """Return one snapshot per client. `rolled_up`, `whole`: as in `Samples.snapshots`.
 
-        Without deltas the interval is KIP714_INTERVAL_MS for a push, else AGENT_INTERVAL_MS.
+        The interval is the time span that the deltas cover. Without deltas, or if this span is implausible, the
+        interval is KIP714_INTERVAL_MS for a push and AGENT_INTERVAL_MS for other data.
         """
         span = self.ts_ms - self._since if self.ts_ms is not None and self._since is not None else None
         self.interval_ms = interval(span, KIP714_INTERVAL_MS if self.pushed else AGENT_INTERVAL_MS)

@@ -139,8 +139,8 @@ def _unwrap(record: Record) -> None:
 def unpacked(data: bytes | memoryview, most: int) -> bytes | memoryview:
     """Return the payload without compression.
 
-    Raises PayloadError if the compressed data is broken, longer than `most` bytes when unpacked, or zstd while the
-    package `zstandard` is missing.
+    Raises PayloadError if the compressed data is broken, if more than `most` bytes result, or if zstd data needs the
+    package `zstandard` and the package is missing.
     """
     head = bytes(data[:4])
     broken: type[Exception]
@@ -184,8 +184,8 @@ def framed(data: bytes | memoryview) -> tuple[int, memoryview] | None:
 def without_message_path(data: memoryview) -> memoryview:
     """Return the data after the path that locates a protobuf message in its schema.
 
-    The path is a list of zigzag varints; the first one is the length of the rest. Raises PayloadError if the data do
-    not begin with such a path.
+    The path is a list of zigzag varints. The first varint is the number of varints that follow. Raises PayloadError if
+    the data do not begin with such a path.
     """
     try:
         count, at = varint(data, 0, len(data))

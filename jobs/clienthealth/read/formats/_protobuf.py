@@ -19,7 +19,7 @@ from clienthealth.model.errors import DependencyError
 from clienthealth.model.tables import table
 from clienthealth.model.telemetry import Stream
 
-#: Maximum number of entries in each cache. The key of a cache is the bytes of an attribute, or of a set of attributes.
+#: Maximum number of entries in each of two caches: single attributes, and sets of attributes. The keys are their bytes.
 REMEMBERED = 65_536
 #: The `aggregation_temporality` of a sum that counts since the previous data point.
 DELTA = 1

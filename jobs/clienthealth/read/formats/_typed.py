@@ -1,8 +1,9 @@
 """Read error-free snapshots in our own format (nearly all traffic) straight into typed structs, in a few µs each.
 
 `fast` accepts a record only if its identity is complete, its time is plausible, and every known metric is a number or
-null. `decode.decode_metrics` reads all other records; for a record that `fast` accepts, it would return the same. A
-client's identity and options hardly change from record to record, so they are parsed once and cached by their bytes.
+null. `decode.decode_metrics` reads all other records. For a record that `fast` accepts, `decode_metrics` would return
+the same snapshot, but also with metrics that this kind of client does not have. A client's identity and options hardly
+change from record to record, so they are parsed once and cached by their bytes.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ UNKNOWN = float("nan")
 #: Maximum number of entries in each cache: the cache of clients, and the cache of option sets.
 REMEMBERED = 100_000
 
-#: Maximum size (bytes) of a record's fields `client` and `config`: four times the largest size seen. `fast` leaves a
-#: record with a larger field to `decode_metrics`.
+#: Maximum size (bytes) of each of a record's fields `client` and `config`: four times the largest known size. `fast`
+#: leaves a record with a larger field to `decode_metrics`.
 LONGEST = 4_096
 
 _Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
@@ -43,7 +44,10 @@ def _struct(name: str, metrics: Iterable[str]) -> type[msgspec.Struct]:
 
 
 def _getter(every: Iterable[str], names: Iterable[str]) -> Callable[[Any], tuple[float | None, ...]]:
-    """Return a function that returns the values of `names`, in order, from a struct that `_struct` made for `every`."""
+    """Return a function that takes a struct and returns the values of the metrics `names`, in this order.
+
+    `every`: the metrics for which `_struct` created the struct's type.
+    """
     numbers = {name: n for n, name in enumerate(every)}
     fields = [f"f{numbers[name]}" for name in names]
     read: Callable[[Any], Any] = attrgetter(*fields)
@@ -77,7 +81,7 @@ class FastTopic(msgspec.Struct, gc=False):
 
 
 class FastClient:
-    """A client. All its records share this object while it is cached.
+    """A client. All records of a client share this object while the object is cached.
 
     `read`: a function that takes `_Record.metrics`, and returns the values of the metrics that this kind of client has.
     """
@@ -97,7 +101,7 @@ class Fast(msgspec.Struct, gc=False):
     values       the metrics of the client's kind in the order of CLIENT_METRICS[kind]; UNKNOWN (NaN) if absent or null.
                  Never infinite. A negative value in the record is kept and also means unknown
     topics       the values of topics, partitions and threads
-    config       options of the client by name; equal bytes give the same object
+    config       options of the client by name; records with the same bytes in the field `config` share one object
     interval_ms  the client's reporting interval
     """
 
