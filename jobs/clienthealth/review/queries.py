@@ -107,7 +107,7 @@ def _of_incidents(touching: DataFrame, period: Period, settings: Settings) -> di
 
 
 def _of_minutes(minutes: DataFrame, periods: Sequence[Period], lag: DataFrame) -> dict[str, Any]:
-    """Return the fields of `Review` on buffers, lag and known issues, by name. `lag`: see `client_minutes.lag`."""
+    """Return the fields of `Review` on buffers, lag and known issues. `lag`: the result of `client_minutes.lag`."""
     peaks = [row.asDict() for row in client_minutes.buffers(minutes, periods).collect()]
     return {
         "capacity": capacity.buffers(peaks, slo.PERIODS),

@@ -46,8 +46,8 @@ from clienthealth.spark.topics import write
 if TYPE_CHECKING:
     from clienthealth.spark.self_monitoring import SelfMetrics
 
-#: Pause (s) between batches without input. Such batches measure the time without input (`departures.idle`), after which
-#: clients that have ended are judged.
+#: Interval (s) of batches without input. These batches measure how long no input has come (`departures.idle`), because
+#: clients that have ended are judged even if no client reports any more.
 IDLE_SECONDS = 15.0
 #: Up to this number of rows in a batch, a single task writes all rows, into one file of each table.
 SMALL = 10_000
@@ -58,13 +58,14 @@ _HEADERS = "array<struct<key:string,value:binary>>"
 class Batch:
     """Write the results of each batch of the query.
 
-    `opened`, `restored`: see `spark/restored.py`. `pending`: the planned but uncommitted batch that Spark repeats at
-    the start, if there is one. `before`: called before a batch is read.
+    `opened`: the incidents that a new checkpoint takes over from the history. `restored`: prevents that repeated rows
+    count twice. `pending`: the planned but uncommitted batch that Spark repeats at the start, if there is one.
+    `before`: called before a batch is read.
 
-    After a batch with less than half of `max_offsets_per_trigger` records, the next batch waits until `trigger_seconds`
-    have passed, or until `stop` is set; there is no such wait while `guard` makes batches smaller. After an empty batch
-    the next batch waits IDLE_SECONDS, unless `waiting` reports unread records. Both times count from the beginning of
-    the finished batch.
+    If a batch has less than half of `max_offsets_per_trigger` records, the next batch begins `trigger_seconds` after
+    the beginning of this batch. While `guard` makes batches smaller, there is no such wait. If a batch is empty, the
+    next one begins IDLE_SECONDS after the beginning of this batch, or once `waiting` reports unread records. All waits
+    end when `stop` is set.
     """
 
     settings: Settings
@@ -143,7 +144,7 @@ class Batch:
     def _skipped(self, spark: SparkSession, record: Source) -> Count:
         """Publish a reject for a record that is skipped, because the monitor ended whenever it read this record.
 
-        Return the count of this record.
+        Return a `Count` of this one record.
         """
         text = f"{REASON}: the monitor ended whenever it read this record"
         rejects = [(self.settings.topics.rejects, None, None, headers_of(text, record))]
@@ -162,7 +163,7 @@ class Batch:
 def query_id(spark: SparkSession) -> str:
     """Return the id of the running query: one per checkpoint, the same after a restart.
 
-    Raises RuntimeError if the caller is not called by `foreachBatch`.
+    Raises RuntimeError if it is not called within `foreachBatch`.
     """
     query = spark.sparkContext.getLocalProperty("sql.streaming.queryId")
     if query is None:

@@ -54,8 +54,8 @@ class Checkpoint(Files):
     def claim(self, form: int) -> None:
         """Write `form`, the version in which the state will be saved (`state.VERSION`), into the checkpoint's folder.
 
-        Raises StateError, before any change, if a later release wrote the checkpoint, or an earlier release with fewer
-        sources of the query (`SOURCES`).
+        Raises StateError, before any change, if a later release wrote the checkpoint. Raises it also for an earlier
+        release if its query had fewer sources (`SOURCES`).
         """
         noted, newest = self.read(FORM), self.newest
         sources = SOURCES if newest is None else len(self._offsets(newest)[1])
@@ -116,7 +116,7 @@ class Checkpoint(Files):
         return None if newest is None else int(json.loads(self._offsets(newest)[0][1])["conf"][PARTITIONS])
 
     def end_at(self, pending: Pending, end: Mapping[Part, int]) -> None:
-        """Give the pending batch a new end. From parts without a new end the batch reads nothing.
+        """Give the pending batch new end offsets. From parts that `end` does not contain, the batch reads nothing.
 
         Call this method only if no result of the batch has been written.
         """
@@ -196,8 +196,8 @@ _WORD = 0xFFFFFFFF
 def numbers_of(checkpoint: Checkpoint, settings: MonitorSettings) -> Sequence[int]:
     """Return a number for each bucket: the key under which Spark stores the bucket's state.
 
-    The bucket numbers depend on the number of partitions. A new checkpoint stores the partition number of the
-    settings, so that the bucket numbers never change within a checkpoint.
+    The numbers depend on how many partitions the state is spread over. A new checkpoint stores `shuffle_partitions`
+    of the settings, and keeps this value even if the setting changes, so the numbers never change within a checkpoint.
     """
     noted = checkpoint.read(SPREAD)
     if noted is None:
@@ -207,11 +207,11 @@ def numbers_of(checkpoint: Checkpoint, settings: MonitorSettings) -> Sequence[in
 
 
 def numbers(buckets: int, partitions: int) -> tuple[int, ...]:
-    """Return a number for each bucket, such that partitions differ by at most one bucket.
+    """Return a number for each bucket, chosen so that Spark puts (almost) equally many buckets into each partition.
 
-    Spark assigns a bucket to a partition by a hash of the bucket's number. With the numbers 0, 1, 2, … two partitions
-    would get 12 and 20 of 32 buckets, and each of eight partitions 1 to 6. Then most cores would wait for the busiest
-    core.
+    Spark assigns a bucket to a partition by a hash of the bucket's number. If 32 buckets had the numbers 0, 1, 2, …,
+    two partitions would get 12 and 20 buckets, and eight partitions 1 to 6 each. Then most cores would wait for the
+    busiest core.
     """
     left = [len(range(partition, buckets, partitions)) for partition in range(partitions)]
     chosen: list[int] = []

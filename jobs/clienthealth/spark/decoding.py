@@ -28,7 +28,7 @@ DECODED = "bucket int, data binary"
 RAW = ("value", "size", "key", "headers", "topic", "partition", "offset", "ts_ms")
 
 #: Bucket numbers that stand for no bucket of processes. COUNTS: counts of the input. REJECTS and all lower numbers:
-#: rejected records (REJECTS minus the number of a partition that the task reads). The step passes these counts and
+#: rejected records; a task uses REJECTS minus the number of a partition that it reads. The step passes these counts and
 #: records on to the sink.
 COUNTS = -1
 REJECTS = -2
@@ -37,12 +37,12 @@ REJECTS = -2
 #: worker's memory.
 RECORDS_PER_CHUNK = 50_000
 MINUTE_MS = 60_000
-#: Number of literals in one regular expression. RE2 needs too much memory for all in one, and is then a hundred times
-#: slower: 841 literals cost 170 µs a line in one expression, and 1 µs in several.
+#: Number of literals in one regular expression. With all literals in one expression, RE2 needs too much memory and is a
+#: hundred times slower: 841 literals cost 170 µs a line in one expression, and 1 µs in several.
 MOST = 250
 
-#: BURST: minimum number of lines in a batch that is searched for bursts. READ: maximum number of similar lines of a
-#: burst that are read.
+#: BURST: if a batch has fewer lines, similar lines are not looked for. READ: maximum number of lines that are decoded
+#: among similar ones.
 BURST, READ = 500, 50
 _DIGITS = "[0-9]+"
 #: Parts in which similar log lines without a key may differ: times (ISO 8601, its variants, epoch ms and longer), and
@@ -70,7 +70,7 @@ class Reject(msgspec.Struct, array_like=True, gc=False):
 
 
 class Count(msgspec.Struct, array_like=True):
-    """The number of records of one topic that arrived in one minute (epoch ms).
+    """The number of records of one topic that arrived in the minute from `minute_ms` (epoch ms) on.
 
     `reason`: why these records were rejected, None for good records. `late`: number of good records that arrived more
     than `[monitor] watermark_seconds` after their own time. `newest_ms`: newest time in records of clients;
@@ -260,7 +260,7 @@ class _Task:
             self.rejects.append(records.reject(at, error))
 
     def _count(self, records: _Records, times: np.ndarray, reasons: list[tuple[int, str]]) -> None:
-        # A producer may give a record any time, even one that is beyond the range of the history. So a time in the
+        # A producer may give a record any timestamp, even one that the history cannot store. So a timestamp in the
         # future is replaced by the present time.
         arrived = np.where(records.arrived > 0, np.minimum(records.arrived, self.now_ms), float(self.now_ms))
         minutes = arrived // MINUTE_MS * MINUTE_MS
@@ -268,8 +268,8 @@ class _Task:
         good = np.ones(len(arrived), bool)
         good[[at for at, _ in reasons]] = False
         accepted = [(np.flatnonzero(good & (minutes == minute)), None) for minute in np.unique(minutes[good])]
-        # Rejected records count by minute and reason, good records by minute. Both update the newest times: a
-        # rejected record may have the newest one.
+        # Count rejected records by minute and reason, and good records by minute. Update the newest times from both,
+        # because a rejected record may have the newest time.
         for rows, reason in (*((np.array([at]), reason) for at, reason in reasons), *accepted):
             key = int(minutes[rows[0]]), records.topic, reason
             count, of_groups = self.counts.setdefault(key, Count(*key)), records.of_groups[rows]
@@ -330,15 +330,15 @@ class _Records:
         return Reject(error, *where, self.key(at), None if value is None else bytes(value), self.headers[at])
 
     def lines_to_decode(self, patterns: Sequence[str]) -> list[tuple[int, np.ndarray]]:
-        """Return the positions of the log records to decode. `patterns`: match the literals of records about Kafka.
+        """Return (position, positions of all records that this record represents) of each log record to decode.
 
-        Each position comes with the positions of all records for which this record stands.
+        `patterns`: regular expressions; a log record that matches none of them is not about Kafka.
         """
         worth = np.flatnonzero(self.worth_decoding(patterns))
         return to_read(self._batch.column("value"), self._batch.column("key"), worth)
 
     def worth_decoding(self, patterns: Sequence[str]) -> np.ndarray:
-        """True for each log record that contains a literal (`patterns`).
+        """True for each log record that matches one of the `patterns`, so that it may be about Kafka.
 
         Also True for records that are empty, are not text or have control characters: only decoding can judge them.
         """

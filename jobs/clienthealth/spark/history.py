@@ -95,8 +95,8 @@ class Origin:
 class ReplayGuard:
     """Rows that may arrive a second time, because the checkpoint is older than the history.
 
-    The event times of such rows are at most `until_ms` (epoch ms). Commits made up to `written_ms` (epoch ms) come from
-    other batches than this checkpoint's, even if the batch numbers are equal.
+    The event times of such rows are at most `until_ms` (epoch ms). Commits made up to `written_ms` (epoch ms) are not
+    from batches of this checkpoint, even if the batch numbers are equal.
     """
 
     until_ms: int
@@ -288,9 +288,9 @@ def _taken_in(spark: SparkSession, where: str, origin: Origin, after_ms: int) ->
 
 
 def _rows(name: str, written: DataFrame) -> DataFrame:
-    """Return rows for a table. `written`: a column `value` with rows in JSON, as the step writes them.
+    """Return rows for the table `name`. `written`: these rows as the step writes them, in JSON, in the column `value`.
 
-    These rows in JSON lack the columns `schema_version` and `day`.
+    The columns `schema_version` and `day`, which the JSON lacks, are added.
     """
     kinds = (f"`{f.name}` {_WRITTEN.get(f.name, f.dataType).simpleString()}" for f in TABLES[name])
     columns = {f.name: f"row.`{f.name}`" for f in TABLES[name]}
@@ -301,7 +301,7 @@ def _rows(name: str, written: DataFrame) -> DataFrame:
     return parsed.selectExpr(*(f"{column} AS `{column_name}`" for column_name, column in columns.items()))
 
 
-#: Functions that take `written`, as `_rows` does, and return rows for the table `minutes` or `verdicts`.
+#: Functions that return rows for the table `minutes` or `verdicts` from the step's output (`_rows`).
 minutes, verdicts = partial(_rows, "minutes"), partial(_rows, "verdicts")
 
 #: Types in the step's output that differ from the table's: times are in ms, and a lag is written with a fraction, which
@@ -312,7 +312,7 @@ _WRITTEN = {**dict.fromkeys(("ts", "observed", "since", "minute"), LongType()), 
 def append_quality(
     spark: SparkSession, root: str, minutes: Sequence[Quality], origin: Origin, again: ReplayGuard | None = None
 ) -> None:
-    """Append one row per element of `minutes`: the counts of one topic in one minute. Other arguments: see `append`."""
+    """Append one row per element of `minutes` (the counts of one topic in one minute), with the function `append`."""
     if not minutes:
         return
     rows = [

@@ -85,8 +85,8 @@ class Losses:
                 here = {where: at for where, at in positions.items() if where[0] in there}
                 for where, earliest in self._offsets(here, self._spec.earliest()).items():
                     begun_at = self._seen.get(where, 0)
-                    # A first offset below an earlier first offset of the partition shows that the topic was created
-                    # again, so count from offset 0.
+                    # If a partition's first offset is lower than at an earlier call, the topic was created again, so
+                    # count from offset 0.
                     begin = max(here[where], begun_at if begun_at <= earliest else 0)
                     if earliest > begin:
                         log.error("%s records of %s/%s were deleted before they were read", earliest - begin, *where)
@@ -104,8 +104,7 @@ class Losses:
             self._looked = time.monotonic()
 
     def deleted(self, positions: Positions) -> dict[str, int]:
-        """Return, by topic, the number of deleted records from these positions on; topics without such records are left
-        out.
+        """Return how many records at or after these positions were deleted, by topic; topics without any are left out.
 
         The result is empty if the brokers do not answer.
         """

@@ -6,9 +6,9 @@ runs; that it reads the batch that ended the previous process; which batch it is
 a failure. From these notes the next process concludes how the previous process ended:
 
 - By a fault of a record: Spark's message shows such a fault, or the heap was exhausted. After three such ends in the
-  same batch (one end, if the heap was exhausted), before any result of the batch is written, only a sixteenth of the
-  batch is read at a time. If this part ends the monitor too, a sixteenth of the part is read, and so on down to one
-  record. Batches that succeed are committed as usual.
+  same batch (or one, if the heap was certainly exhausted), the batch is narrowed: only a sixteenth of it is read at a
+  time. If this part ends the monitor too, a sixteenth of the part is read, and so on down to one record. Batches that
+  succeed are committed as usual. If some results of a batch may have been written, it is not narrowed.
 - By a fault of the only record of the part: this record is skipped, and its batch runs without any record. If this
   batch succeeds, the record was the cause. Only then is the record published as a reject, with its place.
 - From outside: without a sign of a record's fault, the batch is not narrowed. But if a whole container runs out of
@@ -17,7 +17,7 @@ a failure. From these notes the next process concludes how the previous process 
 
 Once a record is skipped, all other records are read at full speed again. Full speed also returns once all records that
 had ended the monitor were read without a failure. If the heap was exhausted and no single record is the cause, too many
-records were read at a time; then the number rises only after CALM good batches.
+records were read at a time. Then the limit of records per batch rises only after CALM batches that succeed.
 
 Apart from the skipped record nothing is lost, and nothing is read twice, because the end of a batch is moved only
 before any result of the batch is written.
@@ -41,8 +41,7 @@ log = logging.getLogger(__name__)
 REASON = "fatal"
 #: A batch counts as the cause if it has ended the monitor DEATHS times with a sign of a record's fault, or KILLS times
 #: without such a sign (for example by kill -9). For a narrowed batch of several records, one end with a sign is enough,
-#: or DEATHS ends without a sign: a narrowed batch is read within seconds, so kills from outside will hardly hit the
-#: batch three times.
+#: or DEATHS ends without a sign. (It is read within seconds, so kills from outside hardly hit it so often.)
 DEATHS, KILLS = 3, 20
 #: A faulty batch is divided by SHARE. After CALM good batches, SHARE times as many records are read at a time.
 SHARE, CALM = 16, 20
@@ -67,7 +66,7 @@ class Run(msgspec.Struct):
     fault    True if a record's fault ended the query
     limit    maximum number of records per batch, separately for metrics and for logs; 0: as in the settings
     skipped  the record that is left out, as (source, topic, partition, offset)
-    until    the end of the batch that last ended the monitor, as (topic, partition, offset)
+    until    end offsets, before any narrowing, of the batch that last ended the monitor: (topic, partition, offset)
     heap     True if the heap was exhausted
     owner    the id of this process
     """
@@ -227,8 +226,9 @@ class Guard:
 
 
 def narrowed(sizes: Mapping[Part, int], choose: random.Random) -> dict[Part, int]:
-    """Return fewer records to read per part: a SHARE-th of each part or, if each part has only one record, half of the
-    parts. `choose`: selects these parts at random.
+    """Return how many records to read of each part: a SHARE-th of the part's records.
+
+    If each part has only one record, read half of the parts. `choose`: selects these parts at random.
     """
     if max(sizes.values()) > 1:
         return {part: max(1, size // SHARE) for part, size in sizes.items()}

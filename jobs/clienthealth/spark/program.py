@@ -174,7 +174,7 @@ class _Run:
 def _stop(running: StreamingQuery, metrics: SelfMetrics) -> None:
     """Stop the query. First wait up to STOP_SECONDS for the end of a batch, so that a restart has little to repeat.
 
-    A moment without a running batch is rare, because ticks start a batch even without input.
+    Do not wait for a moment without a running batch: it is rare, because ticks start batches even without input.
     """
     deadline, batches = time.monotonic() + STOP_SECONDS, metrics.batches
     while running.isActive and running.status["isTriggerActive"] and metrics.batches == batches:

@@ -23,7 +23,7 @@ def raw(spark: SparkSession, settings: Settings, limit: int = 0) -> DataFrame:
     """Return the records of all input topics, with the columns RAW. The value of a record that is too large is removed.
 
     Metrics and logs are separate sources, each with its own limit per batch, so many waiting log lines do not delay
-    metrics. `limit`: a lower limit than that of the settings; 0: the limit of the settings.
+    metrics. `limit`: maximum number of records per source and batch; 0: as in the settings.
     """
     too_large = F.octet_length("value") > settings.monitor.max_record_bytes
     columns = {
@@ -41,9 +41,10 @@ def raw(spark: SparkSession, settings: Settings, limit: int = 0) -> DataFrame:
 def rows(
     spark: SparkSession, settings: Settings, opened: Mapping[int, bytes], numbers: Sequence[int], limit: int = 0
 ) -> DataFrame:
-    """Return the rows to publish, as a stream.
+    """Return the step's output rows (ROWS), as a stream.
 
-    `opened`: open incidents, packed, by bucket (see `stepper`). `numbers`: see `numbers_of`. `limit`: see `raw`.
+    `opened`: open incidents of the history, packed, by bucket. `numbers`: the key by which Spark groups each bucket
+    (`numbers_of`). `limit`: maximum number of records per source and batch; 0: as in the settings.
     """
     decoded = raw(spark, settings, limit).mapInArrow(decoder(settings, literals(catalogue()), numbers), DECODED)
     # Every bucket gets an empty chunk, so that its step measures the time since the last input even without input.
@@ -73,7 +74,8 @@ def start(
 ) -> StreamingQuery:
     """Start the query from its checkpoint. `batch`: called with the rows and the number of each batch.
 
-    `opened`: open incidents, packed, by bucket (see `stepper`). `numbers`: see `numbers_of`. `limit`: see `raw`.
+    `opened`: open incidents of the history, packed, by bucket. `numbers`: the key by which Spark groups each bucket.
+    `limit`: maximum number of records per source and batch; 0: as in the settings.
     """
     return (
         rows(spark, settings, opened, numbers, limit)

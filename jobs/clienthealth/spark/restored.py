@@ -1,8 +1,8 @@
 """Handle a history and a checkpoint of different age, after one of them was restored from a backup or created anew.
 
 If the history is ahead of the checkpoint, the query reads records again, and rows that the history already has are not
-added again. If the history is behind the checkpoint, the history lacks the verdicts between its own end and the
-checkpoint, and a message explains how to judge that time again.
+added again. If the history is behind the checkpoint, it lacks the verdicts of the time from its end to the checkpoint.
+Then a message explains how to judge that time again.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Compared:
     """The result of comparing the history with the checkpoint.
 
     `ends`: newest event time in the history; None if the history is empty, or if it is neither ahead nor behind.
-    `ahead`, `behind`: True if the history has newer data than the checkpoint, or lacks data that the checkpoint has
-    read. `newest_commit_ms`: time of the history's newest commit (epoch ms); 0 without commits.
+    `ahead`: True if the history has newer data than the checkpoint. `behind`: True if the history lacks data that the
+    checkpoint has read. `newest_commit_ms`: time of the history's newest commit (epoch ms); 0 without commits.
     """
 
     ends: datetime | None
@@ -174,7 +174,7 @@ class Opened:
         self._missing.difference_update(bucket for bucket in buckets if bucket is not None)
 
     def committed(self) -> None:
-        """Note that all batches so far are committed."""
+        """Write the note once no incident is missing in the state. Call this when all batches so far are committed."""
         if not self._missing and not self._noted:
             self._checkpoint.write(OPENED, "in the state")
             self._noted = True

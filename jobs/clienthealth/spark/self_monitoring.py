@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 PREFIX = "kafka_client_health"
 #: The name of the streaming query.
 QUERY = "monitor"
-#: The names of the limits on the monitor's work and memory. The metric `left_out` has them as values of `limit`.
+#: The names of the limits on the monitor's work and memory: values of the label `limit` of the metric `left_out`.
 LIMITS = ("clients", "clients-per-service", "new-clients", "events-per-process", "events", "readings-per-second")
 #: Value of the label `reason` of the metric `records_rejected`: judging a process raised an error (monitor/faults.py).
 FAILED = "step-failed"
@@ -120,7 +120,7 @@ class SelfMetrics:
                     self.gauges["newest_event_timestamp_seconds"].labels(row.topic, of).set(newest_ms / 1000)
 
     def stepped(self, summaries: Iterable[Summary], now: float) -> None:
-        """Update the metrics from a batch's summaries, one per bucket. `now`: time of the batch's verdicts (epoch s).
+        """Update the metrics from a batch's summaries, one per bucket. `now`: when the batch was judged (epoch s).
 
         For a bucket without a summary, the gauges keep the values of the bucket's last summary.
         """

@@ -40,7 +40,7 @@ _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
 def session(name: str, settings: Settings) -> SparkSession:
-    """Return the Spark session of this process; start the session if necessary. `name`: Spark's name of the program.
+    """Return the Spark session of this process; start the session if necessary. `name`: the program's name in Spark.
 
     Raises DependencyError if Java or the jars are missing and cannot be fetched.
     """

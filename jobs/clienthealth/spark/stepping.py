@@ -99,9 +99,9 @@ def by_bucket(opened: Iterable[OpenIncident], buckets: int) -> Mapping[int, byte
 def stepper(settings: Settings, opened: Mapping[int, bytes], numbers: Sequence[int] = ()) -> Step:
     """Return the function for `applyInPandasWithState`.
 
-    `numbers`: the key by which Spark groups each bucket (`checkpoint.numbers_of`). `opened`: the incidents that are
-    open in the history tables, packed, by bucket. A bucket without a state starts with its open incidents, so that a
-    new checkpoint continues the history.
+    `numbers`: the key by which Spark groups each bucket (`checkpoint.numbers_of`). `opened`: maps each bucket to its
+    incidents that are open in the history tables, packed. A bucket without a state starts with these incidents, so that
+    a new checkpoint continues the history.
     """
 
     buckets = {number: bucket for bucket, number in enumerate(numbers)}
@@ -121,7 +121,7 @@ def stepped(
 ) -> Iterator[pd.DataFrame]:
     """Judge one bucket's input of one batch. Yield one frame with the output rows, or nothing if there are none.
 
-    `frames`: the bucket's encoded chunks of input, in the column `data`. `opened`: see `stepper`.
+    `frames`: the bucket's encoded chunks of input, in the column `data`. `opened`: open incidents, packed, by bucket.
     """
     import pandas as pd
 
@@ -159,8 +159,8 @@ def advance(
     If the bucket has a state, the step runs even without chunks, because verdicts also depend on the present time.
 
     The result is None in two cases: the bucket has no state and needs none; or the step raises an error that no single
-    process causes, and then the bucket's input of this batch is lost. `packed`: the encoded chunks. `kept`: the
-    bucket's state as Spark stores it. `opened`: see `stepper`. `now_ms`: this machine's clock.
+    process causes. In the second case the bucket's input of this batch is lost. `packed`: the encoded chunks. `kept`:
+    the bucket's state as Spark stores it. `opened`: open incidents, packed, by bucket. `now_ms`: this machine's clock.
     """
     from clienthealth.measure.packed import decode
     from clienthealth.monitor.faults import isolated
@@ -196,7 +196,8 @@ def _taken_over(incident: OpenIncident, settings: Settings, now_ms: int) -> Open
     """Return an incident from the history tables, with its times changed as if its client had sent data until now.
 
     So the incident stays open until the client has sent nothing for long enough to count as gone. A failure that shows
-    in samples or log lines counts as last seen `start_seconds_back` before now, where a new checkpoint begins to read.
+    in samples or log lines counts as last seen when the input of a new checkpoint begins (`start_seconds_back` before
+    now), or later.
     """
     from clienthealth.modes import modes
 

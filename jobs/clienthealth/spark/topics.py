@@ -29,7 +29,7 @@ def stream(spark: SparkSession, settings: Settings, topics: Sequence[str], limit
 
     A missing topic is read once it exists; until then, only the other topics are read. Records that retention deleted
     unread are skipped and counted (`losses.py`), because a monitor that stops at such a gap would judge nothing.
-    `limit`: maximum number of records per batch, if lower than the one in the settings; 0: only that in the settings.
+    `limit`: maximum number of records per batch, if lower than `max_offsets_per_trigger`; 0: no lower limit.
     """
     start_ms = int((time.time() - settings.monitor.start_seconds_back) * 1000)
     most = settings.monitor.max_offsets_per_trigger
@@ -58,7 +58,7 @@ def ticks(spark: SparkSession) -> DataFrame:
     return rows.filter(F.unix_millis("timestamp") > F.expr(f"{_CLOCK} - {1000 * TICKS_SECONDS}"))
 
 
-#: Age (s) above which ticks are left out. Otherwise a start after a night would bring thousands of ticks.
+#: Age (s) above which ticks are left out. Without this limit, a start after a pause of hours would bring thousands.
 TICKS_SECONDS = 30
 #: SQL expression of the current time (epoch ms). `current_timestamp()` is not used, because Spark would write it as a
 #: number into each batch's code, and compile the code anew.

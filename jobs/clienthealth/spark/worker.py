@@ -3,8 +3,8 @@
 Only functions that run in workers import this module; the driver never does. If each worker imported all modules by
 itself, this would cost half a second and 100 MB per worker. So the process from which Spark forks workers (the daemon)
 imports them once, and the workers share its memory. This works only if Spark runs on a single machine, where
-`spark.python.daemon.module` names this module. On a cluster the daemon starts before our files are there, so each
-worker imports for itself.
+`spark.python.daemon.module` names this module. On a cluster the daemon starts before our files are on its machine,
+so each worker imports for itself.
 """
 
 from __future__ import annotations
