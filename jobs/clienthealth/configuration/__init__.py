@@ -1,8 +1,8 @@
 """Load the settings in force from a TOML file and the environment, and format them without secrets.
 
 The file is `--config` or $KAFKA_HEALTH_CONFIG. The environment (`KAFKA_HEALTH_<SECTION>_<KEY>`) overrides the file. An
-unknown key is an error in the file and in the environment. No error repeats a value, because it may be a secret.
-Files and folders may be relative to the current folder; after loading, all their paths are absolute.
+unknown key is an error in the file and in the environment. No error message contains the wrong value, because that
+value may be a secret. Paths in the settings may be relative to the current folder; after loading they are absolute.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def load(path: str | None = None, environ: Mapping[str, str] = os.environ) -> Se
     """
     chosen = path or environ.get(f"{PREFIX}CONFIG")
     values = _tables(chosen) if chosen else {}
-    #: The environment variable of each section and key.
+    #: Maps (section, key) to the environment variable that sets this key.
     variables: dict[tuple[str, str], str] = {}
     for variable, text in environ.items():
         if variable.startswith(PREFIX) and variable not in NOT_SETTINGS:
@@ -67,9 +67,9 @@ def load(path: str | None = None, environ: Mapping[str, str] = os.environ) -> Se
 
 
 def placed(settings: Settings, folder: str = "") -> Settings:
-    """Return the settings with absolute locations. Relative ones begin in `folder`, by default the current folder.
+    """Return the settings with absolute locations; empty locations stay empty.
 
-    Empty locations stay empty.
+    A relative location is relative to `folder`, by default to the current folder.
     """
 
     def there(value: Any) -> Any:
@@ -128,8 +128,8 @@ def _parse(section: str, name: str, text: str, variable: str) -> Any:
 def _fitted(section: type, values: Mapping[str, Any], name: str, where: Callable[[str, str], str]) -> dict[str, Any]:
     """Convert the values of the section `name` to the types of its keys.
 
-    `where(section, key)` names the source of a value for error messages. Raises SettingsError for an unknown key,
-    else for the first wrong value.
+    `where(section, key)` names the source of a value for error messages. Raises SettingsError for an unknown key;
+    if all keys are known, for the first wrong value.
     """
     fields = keys(section)
     for key in values:
@@ -143,7 +143,7 @@ def _fitted(section: type, values: Mapping[str, Any], name: str, where: Callable
 
 
 def _whole(kind: Callable[..., _T], values: Mapping[str, Any], where: str) -> _T:
-    """Build a section (or all settings) from values that are valid one by one.
+    """Build a section (or all settings) from values, each of which is valid by itself.
 
     Raises SettingsError if the values contradict each other. The error's message begins with `where`.
     """
@@ -156,7 +156,7 @@ def _whole(kind: Callable[..., _T], values: Mapping[str, Any], where: str) -> _T
 def in_force(settings: Settings, changed_only: bool = False) -> str:
     """Format the settings as equivalent TOML without secrets. Thresholds of failure modes are included only if set.
 
-    `changed_only`: only settings that differ from their default.
+    `changed_only`: True to leave out settings that have their default value.
     """
     built_in, tables = placed(Settings()), {f"modes.{mode}": table for mode, table in settings.modes.items()}
     shown: dict[str, Mapping[str, Any]] = {}

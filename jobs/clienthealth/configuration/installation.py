@@ -31,9 +31,11 @@ _TAKEN = frozenset({
 
 
 def fixed_labels(settings: Settings) -> Mapping[str, str]:
-    """Return the non-empty labels (name → value) of every series of this installation.
+    """Return the labels (name → value) that every series of this installation has.
 
-    Raises SettingsError if one of these names, or of those in `keep_labels`, is in _TAKEN or is not a valid label name.
+    Labels with the value '' are left out.
+
+    Raises SettingsError if the name of a label, or a name in `keep_labels`, is in _TAKEN or is not a valid label name.
     """
     labels = {"cluster": settings.monitor.cluster, **settings.prometheus.labels}
     for name in (*labels, *settings.prometheus.keep_labels):
@@ -47,19 +49,19 @@ def fixed_labels(settings: Settings) -> Mapping[str, str]:
 def runbooks(settings: LinkSettings, status_page: str | None = None) -> str:
     """Return the base URL of the runbooks without a trailing slash, by default below the status page.
 
-    `status_page`: the URL of the status page if it differs from the configured one; '.' for links on the page itself.
+    `status_page`: the URL of the status page, by default the configured one; '.' if the page itself contains the links.
     """
     page = settings.status_page if status_page is None else status_page
     return settings.runbooks.rstrip("/") or f"{page.rstrip('/')}{RUNBOOKS}"
 
 
 def filled(address: str, value: Callable[[str], str]) -> str:
-    """Replace each name of a label in braces (`https://health-{cluster}.example.org`) by `value(name)`."""
+    """Replace each label name in braces, as in `https://health-{cluster}.example.org`, by `value(name)`."""
     return re.sub(r"\{(\w+)\}", lambda match: value(match[1]), address)
 
 
 def dashboard_uid(name: str) -> str:
-    """Return Grafana's uid of the dashboard `name` (`consumers`): UID_PREFIX and name, cut to UID_LENGTH characters."""
+    """Return Grafana's uid for a dashboard: UID_PREFIX and `name` (`consumers`), cut to UID_LENGTH characters."""
     return f"{UID_PREFIX}-{name}"[:UID_LENGTH].rstrip("-")
 
 
@@ -77,7 +79,7 @@ def place(key: bytes, settings: PrometheusSettings) -> int:
 
 
 def named_apart(settings: PrometheusSettings) -> Callable[[Client], bool]:
-    """Return a function that returns True for each client that has series even while it is healthy.
+    """Return a function that takes a client, and returns True if it has series of its own even while it is healthy.
 
     With `client_series` = "all" these are all clients. With "unhealthy" these are the clients with a
     `service/client_id` that a glob in `named_clients` matches.
@@ -102,7 +104,7 @@ def kept_labels(settings: Settings) -> tuple[str, ...]:
     """Return the names of the labels by which rules and panels distinguish installations.
 
     These are `keep_labels`, then the names of `fixed_labels`. Raises SettingsError if there are no such names, or if
-    `fixed_labels` rejects one.
+    a name is not permitted (see the function `fixed_labels`).
     """
     labels = tuple(dict.fromkeys((*settings.prometheus.keep_labels, *fixed_labels(settings))))
     if not labels:
@@ -111,7 +113,7 @@ def kept_labels(settings: Settings) -> tuple[str, ...]:
 
 
 def listed(labels: Sequence[str]) -> str:
-    """Join the names of labels by commas, as the parentheses of a `by (…)` clause contain them."""
+    """Join the names of labels by commas, for the parentheses of a `by (…)` clause."""
     return ", ".join(labels)
 
 

@@ -46,13 +46,16 @@ class Owner:
 
     @property
     def labels(self) -> tuple[str, str, str]:
-        """Return the values of OWNER_LABELS."""
+        """Return the values of the labels OWNER_LABELS, in the same order."""
         return self.team, self.tier, self.pager
 
 
 @dataclass(frozen=True)
 class Row:
-    """Patterns (globs) of services and consumer groups, with their owner (None: no owner). `place`: file and line."""
+    """Globs for services and consumer groups, and the owner of those that match (None: no owner).
+
+    `place`: file and line.
+    """
 
     owner: Owner | None
     services: tuple[str, ...]
@@ -95,8 +98,8 @@ class Owners:
 def read_owners(files: Sequence[str]) -> Owners:
     """Read the owners from `files`.
 
-    Raises SettingsError if a file is wrong, with the name of the file and, if known, the line. Raises DependencyError
-    for a YAML file without PyYAML.
+    Raises SettingsError if a file is wrong; the message names the file and, if known, the line. Raises DependencyError
+    for a YAML file if PyYAML is not installed.
     """
     rows: list[Row] = []
     for file in files:
@@ -124,7 +127,7 @@ def _toml(file: str, text: str) -> Iterator[Row]:
     tables = document.pop("owner", [])
     if document or not isinstance(tables, list):
         raise SettingsError(f"{file}: '{next(iter(document), 'owner')}' is not valid: only [[owner]] tables may occur")
-    # An owner in an inline list has no heading; its line number is then 1.
+    # Owners in an inline list (`owner = [{…}]`) have no heading, so line 1 is given for them.
     for number, table in zip(chain(headings, repeat(1)), tables, strict=False):
         try:
             row = msgspec.convert(table, _OwnerTable)
@@ -139,7 +142,7 @@ def _toml(file: str, text: str) -> Iterator[Row]:
 def _plain(error: str) -> tuple[str, str]:
     """Rewrite msgspec's message about a wrong `[[owner]]` table for people who edit the file.
 
-    Return (key, or '' if the table as a whole is wrong; reason).
+    Return (key, reason); the key is '' if the table as a whole is wrong.
     """
     why, _, path = error.partition(" - at `$.")
     key = re.split(r"\W", path)[0]
@@ -192,7 +195,7 @@ def _codeowners(file: str, text: str) -> Iterator[Row]:
     """Yield the rows of a CODEOWNERS file, such as `/services/orders-*/ @acme/team`.
 
     The last part of a path, without a final `/`, `/*` or `/**`, is the glob of the services (`orders-*`). The team is
-    the first owner without `@` and organisation; a path without an owner makes a row without an owner.
+    the name of the first owner, with `@` and organisation removed. A path without an owner yields a row without one.
     """
     for number, line in enumerate(text.splitlines(), 1):
         path, *owners = line.partition("#")[0].split()[:2] or [""]

@@ -1,4 +1,4 @@
-"""Post-mortem: decode, pack and judge recorded data in this process, with the same code as the stream.
+"""Post-mortem: decode, pack and judge recorded data in this process, with the same code as the running monitor.
 
 The newest record gives the current time. Every client seems to disappear where the data ends, so missing data alone
 makes a verdict at most `suspected`.
@@ -148,10 +148,11 @@ def diagnose(records: Iterable[Recorded], settings: Settings, inputs: list[Input
 
 
 def _without_hosts(entries: Sequence[LogEntry], measured: Set[Place]) -> None:
-    """Move log entries that name a host to the process of the same instance without a known host.
+    """Move log entries from a process with a host to the process that has the same instance, but no known host.
 
-    A process without a known host has its instance in place of the host; `measured`: such processes, by their metrics.
-    The entries of an instance are moved only if all of them that name a host name the same service and host.
+    If the host of a process is unknown, its instance stands in place of the host. `measured`: (service, instance) of
+    the processes without a known host that sent metrics. The entries of an instance are moved only if all of them that
+    name a host name the same service and host.
     """
     written = grouped({(entry.instance, entry.process) for entry in entries}, lambda pair: pair[0])
     nameless = {process for instance, of in written.items() for _, process in of if process[1] == instance}
@@ -175,7 +176,7 @@ def _to_utc(inputs: Sequence[Input], chunks: Sequence[Chunk]) -> None:
 
 
 def _shifted(logged: _Logged, shifts: Mapping[str, int]) -> _Logged:
-    """Return a log event or dump with the shift of its topic (`shifts`, in ms) added to its time."""
+    """Return a log event or dump with its time shifted. `shifts`: the shift (ms) by topic (name of an input)."""
     shift = shifts.get(logged.source.topic, 0) if logged is not None and logged.source is not None else 0
     return dataclasses.replace(logged, ts_ms=logged.ts_ms + shift) if logged is not None and shift else logged
 
@@ -327,7 +328,7 @@ def judged(bucket: Bucket, undated: frozenset[str] = frozenset()) -> dict[str, t
     return by_key
 
 
-#: Evidence of a failure more than this long (ms) after the failure's last evidence belongs to another incident. Twelve
+#: If evidence of a failure comes more than this time (ms) after the evidence before it, another incident begins. Twelve
 #: hours, because a failure that lasts all night may show in a log in the evening and in a dump in the morning.
 ANOTHER_MS = 12 * 3_600_000
 
@@ -335,9 +336,9 @@ ANOTHER_MS = 12 * 3_600_000
 def _worst(verdicts: Sequence[Verdict], undated: frozenset[str]) -> Verdict:
     """Return the verdict on a mode's worst incident; of equally bad incidents, on the newest.
 
-    `detail.incidents` is the number of incidents if there are several. All verdicts are merged into one if there is one
-    incident, or if a failure rests on evidence from the topics `undated`, because undated evidence fits any incident.
-    `verdicts`: in order of time.
+    `detail.incidents` is the number of incidents if there are several. All verdicts are merged into one if there is
+    only one incident. They are also merged if a failure rests on evidence from the topics `undated`, because undated
+    evidence fits any incident. `verdicts`: in order of time.
     """
     apart: list[list[Verdict]] = []
     for verdict in verdicts:
@@ -392,7 +393,7 @@ def add_ends(
 
 
 def _outlived(bucket: Bucket, number: int) -> bool:
-    """True if the bucket's newest data is later than the client's last sample by more than the client's allowed gap.
+    """True if the bucket's newest data is later than the client's last sample by more than `Bucket.quiet` allows.
 
     `number`: the client's index in `bucket.state.all_clients`.
     """

@@ -73,9 +73,9 @@ def examine(
 def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Sequence[Attached]) -> Iterator[Recorded]:
     """Yield the records of an attachment (`identified`) that has times of day only, with a date added.
 
-    The date comes from the file's name, else from the process's data in `dated`; without either, the records stay
-    undated. If the time in the file's name is more than NEAR_MS away from these data, the records are moved back by
-    APART_MS, so that they share no window with these data.
+    The date comes from the file's name, else from the dated attachments (`dated`) of the process; without either, the
+    records stay undated. If the time in the file's name is more than NEAR_MS away from the dated attachments, the
+    records are moved back by APART_MS, so that they share no window with those attachments.
     """
     process, attached = identified
     spans = [other.span_ms for of_other, other in dated if of_other == process and other.span_ms is not None]

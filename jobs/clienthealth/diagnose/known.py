@@ -18,13 +18,13 @@ from clienthealth.monitor.attribution import ProcessLog
 from clienthealth.monitor.bucket import Bucket
 from clienthealth.monitor.ends import has_ended
 
-#: Kinds of inputs with metrics that a person copied. Such metrics end where the person stopped copying, which shows
-#: nothing about the client's end. (The metrics of a recorder go on until the client ends.)
+#: Beginnings of `Input.what` for inputs with metrics that a person copied. Such metrics end where the person stopped
+#: copying, which shows nothing about the client's end. (The metrics of a recorder go on until the client ends.)
 PASTED = ("metrics (", "log", "JSON document")
-#: A client's samples are complete if they end shortly before the process's data: at most LATE_INTERVALS usual gaps
-#: between samples plus LATE_MS (ms) earlier.
+#: A client's samples are complete if the last one is shortly before the end of the process's data: at most
+#: LATE_INTERVALS times the median gap between samples, plus LATE_MS (ms).
 LATE_INTERVALS, LATE_MS = 1.5, 2_000
-#: Samples at most this time (ms) apart are parts of one sample.
+#: A gap of at most this time (ms) is within one sample, not between two samples.
 APART_MS = 500
 NO_CLOCK = "the time at which the client's metrics were read is unknown"
 
@@ -34,8 +34,8 @@ def contexts(bucket: Bucket, clients: Iterable[Client], inputs: Sequence[Input])
     logs, rows = bucket.logs, bucket.state.readings
     all_clients, names = bucket.state.all_clients, bucket.state.names
     numbers = {client.identity: number for number, client in enumerate(all_clients)}
-    # An input without times of its own gets its file's time. That is exact enough for the onset of a failure, so the
-    # input is not in `untimed`. It is in `timeless`, because two dumps need exact times to show how far they lie apart.
+    # Inputs with made-up times are in both sets. Any other input without times of its own is only in `timeless`: its
+    # file's time is exact enough for the onset of a failure, but not for the time between two dumps.
     timeless = _topics(inputs, lambda attached: not attached.timed or attached.start_ms is None)
     untimed = _topics(inputs, lambda attached: not attached.timed)
     undated = undated_topics(inputs)
@@ -71,7 +71,7 @@ def contexts(bucket: Bucket, clients: Iterable[Client], inputs: Sequence[Input])
 
 
 def _until(bucket: Bucket, process: tuple[str, str], inputs: Iterable[Input]) -> int:
-    """Return the newest time (epoch ms) in any data of a process."""
+    """Return the time (epoch ms) of a process's newest data."""
     ends = [attached.end_ms or 0 for attached in inputs if attached.process == process and attached.clocked]
     ends += [int(bucket.state.clients.last[number]) for number in bucket.numbers.get(process, ())]
     return max(ends, default=0)
@@ -82,7 +82,7 @@ def _reach(bucket: Bucket, number: int, times: Sequence[int], until_ms: int) -> 
 
     `number`: the client's index in `bucket.state.all_clients`. `until_ms`: the time at which its process's data ends.
     """
-    # A collector may write the parts of one sample some milliseconds apart: such gaps are not between samples.
+    # A collector may write the parts of one sample some milliseconds apart; such gaps do not count here.
     gaps = np.diff(times)
     gaps = gaps[gaps > APART_MS]
     on_time = until_ms - times[-1] - LATE_MS <= LATE_INTERVALS * (float(np.median(gaps)) if len(gaps) else 0.0)

@@ -54,7 +54,7 @@ PLAIN = Style()
 
 
 def style_of(stream: TextIO, verbose: bool) -> Style:
-    """Return the style that fits the stream: a terminal's width (LEAST to MOST columns), else 80 columns."""
+    """Return the style for a stream: the terminal's width, within LEAST and MOST columns; without a terminal, WIDTH."""
     wide = min(max(shutil.get_terminal_size((WIDTH, 24)).columns, LEAST), MOST) if stream.isatty() else WIDTH
     return Style(wide, colour_of(stream), verbose)
 
@@ -130,7 +130,7 @@ class _Report:
         return every if self.verbose else some
 
     def _facts(self, finding: Finding) -> Sequence[ShownFact]:
-        """Return all facts in verbose mode, else the first one and the newest ones, at most FACTS."""
+        """Return all facts in verbose mode, else at most FACTS facts: the first one and the newest ones."""
         facts = finding.facts
         return self._chosen(facts, facts if len(facts) <= FACTS else [facts[0], *facts[1 - FACTS :]])
 

@@ -47,9 +47,9 @@ MOST_TITLES = 3
 #: Keys of `Verdict.detail` that are not shown separately, because `Explanation.cause` usually contains their values.
 _IN_CAUSE = ("cause", "culprit", "victims", "topic", "bootstrap", "partition", "broker", "note")
 _NUMBER, _DURATION = re.compile(r"\d[\d.,]*"), re.compile(r" for (\d{1,9}(?:\.\d)?) s\b")
-#: _AT_FIRST matches a number at the beginning of a fact's text ("at least 2 ", "1 "). _ONE_OR_MORE matches number and
-#: noun at the beginning of a text in which 0 has replaced each number; its group is the noun without the plural s, so
-#: that "0 send " and "0 sends " become the same text.
+#: _AT_FIRST matches a number at the beginning of a fact's text ("at least 2 ", "1 "). _ONE_OR_MORE is
+#: used after each number in a text has been replaced by 0. It matches number and noun at the beginning. Its group is
+#: the noun without the plural s, so that "0 send " and "0 sends " become the same text.
 _AT_FIRST, _ONE_OR_MORE = re.compile(r"(?:at least )?(\d[\d,]{0,12}) "), re.compile(r"^(?:at least )?0 ([a-z]+?)s? ")
 NOTHING = "nothing here is about a Kafka client"
 SILENT = "a Kafka client is named here, but nothing shows or rules out a failure mode"
@@ -151,7 +151,7 @@ _ORDER = ("ok", "unknown", "suspected", "confirmed")
 
 
 class _Teller:
-    """Makes the stories of a diagnosis. `untimed`: topics of inputs with guessed or undated times."""
+    """Makes the stories of a diagnosis. `untimed`: topics of inputs in which times are guessed, missing or undated."""
 
     def __init__(self, diagnosis: Diagnosis) -> None:
         self.dumps, self.also_seen = diagnosis.dumps, diagnosis.also_seen
@@ -269,7 +269,7 @@ def _weight(fact: Evidence) -> tuple[float, float]:
 
 
 def _of_all(name: str, value: Any, mode: Mode) -> str:
-    """Return a value of `Verdict.detail` in words: "at least …" for one of `sums`, "up to …" for one of `peaks`."""
+    """Return a value of `Verdict.detail` in words, with "at least" if `name` is in `sums`, "up to" if in `peaks`."""
     most = name in mode.peaks and isinstance(value, int)
     return f"{'at least ' if name in mode.sums else 'up to ' if most else ''}{_value(name, value)}"
 

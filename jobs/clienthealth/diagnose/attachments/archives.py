@@ -37,7 +37,7 @@ Packing = Literal["gz", "bz2", "xz", "zst", "zip", "tar", "eml"]
 _TAR_MAGIC, _TAR_AT = b"ustar", 257
 #: The header fields of a saved mail (RFC 5322).
 _MAIL = re.compile(rb"(?:[\w-]{1,80}:[^\n]*\n(?:[ \t][^\n]*\n)*){2,200}\r?\n")
-#: First bytes, names and endings of packed files, of files without evidence, and of archives that cannot be opened.
+#: First bytes, names and endings that show packed files, files without evidence, and archives that cannot be opened.
 _FILES: Mapping[str, Mapping[str, str]] = table(Path(__file__).with_suffix(".toml"))
 _BY_ENDING = {ending: what for what, endings in _FILES["endings"].items() for ending in endings}
 
@@ -73,8 +73,8 @@ def document(members: list[str]) -> str | None:
 
 CHUNK = 1 << 16
 MAX_MEMBERS = 20_000
-#: Maximum unpacked size (bytes): BASE_BYTES plus MAX_RATIO times the packed size. Packing shrinks a log to about a
-#: hundredth of its size, and a zip bomb far more.
+#: Maximum unpacked size (bytes): BASE_BYTES plus MAX_RATIO times the packed size. A packed log has about a
+#: hundredth of its unpacked size, a packed zip bomb far less.
 BASE_BYTES, MAX_RATIO = 1 << 28, 200
 _UNSAFE = re.compile(r"[^\w.+@=, -]")
 
@@ -121,7 +121,7 @@ class Unpacked:
 class _Zstd:
     """A reader of zstd that raises EOFError for data that is cut off. (zstandard's own reader raises no error.)"""
 
-    #: Input chunks are small, so that each yields little unpacked data at a time.
+    #: Number of packed bytes per call of the decompressor: few, so that a call unpacks little data even of a zip bomb.
     PIECE = 1024
 
     def __init__(self, raw: Readable) -> None:

@@ -29,8 +29,8 @@ MAX_PART = 1 << 22
 #: MAX_ENTRY_LINES: once an entry has this number of lines, the next unindented line begins a new entry. MAX_DUMP: like
 #: MAX_PART, for an entry that contains a thread dump.
 MAX_ENTRY_LINES, MAX_DUMP = 500, 1 << 26
-#: The difference between a shipper's UTC time and an application's local time shows the application's zone if it is at
-#: most ZONE_EXACT_MS from a multiple of QUARTER_MS, up to MOST_QUARTERS quarters of an hour (14 hours).
+#: A shipper writes UTC, an application its local time. The difference of the two counts as the application's time zone
+#: if it is a multiple of QUARTER_MS (± ZONE_EXACT_MS), and at most MOST_QUARTERS quarters of an hour (14 hours).
 QUARTER_MS, MOST_QUARTERS, ZONE_EXACT_MS = 900_000, 56, 60_000
 #: Maximum number of entries that `Splitter` remembers to recognise repeated entries of a burst.
 _REMEMBERED = 20_000
@@ -116,7 +116,8 @@ class Splitter:
     lines    number of lines read so far
     first_ms, last_ms  time range of these lines
     telling  number of parsed lines with a Kafka text
-    glued    number of parsed lines with a Kafka text that have a level, but were added to the entry above
+    glued    number of these lines that name a level, as the first line of an entry does, but were added to the entry
+             above
 
     An entry of one line that repeats another entry (same writer and text, same tenth of a second) is not yielded
     itself. Instead, one further entry is yielded for all these repetitions, with their number in `repeats`.
@@ -134,7 +135,7 @@ class Splitter:
         self._time_of: dict[bytes, int] = {}
         self._zones: dict[bytes, int] = {}
         #: Entries that were yielded; `repeats`: how often each was repeated since `_repeated` last yielded it.
-        #: Key: the whole line; or writer, text and tenth of a second.
+        #: Key: the whole line with its time; or (writer, text without the time, tenth of a second).
         self._left_out: dict[bytes | tuple[bytes, bytes, int], Entry] = {}
         self._stamped = False
         self._tail = b""
@@ -360,10 +361,11 @@ _FREQUENT = b" eatinosrlcd.:-0123m=/[]u,p"
 class Scanner:
     """Finds many texts in a block of bytes, as fast as memory can be read.
 
-    Seven bytes at any place in the block contain four bytes that begin at a multiple of four. So numpy looks only at
-    the four bytes at every fourth place, and compares them with the four pieces (of four bytes) in each text's rarest
-    seven bytes. Each hit is then compared in full. Searching forty texts one by one, or by one regular expression, is
-    fifty times slower. Shorter texts are searched one by one, so only a few of the texts should be shorter.
+    Seven bytes at any place in the block contain four bytes that begin at a multiple of four. The rarest seven
+    bytes of each text contain four such pieces of four bytes. So numpy reads only the four bytes at every fourth place
+    of the block, and compares them with these pieces. Each hit is then compared in full. Searching forty texts one by
+    one, or by one regular expression, is fifty times slower. Texts of less than seven bytes are searched one by one,
+    so there should be few of them.
     """
 
     def __init__(self, texts: Iterable[bytes]) -> None:

@@ -1,4 +1,4 @@
-"""Read JSON that carries log messages, such as the result of a log search (Kibana, Loki, Splunk and others); or XML.
+"""Read the log messages in JSON (such as the result of a search in Kibana, Loki or Splunk), in tables and in XML.
 
 A row has a message and a time, under names that differ by tool. Rows become lines of text, the oldest first if all rows
 have a time. A line begins with the row's time if the time is known. All later steps treat this text as a log.
@@ -20,9 +20,9 @@ from clienthealth.read.logs.times import Times
 
 MAX_DEPTH, MAX_ROWS = 12, 2_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-#: Possible names of the field with the application's line (_MESSAGES) and of the field with the time (_TIMES). Kafka
-#: Connect's status of a task has its error in `trace`, an answer of Kafka's REST proxy in `error`, an exception in an
-#: event of Sentry in `value`.
+#: Possible names of the field with the application's line (_MESSAGES) and of the field with the time (_TIMES).
+#: `trace` holds the error in a task's status from Kafka Connect, `error` the error in an answer of Kafka's REST proxy,
+#: and `value` the exception in an event of Sentry.
 _MESSAGES = (
     *("_raw", "message", "@message", "textPayload", "line", "msg", "log", "content", "body", "text", "MESSAGE"),
     *("trace", "error", "value"),
@@ -54,7 +54,7 @@ DOCUMENT, LINES, TABLE, XML = "out of a JSON export", "out of JSON lines", "out 
 def exported(content: bytes, lines: Sequence[bytes], is_record: Callable[[bytes], bool]) -> tuple[bytes, str]:
     """Return the rows of a downloaded search result as text, and the kind of download; (b'', '') for any other content.
 
-    `lines`: the lines of `content`. `is_record`: takes JSON, and returns True if a format recognises it.
+    `lines`: the lines of `content`. `is_record`: takes JSON, and returns True if this is a record in a known format.
     """
     document = parsed(content) if content.lstrip()[:1] in (b"{", b"[") else None
     if document is not None:
@@ -70,7 +70,8 @@ def exported(content: bytes, lines: Sequence[bytes], is_record: Callable[[bytes]
 def of_table(text: str) -> list[Row] | None:
     """Return the rows of a table that is separated by commas, tabs or semicolons.
 
-    Returns None unless the first line names a column of times, and a column of messages or columns of metrics.
+    The first line must name a column of times. It must also name a column of messages, or all its other columns must be
+    metrics. Otherwise returns None.
     """
     text = re.sub("\r\n?", "\n", text.lstrip("\ufeff"))
     head = text.partition("\n")[0]

@@ -3,7 +3,8 @@
 Three forms have one value per line: a Prometheus exposition, scraped once or often; `attribute = value`, which JMX
 shells print after or below the name of an MBean; and `group:name:{tags} : value`, which Kafka's tools print. JmxTool's
 CSV has one sample per line. Three forms occur within a line of a log: librdkafka's statistics, answers of Jolokia, and
-`print(producer.metrics())` of kafka-python. A sample ends where one of its series occurs again, or at the next time.
+`print(producer.metrics())` of kafka-python. A sample ends where one of its series occurs again, or at the next time
+that the text contains.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _SAMPLE = re.compile(
 _LABEL = re.compile(r'([a-zA-Z_]\w*)\s*=\s*"((?:[^"\\]|\\.)*)"', re.ASCII)
 _NUMBER = r"(?P<value>[-+]?(?:\d[\d.eE+-]{0,40}|[Ii]nf(?:inity)?|[Nn]a[Nn]))[;,]?\s*\Z"
 _MBEAN = r"(?P<mbean>kafka\.(?:producer|consumer|server):[^\n{}]{1,600}?)"
-#: Lines that contain one value each. Groups: `value`; and `mbean` and `name`, or `group`, `name` and `tags`.
+#: Lines that contain one value each. Groups: `name` and `value` of a metric, and either `mbean`, or `group` and `tags`.
 _LINES = tuple(
     re.compile(pattern, re.ASCII)
     for pattern in (
@@ -64,7 +65,8 @@ _ANYWHERE = re.compile(r"(?:\[\s*)?\{\s*\"")
 _AT_LINE = re.compile(rf"^[ \t\ufeff]*(?={_ANYWHERE.pattern})", re.MULTILINE)
 _PARTED = re.compile(r"[\s,]*")
 #: The search for JSON in a text ends when failed attempts to parse have read _ATTEMPTS times as many characters as the
-#: text has. One in _COUNTED characters before the error counts, too, because the parser counts the lines there.
+#: text has. A failed attempt also counts as one character per _COUNTED characters between the text's beginning and
+#: the error, because the parser then counts the line ends in that part.
 _ATTEMPTS, _COUNTED = 4, 50
 _NOT_NUMBER = re.compile(r"(?<=[\s:(\[,])-?(?:inf|nan)\b")
 
@@ -105,7 +107,7 @@ def _is_csv(line: str) -> bool:
 def readings(lines: Iterable[str], jvm: ClientProcess, file_ms: int) -> Iterator[Reading]:
     """Yield the samples in the lines of a text. `jvm`: the process to which clients in MBeans belong.
 
-    `file_ms`: for a sample without a time, its snapshots get this time, and its `Reading.ts_ms` is None.
+    `file_ms`: the file's time. The snapshots of a sample without a time get this time; `Reading.ts_ms` is then None.
     """
     table: _Table | None = None
     pile = _Pile(jvm, file_ms)
@@ -153,7 +155,7 @@ class _Table:
 
 
 class _Pile:
-    """Collects the values of one moment, until a metric occurs again or a time follows."""
+    """Collects the values of one moment, until a metric occurs again or a line with a time follows."""
 
     def __init__(self, jvm: ClientProcess, file_ms: int) -> None:
         self.jvm, self.file_ms = jvm, file_ms
@@ -242,9 +244,10 @@ class Document(NamedTuple):
 
 
 def documents(text: str, begins: re.Pattern[str] = _AT_LINE) -> Iterator[Document]:
-    """Yield JSON objects and lists that begin a line, or directly follow another JSON object or list.
+    """Yield the JSON objects and lists in a text.
 
-    `begins`: pattern of the places where the first object or list may begin. `Document.lines` counts from 0.
+    Each must begin at a match of the pattern `begins` (by default at the beginning of a line), or follow another one
+    with only blanks and commas between. `Document.lines` counts from 0.
     """
     decoder, line, counted, at, left = json.JSONDecoder(), 0, 0, 0, _ATTEMPTS * len(text)
     while left >= 0 and (opened := begins.search(text, at)):

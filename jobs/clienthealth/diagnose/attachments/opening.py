@@ -1,7 +1,7 @@
 """Open the inputs of `diagnose` as named streams of bytes: files, folders, archives (also nested), standard input.
 
-Files that are given together belong to one process, and so do the files of a folder or archive. An inner folder is a
-separate process, unless the inner folder's name only sorts files (`logs/`, `dumps/`).
+Files of one folder that are given together belong to one process, and so do all files of a given folder or archive. An
+inner folder is a separate process, unless the inner folder's name only sorts files (`logs/`, `dumps/`).
 
 Names can separate processes, too. If there is a file `X-metrics.jsonl`, this file and `X.log` belong to a process X.
 Logs of several names (`worker-1.log`, `worker-2.log`) are separate processes if every other file is named after one of
@@ -31,7 +31,7 @@ CUT = "the last line has no line end"
 
 @dataclass
 class Input:
-    """One file, part of an archive, or standard input.
+    """One file, part of an archive, or standard input. Its items are lines of a log, thread dumps or samples.
 
     name       the name that the user knows: `support.zip/logs/app.log`; `stdin` for standard input
     what       the kind of content, for people: `log`, `thread dump (jcmd)`, `metrics.jsonl`, `a Java archive`
@@ -40,13 +40,13 @@ class Input:
     start_ms   time of the first used item, epoch ms; None without times
     end_ms     time of the last used item
     dated      False if the items have a time of day but no date
-    named      what the items get from the input's name: 'day' (date and time), 'clock' (time of day) or '' (nothing)
+    named      'day' if the input's name contains the items' date and time, 'clock' if only the time of day, else ''
     local      True if the items' times name no zone, so that these times are read as UTC
     zone_ms    duration (ms) to add to the items' times to get UTC; None if unknown
     emptied    number of consecutive records at the input's end that name no client any more, though earlier ones did
     timed      False if times are made up: the order is known, but durations are not
-    left_out   number of left-out lines by reason, without lines that are not about Kafka
-    unread     number of unreadable lines of evidence by reason
+    left_out   number of lines that were left out, by reason; lines that are not about Kafka are not counted
+    unread     number of lines that may be evidence but could not be read, by reason
     process    the process that wrote the input: (service, instance or host); None if unknown
     topics     the names under which evidence refers to the input (`Source.topic`)
     names_client  True if any line names a Kafka client, or a class of a client's library

@@ -47,13 +47,13 @@ _SIGNS = {
 }
 _WEIGHTS = {"": 1, "-strongly": 3}
 #: _PAGE: maximum size (bytes) of a text that a person wrote. _BEFORE, _AFTER: the words of this number of lines before
-#: and after a line are weighed, too. _EXPLAINS: minimum weight of the explaining words if all weighed words together
+#: and after a line are weighed, too. _EXPLAINS: minimum weight of the words that explain if all weighed words together
 #: have less than _PROSE bytes, because a single word in a label or a title does not make an explanation.
 _PAGE = 1 << 18
 _EXPLAINS, _BEFORE, _AFTER = 2, 30, 20
-#: _PROSE: size of the words (bytes) from which a single explaining word is enough. _OUTPUT: weight that is added to the
-#: reporting words if a line at most _BESIDE lines away is the output of a program. _STATEMENTS: minimum number of
-#: statements by which a text is recognised as source code.
+#: _PROSE: size of all weighed words (bytes) from which one word that explains is enough. _OUTPUT: added to the weight
+#: of the words that report if a line at most _BESIDE lines away is the output of a program. _STATEMENTS: a text with at
+#: least this number of statements is source code.
 _PROSE, _BESIDE, _OUTPUT = 80, 3, 2
 _STATEMENTS = 3
 _ESCAPES = {"n": "\n", "r": "", "t": "\t", '"': '"'}
@@ -89,11 +89,11 @@ def restored(content: bytes) -> bytes:
 def context(content: bytes) -> Callable[[int], Context]:
     """Return a function from a line's number to the line's context. `content`: a text as `restored` returns it.
 
-    Lines can be `explained` only in a text for people (with Markdown, or in a language without blanks). A line is
-    `explained` if it is a row of a table, or if the explaining words near it (`explanations.toml`) weigh at least as
-    much as the reporting words and the output of programs. Words in quotations and code do not count, but a command
-    for the reader counts as an explaining word. The first line of a stack is never `explained`. Other lines are
-    `quoted` if no line near them has a time, else `logged`. In a text larger than _PAGE all lines are `logged`.
+    Only a text with Markdown, or in Chinese, Japanese or Korean, has `explained` lines: the rows of tables, and lines
+    near which words that explain ("usually") weigh at least as much as words that report ("crashed"). A program's
+    output nearby counts as words that report. Words in quotations and code do not count, but a command for the reader
+    counts as a word that explains. The first line of a stack is never `explained`. Other lines are `quoted` if no line
+    near them has a time, else `logged`. In a text larger than _PAGE all lines are `logged`.
     """
     text = content.decode("utf-8", "replace") if len(content) <= _PAGE else ""
     for_people = _RE["for_people"].search(text) is not None
@@ -186,7 +186,7 @@ def _unescaped(text: str) -> str:
 
 
 def _undecorated(text: str) -> str:
-    """If at least _ALIKE frames have the same prefix, remove it from all lines that have it; at most two prefixes."""
+    """Remove a prefix that at least _ALIKE frames share, from all lines that have it. Removes at most two prefixes."""
     prefixes = [*_RE["before_frame"].findall(text), *_RE["after_sign"].findall(text)] if "at " in text else []
     shapes = Counter(_shape(before) for before in prefixes if not _RE["sentence"].search(before))
     for shape, count in shapes.most_common(2):
@@ -196,7 +196,7 @@ def _undecorated(text: str) -> str:
 
 
 def _shape(before: str) -> str:
-    """Return a pattern that matches a frame's prefix, also with other numbers and blanks."""
+    """Return a pattern for the prefix `before`, and for prefixes that differ from it only in numbers and blanks."""
     parts = re.findall(r"\d+|\s+|[^\d\s]+", before)
     shape = "".join(r"\d+" if p[0].isdigit() else r"[ \t]+" if p.isspace() else re.escape(p) for p in parts)
     return shape.replace(r"[ \t]+\d+", r"[ \t]*\d+", 1) if shape.startswith("[") else rf"[ \t]*{shape}"

@@ -33,8 +33,8 @@ from clienthealth.read.logs.times import time_in_name, zone_between
 from clienthealth.read.recordings import Recorded, Timed, readings
 from clienthealth.settings import Settings
 
-#: Maximum size (bytes) of a text that is examined as a whole. A larger text is read only as samples of a recording,
-#: JSON lines, a Prometheus exposition, JmxTool's CSV, or a log with dumps and metrics between its lines.
+#: Maximum size (bytes) of a text that is examined as a whole. A larger text may be a recording (samples), JSON
+#: lines, a Prometheus exposition or JmxTool's CSV. Any other larger text is read as a log with dumps and metrics in it.
 WHOLE = 1 << 24
 _SAMPLE = 1 << 16
 #: A file about Kafka clients contains at least one of these texts. LOG-END-OFFSET is a heading in the output of
@@ -55,8 +55,8 @@ Progress = Callable[[str, int, int | None], None]
 class Reader:
     """Reads one stream. `progress`: called after each read with the input's name, bytes read, and size (None: unknown).
 
-    `now_ms`: time of undated items if the file's own time is not credible. `undated`: the time of all undated items of
-    a process, by (service, instance). All readers of an examination share this mapping and add to it.
+    `now_ms`: time of undated items if the file's own time is not credible. `undated`: maps (service, instance) of a
+    process to the time of all its undated items. All readers of an examination share this mapping and add to it.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class Reader:
         return data
 
     def _noting_clients(self, text: Iterator[bytes]) -> Iterator[bytes]:
-        """Yield the blocks unchanged, and note if any of them names a Kafka client."""
+        """Yield the blocks unchanged, and set `Input.names_client` if any of them names a Kafka client."""
         for block in text:
             self.input.names_client = self.input.names_client or any(mark in block for mark in _MARKS)
             yield block
@@ -242,7 +242,7 @@ class Reader:
         return taken
 
     def _listed(self, document: metrics.Document, alone: bool) -> list[Any]:
-        """Return the dumps or the records in a JSON value; [] without any. `alone`: True if the text is only JSON."""
+        """Return the dumps or records in a JSON document; [] if it has none. `alone`: True if the text is only JSON."""
         value = document.value
         if is_dump_document(document.text) and (dumps := dumps_of_document(value, len(document.lines))):
             return [_numbered(dump, document.lines) for dump in dumps]
@@ -340,9 +340,9 @@ class Reader:
             yield self._record("logs", first, LogLine(ts_ms=ts_ms, dumps=[dump]), ts_ms, writer)
 
     def _local(self, last_ms: int) -> None:
-        """Record in the input that its times name no zone, and guess the zone from the file's time.
+        """Note in the input that its times name no zone, and guess the zone from the file's time.
 
-        `last_ms`: the newest time; 0 if there is none, and then nothing is recorded.
+        `last_ms`: the newest time in the input; if this is 0 (no time), nothing is noted.
         """
         if last_ms:
             self.input.local = True
@@ -453,9 +453,9 @@ class Reader:
     def _record(
         self, stream: _Topic, number: int, value: _Value, ts_ms: int | None = 0, writer: str = "", repeats: int = 1
     ) -> Recorded:
-        """Return a record. `value`: its bytes or parsed content. `writer`: the pod or program in its prefix, or ''.
+        """Return a record. `value`: its bytes or parsed content. `writer`: the pod or program in the prefix, or ''.
 
-        `ts_ms`: 0 if `value` contains the time, None if unknown. `repeats`: number of equal records,
+        `ts_ms`: the record's time; 0 if `value` contains it, None if it is unknown. `repeats`: number of equal records,
         this one included.
         """
         service, instance = self._stream.process

@@ -172,8 +172,8 @@ def _exported(blocks: Iterator[bytes]) -> Iterator[bytes]:
         yield last + (b"\n" if not rest else b"")
 
 
-#: _FITS: share of the lines about Kafka that must parse once the prefixes are removed. With a lower share, the prefixes
-#: stay in the lines if more lines parse that way. _SAMPLE: number of lines from which the layout is learned.
+#: _FITS: share of the lines about Kafka that must parse once the prefixes are removed. If fewer lines parse, and more
+#: would parse with the prefixes, the prefixes stay in the lines. _SAMPLE: maximum number of lines that are examined.
 _FITS = 0.5
 _SAMPLE = 2_000
 #: A line that belongs to the entry above: a frame, the value of an option, an exception.

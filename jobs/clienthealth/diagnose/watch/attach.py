@@ -1,7 +1,7 @@
 """Attach a Jolokia agent to a JVM of this machine while it is watched: on loopback, with a password, read-only.
 
-The launcher loads the agent through Java's attach interface. The agent allows only reads of MBeans and thread dumps,
-and only with the password. The password is in a file that `watch` writes.
+The launcher in the agent's jar loads the agent through Java's attach interface. The agent allows only reads of MBeans
+and thread dumps, and only with the password. The password is in a file that `watch` writes.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def attached(pid: int, jar: Path, with_password: bool = False) -> Iterator[Agent
         port = free_port()
         options = ("--host", "127.0.0.1", "--port", str(port), "--discoveryEnabled", "false", "--config", str(config))
         with password.open(encoding="utf-8") as lock:
-            # The system releases the lock when this process ends, so a lock that is held shows that its watch runs.
+            # The system releases the lock when this process ends, so a held lock shows that its `watch` is running.
             fcntl.flock(lock, fcntl.LOCK_EX)
             output = _launch(jar, *options, "start", str(pid))
             if _ATTACHED_BEFORE in output:
@@ -152,7 +152,7 @@ def attached(pid: int, jar: Path, with_password: bool = False) -> Iterator[Agent
 
 
 def _of_a_watch(agent: Agent, pid: int, jar: Path, with_password: bool) -> Path | None:
-    """Return the password file that a watch made for an agent.
+    """Return the password file that a run of `watch` made for an agent.
 
     Returns None if the agent needs no password, or accepts the password in the settings. Raises InputError if the
     agent's password is unknown.
@@ -182,7 +182,7 @@ def _refusal(url: str, user: str = "", password: str = "") -> str:
 
 
 def _is_abandoned(password: Path) -> bool:
-    """True if the watch that wrote this file has ended."""
+    """True if the run of `watch` that wrote this file has ended."""
     with password.open(encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -31,7 +31,7 @@ _REFUSED = ("permission denied", "operation not permitted")
 
 
 class Stacks:
-    """Reads the stacks of a Python process. Its `DumpPlan` limits how often."""
+    """Reads the stacks of a Python process. A `DumpPlan` limits how often they are read."""
 
     def __init__(self, service: str, pid: int, settings: Settings, session: Session, budget: DumpBudget) -> None:
         """Raises DependencyError if py-spy is not installed."""

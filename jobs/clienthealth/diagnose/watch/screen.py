@@ -42,7 +42,10 @@ class Screen:
         self._began = time.monotonic()
 
     def changed(self, changes: Sequence[Transition]) -> None:
-        """Write a line for each finding that is over, and for each new one with its newest FACTS facts."""
+        """Write a line for each finding that is over, new or newly confirmed.
+
+        Below a new or newly confirmed finding, write its newest FACTS facts.
+        """
         self.clear()
         self.write(line for change in changes for line in _lines_on(change))
 
@@ -55,7 +58,7 @@ class Screen:
         self._stream.flush()
 
     def draw(self, session: Session, processes: Sequence[Watched]) -> None:
-        """Redraw the table: a line per client, then lines on ended and silent processes and on threads that hang."""
+        """Redraw the table: a line per client, then lines on ended or silent processes and on motionless threads."""
         records = session.newest.values()
         lines = [ROW.format("client", "kind", f"now ({time.monotonic() - self._began:.0f} s watched)")]
         lines += [ROW.format(_name(one.client), one.client.kind or "", _word(one.verdicts)) for one in records]
@@ -104,9 +107,10 @@ def _columns() -> int:
 
 
 def threads(session: Session, processes: Sequence[Watched], verbose: bool) -> Iterator[str]:
-    """Yield lines on the application threads of the processes in their newest dumps: place, duration, top frames.
+    """Yield lines on each process's application threads in its newest dump: name, duration, top frames.
 
-    A process with only healthy clients is left out, unless `verbose`, which also lifts the limits THREADS and FRAMES.
+    A process with only healthy clients is left out. `verbose`: True to show these processes, too, and to lift
+    the limits THREADS and FRAMES.
     """
     judged = [record.client.instance for record in session.newest.values() if record.worst != "ok"]
     for process in processes:

@@ -1,4 +1,4 @@
-"""Hold the data of watched clients (samples and dumps), and decode, pack and judge it as the stream does."""
+"""Hold the data of watched clients (samples and dumps), and decode, pack and judge it as the monitor does."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Session:
     newest  the state of each client as the monitor would publish it, by the client's key
     found   the worst verdict on each failure so far, by the client's key and the mode; a verdict that is withdrawn, or
             moved to another client, is removed
-    dumps   the threads of the newest KEPT_DUMPS dumps, by the record of the dump
+    dumps   the threads in the newest KEPT_DUMPS records with dumps, by the `Source` of the record
     stands  a `Stand` for each thread of the application, by the instance id of its process, then by the thread's name
     faults  the texts of the errors that kept data or clients from being judged
     """
@@ -194,7 +194,10 @@ class Session:
         return sorted(stands, key=lambda s: (not s.polled, s.since_ms, s.cpu_ms or 0.0, s.thread.name))
 
     def ended_processes(self, ended: Mapping[str, int]) -> Mapping[str, Mapping[str, Any]]:
-        """Return a JSON object by instance id: `threads` of the process, and `ended`: its value in the argument."""
+        """Return a JSON object for each process, by its instance id.
+
+        Keys: `threads`, the threads that `standing` returns; `ended`, when an ended process ended (from the argument).
+        """
         by_instance: dict[str, dict[str, Any]] = defaultdict(dict)
         for instance in self.stands:
             by_instance[instance]["threads"] = [stand.as_json() for stand in self.standing(instance)]

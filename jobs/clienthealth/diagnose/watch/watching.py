@@ -130,7 +130,7 @@ def watch(
         while not stop.is_set() and time.monotonic() < end and not all(process.ended_ms for process in processes):
             for at, process in enumerate(processes):
                 if at in under_way and under_way[at].done():
-                    # `result` raises an error in our own code again, which ends the watch.
+                    # If an error in our own code ended the read, `result` raises it here, which ends the watch.
                     under_way.pop(at).result()
                 if at not in under_way and not process.ended_ms:
                     under_way[at] = pool.submit(process.read)
@@ -178,7 +178,7 @@ def exit_code(record: HealthRecord) -> int:
 
 
 def table(record: HealthRecord, seconds: float) -> list[str]:
-    """Return the group's lines: a heading, then one line per partition, the greatest lag first.
+    """Return a table of the group's lag as lines: two headings, then one line per partition, the greatest lag first.
 
     `seconds`: duration of the watch so far.
     """
@@ -200,7 +200,10 @@ def table(record: HealthRecord, seconds: float) -> list[str]:
 
 
 def _member(row: Mapping[str, Any], seconds: float) -> str:
-    """Return the member that owns the partition and, if it has unread records, the time since its last commit."""
+    """Return the partition's member and, if the partition has unread records, the time since the last commit.
+
+    `seconds`: duration of the watch, shown if no commit was seen.
+    """
     member, age = row.get("member"), row.get("commit_age_seconds")
     name = f"{member['client_id']} {member['host']}" if member else "no member"
     if not row.get("records"):
