@@ -7,9 +7,9 @@ A judge collects facts. `conclude` makes the verdict from these facts, by the sa
 - With indirect facts of two kinds of evidence the verdict is `confirmed`. `monitor/adjust.py` lowers a confirmed
   verdict to `suspected` if the evidence does not refute all innocent explanations of the mode.
 
-A fact may have an innocent explanation. In that case `given` is the circumstance that excludes this explanation. If the
-circumstance is known to be false, the fact proves nothing. If no data decides the circumstance, the fact can make a
-verdict suspected but not confirmed.
+A fact may have an innocent explanation. In that case the fact's field `given` is the circumstance that excludes this
+explanation. If data shows that the circumstance does not hold, the fact proves nothing. If no data decides whether it
+holds, the fact can make a verdict suspected but not confirmed.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Fact:
 
     @property
     def proof(self) -> Proof:
-        """What the fact proves, for `Verdict.proofs`."""
+        """The fact's entry in `Verdict.proofs`: its kind, whether it is direct, and its circumstance."""
         given = self.given or NOTHING_NEEDED
         return Proof(self.kind, self.direct, given.name, given.holds, given.text)
 
@@ -132,12 +132,12 @@ def conclude(
     otherwise: str | None = None,
     doubts: Sequence[Fact] = (),
 ) -> Verdict:
-    """Return the verdict that the facts allow.
+    """Return the verdict that the facts support.
 
-    Without facts the verdict is ok, or unknown if `otherwise` gives a reason. `doubts` are facts that point to the
-    failure but prove nothing. If there are only doubts, the verdict is unknown, with the doubts as its evidence. Beside
-    other facts, doubts only add evidence, for example the code at fault. A fact becomes a doubt if its circumstance
-    is known to be false. `detail`: values for the verdict's detail; values that are None are left out.
+    Without facts and doubts the verdict is ok, or unknown if `otherwise` says why missing facts do not show health.
+    `doubts`: facts that point to the failure but prove nothing; with only doubts the verdict is unknown. Beside other
+    facts, doubts only add evidence, for example the code at fault. A fact becomes a doubt if its circumstance does not
+    hold. `detail`: values for the verdict's detail; values that are None are left out.
     """
     doubts = [
         replace(doubt, text=f"{doubt.text}; but {doubt.given.text}") if doubt.refuted and doubt.given else doubt
@@ -280,7 +280,7 @@ def events(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
 
 
 def stated(window: ClientWindow, meaning: Meaning) -> list[Fact]:
-    """Return one indirect fact from the log line that states the longest wait; [] without a line of `meaning`.
+    """Return one indirect fact, from the line of the log event `meaning` with the longest wait; [] without a line.
 
     A line's wait is the number that its log pattern captures as `minutes`, or 0. If several lines state the longest
     wait, lines without a goroutine come first, then the newest line. The fact's text is `meaning.says` and the line (or
@@ -311,7 +311,7 @@ def failures(window: ClientWindow, meaning: Meaning) -> list[LogEvent]:
 
 
 def moments(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
-    """Return one event per occurrence: an event at most SAME_MOMENT_MS after the previous result is left out."""
+    """Return one event per occurrence: an event at most SAME_MOMENT_MS after the last kept event is left out."""
     separate: list[LogEvent] = []
     for event in events(window, *meanings):
         if not separate or event.ts_ms - separate[-1].ts_ms > SAME_MOMENT_MS:

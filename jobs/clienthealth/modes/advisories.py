@@ -64,7 +64,7 @@ class Library(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     parts     texts in lower case; a client uses the library if the name that it reports contains one of them
     tracker   start of the address of a bug's page; the bug's number completes the address
-    platform  maps a major number X of Confluent Platform to the (major, minor) of the Kafka release in version X.0
+    platform  maps a major version of Confluent Platform to the Kafka release in its version .0: 7 to (3, 0)
     known     the known bugs of the library's versions
     """
 

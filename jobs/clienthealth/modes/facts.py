@@ -150,10 +150,10 @@ class Facts:
     needs_times    why lines without a time cannot prove the failure, '' if such lines can
     explains       modes with symptoms that this failure also causes: these modes are not reported at the same time
     logs_on        True if a process with the failure logs all the time, so that a process without new lines has ended
-    confirmed      the alert while the failure is confirmed; without a hold by default, because the monitor has weighed
-                   the evidence
-    suspected      the alert while the failure is suspected, never critical; with a hold by default, because indirect
-                   evidence often disappears within a minute or two
+    confirmed      the alert while the failure is confirmed; by default it fires at once, because the monitor has
+                   weighed the evidence
+    suspected      the alert while the failure is suspected, never critical; by default it fires only after two minutes,
+                   because indirect evidence often disappears within a minute or two
     panels         functions in dashboards/panels (evidence, measurements) that draw the first panels of the mode's
                    dashboard
     """

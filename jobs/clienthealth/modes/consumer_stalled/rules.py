@@ -168,8 +168,8 @@ def circling(w: Windows, limits: Thresholds) -> Bools:
     """True if the consumer joins its group again and again, is long outside poll() in between, and its lag grows.
 
     A group removes a member that is outside poll() for too long, and the member then joins again. False if the joins
-    come too close together for the longest time outside poll() to fit between each two: then other members cause the
-    rebalances.
+    follow each other so fast that the longest time outside poll() does not fit in between: then other members cause
+    the rebalances.
     """
     rejoins, away = w.grown("rebalance-total"), seconds_away(w)
     circles: Bools = (rejoins >= limits.min_rebalances_repeats) & (w.samples >= MIN_READINGS)
@@ -337,7 +337,7 @@ def _refused_commits(window: ClientWindow, limits: Thresholds) -> list[Fact]:
 
 
 def _dumped(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[Mapping[str, str], list[Fact]]:
-    """Return (detail, facts) on polling threads that stay at one place outside poll() in dumps far apart.
+    """Return (entries for the verdict's detail, facts) on polling threads that stay at one place outside poll().
 
     A polling thread is a thread that a framework runs to poll, or that an earlier dump found inside poll(). If another
     polling thread moves and the client does not report polls, the thread that stays may belong to another consumer of
@@ -368,11 +368,11 @@ def _dumped(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[Mappi
 def _standing(
     window: ClientWindow, stays: Iterable[Held], limits: Thresholds, where: str = "", last_poll_ms: int | None = None
 ) -> tuple[Mapping[str, str], list[Fact]]:
-    """Return (detail, facts) on threads that stay at one place for too long.
+    """Return (entries for the verdict's detail, facts) on threads that stay at one place for too long.
 
-    Too long is `waits_seconds` for a wait without a time limit, else `same_frames_seconds`. The detail has `thread` and
-    `frame` of the last fact. `where`: words before "at the same place" in the fact's text. The onset of a fact is the
-    first dump that shows the thread at its place, or `last_poll_ms` if that is earlier.
+    Too long is `waits_seconds` for a wait without a time limit, else `same_frames_seconds`. The entries are `thread`
+    and `frame` of the last fact. `where`: words before "at the same place" in the fact's text. The onset of a fact is
+    the first dump that shows the thread at its place, or `last_poll_ms` if that is earlier.
     """
     detail: dict[str, str] = {}
     facts: list[Fact] = []

@@ -119,7 +119,7 @@ def troubles(w: Windows, since: Ints) -> Mapping[str, Floats | Bools]:
 
 
 def patience(w: Windows, windows: Ints, limits: Thresholds) -> Floats:
-    """Return, for each of the windows at the positions `windows`, how long (s) records may wait without suspicion."""
+    """Return how long (s) records may wait without suspicion, in each of the windows at the positions `windows`."""
     share = limits.delivery_timeout_share * w.option("delivery.timeout.ms", windows) / 1000
     return np.maximum(limits.min_stalled_seconds, np.fmin(limits.suspect_stalled_seconds, share))
 
@@ -144,7 +144,7 @@ def net(w: Windows) -> Floats:
 
     For a client without `record-ack-total`, this is the number of sent records minus retries and failed records. A
     record that brokers refuse until it expires counts as 0: its last attempt counts as sent, then as failed. Records
-    that fail without a send make the number too small, so only a number above 0 shows whether records were delivered.
+    that fail without a send make the number too small, so 0 or less does not prove that nothing was delivered.
     """
     acknowledged = w.reported("record-ack-total")
     grown: Floats = w.grown(delivered(w))

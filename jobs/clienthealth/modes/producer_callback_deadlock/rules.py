@@ -468,7 +468,7 @@ FULL = "send() found no room in the buffer; no metric or dump shows whether the 
 def doubt(look: Look) -> str:
     """Return why the evidence does not rule the mode out, '' if it does.
 
-    Metrics without a sign of the failure rule the mode out. So do two dumps in which the I/O thread works.
+    Metrics up to the end of the data rule the mode out. So do two dumps in which the I/O thread works.
     """
     if look.measured:
         return ""

@@ -284,7 +284,7 @@ def _refusals(window: ClientWindow) -> list[LogEvent]:
 
 
 def _attempts(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Return a fact on repeated failures to connect; [] if the client has sent before (see delivery-stalled)."""
+    """Return a fact on repeated failures to connect; [] if the client has sent: then delivery-stalled applies."""
     bootstraps = [e for e in events(window, UNREACHABLE, CONNECTION_FAILED) if e.captures.get("node", "-")[:1] == "-"]
     for lines, what, least in (
         (events(window, AUTHENTICATION, TLS), "a broker did not let the client in", limits.topic_error_seconds),
@@ -477,7 +477,7 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
 def doubt(look: Look) -> str:
     """Return why the evidence does not rule the mode out, '' if it does.
 
-    Metrics without signs of it rule the mode out. So do two dumps in which the I/O thread works and no caller waits.
+    Metrics up to the end of the data rule it out. So do two dumps in which the I/O thread works and no caller waits.
     """
     if look.measured:
         return ""
