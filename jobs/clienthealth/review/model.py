@@ -30,9 +30,12 @@ QUESTIONS = ("What happened?", "Whose is it?", "What to do?")
 
 @dataclass(frozen=True)
 class Incident:
-    """A failure mode on one client, from onset to end; `incident_rows` describes the fields. Durations are in seconds.
+    """A failure mode on one client, from onset to end. Durations are in seconds.
 
-    `seconds`: how long the incident lasted inside the period. `sure`: when the failure was confirmed, None if never.
+    `start`: the onset. `found`: when the monitor first reported the failure. `sure`: when the failure was confirmed,
+    None if never. `stop`: None if the incident was still open at the period's end. `seconds`: how long the incident
+    lasted inside the period. `detect`: duration from `start` to `found`. `clear`: duration from `found` to `stop`, 0 if
+    the failure was over before it was found.
     """
 
     service: str

@@ -1,7 +1,7 @@
 """Rank clients and topics, the worst first, and list new and ended clients, from the rows of `client_minutes.clients`.
 
-Each function is one query, however many lists it fills. On a small fleet, planning and compiling queries takes most of
-the time of a review.
+Each function runs a single query, however many lists it fills. On a small fleet, planning and compiling queries takes
+most of the time of a review.
 """
 
 from __future__ import annotations
