@@ -27,7 +27,7 @@ GROUP_OPTION = "group.id"
 RUNTIME = "java.lang:type=Runtime"
 _PROPERTY = re.compile(r'(?:^|,)\s*+([^=,]++)=("(?:[^"\\]|\\.)*"|[^,]*)')
 _ESCAPED = re.compile(r"\\(.)")
-#: Consumers up to 1.0 put the partition into the attribute's name instead of the MBean's name.
+#: Consumers up to 1.0 have topic and partition in the name of the lag's attribute, not in the MBean's name.
 _LAG = ".records-lag"
 _LAG_IN_NAME = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)\.records-lag")
 #: Since Kafka 2.4, consumers without a client.id are named after their group.
@@ -77,11 +77,12 @@ NAMES: dict[str, dict[str, str]] = {}
 for _spelled, _name in metric_names.mbeans().items():
     NAMES.setdefault(_spelled.rpartition("/")[0], {})[_spelled.rpartition("/")[2]] = _name
 
-#: The MBeans that are requested from a JVM: maps a pattern of names to the attributes to request (empty: all). Each
-#: attribute costs the JVM time, so only attributes that are used are requested.
+#: What is requested from a JVM: maps a pattern of MBean names to the attributes to request (empty: all). Each attribute
+#: costs the JVM time, so only attributes that are used are requested.
 PATTERNS: Mapping[str, Sequence[str]] = {
     **{f"kafka.{_KINDS[group]}:type={group},*": tuple(NAMES[group]) for group in metric_names.JAVA},
-    # Consumers up to 1.0 have one attribute per partition: its lag. The pattern leaves out the MBeans of topics.
+    # All attributes, because consumers up to 1.0 have an attribute for the lag of each partition. The pattern leaves out
+    # the MBeans of topics.
     "kafka.consumer:type=consumer-fetch-manager-metrics,client-id=*": (),
     **{f"kafka.{kind}:type=app-info,*": ("version", "Version") for kind in ("producer", "consumer")},
     # Brokers also have MBeans in kafka.server, so the pattern names the type.
@@ -155,7 +156,7 @@ def snapshots(mbeans: MBeans, process: ClientProcess, ts_ms: int) -> list[Snapsh
 
 
 def read(samples: Samples, name: str, attributes: Mapping[str, Any]) -> None:
-    """Add the values in an MBean's attributes to `samples`; from an MBean that measures no client, only a version."""
+    """Add the values of an MBean's attributes to `samples`. An MBean that measures no client adds at most a version."""
     mbean = parts(name)
     subject = mbean.subject
     if subject.kind is None:
@@ -185,8 +186,8 @@ def _layout(path: str, attributes: tuple[str, ...]) -> _Layout:
 def add(samples: Samples, mbean: MBean, name: str | None, value: float | None) -> None:
     """Add one value of a client's MBean, and the client's group, to `samples`.
 
-    `name`: our name of the metric; None if we have no name for it: then it only shows that the client exists.
-    `value`: None if unknown.
+    `name`: our name of the metric; None if the metric is not read and only shows that the client exists. `value`: None
+    if unknown.
     """
     samples.add(mbean.subject, name, value)
     if mbean.group and mbean.subject.kind and mbean.subject.client_id:
@@ -194,7 +195,10 @@ def add(samples: Samples, mbean: MBean, name: str | None, value: float | None) -
 
 
 def _read_version(samples: Samples, mbean: MBean, attributes: Mapping[str, Any]) -> None:
-    """Add a version from an MBean to `samples`. Scala's MBean names no client: its version counts for the whole JVM."""
+    """Add the version in an MBean's attributes, if there is one, to `samples`.
+
+    The Scala client's MBean names no client, so its version counts for the whole JVM.
+    """
     for attribute, value in attributes.items():
         if f"{mbean.path}/{attribute}" in VERSIONS and (version := text(value)):
             if mbean.subject.client_id is not None:

@@ -2,7 +2,7 @@
 
 Each line is one metric: `name,tag=value,… field=value,… nanoseconds`. A comma, a blank or an equals sign in a name or
 tag is escaped by a backslash. Texts are in quotes. `telegraf.py` defines the meaning of the metrics. A line without a
-time gets the time of its record. A line without tags has no identity and does not count as this format.
+time gets the time of its record. A line without tags names no process, so it is not read as this format.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ def _key(head: str) -> tuple[str, Labels]:
 def _fields(written: str) -> dict[str, Any] | None:
     """Parse the fields of a line into a dict; None if the text is invalid.
 
-    Numbers (without their type suffix) and booleans stay texts as written; texts in quotes are left out.
+    Numbers and booleans stay strings as in the line; only a number's type suffix (`i`, `u`) is removed. Fields with a
+    text in quotes are left out.
     """
     fields: dict[str, Any] = {}
     at = 0

@@ -3,7 +3,7 @@
 The parts of `keyspace`, joined by dots, are: host and port of the JVM (`checkout-1_9010`), MBean domain
 (`kafka_producer`), client id, perhaps topic and partition, MBean type, attribute. A dot within one of these parts is
 ambiguous. The Java consumer replaces the dots in a topic's name, so further dots in a consumer's keyspace belong to the
-client id. In a producer's metrics of a topic, the client id is assumed to contain no dots.
+client id. If the MBean type is `producer-topic-metrics`, the client id is assumed to contain no dots.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NAMES = metric_names.mbeans()
 
 @lru_cache(maxsize=16_384)
 def _parts(keyspace: str) -> tuple[str, Subject, str | None] | None:
-    """Return (`host_port`, subject, our name of the metric) of a keyspace; None if no Kafka client has such a metric.
+    """Parse a keyspace into (`host_port`, subject, our name of the metric); None if no Kafka client has such a metric.
 
     The subject is the measured client, topic and partition. Our name is None for a metric that is not read.
     """

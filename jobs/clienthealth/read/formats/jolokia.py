@@ -16,7 +16,7 @@ from clienthealth.model.values import epoch, mapping, measurement
 from clienthealth.read.formats import Format, Record
 from clienthealth.read.mbeans import read
 
-#: Matches the name of an MBean. If the keys of a response's value match, the read requested a pattern of MBeans.
+#: Matches the name of an MBean. If the keys of a response's `value` match, the request was for a pattern of MBeans.
 MBEAN = re.compile(r"[^=]+:.*=")
 
 
@@ -44,7 +44,7 @@ def _decode(record: Record) -> list[Snapshot]:
 
 
 def _status(element: Any) -> float | None:
-    """Return the status of an element of a response (200 if it has a value but no status); None if it is malformed."""
+    """Return an element's status (200 if the element has a value but no status); None if the element is malformed."""
     fields = mapping(element)
     answers = "value" in fields and "mbean" in mapping(fields.get("request"))
     status = fields.get("status", 200 if answers else None)
@@ -54,7 +54,8 @@ def _status(element: Any) -> float | None:
 def _read(process: Samples, request: Mapping[str, Any], value: Any) -> None:
     """Add the values in one element of Jolokia's response to `process`.
 
-    `value`: attributes by MBean if `request` has a pattern, attributes of one MBean, or the value of one attribute.
+    `value` depends on the request. For a pattern of MBeans it maps each MBean's name to the MBean's attributes. For one
+    MBean it has the attributes of this MBean, and for one attribute it is the attribute's value.
     """
     if type(value) is dict and any(map(MBEAN.match, value)):
         for name, attributes in value.items():

@@ -1,11 +1,11 @@
 """kafka-python's `metrics()` as JSON: `{group: {name: value}}`, alone or in an envelope that names the client.
 
-Node and topic are part of a group's name (`producer-topic-metrics.orders.v2`). If nothing was measured, an average is 0
-and the maximum beside it is -Infinity (invalid JSON, but json.dumps writes it; other encoders write null). Such an
-average is read as unknown.
+Broker node and topic are part of a group's name (`producer-topic-metrics.orders.v2`). If nothing was measured, the
+average `X-avg` is 0 and the maximum `X-max` is -Infinity (invalid JSON, but json.dumps writes it; other encoders write
+null). Such an average is read as unknown.
 
 Queue times are documented as milliseconds but are seconds (sender.py, all versions). Only a number above 3,600 is read
-as milliseconds, because no delivery timeout lets a record wait in the queue for more than an hour.
+as milliseconds: as seconds it would mean that a record waited for more than an hour, which no delivery timeout allows.
 
 The envelope has `client_id`, `client_type`, `host`, `service`, `instance`, `library_version`, `ts_ms`, `metrics`.
 Without an envelope, identity comes from headers or key, and the time from the Kafka record.
@@ -34,7 +34,7 @@ LONGEST_QUEUE_SECONDS = 3_600
 
 @lru_cache(maxsize=4096)
 def _group(name: str) -> tuple[Subject, Mapping[str, str]] | None:
-    """Return (subject, mapping from kafka-python's names to ours) for a group of metrics; None if no client has it."""
+    """Return (subject, kafka-python's name → our name) for a group of metrics; None if no client has such a group."""
     match = GROUP.fullmatch(name)
     if match is None:
         return None

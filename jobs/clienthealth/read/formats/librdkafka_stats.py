@@ -2,10 +2,10 @@
 
 Pitfalls: `ts` is a monotonic clock, and `time` is the wall clock in seconds. Latencies are in µs, and ages in ms. An
 offset of -1001 means no offset, and a lag of -1 means unknown. A producer's messages without a partition (because the
-topic's metadata is missing) wait in partition -1. Partition -1 is read as the whole topic, and only if it has messages.
-`client_id` is "rdkafka" unless the application sets it. Host and process are missing, so headers or key must
-distinguish replicas. `committed_offset` also has an older, misspelt name. metric_names.LIBRDKAFKA maps the names to
-ours.
+topic's metadata is missing) wait in partition -1. If it has messages, its values count as values of the whole topic;
+else it is skipped. `client_id` is "rdkafka" unless the application sets it. Host and process are missing, so headers or
+key must distinguish replicas. `committed_offset` also has an older, misspelt name. metric_names.LIBRDKAFKA maps
+librdkafka's names of metrics to ours.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _of_consumer(stats: Object, brokers: list[Object]) -> dict[str, float | None
 def _over(parents: list[Object], name: str) -> tuple[float | None, float | None]:
     """Return (average, maximum) of the window statistics `name` over all brokers or topics (`parents`).
 
-    The average is weighted by the number of values (`cnt`). Without values both are None.
+    Each parent's average is weighted by the number of its values (`cnt`). Without values both results are None.
     """
     weights = weighted = 0.0
     maxima = []
@@ -130,8 +130,8 @@ def _topics(topics: Object, producer: bool) -> Iterator[TopicMetrics]:
             partition = mapping(one)
             number = measurement(partition.get("partition"))
             waiting = _sum(partition, "msgq_cnt", "xmit_msgq_cnt")
-            # For a producer, messages without a partition wait in partition -1, which is read as the whole topic.
-            # `measurement` returns None for -1.
+            # For partition -1 `number` is None, so its values count for the whole topic. A producer's messages
+            # without a partition wait there.
             if number is not None or (producer and waiting):
                 yield TopicMetrics(topic, integer(number), metrics=_of_partition(partition, producer, waiting))
 

@@ -103,7 +103,7 @@ def _take(scopes: list[list[Any]], into: Points, ids: tuple[str, ...]) -> None:
 
 
 def _points(one: Mapping[str, Any]) -> tuple[list[Any], bool]:
-    """Return (data points of a metric, True if they are deltas of a sum). Without data points the list is empty."""
+    """Return (data points of a metric, True if they are the deltas of a sum); [] without data points."""
     total = one.get("sum")
     points, delta = None, False
     if type(total) is dict:

@@ -5,8 +5,8 @@ counts as unknown. Kafka's own clients write a separate resource around every si
 
 Two pushes of the same metrics differ only in times and values, which always take eight bytes each. So the reader finds
 the positions of these numbers once, together with the metric, client and topic of each number. From the next push the
-reader takes the numbers at these positions, and looks up the meaning of the remaining bytes in a cache. Of metrics of
-other programs only the names are compared; the rest of their bytes is skipped.
+reader takes the numbers at these positions. If the remaining bytes are in a cache, the numbers mean the same as before.
+For metrics of other programs, the reader compares only the names and skips all other bytes.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from clienthealth.read.formats._protobuf import (
 )
 from clienthealth.settings import IdentitySettings
 
-#: Maximum total size (bytes) of the instrumentation scopes in the cache; a full cache is emptied. The cached meanings
-#: of the scopes take a few times as much memory.
+#: Maximum total size (bytes) of the instrumentation scopes in the cache; a full cache is emptied. In memory, the cache
+#: takes a few times this size.
 REMEMBERED_BYTES = 16_000_000
 #: The name of every metric of a Kafka client contains this text.
 _OURS = b"kafka."
@@ -72,7 +72,7 @@ class _Metric(NamedTuple):
 
     message  the encoded `Metric` message
     name     the metric's name as bytes
-    metric   the meaning of the name; None for a metric of another program
+    metric   what the name means (kind of client, our name, …); None for a metric of another program
     delta    True if the data points are deltas
     """
 
@@ -87,8 +87,8 @@ class _Meaning(NamedTuple):
     """What the numbers in a scope mean: the metric and client of each number, without the numbers themselves.
 
     values   maps a subject (client, topic, …) to its values: (position of the value in Parts, our name of the metric)
-    deltas   positions in Parts that contain the times of deltas
-    kip714   True if a metric of a KIP-714 push occurs
+    deltas   positions in Parts of the times of those data points that are deltas
+    kip714   True if any metric has a name that KIP-714 pushes use
     """
 
     values: Mapping[Subject, Sequence[tuple[int, str]]]
@@ -97,10 +97,10 @@ class _Meaning(NamedTuple):
 
 
 class _Shape:
-    """Where an instrumentation scope's bytes have numbers, as a `struct` format (`form`).
+    """The positions of the numbers in the bytes of an instrumentation scope, as a `struct` format (`form`).
 
-    `meanings`: a cache of what the numbers mean in a scope. Its key consists of the attributes that may name a client,
-    and all bytes of the scope that are not numbers (`_other_bytes`).
+    `meanings`: a cache of the numbers' meanings. Its key consists of all bytes of a scope that are not numbers, and the
+    names of the attributes that may name a client (`_other_bytes`).
     """
 
     def __init__(self, form: str) -> None:
@@ -109,7 +109,7 @@ class _Shape:
 
 
 class Shapes:
-    """A cache of the shapes of scopes, by the size of the scope in bytes."""
+    """A cache of shapes. For a scope, only the shapes of earlier scopes with the same size in bytes are tried."""
 
     def __init__(self) -> None:
         self._of_size: dict[int, dict[str, _Shape]] = {}
@@ -154,7 +154,7 @@ def _other_bytes(parts: Parts, ids: Ids) -> Parts:
 def _take_numbers(parts: Parts, meaning: _Meaning, into: Points) -> bool:
     """Add to `into` those numbers of a scope for which `meaning` has a metric.
 
-    Returns False, and adds nothing, if bytes that should be times are something else.
+    Returns False, and adds nothing, if the bytes in the place of a time are not a time.
     """
     ends, starts = set(), set()
     for times in set(parts[_TIMES::_ITEMS]):
@@ -223,7 +223,7 @@ def _subject(kind: str, pairs: tuple[bytes, ...], ids: Ids) -> Subject:
 
 
 def _laid_out(scope: bytes, listed: Sequence[_Metric]) -> tuple[str, _Meaning]:
-    """Return (shape of a scope as a `struct` format, metric and client of each number in a scope of this shape).
+    """Return (positions of a scope's numbers as a `struct` format, metric and client of each number).
 
     `listed`: the scope's metrics. Raises ValueError if the fields of a data point are in an unusual order.
     """

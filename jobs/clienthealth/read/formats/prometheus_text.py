@@ -1,4 +1,4 @@
-"""Prometheus's text exposition: Telegraf with `data_format = "prometheus"`, or a script that forwards a page.
+"""Prometheus's text exposition: from Telegraf with `data_format = "prometheus"`, or a script that scrapes and forwards.
 
 `_prometheus.py` defines the meaning of names and labels. A series may contain its time in milliseconds; a series
 without a time gets the record's time. The format is recognised if the first line is a `# HELP` or `# TYPE` comment, or

@@ -1,15 +1,16 @@
 """Telegraf's JSON (`data_format = "json"`): one metric per record, or a batch under `metrics`.
 
 A metric has a name, tags, fields and a time. This file defines what these parts mean for Kafka clients; `influx.py`
-uses the same meaning for line protocol. A JVM is identified by the URL of the JVM's Jolokia agent, or of the page that
-is scraped; the tag `host` replaces a local address in the URL. Telegraf leaves out fields that are NaN.
+uses the same meaning for line protocol. A JVM is identified by the URL from which Telegraf reads the JVM's metrics
+(Jolokia or a page of Prometheus metrics). If the URL has a local address, the tag `host` replaces this address.
+Telegraf leaves out fields that are NaN.
 
 Metrics of inputs.jolokia2_agent: fields are MBean attributes. Client id, topic and partition are tags if the user
 listed them as tag keys.
 
-Metrics of inputs.prometheus, which scrapes the JMX exporter or Micrometer: with `metric_version = 2` the name of a
-series is the name of a field. With version 1 it is the name of Telegraf's metric, and the value is in a field named
-after the type (gauge, counter, …).
+Metrics of inputs.prometheus, which scrapes the JMX exporter or Micrometer: with `metric_version = 2`, a series becomes
+a field with the name of the series. With `metric_version = 1`, it becomes a metric with the name of the series, and the
+value is in a field named after the type (gauge, counter, …).
 """
 
 from __future__ import annotations
@@ -91,9 +92,8 @@ def _tagged(tags: Labels, kind: str | None) -> tuple[Identity, Subject]:
 def _kind(name: str, fields: Iterable[str]) -> str | None:
     """Return the kind of client that the measurement's name contains, else the kind that a field shows.
 
-    A field shows the kind if only one kind of client has such a metric.
-
-    Returns None if neither name nor fields show the kind. The user chooses the name of a measurement.
+    A field shows the kind if only one kind of client has such a metric. Users choose the names of measurements, so a
+    name need not contain the kind. Returns None if neither name nor fields show the kind.
     """
     for kind in ("producer", "consumer"):
         if kind in name:

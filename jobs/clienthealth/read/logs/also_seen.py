@@ -28,7 +28,7 @@ class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     option  the option's name; names that begin with `measured.` are the client's own measurements
     one_of  `is` in TOML: the texts, in lower case; the case of the option's value does not matter
     like    regular expression; the condition also holds if the expression matches the whole value
-    of      name of another option: `below` and `above` are multiples of its value; '' if they are plain numbers
+    of      name of another option; its value is the unit of `below` and `above`. '' if they are plain numbers
     """
 
     option: str
@@ -53,7 +53,7 @@ class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
 class Trouble(Meaning, frozen=True, eq=False, kw_only=True, forbid_unknown_fields=True):
     """A known issue, reported beside the verdicts. `says` is its title.
 
-    id             the name of the issue's table in TOML; records, the history and JSON contain it
+    id             the name of the issue's table in TOML; identifies the issue in records, the history and JSON
     sentence       one sentence that describes the issue
     action         what to do about the issue
     least          minimum number of lines in a run of lines; a shorter run is normal and is not reported
@@ -137,8 +137,9 @@ def _described(library: str, text: str) -> dict[str, object]:
 
 
 def _with_errors(name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the TOML table of a known issue (`entry`) with all its log patterns: those in `wordings`, then those that
-    its keys `errors` and `texts` stand for.
+    """Return the TOML table of a known issue (`entry`) with all its log patterns under the key `wordings`.
+
+    First come the patterns that the table has there, then those made from its keys `errors` and `texts`.
     """
     rest = {key: value for key, value in entry.items() if key not in ("errors", "texts")}
     errors = entry.get("errors", ())
@@ -160,8 +161,8 @@ def lint(options: Mapping[str, str], kind: Kind | None) -> list[tuple[Trouble, s
     """Return (known issue, text) for each issue that a client's options or measurements show.
 
     The text lists the options that show the issue: `name = value, …`. `options`: options by name, and measurements
-    by name with the prefix MEASURED. `kind`: kind of the client; an issue of another kind is not returned. Issues that
-    measurements show come first.
+    by name with the prefix MEASURED. `kind`: kind of the client; issues that only another kind of client can have are
+    not returned. Issues that measurements show come first.
     """
     found = []
     for trouble in TROUBLES if options else ():

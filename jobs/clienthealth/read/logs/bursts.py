@@ -16,20 +16,22 @@ from clienthealth.model.readings import LogEvent
 from clienthealth.model.values import grouped, integer
 from clienthealth.read.logs.dumps import DUMP_LINE
 
-#: For each log pattern, client, thread, address and goroutine, one event per SAMPLING_MS (ms) is kept. Its `repeats` is
-#: the number of events for which it stands. So 100,000 equal lines a second need as much state as ten.
+#: For each log pattern, client, thread, address and goroutine, one event per SAMPLING_MS (ms) is kept. The event's
+#: `repeats` counts the events that it replaces, itself included. So 100,000 equal lines a second need as much state as
+#: ten.
 SAMPLING_MS = 100
 #: A file is divided into slots of SLOT_BYTES bytes; their numbers begin again at 0 after SLOTS slots. Equal lines of
-#: dumps count as one line if their slots have the same number and their times are in the same LINE_SAMPLING_MS (ms). So
-#: a dump of up to SLOTS × SLOT_BYTES (256 KiB) keeps each copy of a frame that many threads share, and a burst of stack
-#: traces keeps at most SLOTS copies of a line per half minute.
+#: dumps count as one line if their slots have the same number and their times are in the same interval of
+#: LINE_SAMPLING_MS (ms). So a frame that many threads share is kept once per slot, and a dump of up to
+#: SLOTS × SLOT_BYTES (256 KiB) loses hardly any copy. A burst of stack traces keeps at most SLOTS copies of a line per
+#: half minute.
 SLOT_BYTES, SLOTS, LINE_SAMPLING_MS = 512, 512, 30_000
 
 T = TypeVar("T")
 
 
 class Entry(Protocol):
-    """A log event or a thread dump. `repeats`: number of entries with the same `sample` for which this one stands."""
+    """A log event or a thread dump. `repeats`: number of entries with the same `sample`, of which only one is kept."""
 
     repeats: int
 
@@ -52,9 +54,11 @@ E = TypeVar("E", bound=Entry)
 def sample_key(event: LogEvent) -> tuple[str, ...]:
     """Return a key that is equal for all events of a process that are merged into one event.
 
-    These events have the same log pattern, client, thread, address and goroutine, and times in the same slot of
-    SAMPLING_MS. Lines of dumps are merged if they have the same text, the same slot of their file, and times in the
-    same slot of LINE_SAMPLING_MS (half a minute). The key stays the same when the monitor restarts.
+    These events have the same log pattern, client, thread, address and goroutine, and times in the same interval of
+    SAMPLING_MS. But an event without attempts left (capture `left` is 0) is merged only with other such events,
+    whatever their addresses. Lines of dumps are merged if they have the same text, come from the same slot of one file
+    (see SLOT_BYTES), and have times in the same interval of LINE_SAMPLING_MS (half a minute). The key stays the same
+    when the monitor restarts.
     """
     named = (event.captures.get(name, "") for name in ("address", "goroutine", "minutes"))
     detail = "given up" if event.captures.get("left") == "0" else "".join(named)
@@ -78,7 +82,7 @@ def is_new(kept: dict[Hashable, E], entry: E) -> bool:
 
 
 def of_each_process(entries: Sequence[E], most: int) -> Sequence[E]:
-    """Return at most `most` entries of each process, but at least one of each log pattern (see `newest`).
+    """Return at most `most` entries per process, but in any case one per log pattern (see `newest`).
 
     `entries` are in order of time. If there are more than `most` entries in all, the result is grouped by process.
     """
@@ -89,10 +93,11 @@ def of_each_process(entries: Sequence[E], most: int) -> Sequence[E]:
 
 
 def newest(items: Sequence[T], most: int, sort: Callable[[T], Hashable]) -> list[T]:
-    """Return at most `most` items: all of the rare sorts, the newest of frequent sorts, at least one of each sort.
+    """Return at most `most` items: all items of rare sorts, only the newest items of frequent sorts.
 
-    `items` are in order of time. `sort`: returns a key, equal for items of the same sort. If items are left out, the
-    result is grouped by sort, and in order of time within a sort.
+    Each sort keeps at least one item, even if the result then has more than `most`. `items` are in order of time.
+    `sort`: returns a key, equal for items of the same sort. If items are left out, the result is grouped by sort, and
+    in order of time within a sort.
     """
     if len(items) <= most:
         return list(items)

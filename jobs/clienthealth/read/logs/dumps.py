@@ -27,7 +27,8 @@ _STAMP_LENGTH = 19
 _END = "JNI global ref"
 #: Failure modes use only frames that contain one of these texts. Other frames are dropped from dumps sent line by line.
 _TELLING = ("kafka.", "java.util.concurrent.", "java.lang.", "jdk.internal.", "sun.nio.", "sun.misc.", ".onCompletion(")
-#: Beginnings of lines that are neither header nor frame: state or carrier of a thread, title, end, deadlock report.
+#: Beginnings of a dump's lines that are neither a thread's header nor a frame: a thread's state, the line above the
+#: frames of a mounted virtual thread, the dump's title and end, and lines of the report of deadlocks.
 _MARKS = ("java.lang.Thread.State: ", DUMP_TITLE, "Mounted virtual thread ", _END, DEADLOCK, HOLDER)
 #: A thread's header: the name in quotes (names may contain quotes), then text that only headers contain.
 _HEADER = re.compile(r'"(.{0,1000})" (?:#\d|\[|daemon |prio=|os_prio=|cpu=|tid=|virtual|- Thread t@\d)', re.ASCII)
@@ -39,8 +40,8 @@ _STAMP_LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", re.ASCII)
 def dumps_of(line: LogLine, source: Source | None) -> list[ThreadDump]:
     """Return the first MAX_DUMPS dumps in a log record, prepared for the failure modes. `source`: the input record.
 
-    The first dump gets the record's time. If the first and a later dump contain a time, the later dump gets the
-    record's time plus the difference of these two times; else it also gets the record's time.
+    Each dump gets the record's time. But if the first dump and a later dump contain their own times, the difference of
+    these times is added for the later dump.
     """
     first = line.dumps[0].ts_ms if line.dumps else None
     return [
@@ -59,9 +60,9 @@ def dumps_of(line: LogLine, source: Source | None) -> list[ThreadDump]:
 def is_line(text: str) -> bool:
     """True if a log record of one line may be part of a dump that was sent line by line.
 
-    Such lines are: a dump's title, time and last line; a thread's header, state and carrier; frames that failure modes
-    use; in a report of deadlocks the title, and lines with the holder of a lock. True, too, for lines of an exception's
-    stack trace that look like such frames.
+    Such lines are: a dump's title, time and last line; a thread's header and state; the line above the frames of a
+    mounted virtual thread; frames that failure modes use; the title of a report of deadlocks, and its lines with the
+    holder of a lock. Lines of an exception's stack trace may look like such frames; then the result is True, too.
     """
     line = text.lstrip(" \t")
     if line.startswith("at "):
@@ -100,7 +101,7 @@ def _dumps_of_file(lines: list[LogEvent]) -> list[ThreadDump]:
 
 
 def _place(line: LogEvent) -> tuple[int, int, str, tuple[str, int, int]]:
-    """Return a sort key: offset in the line's file (0 if unknown), then time, text, and (topic, partition, offset)."""
+    """Return a sort key: offset in the line's file (0 if unknown), then time, text, and place of the input record."""
     source = line.source
     where = (source.topic, source.partition, source.offset) if source else ("", 0, 0)
     return integer(line.captures.get("offset"), 64) or 0, line.ts_ms, line.text, where
@@ -113,9 +114,9 @@ _FRAMES: Mapping[Kind, list[str]] = TABLES["client_frames"]
 #: Frameworks poll consumers in their own threads, and call the application's handler between two polls. These are parts
 #: of the frames in such threads.
 _CONTAINERS: list[str] = TABLES["containers"]["frames"]
-#: For frameworks that name their threads and consumers: pattern of a thread's name; pattern of the client ids to which
-#: the row applies; client id of the consumer that the thread polls ({} stands for group 1 of the thread's name). The
-#: rows are for Kafka Streams, which names all its consumers, and for Kafka Connect.
+#: In some frameworks the name of a thread shows which consumer the thread polls. A row has: a pattern of the thread's
+#: name; a pattern of the client ids to which the row applies; the client id of the polled consumer, with {} for group 1
+#: of the thread's name. The rows are for Kafka Streams, which names all its consumers, and for Kafka Connect.
 _POLLERS = (
     (re.compile(r"(.+-StreamThread-\d+)"), re.compile(r".+"), "{}-consumer"),
     (re.compile(r"task-thread-(.+)"), re.compile(r"connector-consumer-.+"), "connector-consumer-{}"),
@@ -128,7 +129,7 @@ def in_container(thread: Thread) -> bool:
 
 
 def polls_for(thread: Thread, client_id: str) -> bool | None:
-    """True if the thread polls this consumer, False if not; None if the names of thread and consumer do not show it."""
+    """True if the thread polls this consumer, False if not; None if the names of thread and client do not show it."""
     for of_thread, of_client, called in _POLLERS:
         if (match := of_thread.fullmatch(thread.name)) and of_client.fullmatch(client_id):
             return client_id == called.format(match[1])

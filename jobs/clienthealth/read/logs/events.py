@@ -25,7 +25,7 @@ from clienthealth.read.logs.times import Times
 from clienthealth.read.logs.wordings import Catalogue
 
 MAX_TEXT = 500
-#: The kinds of clients that an event's `kind` can have.
+#: The values that an event's `kind` can have; it is None for all other kinds of client.
 OF_LINES: tuple[Kind, ...] = ("producer", "consumer")
 #: Assumed size (bytes) of a dump's line. For a line without an offset in a file, the offset is estimated as the Kafka
 #: offset of its record times this size.
@@ -35,9 +35,10 @@ BYTES_PER_LINE = 64
 _LIBRARY = re.compile(r"kafka|\bo(?:rg)?\.a(?:pache)?\.k|rdkafka|confluent", re.ASCII | re.IGNORECASE)
 #: Prefix of lines that librdkafka itself writes. A logger that writes such a line forwards the line of another program.
 _OF_RDKAFKA = re.compile(r"%\d\|")
-#: _NAMES: the prefix `[Producer clientId=…` of a Java client, or librdkafka's prefix. Before a match it can show that
-#: an application copied the line; a logger's name cannot. _TOLD: how a copied line begins: with JSON, with librdkafka's
-#: prefix, or with two words before the Java client's prefix.
+#: _NAMES: the prefix `[Producer clientId=…` of a Java client, or librdkafka's prefix. If an application's line has such
+#: a prefix before the match, the application copied a client's line; a library's logger in the line does not show this.
+#: _TOLD: how a copied line begins: with JSON, with librdkafka's prefix, or with two words before the Java client's
+#: prefix.
 _NAMES = re.compile(rf"{KAFKA_PREFIX.pattern}|{_OF_RDKAFKA.pattern}", re.ASCII)
 _TOLD = re.compile(r"\s*(?:\{|%\d\||(?!\[\w+ (?:\w+=[^,]*, )*clientId=)\S+\s+(?!\[\w+ (?:\w+=[^,]*, )*clientId=)\S)")
 #: _QUOTED: text between two quotation marks or backticks. _OPENED: a mark without a second one, and the text after it.
@@ -58,8 +59,8 @@ FAR_MS = 26 * 3_600_000
 _EXCEPTION = re.compile(
     r"(?:(?:Exception|Error|Timeout|Expired|Full)\b[:({]|KafkaError\{)[^:]*\Z|(?:Exception|Error), :message=>\"\Z"
 )
-#: What may stand before a library's message. _BEGINNING, if the line's logger is known: a level, or the handle and
-#: thread that librdkafka passes to a logger. _AFTER_LAYOUT, if not: how the fields of a log layout end.
+#: Text that may precede a library's message. _BEGINNING is for lines with a known logger: a level, or the handle and
+#: thread that librdkafka passes to a logger. _AFTER_LAYOUT is for lines without: the end of a log layout's fields.
 _BEGINNING = re.compile(
     r"\A\s*(?:[A-Z]{3,40}:? )?(?:\[[^\s\[\]|]{1,255}#(?:producer|consumer)-\d{1,9}\] ?)?(?:\[thrd:[^\]]{0,400}\]: )?\Z"
 )
@@ -92,8 +93,9 @@ _CONTINUED = re.compile(
     r"\s*[bfru]{0,2}([\"'])[^\n]*(?:[, ]\1|\1,(?:\s*[\])}]+;?)?)\s*\Z|\s*(?:[-*+] )?\[[^\[\]\n]*\]\(<https?:"
 )
 _ASKED = re.compile(r"[^\s.?]{0,40}\?")
-#: _IN_COMMENT: a line of a block comment. _REPORTED_IN_TICKS and _REPORTED_IN_QUOTES: the text before a quotation (in
-#: backticks, in quotation marks) that a sentence or a list introduces. Assignments, keys and brackets do not match.
+#: _IN_COMMENT: a line of a block comment. _REPORTED_IN_TICKS and _REPORTED_IN_QUOTES: text before a quotation in
+#: backticks or in quotation marks, if the text is a sentence or the mark of a list item. Assignments, keys and brackets
+#: do not match.
 _IN_COMMENT = re.compile(r"(?:\t+|(?:  )*) \*\s")
 _REPORTED_IN_TICKS = re.compile(r"(?!\s*[a-z_$][\w.$-]{0,99} ?: ?\Z).*(?<![=({\[])\s?\Z", re.ASCII)
 _REPORTED_IN_QUOTES = re.compile(
@@ -102,10 +104,10 @@ _REPORTED_IN_QUOTES = re.compile(
     # have few words.
     r"|[^=;{}\"]*[\u3040-\u9fff\uac00-\ud7af]{2}[^=;{}\"]*\Z|#+ (?:Got|Getting|Receiv|See|Error|Exception)\w*:? \Z"
 )
-#: After a match within a quotation: the rest of the quotation, its closing mark, and the first word of prose.
+#: What follows a match within a quotation in prose: the rest of the quotation, its closing mark, and a word of prose.
 _IN_PROSE = re.compile(r"[^\"`]*[\"`],?\s+(?:→ |(?!(?:if|in|else|or|and|not|is|for|as)\b)[a-z]{2,20},?\s)")
-#: After a match within a quotation: the rest of the quotation, then the end of a statement in source code (_STATEMENT)
-#: or of a question (_QUESTION).
+#: What follows a match within a quotation: the rest of the quotation, then the end of a statement in source code
+#: (_STATEMENT) or of a question (_QUESTION).
 _STATEMENT = re.compile(r"[^\"`]*[\"`]\s*[;)]")
 _QUESTION = re.compile(r"[^\"`]*[\"`][^.!?\n]*\?")
 #: If a match ends more than MAX_SHOWN characters after the beginning of its line, the event's text begins MAX_LEFT
@@ -118,7 +120,7 @@ _OF_DUMPS = (*SHIPPED, "\tat ", "\\tat ", " tid=0x", "Mounted virtual thread", "
 
 
 def literals(catalogue: Catalogue) -> tuple[str, ...]:
-    """Return texts. A raw record that contains none of them has no log event and no dump, and need not be parsed."""
+    """Return texts to search for in raw records. A record with none of these texts has no log event and no dump."""
     return *catalogue.literals, *_OF_DUMPS
 
 
@@ -164,7 +166,7 @@ def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
     """True if the line was written by a client in the program that wrote the log.
 
     Such a line has a library's logger or thread, or begins with a library's words or exception. False: the line copies
-    or quotes another program's line. None: source code. `before`, `after`: the line's text around a match.
+    or quotes another program's line. None: source code. `before`, `after`: the line's text before and after a match.
     """
     logger = line.logger or ""
     bare = _is_bare(line)
@@ -207,9 +209,9 @@ def _is_bare(line: LogLine) -> bool:
 
 
 def _of_another_time(before: str, ts_ms: int) -> bool:
-    """True if the text before a match contains a time more than FAR_MS from the line's own time (`ts_ms`).
+    """True if the text before a match contains a time that differs from the line's own time (`ts_ms`) by over FAR_MS.
 
-    Then the line is a copy of a line from another time.
+    Then the line is a copy of a line that was written at another time.
     """
     stamp = Times.anywhere().stamp(before[:MAX_BEFORE].encode())
     return stamp is not None and stamp.ts_ms is not None and abs(stamp.ts_ms - ts_ms) > FAR_MS
@@ -218,8 +220,8 @@ def _of_another_time(before: str, ts_ms: int) -> bool:
 def _is_reported(sentence: str, quotation: str, after: str) -> bool:
     """True if a person reports what happened: the sentence quotes a whole message and is not a question.
 
-    `sentence`: the text before the quotation. `quotation`: from the opening mark on. `after`: the text behind the
-    match.
+    `sentence`: the text before the quotation. `quotation`: the text from the opening mark up to the match. `after`: the
+    text behind the match.
     """
     whole = any(begin.search(quotation[1:]) for begin in (_BEGINNING, _EXCEPTION, _AFTER_LAYOUT, _AFTER_WORDS))
     reported = (_REPORTED_IN_TICKS if quotation[0] == "`" else _REPORTED_IN_QUOTES).match(sentence)

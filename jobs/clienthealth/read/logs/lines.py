@@ -36,7 +36,7 @@ _LAYOUTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (rf"{_LOGGER} - {_LEVEL} - (.*)", ("logger", "level", "message")),
     (rf"{_LEVEL}:{_LOGGER}:(.*)", ("level", "logger", "message")),
     (rf"{_LEVEL} ++(.*) \(([\w.$]{{1,300}})\)", ("level", "message", "logger")),
-    # Before the colon, only a lower-case name, as Python's modules have, is a logger; another is an exception's class.
+    # Before the colon, a lower-case name with dots is a logger (a Python module); any other name is an exception.
     (rf"{_LEVEL} ++((?:[a-z_]\w*+\.)++[a-z_]\w*+):(?: (.*))?", ("level", "logger", "message")),
     (rf"{_LEVEL}:? ++(.*)", ("level", "message")),
     (r"(.*)", ("message",)),
@@ -48,8 +48,8 @@ _PATTERN = re.compile(
     rf"{_CONTAINER}(?:\[?({_TIME})\]?(?: - |[ \t]+|: ?))?(?:{'|'.join(f'(?:{pattern})' for pattern, _ in _LAYOUTS)})",
     re.ASCII,
 )
-#: Maps the number of a match's last group to the groups of the layout (field → number of its group). The last group
-#: shows which layout matched.
+#: The last group of a match shows which layout matched. So this maps the number of the last group to the layout's
+#: fields, and each field to the number of its group.
 _GROUPS: dict[int, dict[str, int]] = {}
 for _, _names in _LAYOUTS:
     _numbers = {_name: _number for _number, _name in enumerate(_names, max(_GROUPS, default=1) + 1)}

@@ -91,9 +91,10 @@ def number(text: str | None) -> float | None:
 
 
 def time_ms(written: object) -> int | None:
-    """Return the time in a text as epoch milliseconds: a written date and time, or a number that counts from 1970.
+    """Return the time in a text as epoch milliseconds.
 
-    The number may be in s, ms, µs or ns (`values.epoch`). None for any other text or type, or an implausible time.
+    The text is a date and time, or a number of s, ms, µs or ns since 1970 (`values.epoch`). Returns None for any other
+    text or type, or for an implausible time.
     """
     if not isinstance(written, str) or len(written) > _MAX_TIME:
         return None
@@ -102,7 +103,7 @@ def time_ms(written: object) -> int | None:
 
 
 def has_zone(written: str) -> bool:
-    """True if a written time is unambiguous: it names its time zone or is a number that counts from 1970."""
+    """True if a written time is unambiguous: it names its time zone, or is an epoch time (a number)."""
     return number(written) is not None or _written(written)[1]
 
 
@@ -115,8 +116,8 @@ def zone_between(written_ms: int, there_ms: int) -> int | None:
     """Return the offset (ms) to add to a time without a zone, so that it becomes UTC; None if it cannot be inferred.
 
     `written_ms`: the time, read as UTC. `there_ms`: when the text with this time arrived. If the two differ by a
-    multiple of half an hour (± SOON_MS), the difference counts as the zone's offset: a text that is merely late
-    rarely arrives after exactly such a time.
+    multiple of half an hour (± SOON_MS), the difference counts as the zone's offset, because a text that merely arrives
+    late is rarely late by such a multiple.
     """
     away = there_ms - written_ms
     zone = round(away / ZONE_MS) * ZONE_MS
@@ -136,7 +137,7 @@ def _ms(moment: datetime | None) -> int | None:
 
 
 def _moment(parts: Mapping[str, str | None], day: date | None) -> datetime | None:
-    """Return the time with these `parts` (groups of a match: year, hour, …). `day`: its date if they contain none.
+    """Return the time with these `parts` (groups of a match: year, hour, …). `day`: the date if the parts have none.
 
     A date without a year gets the year of `day`, else the present year. Returns None for an impossible time, or if
     neither the parts nor `day` give a date.
@@ -189,10 +190,9 @@ class Times:
 
     forms     (name, pattern) of the file's forms of time, the most frequent first; empty if no line has a time
     order     the order of year, month and day in a date of three numbers
-    day       date of the last time that was read (before the first: date of `until`); times without a date get this
-              date
+    day       the date for a time without a date: that of the last time that was read, at first that of `until`
     last      the last time that was read
-    zoned     True if any time so far named its zone or was a number since 1970
+    zoned     True if any time so far named its zone or was an epoch time (a number)
     ahead_ms  difference (ms) between UTC and the zone of the last time that was read; positive east of UTC
     until     time of the file's last modification; None if unknown
     """
@@ -257,7 +257,7 @@ class Times:
         return None
 
     def _followed(self, parts: dict[str, str]) -> datetime | None:
-        """Return the file's next time as a moment, from its `parts` (groups of a form); None for an impossible time.
+        """Return the next time in the file, made from a match's groups (`parts`); None for an impossible time.
 
         A time without a date gets the date of the previous time or, after midnight, the next date. The first such time
         gets the date of the file's last modification, or the day before if it would otherwise be later than the
@@ -301,8 +301,8 @@ def _anywhere(lines: Sequence[bytes]) -> list[tuple[str, re.Pattern[bytes]]]:
 def _order(parts: Sequence[tuple[bytes, bytes, bytes]], day: date | None) -> tuple[str, str, str]:
     """Return the order of year, month and day in the dates of a file: the order that brings the dates closest together.
 
-    It must also bring the last date close to `day`, the date of the file's last modification (None if unknown).
-    `parts`: the three numbers of each date.
+    The last date should also be close to `day`, the date of the file's last modification (None if unknown). `parts`:
+    the three numbers of each date.
     """
     best, least = _ORDERS[0], float("inf")
     for order in _ORDERS:

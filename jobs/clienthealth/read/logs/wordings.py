@@ -36,7 +36,7 @@ class Example(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True):
     """A log pattern.
 
-    id         hyphenated, unique; becomes `LogEvent.signature`, also in the state on disk
+    id         hyphenated, unique; stored as `LogEvent.signature`, also in the state on disk
     source     maps a library to the versions that log the line, and the place in the library's source
     literal    a text that every match contains: a cheap test before the pattern (case matters)
     pattern    regular expression for a part of the message, or of the exception below the message; named groups become
@@ -72,7 +72,8 @@ class Meaning(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
     halted    a counter of the Java client that does not rise any more after this event; '' if there is none
     away      True if the event occurs only after max.poll.interval.ms without a poll()
     unserved  True if the event shows that the brokers or the group's coordinator do not serve the client
-    otherwise  True if the event counts only in lines that no other log pattern matches; then it comes last in its file
+    otherwise  True if the event counts only in lines that no log pattern before it matches; all patterns of its file
+               come before it
     """
 
     says: str
@@ -167,7 +168,7 @@ class Catalogue:
 
 
 def _finder(pattern: re.Pattern[str]) -> _Find:
-    """Return a function that finds a text's first match or, with a group `minutes`, the match that waited longest."""
+    """Return a function that finds a text's first match; with a group `minutes`, the match with the most minutes."""
     if "minutes" not in pattern.groupindex:
         return pattern.search
     return lambda text: max(pattern.finditer(text), key=lambda match: int(match["minutes"] or 0), default=None)

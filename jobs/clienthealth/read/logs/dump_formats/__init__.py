@@ -35,8 +35,8 @@ def may_begin_dump(text: str) -> bool:
 def dumps_in(text: str, alone: bool = True) -> list[Dump]:
     """Return all thread dumps in a text, in the order of the text.
 
-    `alone`: True for a file or a pasted text, False for text from a log. If True, frames without a thread's header
-    above them count as a dump of one thread. In a log such frames are the stack trace of an exception.
+    `alone`: True for a file or a pasted text, False for text from a log. In a file or pasted text, frames without a
+    thread's header above them count as a dump of one thread; in a log they are the stack trace of an exception.
     """
     start = text.lstrip("\ufeff \t\r\n")[:1]
     if start in ("{", "[") and is_dump_document(text):

@@ -33,8 +33,8 @@ _ENTRY = re.compile(
 
 _FOREIGN = re.compile(r"[ \t]*at (?!java\.|javax\.|jdk\.|sun\.)", re.ASCII)
 #: Texts in reports of deadlocks. In a deadlock each thread waits for a lock that another thread holds. The report names
-#: these threads and repeats their frames. It is below the threads in the JVM's own dumps, above the threads in dumps of
-#: `jstack -F` and OpenJ9.
+#: these threads and repeats their frames. In the JVM's own dumps the report is below the threads; in dumps of
+#: `jstack -F` and OpenJ9 it is above the threads.
 DEADLOCK, HOLDER = "Found one Java-level deadlock", "which is held by "
 _REPORT_FIRST = "Deadlock Detection:"
 _SUMMARY = re.compile(rf"{DEADLOCK}|Found \d{{1,6}} deadlock", re.ASCII)
@@ -96,9 +96,10 @@ class _Scan:
         return [self._made(dump) for dump in self.closed]
 
     def _passed_by(self, number: int) -> int:
-        """Skip the thread that begins at line `number` if it runs only the JVM's code. Return its last line's number.
+        """Skip the thread that begins at line `number` if it runs only the JVM's code: return its last line's number.
 
-        Returns `number` for any other line. The lines of a skipped thread count as lines of the dump.
+        If the thread runs other code, or if no thread begins there, return `number`. The lines of a skipped thread
+        count as lines of the dump.
         """
         dump, block = self.dump, self.block
         if dump is None or dump.shape is not HOTSPOT or block is None or block.line != number or block.name == EXITING:
@@ -170,7 +171,7 @@ class _Scan:
         self._begin(number, dump, Block(name=name, python=shape.python, key=key), fields)
 
     def _nameless(self, number: int, line: str) -> bool:
-        """Begin a thread at a line with only the thread's quoted name, or only its state. Return True if it did so."""
+        """Begin a thread if the line has only a thread's quoted name, or only its state; else return False."""
         if HOTSPOT not in self.shapes:
             return False
         after = next((below for below in self.lines[number + 1 : number + 4] if below.strip()), "")
@@ -255,9 +256,9 @@ WHAT = "stack of one thread"
 
 
 def bare_stacks(text: str) -> list[Dump]:
-    """Return the stacks of Kafka threads in a text as dumps of one thread each.
+    """Return each stack in a text that has a frame with "kafka" in it, as a dump of one thread.
 
-    Stacks with fewer than MIN_FRAMES frames, and stacks of exceptions, are left out.
+    Stacks with fewer than MIN_FRAMES frames, and stack traces of exceptions, are left out.
     """
     lines = [line.rstrip("\r") for line in text.split("\n")]
     stacks: list[Dump] = []

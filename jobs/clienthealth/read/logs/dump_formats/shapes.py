@@ -1,4 +1,4 @@
-"""The formats of dumps in text (shapes): for each tool, patterns of the lines of which a dump consists.
+"""The formats of dumps in text (shapes): for each tool, patterns of the lines in its dumps.
 
 `shapes.toml` lists the shapes. A shape names the patterns of its frames; `threads.py` defines these patterns.
 """
@@ -21,7 +21,7 @@ class Shape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     what      name of the tool, for people
     hints     texts; every dump of the shape contains at least one of them
     header    matches the first line of a thread: group `name` and, if present, the groups `key`, `state`, `cpu`
-    frames    names of the patterns in FRAMES that match frames
+    frames    names of patterns in `threads.FRAMES`: those that match the tool's frames
     state     matches a line with the thread's state or CPU time: groups `state`, `cpu`
     other     matches the other lines of a dump
     above     matches the lines above the first thread

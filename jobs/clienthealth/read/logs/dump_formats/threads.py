@@ -61,7 +61,7 @@ _BY_FRAME = (
     ("clients.producer.internals.Sender.run", NETWORK_THREAD),
     ("kafka.consumer.ConsumerFetcherThread.", FETCHER_THREAD + "unnamed"),
 )
-#: For dumps without thread states: frames of a wait with a time limit (_LIMITED) and without a time limit (_UNLIMITED).
+#: To infer a thread's state: methods that wait with a time limit (_LIMITED) or without a time limit (_UNLIMITED).
 _LIMITED = (".LockSupport.parkNanos", ".LockSupport.parkUntil", "java.lang.Thread.sleep")
 _UNLIMITED = ".LockSupport.park"
 _PYTHON_NETWORK = re.compile(r"(?P<client>.{1,250}?)(?:-network-thread)\Z")
@@ -89,7 +89,8 @@ class Block:
     def add(self, method: str, place: str) -> None:
         """Add a frame: the caller of the frames that were added before. At most MAX_FRAMES frames are kept.
 
-        `method`, `place`: as in `Frame`. The prefix of a relocated Kafka package is removed from `method`.
+        `method`: `package.Class.method`; if Kafka's packages were relocated, the prefix is removed. `place`: file and
+        line, or ''.
         """
         if len(self.frames) < MAX_FRAMES:
             self.frames.append(Frame(method[method.find(KAFKA) + 1 :] if KAFKA in method else method, place))
@@ -105,7 +106,7 @@ class Block:
         return any(not frame.method.startswith(JVM_FRAMES) for frame in self.frames)
 
     def thread(self, number: int) -> DumpedThread:
-        """Return the finished thread. Without a name, it gets one from its frames (_BY_FRAME), else from `number`."""
+        """Return the finished thread. A thread without a name is named after its frames (_BY_FRAME), else `number`."""
         state = self.state if self.state in STATES else _state_by_frames(self.frames)
         return DumpedThread(self._named(number), state, self.frames, self.cpu_ms, self.line)
 
@@ -132,10 +133,14 @@ def _state_by_frames(frames: Sequence[Frame]) -> str:
 def dump_of(
     what: str, blocks: Iterable[Block], ts_ms: int | None, taken: frozenset[int], complete: bool | None
 ) -> Dump:
-    """Make a dump of at most MAX_THREADS threads. The arguments besides `blocks` are those of `Dump`.
+    """Make a dump of at most MAX_THREADS threads.
 
-    Threads of a Kafka client, and the thread EXITING, come first. Then come those other threads that have a name and
-    run code outside the JVM. The remaining threads are left out.
+    `what`: the program that wrote the dump. `ts_ms`: the dump's time (epoch ms). `taken`: numbers of the text's lines
+    that belong to the dump. `complete`: True if the dump's last line is present, False if it is missing, None if such
+    dumps have no last line.
+
+    Threads of a Kafka client, and the thread EXITING, come first. Then come other threads that have a name and run code
+    outside the JVM. All other threads are left out.
     """
     of_kafka, others = [], []
     for block in blocks:
@@ -196,7 +201,7 @@ def is_dump_document(text: str) -> bool:
 def dumps_of_document(document: object, lines: int = 1) -> list[Dump]:
     """Return a list with the only dump in a JSON document; [] if the document contains no threads.
 
-    `lines`: number of lines of the document's text; all of them are `taken` by the dump.
+    `lines`: number of lines of the document's text; all of them belong to the dump.
     """
     blocks = list(_blocks(document, 0))
     if not blocks:
