@@ -15,9 +15,9 @@ from clienthealth.review.model import Capacity, Distribution, LagTrend, of_row
 from clienthealth.spark.history import CLIENT_KEY
 
 MINUTES_PER_DAY = 1440
-#: LEAST_PERIODS: minimum number of periods for a slope, because a slope through fewer points means nothing.
-#: BUFFER_CLASSES: number of equal classes of buffer use, besides the class of full buffers. TOP: maximum number of
-#: groups with growing lag that the review lists.
+#: LEAST_PERIODS: minimum number of periods with known buffer use to compute a slope; a slope through fewer points means
+#: nothing. BUFFER_CLASSES: number of equal classes of buffer use, besides the class of full buffers. TOP: maximum
+#: number of groups with growing lag that the review lists.
 LEAST_PERIODS = 3
 BUFFER_CLASSES = 10
 TOP = 5
@@ -39,7 +39,8 @@ def percentile(histogram: Mapping[int, int], share: float) -> int | None:
 def buffers(rows: Iterable[Mapping[str, Any]], periods: int) -> list[Capacity]:
     """Return how full each service's buffers are. The services with buffers that will be full soonest come first.
 
-    `rows`: the result of `client_minutes.buffers`. `periods`: number of periods in these rows.
+    `rows`: numbers of client-minutes by service, period and buffer peak (from `client_minutes.buffers`). `periods`:
+    number of periods in these rows.
     """
     counted: dict[str, list[dict[int, int]]] = {}
     for row in rows:
@@ -61,7 +62,7 @@ def buffers(rows: Iterable[Mapping[str, Any]], periods: int) -> list[Capacity]:
 def lag_trends(lag: DataFrame, reviewed: int) -> list[LagTrend]:
     """Return at most TOP groups (or consumers) with a lag that grows by at least 1 record per day, the fastest first.
 
-    `lag`: see `client_minutes.lag`. `reviewed`: index of the reviewed period.
+    `lag`: the lag of each group or consumer (from `client_minutes.lag`). `reviewed`: index of the reviewed period.
     """
     slope = (F.col("n") * F.col("sxy") - F.col("sx") * F.col("sy")) / F.nullif(
         F.col("n") * F.col("sxx") - F.col("sx") * F.col("sx"), F.lit(0.0)
@@ -80,7 +81,8 @@ def lag_trends(lag: DataFrame, reviewed: int) -> list[LagTrend]:
 def buffer_distribution(rows: Iterable[Mapping[str, Any]], reviewed: int) -> Distribution:
     """Return how many client-minutes had a buffer peak in each tenth of the buffer; the last class is a full buffer.
 
-    `rows`: as in the function `buffers`. `reviewed`: index of the reviewed period.
+    `rows`: numbers of client-minutes by service, period and buffer peak (from `client_minutes.buffers`). `reviewed`:
+    index of the reviewed period.
     """
     names = (*(f"{n * 10}–{n * 10 + 10} %" for n in range(BUFFER_CLASSES)), "full")
     return _distribution(names, ((row, row["per_mille"] * BUFFER_CLASSES // 1000) for row in rows), reviewed)
@@ -89,7 +91,7 @@ def buffer_distribution(rows: Iterable[Mapping[str, Any]], reviewed: int) -> Dis
 def lag_distribution(lag: DataFrame, reviewed: int) -> Distribution:
     """Return how many minutes groups (or consumers) spent in each class of lag; the classes are powers of ten.
 
-    `lag`: see `client_minutes.lag`. `reviewed`: index of the reviewed period.
+    `lag`: the lag of each group or consumer (from `client_minutes.lag`). `reviewed`: index of the reviewed period.
     """
     rows = lag.groupBy("period", "class").agg(F.sum("n").alias("count")).collect()
     names = ("0", "1–9", "10–99", "100–999", "1k–10k", "10k–100k", "100k–1M", "1M–10M", "over 10M")
@@ -97,7 +99,10 @@ def lag_distribution(lag: DataFrame, reviewed: int) -> Distribution:
 
 
 def _distribution(names: Sequence[str], rows: Iterable[tuple[Mapping[str, Any], int]], reviewed: int) -> Distribution:
-    """Add up `count` per class, for the reviewed period and the period before it. `rows`: pairs of row and class."""
+    """Add up the rows' `count` per class, for the reviewed period and the period before it.
+
+    `rows`: pairs of (row, its class as an index of `names`).
+    """
     counts = Counter[tuple[int, int]]()
     for row, of_class in rows:
         counts[row["period"], of_class] += row["count"]

@@ -7,9 +7,10 @@ which partitions arrive.
 
 A minute without a row in `quality` is a gap: the monitor read no data.
 
-To compute a maximum of strings, Spark sorts all rows; for a maximum of numbers, Spark only hashes the rows. So minutes
-are first grouped by all needed strings of a client, and then the few remaining rows by the client's key. For 200
-million rows, these two steps took 60 s, and a single step took 350 s.
+To compute a maximum of strings, Spark sorts all rows; for a maximum of numbers, Spark only hashes the rows. So
+`clients` takes two steps. It first groups the rows by the client's key and by all strings that it needs, such as the
+version, and then groups the few resulting rows by the client's key. For 200 million rows, these two steps took 60 s,
+and a single step took 350 s.
 """
 
 from __future__ import annotations
@@ -58,9 +59,9 @@ def _clients_only(minutes: DataFrame) -> DataFrame:
 
 
 def statuses(minutes: DataFrame, periods: Sequence[Period], step: int) -> DataFrame:
-    """Return client-minutes by `service`, `period` (index), `slot` and `status`: column `count`.
+    """Return the number of client-minutes (`count`) for each `service`, `period` (index), `slot` and `status`.
 
-    A slot is `step` minutes of the last period. Earlier periods have the single slot -1.
+    The last period is divided into slots of `step` minutes; each earlier period has the single slot -1.
     """
     newest = periods[-1]
     rows = _clients_only(within(minutes, periods[0].start, newest.end))
@@ -72,7 +73,7 @@ def statuses(minutes: DataFrame, periods: Sequence[Period], step: int) -> DataFr
 
 
 def failing(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
-    """Return unhealthy client-minutes by `period`, `mode` and `status` of that mode: column `count`."""
+    """Return the number of unhealthy client-minutes (`count`) for each `period`, `mode` and `status` of the mode."""
     rows = _clients_only(within(minutes, periods[0].start, periods[-1].end)).filter(F.col("status").isin(*UNHEALTHY))
     return (
         rows.select(_index(periods).alias("period"), F.explode("modes").alias("found"))
@@ -92,9 +93,10 @@ def also_seen(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
 
 
 def buffers(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
-    """Return client-minutes (`count`) by `service`, `period` (index) and buffer peak: `per_mille` of the buffer in use.
+    """Return the number of client-minutes (`count`) for each `service`, `period` (index) and `per_mille`.
 
-    Minutes without a known peak are left out.
+    `per_mille`: the highest share of the buffer in use within the minute, in thousandths. Minutes without this number
+    are left out.
     """
     rows = within(minutes, periods[0].start, periods[-1].end).filter("buffer_used_ratio_max is not null")
     share = F.least(F.floor(F.col("buffer_used_ratio_max") * 1000), F.lit(1000)).cast("int")
@@ -129,9 +131,9 @@ def lag(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
 
     Class 0 is no lag, and class n is a lag with n digits. The highest class, LAG_CLASSES, also has all greater lags.
 
-    The other columns are `group`; the highest `records` and `seconds`; `n`, the number of minutes; and sums for a
-    slope, `sx`, `sy`, `sxy`, `sxx` over points (minute of the period, records), in decimals of 38 digits. The caller
-    should cache the result.
+    The other columns are `group`; the highest lag in `records` and in `seconds`; `n`, the number of minutes; and the
+    sums for a regression line, `sx`, `sy`, `sxy`, `sxx`, in decimals of 38 digits (x: minute of the period, y: lag in
+    records). The caller should cache the result.
     """
     rows = within(minutes, periods[0].start, periods[-1].end).filter("lag_records is not null")
     x = (_minute_of(periods[0]) % periods[0].minutes).cast("decimal(18,0)")
@@ -155,9 +157,9 @@ def lag(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
 def lag_per_client(lag: DataFrame, reviewed: int) -> DataFrame:
     """Return one row per client key: the client's lag in the reviewed period. `reviewed`: index of that period.
 
-    `lag`: the result of the function `lag`. Columns: the client key, `group`, the highest `records` and `seconds` in
-    the period, the `topic` of the highest `records`, and the sums for the regression line (`n`, `sx`, `sy`, `sxy`,
-    `sxx`).
+    `lag`: the result of the function `lag`. Columns: the client key, `group`, the highest lag in `records` and in
+    `seconds` in the period, the `topic` of the highest lag in records, and the sums for the regression line (`n`, `sx`,
+    `sy`, `sxy`, `sxx`).
     """
     return (
         lag.filter(F.col("period") == reviewed)
@@ -211,7 +213,7 @@ def clocks(minutes: DataFrame, period: Period) -> list[WrongClock]:
 def gaps(period: Period, minutes: Iterable[int]) -> list[Period]:
     """Return the stretches of the period without a watched minute.
 
-    `minutes`: watched minutes (epoch seconds, rising).
+    `minutes`: start of each watched minute (epoch seconds), in order of time.
     """
     unwatched, at = [], period.start
     for minute in map(utc, minutes):

@@ -25,7 +25,7 @@ FIELDS = ("cluster", "headline", "overall", "themes", "quality")
 class Clusters:
     """Reviews of several clusters over the same period. The clusters' names differ.
 
-    Environments whose failures call a person come first, then environments whose failures only open tickets; both are
+    Environments in which failures page people come first, then environments in which they only open tickets; both are
     sorted by name. In an environment, the cluster that spent the largest share of its budget comes first.
     """
 
@@ -96,7 +96,7 @@ def write_all(clusters: Clusters, folder: Path) -> dict[str, list[Path]]:
 
 
 def shown(clusters: Clusters) -> dict[str, Any]:
-    """Return the values for the templates of several clusters, by their names in the templates."""
+    """Return the values for the templates of a review of several clusters, by the names that the templates use."""
     figures = []
     for environment, reviews in clusters.environments.items():
         overall, place = _together(reviews), f" of {environment}" if environment else ""

@@ -101,7 +101,7 @@ def real(touching: DataFrame) -> DataFrame:
 def themes(touching: DataFrame) -> DataFrame:
     """Return one row per theme: its sums, counts and medians over real incidents, in columns named as in `model.Theme`.
 
-    `touching`: the result of the function `touching`, as in all functions below this one.
+    `touching`: the incidents open in the period (from the function `touching`), here and in all functions below.
     """
     return (
         real(touching)
@@ -147,7 +147,10 @@ def _sums() -> list[Column]:
 
 
 def longest(touching: DataFrame, most: int) -> DataFrame:
-    """Return, with `rank`, the first `most` incidents of each theme: confirmed before suspected, then the longest."""
+    """Return at most `most` incidents per theme: confirmed ones before suspected ones, longer before shorter.
+
+    `rank` counts from 1 within each theme.
+    """
     order = Window.partitionBy(*THEME).orderBy(
         F.col("sure").isNull(), F.desc("seconds"), "start", *CLIENT_KEY, "number"
     )
@@ -155,14 +158,11 @@ def longest(touching: DataFrame, most: int) -> DataFrame:
 
 
 def alerts(touching: DataFrame, period: Period) -> DataFrame:
-    """Return one row per `mode` and `severity` of alerts. An episode is one stretch in which an alert fires for one
-    client.
+    """Return one row per `mode` and `severity` of alerts. An episode is a time in which an alert fires for one client.
 
-    Until a failure is confirmed, the alert has the severity of a suspicion.
-
-    The other columns are `count`, the number of episodes; `clients`, the number of clients; `flaps`, the number of
-    episodes of flapping incidents (FLAP_SECONDS); `seconds` of firing inside the period; `clear`, the median firing
-    time (s) of the episodes that ended.
+    Until a failure is confirmed, the alert has the severity of a suspicion. The other columns are `count`, the number
+    of episodes; `clients`, the number of clients; `flaps`, the number of episodes of flapping incidents (FLAP_SECONDS);
+    `seconds`, the firing time inside the period; `clear`, the median firing time (s) of the episodes that ended.
     """
     incidents_ = real(touching)
     kept = (*INCIDENT_KEY, "flaps")
@@ -200,10 +200,10 @@ def _severity(status: Literal["confirmed", "suspected"]) -> Column:
 def pages(touching: DataFrame, period: Period, hold: int) -> DataFrame:
     """Return the pages that began in the period: stretches in which a mode was confirmed on any client of a service.
 
-    A failure that begins up to `hold` seconds after the end of a stretch belongs to that stretch. `loses`: true if an
-    incident of the page lost, or may have lost, records. Withdrawn incidents are included, because they have paged.
-    Incidents that were moved to another client are left out. So are incidents that have not paged: those that were over
-    before the monitor saw them, and those of modes that only open tickets.
+    A failure that is confirmed up to `hold` seconds after the end of a stretch belongs to that stretch. `loses`: true
+    if an incident of the page lost, or may have lost, records. Withdrawn incidents are included, because they have
+    paged. Incidents that were moved to another client are left out. So are incidents that have not paged: those that
+    were over before the monitor confirmed them, and those of modes that only open tickets.
     """
     rang = touching.filter("last <> 'moved' and found_at is not null and (stop is null or stop > found_at)")
     rang = rang.filter(_severity("confirmed") == "critical")
