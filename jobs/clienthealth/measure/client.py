@@ -1,8 +1,7 @@
 """Compute the measurements of clients that are published beside verdicts, and those in the history's table `minutes`.
 
-An unknown value is absent from its mapping, never null and never 0. Counters become rates over the window. A rate means
-the same for clients that count from their start and for clients that report deltas, and the restart of a client causes
-no jump of the rate.
+An unknown value is absent from its mapping, never null and never 0. Counters become rates over the window. So clients
+that count from their start and clients that report deltas have comparable rates, and a client's restart causes no jump.
 """
 
 from __future__ import annotations
@@ -100,9 +99,9 @@ def client_indicators(w: Windows, lag: LagSettings) -> list[dict[str, Any]]:
 def minute_figures(w: Windows) -> list[dict[str, Any]]:
     """Return, for each window, the known values of these columns of the history's table `minutes`:
 
-    buffer_used_ratio_max, callback_seconds_avg and callback_source; queue_used_ratio_max and queue_topic (the fullest
-    queue); lag_records and lag_topic (of the partition with the greatest lag, without lags that may be out of
-    date), and lag_seconds (0 if lag_records is 0, else unknown).
+    buffer_used_ratio_max, callback_seconds_avg and callback_source; queue_used_ratio_max and queue_topic (used share
+    and topic of the fullest queue); lag_records and lag_topic (lag and topic of the partition with the greatest lag;
+    lags that may be out of date are ignored); lag_seconds (0 if lag_records is 0, else unknown).
     """
     producer, of_topics, of_partitions = w.kind == "producer", queues(w), lags(w)
     share = np.clip(of_topics.share, 0.0, 1.0)
@@ -154,7 +153,7 @@ def _milliseconds(w: Windows, name: str) -> Mapping[str, Floats]:
 
 
 def _mappings(size: int, numbers: Mapping[str, Floats], **texts: Sequence[str]) -> list[dict[str, Any]]:
-    """Turn columns into one mapping (name → value) per window. NaN values are left out. `texts`: columns of texts."""
+    """Return one mapping (column name → value) per window, without NaN values. `texts`: columns of known texts."""
     columns = {name: _numbers(values) for name, values in numbers.items()}
     return _rows(size, columns | {name: (values, None) for name, values in texts.items()})
 

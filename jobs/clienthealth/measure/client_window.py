@@ -14,8 +14,8 @@ from clienthealth.measure.view import POSITION, TOPIC_POSITION, About, Rows, Win
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import LogEvent, Reading, Sign, ThreadDump
 
-#: To explain the beginning of a window, the rules also see what came before it: the log events of LEAD_MS (ms), and the
-#: samples of LEAD_MS or of the window's length, whichever is longer.
+#: Events before a window may explain how it begins. So the rules also see the log events of the LEAD_MS (ms) before the
+#: window, and the samples of the same time (or of a time as long as the window, if that is longer).
 LEAD_MS = 30_000
 
 
@@ -26,19 +26,19 @@ class ClientWindow:
     `readings` (samples), `logs` (events) and `dumps` are in order of time. Events and dumps without a client id belong
     to each client of their process.
 
-    `earlier_dumps`: the newest dumps before the window, from up to COMPARED_MS before it (`monitor/attribution.py`);
-    compared with later dumps, they show whether threads have moved. `earlier_readings`: the samples before the window,
-    as far back as the window is long, at least LEAD_MS. `earlier_logs`: the events of the LEAD_MS before the window.
-    `has_log_data`: True if a log line or dump of the process was ever read.
+    `earlier_dumps`: the newest dumps of the COMPARED_MS before the window (`monitor/attribution.py`). Compared with
+    later dumps, they show whether threads have moved. `earlier_readings`: the samples of the time before the window;
+    this time is as long as the window, and at least LEAD_MS. `earlier_logs`: the events of the LEAD_MS before the
+    window. `has_log_data`: True if a log line or dump of the process was ever read.
 
     `departed_ms`: the time of the last sample (epoch ms) if the client stopped reporting, else None. For such a client
-    the window covers its last samples and the log lines after them. For a client without samples, `departed_ms` is the
-    time of its last log line, for the modes that judge a client's end. `spoke_ms`: the time (epoch ms) of the newest
-    log line that shows that the process still runs although samples are overdue; None without one. `outlived`: False if
-    the client stopped reporting only because all data ends there (in `diagnose`). `alive`: signs that the process
-    still ran when the client's samples were overdue: of each kind of evidence the newest. `ends_ms`: the time (epoch
-    ms) of the client's last sample if all data is known (in `diagnose`), else None. `rows`: returns the table from
-    which the samples were made; None if there is no such table.
+    the window covers its last samples and the log lines after them. If a mode judges the end of a client that never
+    sent samples, `departed_ms` is the time of the client's last log line. `spoke_ms`: the time (epoch ms) of the newest
+    log line or dump from which it follows that the process ran on after the samples stopped; None without one.
+    `outlived`: False if the samples may only seem to stop because the files given to `diagnose` end soon after them.
+    `alive`: signs that the process still ran when the client's samples were overdue (at most one, the newest, for each
+    kind of evidence). `ends_ms`: the time (epoch ms) of the client's last sample in `diagnose`, which knows all data;
+    elsewhere None. `rows`: returns the table from which the samples were made; None if there is no such table.
     """
 
     client: Client
@@ -85,7 +85,7 @@ class ClientWindow:
         if rows is not None:
             return rows()
         readings, kind = self.readings, self.client.kind
-        # `entries`: the samples' values per topic. `index`: the position of each name of a topic or thread.
+        # `entries`: the samples' values per topic. `index`: name of a topic or thread → its position in `Rows.names`.
         entries = [topic for reading in readings for topic in reading.topics]
         named: Iterable[str | None] = (name for entry in entries for name in (entry.topic, entry.thread))
         index = {name: at for at, name in enumerate(dict.fromkeys(name for name in named if name is not None))}
@@ -103,7 +103,7 @@ class ClientWindow:
 
 
 def about(window: ClientWindow) -> About:
-    """Return what `Windows` needs to know about the client of `window` besides the samples."""
+    """Return options and group of the window's client, and whether a log line or dump of its process was ever read."""
     has_log_data = window.has_log_data or bool(window.logs or window.dumps or window.earlier_dumps)
     return About(window.config, window.client.group or window.client.client_id, has_log_data)
 

@@ -84,8 +84,8 @@ class Table:
     def merged(self, starts: Ints) -> Self:
         """Merge the rows from each of `starts` up to the next start into one row.
 
-        `starts`: row numbers in ascending order, from 0. Each column of the merged row has the column's first value
-        ≥ 0 among these rows; without one the column stays unknown.
+        `starts`: row numbers in ascending order, from 0. In each column, the merged row gets the first value ≥ 0 of its
+        rows; if there is none, the column stays unknown.
         """
 
         def known_first(columns: NDArray[Any]) -> NDArray[Any]:
@@ -161,9 +161,9 @@ class Column:
         return np.where(a < b, a, -1)
 
     def _last(self, lo: Ints, hi: Ints, back: int = 0) -> Ints:
-        """Return, for each span, the position in the list of known values that is `back` before its last known value.
+        """Return, for each span, a position in the list of known values: that of its last known value, minus `back`.
 
-        The position is -1 if the span has too few known values.
+        The result is -1 for a span with at most `back` known values.
         """
         a, b = self.bounds(lo, hi)
         return np.where(b - a > back, b - 1 - back, -1)
@@ -185,7 +185,7 @@ class Column:
         return np.append(self.reported_rows, -1)[self._last(lo, hi)]
 
     def from_last(self, lo: Ints, hi: Ints, back: int) -> Floats:
-        """Return, for each span, the known value that is `back` known values before the last one; NaN if too few."""
+        """Return, of the known values of each span, the one `back` places before the last; NaN if there are too few."""
         return self._known[self._last(lo, hi, back)]
 
     def rises(self, lo: Ints, hi: Ints) -> Ints:
@@ -211,7 +211,7 @@ class Column:
 
     @cached_property
     def still(self) -> tuple[Ints, Ints]:
-        """(starts, exclusive ends) of all runs of two or more equal known values, as positions in the known values.
+        """All runs of two or more equal known values: (starts, exclusive ends) in the list of known values.
 
         A run may go on into the rows of the next client, so callers must cut a run at the end of their span.
         """

@@ -6,8 +6,8 @@ lag exceeds the tolerated lag. The rules differ from Burrow's where tests with a
 - With fewer than three commits (`min_commits`) the state is UNKNOWN until half a window passes without a commit. Burrow
   reports STOP a millisecond after a single commit.
 - If the end offset does not move, the state is IDLE, never STOP.
-- STOP needs time: no commit for the longer of 60 s (`stop_min_seconds`) and three usual commit intervals (`stop_gaps`),
-  but at most half a window. This time counts only while records were unread. So a consumer that commits only when data
+- STOP needs a time without commits: three usual commit intervals (`stop_gaps`), at least 60 s (`stop_min_seconds`) and
+  at most half a window. This time counts only while records were unread. So a consumer that commits only when data
   comes does not look stopped on a slow topic.
 - WARN uses a robust slope of the lag (Theil–Sen), so that one lower sample does not hide a climb.
 - If commits stop while a member of the group owns the partition, the state is STALL: the member is present and makes
@@ -54,7 +54,8 @@ class Known(NamedTuple):
     idle            True if the end offset has not moved for `stop_min_seconds`
     allowed         the tolerated lag in records
     owned           True if the partition is assigned to a member of the group
-    gap_seconds     median time between two commits of the group, None if unknown
+    gap_seconds     median time between consecutive commits on one partition, over all partitions of the group; None if
+                    unknown
     """
 
     commits: Sequence[Commit]
@@ -112,7 +113,7 @@ def median_gap(values: Sequence[float]) -> float:
 
 
 def rewound(commits: Sequence[Commit]) -> bool:
-    """True if a committed offset fell, and no later commit has reached the offset from before the first fall."""
+    """True if the committed offset fell, and no later commit has reached the last offset before the first fall."""
     for position, (before, commit) in enumerate(pairwise(commits), 1):
         if commit.offset < before.offset:
             return all(later.offset < before.offset for later in commits[position:])
@@ -120,9 +121,10 @@ def rewound(commits: Sequence[Commit]) -> bool:
 
 
 def climbs(points: Sequence[tuple[float, float]], dead_band: float) -> bool:
-    """True if values rise steadily, and by more than `dead_band` per second (Theil–Sen slope).
+    """True if values rise by more than `dead_band` per second (Theil–Sen slope), and steadily.
 
-    `points`: pairs (time in s, value) in order of time. Steadily: see FALLING_SHARE.
+    Steadily: the value falls or stays equal in at most FALLING_SHARE of all pairs of points. `points`: (time in s,
+    value), in order of time.
     """
     apart = ((earlier, later) for earlier, later in combinations(points, 2) if later[0] > earlier[0])
     slopes = sorted((later[1] - earlier[1]) / (later[0] - earlier[0]) for earlier, later in apart)

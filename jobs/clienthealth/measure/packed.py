@@ -118,7 +118,7 @@ class LogEntry(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def sample(self) -> Hashable:
-        """The key of the entry: equal for all events of one burst of similar log lines, and for one dump read twice."""
+        """A key that is equal for all events of one burst of similar log lines, and for one dump that is read twice."""
         if self.event is not None:
             return self.service, self.host, sample_key(self.event)
         return self.service, self.host, self.ts_ms, self.dump and self.dump.source
@@ -155,11 +155,12 @@ class GroupReading(msgspec.Struct, array_like=True):
 class Chunk(msgspec.Struct, array_like=True):
     """The data that one task decoded for one bucket.
 
-    `configs`: options of clients (name → value). `rows`, `parts`: the tables `readings` and `topic_parts` as bytes.
-    `last_seen`: when each of `all_clients` last reported (epoch ms), by its own clock if credible (`packer.SKEW_MS`),
-    else by the median clock of neighbouring records. `names`: the topics and threads of `rows` and `parts`. `clocks`: a
-    pair per task: the watermark at the end of the task's input, and the number of clients from which this watermark was
-    computed. `left_out`: number of events that the task dropped because of `[monitor] max_events_per_process`.
+    `configs`: the different sets of client options (name → value). `rows`, `parts`: the tables `readings` and
+    `topic_parts` as bytes. `last_seen`: time (epoch ms) of the newest sample of each of `all_clients`: by the client's
+    own clock if it is credible (`packer.SKEW_MS`), else by the median clock of neighbouring records. `names`: the
+    topics and threads of `rows` and `parts`. `clocks`: only at the end of the task's input: its watermark (epoch ms),
+    and the number of clients from which the watermark was computed. `left_out`: number of events that the task dropped
+    because of `[monitor] max_events_per_process`.
     """
 
     all_clients: list[Client] = []
@@ -192,7 +193,7 @@ decode = msgspec.msgpack.Decoder(Chunk).decode
 def bucket_of(client: Client, buckets: int) -> int:
     """Return the bucket (0 to `buckets` − 1) of a client or consumer group.
 
-    Log lines and dumps of a client's process have the client's bucket.
+    Log lines and dumps of a client's process belong to the same bucket as the client.
     """
     return bucket_of_process(*client.home, buckets)
 

@@ -43,8 +43,8 @@ def topic_clock(times: Ints, clients: Ints) -> tuple[Ints, Ints]:
     `times` (epoch ms), `clients` (client numbers): one element per record, in the order of the topic. A block has at
     least NEIGHBOURS consecutive records; if there are fewer records, they are one block. Each client votes with the
     newest time of its records in the block. The time of a block is the median of these votes; it never falls from block
-    to block. The duration of a block is the time from the moment at which a third of its clients had a record to the
-    time of the block. With few clients a block lasts for minutes, and a client may have ended halfway through the
+    to block. The duration of a block is its time minus the time by which a third of its clients had their first record
+    in it (0 if negative). With few clients a block lasts for minutes, and a client may have ended halfway through the
     block. So callers must also accept a time that is up to this duration earlier than its block's time.
     """
     block = np.minimum(np.arange(len(times)) // NEIGHBOURS, max(0, len(times) // NEIGHBOURS - 1))
@@ -81,10 +81,10 @@ class Slot:
     """A client's positions in the open chunk, kept so that `Packer.reading` need not look them up for each sample.
 
     pack, pad  the result of `_packing`
-    round      the packer's `_round` (number of calls of `chunks`) at which the positions are valid
+    round      value of `Packer._round` (number of calls of `chunks`) for which the positions are valid
     at         position of the client in the chunk's `all_clients`
-    config_at  position of the client's newest options (`config`) in the chunk's `configs`; -1 if there are none
-    topic_at   position of the topic of the client's last record (`topic`) in the chunk's `names`
+    config     the client's newest options; their position in the chunk's `configs` is `config_at`, -1 without options
+    topic      the topic of the client's last record; its position in the chunk's `names` is `topic_at`
     """
 
     client: Client
@@ -109,7 +109,7 @@ class Packer:
     """
 
     def __init__(self, buckets: int, max_events: int = 1_000_000) -> None:
-        """`max_events`: maximum number of log entries per process and chunk; always at least one per log pattern."""
+        """`max_events`: maximum number of log entries per process and chunk; one per log pattern is always kept."""
         self._buckets, self._max_events = buckets, max_events
         self._open: defaultdict[int, _Open] = defaultdict(_Open)
         self._round = 0

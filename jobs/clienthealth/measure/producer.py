@@ -2,8 +2,8 @@
 
 Buffer exhaustion: how full the producer's buffer is, whether threads wait for room in it, and when it will be full.
 Java producers report bytes (`buffer-total-bytes`, `buffer-available-bytes`). librdkafka has one limit for bytes and one
-for records: the buffer is as full as the limit of which more is used. kafka-python 3 has no limit, so its buffer is
-never full: only the number of unacknowledged records is known.
+for records; the greater of the two used shares counts. kafka-python 3 has no limit, so its buffer is never full: only
+the number of unacknowledged records is known.
 
 Callback latency is the time for which a producer's callbacks hold its I/O thread. An instrumented client reports this
 time (`callback-time-*`: measured). A Java client without instrumentation does not report it, so the time is derived:
@@ -49,7 +49,7 @@ def buffer_used_ratio(w: Windows) -> Mapping[str, Floats]:
 
 
 def buffer(w: Windows) -> Mapping[str, Floats]:
-    """Return the last known state of the buffer: by the name of the published field, an array with a value per window.
+    """Return the last known state of the buffer: name of a published field → one value per window.
 
     Fields: total_bytes, available_bytes, waiting_threads, wait_ratio (share of time in which threads waited for room),
     exhausted_records_total, queued_records, seconds_to_full.
@@ -175,7 +175,7 @@ def _change(values: Floats) -> Floats:
 
 
 class Stalls(NamedTuple):
-    """For each window: the row since which nothing more was delivered (-1: unknown), and the seconds since that row."""
+    """For each window: the first row with the final number of deliveries (-1: unknown), and the seconds since then."""
 
     since: Ints
     seconds: Floats
@@ -209,8 +209,8 @@ def waiting(w: Windows) -> Bools:
 def answers(w: Windows) -> Column:
     """Return, for each row, how often the average request latency changed up to this row.
 
-    A change proves that a broker has answered. If the client rounds the average to 0.001 ms, an answer may leave it
-    unchanged. So a sample whose value is a multiple of 0.001 ms always counts as a change.
+    A change proves that a broker has answered. If the client rounds the average to 0.001 ms, an answer may leave the
+    average unchanged. So a value that is a multiple of 0.001 ms always counts as a change.
     """
     rows = w.column("request-latency-avg").reported_rows
     latency, changed = w.col("request-latency-avg")[rows], np.zeros(len(w.ts))
@@ -230,12 +230,12 @@ def failed_since(w: Windows, since: Ints) -> Bools:
 
 @per_windows
 def stalls(w: Windows) -> Stalls:
-    """Return, for each window, the row since which nothing more was delivered, and the seconds since that row.
+    """Return, for each window, the first row with the final number of deliveries, and the seconds since that row.
 
-    The seconds are 0 unless records waited at every sample after that row, and the window has at least MIN_READINGS
-    samples from that row on. For a client that counts no deliveries (kafka-python, Java before 1.0), answers of brokers
-    count in place of deliveries. For such a client, a record that fails after that row suffices: it shows that records
-    waited.
+    The seconds are 0 unless two conditions hold: records waited at every sample after that row, and the window has at
+    least MIN_READINGS samples from that row on. For a client that counts no deliveries (kafka-python, Java before 1.0),
+    answers of brokers count in place of deliveries. If records of such a client fail after that row, this also proves
+    that records waited.
     """
     if not len(w.ts):
         return Stalls(np.full(len(w), -1), np.zeros(len(w)))

@@ -1,4 +1,5 @@
-"""Measure how full a client's queue of each topic is. A full queue shows that the topic's records move too slowly.
+"""Measure, for each topic, how full the client's queue is. A full queue shows that the topic's records are processed
+(consumer) or delivered (producer) too slowly.
 
 - The old Scala consumer has one queue per consuming thread, with at most `queued.max.message.chunks` chunks.
 - A librdkafka consumer prefetches records up to `queued.min.messages`, and bytes up to `queued.max.messages.kbytes`.
@@ -82,8 +83,8 @@ def queues(w: Windows) -> Queues:
 def limits(w: Windows, option: str, windows: Ints) -> Floats:
     """Return, for each window, the value of a client option that limits a queue.
 
-    Without a number as value, the option's default is returned. `option`: CHUNKS, RECORDS or KBYTES. `windows`: the
-    numbers of the windows.
+    If the client's value is missing or not an integer, the option's default is returned. `option`: CHUNKS, RECORDS or
+    KBYTES. `windows`: numbers of the windows.
     """
     configured = w.option(option, windows)
     return np.where(np.isnan(configured), QUEUE_DEFAULTS[option], configured)
@@ -112,9 +113,9 @@ def queue_entries(w: Windows) -> list[list[dict[str, Any]]]:
 def topic_rate_entries(w: Windows) -> list[list[dict[str, Any]]]:
     """Return one list per window of JSON objects with `topic` and `consumed_rate` (records per second).
 
-    The list is empty unless the client consumes several topics. A rate is the growth of the topic's counter from the
-    window's first sample to its last sample. A topic is left out if it is missing from one of these two samples, or if
-    its counter fell. A topic that is no longer fetched has the rate 0.
+    The list is empty unless the client consumes several topics. A rate is the growth of the topic's counter of consumed
+    records between the window's first and last sample, per second. A topic is left out if it is missing from one of
+    these two samples, or if its counter fell. A topic that is no longer fetched has the rate 0.
     """
     entries: list[list[dict[str, Any]]] = [[] for _ in range(len(w))]
     if w.kind == "producer" or not len(w.ts):

@@ -98,8 +98,8 @@ class Windows:
     """Windows [lo, hi) over samples of clients of ONE kind. Each client's rows are adjacent and in order of time.
 
     Results are arrays with one element per window; NaN means unknown. Results with one element per row are cached, and
-    all selections of windows (`at`) share them. `about`: returns what is known about a window's client, by the window's
-    number.
+    all selections of windows (`at`) share them. `about`: takes a window's number and returns what is known about its
+    client.
     """
 
     def __init__(self, kind: Kind | None, table: Rows, lo: Ints, hi: Ints, about: Callable[[int], About]) -> None:
@@ -125,7 +125,7 @@ class Windows:
     def alone(self, at: int) -> Windows:
         """Return window `at` with a table of only its own samples; row r is the window's r-th sample (from 0).
 
-        Cached results (`once`) for all windows are reused. A result can be reused if it is an array without row
+        Results that `once` has cached for all windows are reused. A result can be reused if it is an array without row
         numbers, or has a method `alone(at, lo)`. That method returns the result for window `at`, and numbers windows
         and rows from 0; `lo` is the window's first row.
         """
@@ -150,8 +150,8 @@ class Windows:
     def once(self, name: Hashable, make: Callable[[], T]) -> T:
         """Return the result of `make`, which is computed once for this selection of windows.
 
-        `name`: key of the result in the cache. An array must have one element per window. `alone` does not reuse
-        arrays of integers, because the integers may be row numbers.
+        `name`: key of the result in the cache. If the result is an array, it must have one element per window. `alone`
+        does not reuse arrays of integers, because the integers may be row numbers.
         """
         if (known := self._of_windows.get(name)) is None:
             taken = self._taken_over(name)
@@ -249,7 +249,7 @@ class Windows:
         return column.at(self.last_row) if column.whole and self._none_empty else column.last(self.lo, self.hi)
 
     def from_last(self, metric: str | Column, back: int) -> Floats:
-        """Return, for each window, the known value that is `back` known values before the last one; NaN if too few."""
+        """Return, of each window's known values, the one `back` places before the last; NaN if there are too few."""
         return self._column(metric).from_last(self.lo, self.hi, back)
 
     def min(self, metric: str | Column) -> Floats:
@@ -308,12 +308,12 @@ class Windows:
         return np.where(self.samples > 0, self.hi - 1, -1)
 
     def about(self, windows: Ints | None = None) -> list[About]:
-        """Return the `About` of the client of each window. `windows`: the numbers of the windows, None for all."""
+        """Return the `About` of each window's client. `windows`: the numbers of the windows, None for all."""
         which = self._which if windows is None else self._which[windows]
         return list(map(self._about, which.tolist()))
 
     def option(self, name: str, windows: Ints | None = None) -> Floats:
-        """Return the client option `name` for each window. `windows`: their numbers, None for all.
+        """Return the client option `name` for each window. `windows`: numbers of the windows, None for all.
 
         The value is NaN if the option is absent, or is not an integer from 0 to 2³¹ − 1.
         """
@@ -378,7 +378,7 @@ def per_rows(make: Callable[[Windows], T]) -> Callable[[Windows], T]:
 
 
 def per_windows(make: Callable[Concatenate[Windows, P], T]) -> Callable[Concatenate[Windows, P], T]:
-    """Decorate a function so that its result is computed once per selection of windows and per further arguments."""
+    """Decorate a function so that its result is computed once for each selection of windows and further arguments."""
     name = f"{make.__module__}.{make.__qualname__}"
 
     @wraps(make)
