@@ -74,7 +74,7 @@ class Client(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def home(self) -> tuple[str, str]:
-        """Two texts from which the client's bucket is computed: its `process`; two others for a consumer group."""
+        """Two texts that determine the bucket: `process`; for a consumer group, service and instance with client id."""
         return (self.service, f"{self.instance}\0{self.client_id}") if self.kind == "group" else self.process
 
 
@@ -82,7 +82,8 @@ class Client(msgspec.Struct, array_like=True, frozen=True, gc=False):
 class ClientProcess:
     """A process with Kafka clients. `instance`: usually host:pid.
 
-    `config`: options of the process's clients that are known from the settings of an exporter instead of from metrics.
+    `config`: client options that an exporter's settings state for all clients of the process; metrics do not contain
+    them.
     """
 
     service: str

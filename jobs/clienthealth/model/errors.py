@@ -1,4 +1,4 @@
-"""The errors with a message for the user. A module may define a subclass for an error that its callers tell apart.
+"""The errors with a message for the user. A module may define a subclass if callers handle that error differently.
 
 HealthError
 ├── SettingsError      a setting is unknown, missing or has a wrong value

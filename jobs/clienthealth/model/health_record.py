@@ -108,7 +108,7 @@ def evidence_from_json(row: Mapping[str, Any]) -> Evidence:
 
 
 def seen_json(seen: Seen) -> dict[str, Any]:
-    """Return a known issue as a JSON object; `first` and `last` are its times (epoch ms)."""
+    """Return a known issue as a JSON object; `first` and `last` are the times (epoch ms) of its first and last line."""
     return dict(msgspec.to_builtins(seen))
 
 
@@ -125,7 +125,7 @@ class Written(msgspec.Struct, kw_only=True, omit_defaults=True, tag_field="schem
     """A record to write; times in epoch milliseconds.
 
     client, verdicts  as `encoded` and `verdicts_json` return them
-    window_*          the window that was judged; for a consumer group the window of its lag
+    window_*          the window that was judged; for a consumer group the window from which its lag was computed
     samples           number of the client's samples in the window
     worst             the worst status (function `worst`); for a group `ok` while its lag is tolerated, else `unknown`
     last_seen         time of the client's newest data
@@ -264,7 +264,7 @@ _NO_CONFIG: Mapping[str, str] = {}
 
 
 def _config(row: Any) -> Mapping[str, str]:
-    """Return the options with text as value; without options, an empty mapping that all such records share.
+    """Return the options that have a text as value. All records without options share one empty mapping.
 
     Raises TypeError if `row` is not a JSON object.
     """
@@ -290,10 +290,10 @@ def strict(value: bytes) -> bytes:
 
 
 def aged(value: bytes, reason: str) -> bytes:
-    """Return the record of a client that sends no newer data, without what may no longer hold.
+    """Return the record of a client that sends no newer data, changed because parts of it may no longer hold.
 
-    Verdicts that were `ok` become `unknown` with this reason. A `worst` of `ok` becomes `unknown`, too. The indicators
-    are removed. Failures stay, because only evidence ends them. `stale` becomes true.
+    Verdicts that are `ok` become `unknown` and get `reason` as their reason. If `worst` is `ok`, it becomes `unknown`,
+    too. The indicators are removed. Failures stay, because only evidence ends them. `stale` becomes true.
     """
     row = document(value)
     verdicts = [

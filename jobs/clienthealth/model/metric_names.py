@@ -21,7 +21,8 @@ FORMERLY: Mapping[str, Sequence[str]] = SPELLINGS["formerly"]
 SHARED: frozenset[str] = frozenset(SPELLINGS["shared"])
 #: Maps MBeans of the Scala consumer, `type/name/attribute`, to our names.
 SCALA: Mapping[str, str] = SPELLINGS["scala"]
-#: Maps fields of Metricbeat's module `kafka` to our names. Fields with the name of the MBean attribute are left out.
+#: Maps fields of Metricbeat's module `kafka` to our names. Fields with the same name as the MBean attribute are not
+#: listed.
 METRICBEAT: Mapping[str, str] = SPELLINGS["metricbeat"]
 #: Maps our name to (path, factor): the path in librdkafka's statistics, and the factor that converts to our unit.
 LIBRDKAFKA: Mapping[str, tuple[str, float]] = SPELLINGS["librdkafka"]
@@ -30,7 +31,7 @@ LIBRDKAFKA_PARTITION: Mapping[str, str] = SPELLINGS["librdkafka_partition"]
 
 
 def kip714(group: str, name: str) -> str:
-    """Spell a metric as in KIP-714 pushes (OTLP): `org.apache.kafka.producer.record.send.total`.
+    """Return a metric's name in KIP-714 pushes (OTLP): `org.apache.kafka.producer.record.send.total`.
 
     `group`, `name`: MBean group and attribute, such as producer-metrics and record-send-total.
     """
@@ -38,38 +39,39 @@ def kip714(group: str, name: str) -> str:
 
 
 def otel_agent(group: str, name: str) -> str:
-    """Spell a metric as the OpenTelemetry Java agent does in OTLP: `kafka.producer.record_send_total`."""
+    """Return a metric's name in the OpenTelemetry Java agent's OTLP data: `kafka.producer.record_send_total`."""
     return f"kafka.{_kind(group)}.{name.replace('-', '_')}"
 
 
 def micrometer(group: str, name: str) -> str:
-    """Spell a metric as Prometheus shows Micrometer's KafkaClientMetrics: `kafka_producer_record_send_total`."""
+    """Return a metric's name in Prometheus, by Micrometer's KafkaClientMetrics: `kafka_producer_record_send_total`."""
     return f"kafka_{group.removesuffix('-metrics')}_{name}".replace("-", "_")
 
 
 def jmx_exporter(group: str, name: str) -> str:
-    """Spell a metric as the JMX exporter does with its default rules or with Confluent's kafka_client.yml:
-    `kafka_producer_producer_metrics_record_send_total`.
+    """Return the name that the JMX exporter gives to a metric: `kafka_producer_producer_metrics_record_send_total`.
+
+    The name is the same with the exporter's default rules and with Confluent's kafka_client.yml.
     """
     return f"kafka_{_kind(group)}_{group}_{name}".replace("-", "_")
 
 
 def jmx_exporter_1(group: str, name: str) -> str:
-    """Spell a metric as the JMX exporter since 1.0 does: without a final `_total`."""
+    """Return the name that the JMX exporter since 1.0 gives to a metric: without a final `_total`."""
     return jmx_exporter(group, name).removesuffix("_total")
 
 
 def attribute(group: str, name: str) -> str:
-    """Spell a metric as its MBean attribute, as Jolokia, Telegraf, jmxtrans and kafka-python do."""
+    """Return the MBean attribute: Jolokia, Telegraf, jmxtrans and kafka-python use it as the metric's name."""
     return name
 
 
-#: A rule of spelling: (MBean group, attribute) → name of the metric in a tool.
+#: A function (MBean group, attribute) → name of the metric in a tool.
 Rule = Callable[[str, str], str]
 
 
 def spellings(*rules: Rule) -> dict[str, str]:
-    """Return a map from the names that `rules` make to our names. Includes older names of the Java client."""
+    """Return a map from the names that `rules` make, also from older names of the Java client, to our names."""
     return {
         rule(group, spelled): name
         for group, names in JAVA.items()
@@ -92,7 +94,7 @@ def kinds() -> dict[str, str]:
 
 
 def telling() -> dict[str, str]:
-    """Return a map from MBean attributes to kinds of client, for attributes that only one kind of Java client has."""
+    """Return a map from each MBean attribute that only one kind of Java client has to that kind."""
     return {name: _kind(group) for group, names in JAVA.items() for name in names if name not in SHARED}
 
 
@@ -104,7 +106,7 @@ _NEXT = re.compile(r", ([a-zA-Z][\w-]*)=")
 
 
 def separated(labels: Mapping[str, str]) -> dict[str, str]:
-    """Split each label value that also contains further properties of the MBean, and make each of these a label.
+    """Find further properties of the MBean in the values of labels, and turn these properties into labels of their own.
 
     A greedy group in a pattern of the JMX exporter, `client-id=(.+)><>`, also captures the properties after the client
     id: `orders, node-id=node-1`. This function cuts the value to `orders` and adds the label `node_id`, unless a label

@@ -25,7 +25,7 @@ class Source:
 class TopicReading:
     """The values of one topic, partition or thread in a client's sample.
 
-    A whole topic has neither partition nor thread. `metrics`: values by the names of TOPIC_METRICS.
+    For a whole topic, `partition` and `thread` are None. `metrics`: values by the names of TOPIC_METRICS.
     """
 
     topic: str
@@ -52,14 +52,15 @@ class Reading:
 class LogEvent:
     """A log line that matches a log pattern. `signature`: the pattern's id; `captures`: the pattern's named groups.
 
-    `ts_ms`: time of the line (epoch ms). `client_id`: None if the line names no client. `text`: the line in which the
-    match begins, in the message or in the exception below it; cut to 500 characters. `repeats`: the number of similar
-    lines merged into this event; in a burst, one event per tenth of a second is kept. `kind`: the kind of client,
-    if a field of the record names the kind.
+    `ts_ms`: time of the line (epoch ms). `client_id`: None if the line names no client. `text`: the line of the
+    message, or of the exception below the message, in which the match begins; cut to 500 characters. `repeats`: the
+    number of similar lines merged into this event; in a burst, one event per tenth of a second is kept. `kind`: the
+    kind of client, if a field of the record names the kind.
 
-    `own`: True if the line is certainly about a client of its own program. False if a text quotes the line, or if an
-    application's text precedes the library's. `copied`: True if an application's text precedes the client's name: a
-    client that logs its own name puts no text before the name, so an application copied the line.
+    `own`: True if a client in the program that wrote the log certainly logged the line itself. False if a text quotes
+    the line, if an application's text precedes the library's text, or if several clients may have logged the line.
+    `copied`: True if an application's text precedes the client's name. A client puts no text before its own name, so an
+    application copied the line.
     """
 
     ts_ms: int
@@ -96,7 +97,7 @@ class Thread:
 
     @property
     def of_kafka(self) -> bool:
-        """True if the thread's name or a frame contains "kafka". Also for `DestroyJavaVM`, a sign that `main` ended."""
+        """True if the name or a frame contains "kafka". True, too, for `DestroyJavaVM`: it shows that `main` ended."""
         return self.name == "DestroyJavaVM" or any("kafka" in text.lower() for text in (self.name, *self.frames))
 
 
@@ -105,9 +106,9 @@ class ThreadDump:
     """A thread dump of one moment (`ts_ms`: epoch ms), as the failure modes read it.
 
     `threads`: those that belong to a Kafka client, those that an earlier dump shows in poll(), and `DestroyJavaVM`.
-    `others`: the other threads that run code outside the JVM; kept only if poll() may be missing from the frames of the
-    process's clients. `complete`: True if the dump is known to be complete. `deadlocked`: names of the threads that
-    the JVM reports as deadlocked.
+    `others`: the other threads that run code outside the JVM. They are kept only if a client of the process uses
+    librdkafka, because frames may not show which thread calls its poll(). `complete`: True if the dump is known to be
+    complete. `deadlocked`: names of the threads that the JVM reports as deadlocked.
     """
 
     ts_ms: int
@@ -122,8 +123,8 @@ class ThreadDump:
 class Sign:
     """Evidence that a process runs: a line of its log, a thread dump, or a sample of another client of the process.
 
-    `ts_ms`: time of the evidence (epoch ms). `text`: the evidence in words, to end a sentence with. `source`: the input
-    record, None if unknown.
+    `ts_ms`: time of the evidence (epoch ms). `text`: a noun phrase for the evidence, to be put into a sentence.
+    `source`: the input record, None if unknown.
     """
 
     kind: Literal["log", "thread-dump", "metric"]

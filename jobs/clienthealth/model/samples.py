@@ -53,7 +53,7 @@ def slowest_node(latencies: Mapping[int, float | None]) -> dict[str, float]:
 
 #: Maps a client's metric to metrics of its topics: the client's value is the maximum of these metrics over its topics.
 LARGEST = {"records-lag-max": ("records-lag-max", "records-lag")}
-#: Metrics of which clients report one value per broker.
+#: Metrics that a client reports for each broker.
 OF_NODES = ("request-latency-avg", "request-latency-max")
 
 _CLIENT_METRICS = frozenset(name for names in CLIENT_METRICS.values() for name in names)
@@ -66,9 +66,9 @@ Part = tuple[str, int | None, str | None]
 class Subject(NamedTuple):
     """What a value measures: a client, a topic of the client (or a partition or thread of that topic), or a broker.
 
-    client_id  None if only the record as a whole names the client (`Samples.process`)
+    client_id  None if the value itself names no client; then the client id in `Samples.process` is used
     kind       kind of the client; None if the value is not a Kafka client's
-    node       the broker's id as `node` returns it; a broker's value counts only if the client itself reports none
+    node       the broker's id as `node` returns it; a value that the client reports for itself replaces brokers' values
     """
 
     client_id: str | None
@@ -82,10 +82,10 @@ class Subject(NamedTuple):
 class Samples:
     """The metric values of one process at one moment.
 
-    process    the identity that the process's clients share. `client_id` is for subjects without a client id. `library`
-               holds for all clients except the Scala consumer (always `scala`). A version or group that `saw` notes
-               for a client wins over that of the process
-    ts_ms, interval_ms, delta  values for the fields of the same names in all snapshots
+    process    the identity that the process's clients share. Its `client_id` is used for subjects without a client id.
+               Its `library` holds for all clients except the Scala consumer (always `scala`). Its `version` and `group`
+               hold for clients for which `saw` noted no others
+    ts_ms, interval_ms, delta  copied to the fields of the same names in all snapshots
     """
 
     def __init__(self, ts_ms: int | None, process: Identity, interval_ms: int | None = None) -> None:
@@ -156,7 +156,8 @@ class Samples:
         rolled_up  True to compute a client's missing values from its topics
         whole      True if the record has the values of all the client's brokers, so that the slowest broker is known
         """
-        # A client without a version gets the process's, else another client's; of several, the last in text order.
+        # A client without a version gets the process's version, else the last (in text order) of the other clients'
+        # versions.
         version = self.version or max(self._versions.values(), default=None)
         result = []
         for ref, client in self._clients.items():

@@ -7,9 +7,9 @@ interval. Brokers store a subscription like the configuration of a topic.
 librdkafka gets a subscription of its own, because librdkafka has few of the Java client's metrics. In place of its own
 name and version, librdkafka reports those of its binding (confluent-kafka-python, version `2.16.1-rdkafka-2.16.0`).
 
-librdkafka's subscription excludes versions before 2.10.1 because of a bug: if a subscription names no metric that the
-client has, the client sends empty pushes, and brokers close its connection again and again (with 2.5.0 even the
-application ends).
+librdkafka's subscription excludes versions before 2.10.1 because of a bug. If a subscription names no metric that such
+a client has, the client sends empty pushes, and brokers close its connection again and again. With 2.5.0 even the
+application ends.
 
 Only the data points of a counter contain the time at which the push's interval began. librdkafka's only counters are
 those of connections, so the subscription includes these counters.
@@ -39,7 +39,7 @@ MATCH_LIBRDKAFKA = (
     "client_software_name=.*rdkafka.*|confluent-kafka-.*,"
     "client_software_version=(.*rdkafka-)?(2[.]10[.][1-9]|2[.]1[1-9][.]|2[.][2-9][0-9][.]|[3-9][.])[0-9.A-Z-]*"
 )
-#: Prefixes of the names of librdkafka's metrics that are read, and of counters that show the interval of a push.
+#: Prefixes of names of librdkafka's metrics: those that are read, and counters that show when a push's interval began.
 OF_LIBRDKAFKA: tuple[str, ...] = tuple(SPELLINGS["librdkafka_pushed"])
 #: Interval (s) between a client's pushes. 60 s would halve the load, but each report could come 30 s later.
 INTERVAL_SECONDS = 30

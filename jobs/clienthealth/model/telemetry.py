@@ -1,6 +1,6 @@
 """The content of one decoded record: snapshots of clients, and log lines.
 
-Only the record itself is used: an identity may be incomplete, and no value is compared with other records.
+It comes from this record alone, so an identity may be incomplete, and values are not checked against other records.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ class _Named(msgspec.Struct, frozen=True, gc=False):
 class Identity(_Named, frozen=True, gc=False):
     """The client that a record names. Unknown parts are None, never an empty text.
 
-    `kind`: as the record spells it, until `decode.py` has checked the kind. `handle`: librdkafka's name of the client
-    within its process; `decode.py` uses it as the instance if the record names no instance.
+    `kind`: the kind of client as the record spells it; `decode.py` replaces an unknown kind by None. `handle`:
+    librdkafka's name of the client within its process; `decode.py` uses it as the instance if the record names no
+    instance.
     """
 
     service: str | None = None
@@ -51,9 +52,10 @@ class Member(_Named, frozen=True, gc=False):
 
 
 class TopicMetrics(msgspec.Struct):
-    """The values of one topic, partition or thread in a client's snapshot. `metrics`: by names of TOPIC_METRICS.
+    """The values of one topic, partition or thread in a client's snapshot.
 
-    `member`: the member that owns the partition; only in snapshots of consumer groups.
+    `metrics`: values by the names of TOPIC_METRICS. `member`: the member that owns the partition; only in snapshots of
+    consumer groups.
     """
 
     topic: str
@@ -112,7 +114,8 @@ class Snapshot(msgspec.Struct):
 class Frame(NamedTuple):
     """One frame of a stack. `method`: `package.Class.method`, in Python `module.function`.
 
-    `place`: file and line, '' if unknown; a Python frame's place also has the function's own name.
+    `place`: file and line, '' if unknown. For Python it also has the name of the function, because `method` may be the
+    Java method from which kafka-python's function was ported.
     """
 
     method: str
@@ -154,15 +157,15 @@ class Dump(msgspec.Struct):
 
 
 class LogLine(msgspec.Struct):
-    """One log entry. `ts_ms`: its time (epoch ms), None if unknown.
+    """One log entry. `ts_ms`: time of the entry (epoch ms), None if unknown.
 
     message            the line's text after the fields of the log layout (time, level, thread, logger)
     stack              the lines below the first line (an exception), joined by newline
     file, file_offset  the file and the line's offset in it (bytes), to rejoin dumps that were sent line by line
-    numbers            the entry's line numbers in the file, from 0 (message, then stack); () if it came from a topic
+    numbers            line numbers of message and stack in the file, from 0; () if the entry came from a topic
     dumps              the thread dumps in the entry; if the entry contains nothing else, `message` is None
     quoted             True if a text (a ticket, a chat) quotes the line without its time, logger and thread
-    explained          True if a text explains the line and reports no failure; then only known issues are read from it
+    explained          True if a text only explains the line; such a line makes no events except those of known issues
     error              why the entry is unusable; None if it is usable
     """
 

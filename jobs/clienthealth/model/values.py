@@ -1,4 +1,4 @@
-"""Conversions of JSON values for all formats. No conversion raises, whatever the value."""
+"""Conversions of JSON values for all formats. No conversion raises an exception, whatever the value."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ EvidenceKind = Literal["metric", "log", "thread-dump", "absence"]
 #: Overall state of a client. `partial`: no failure was found, but some modes could not be judged.
 Standing = Literal["ok", "partial", "unknown", "suspected", "confirmed"]
 
-#: All statuses in ascending order: of several verdicts of one mode on overlapping windows, the one with the last status
-#: in this order counts.
+#: All statuses in ascending order. If overlapping windows give several verdicts of one mode, a failure counts before
+#: `ok` and `unknown`, and `confirmed` before `suspected`; without a failure the newest verdict counts.
 STATUS_ORDER: tuple[Status, ...] = ("unknown", "ok", "suspected", "confirmed")
 #: The statuses that report a failure.
 UNHEALTHY: tuple[Status, ...] = ("suspected", "confirmed")
@@ -70,12 +70,12 @@ class Seen(msgspec.Struct, frozen=True, omit_defaults=True, rename={"first_ms": 
 class Count:
     """The number of effects of a fault (such as lost records) in each half minute.
 
-    Windows overlap, but count the same half minutes, so no effect is added up twice.
+    Overlapping windows share these half minutes, so that no effect is counted twice.
 
-    name        key in `Verdict.detail` for the sum; the sum is a lower bound
+    name        key of the sum in `Verdict.detail`; the true number of effects may be higher
     kind        kind of the evidence; if two kinds count the same effect, the greater sum is used
     slots       maps the start of a half minute (epoch ms) to the number of effects in it
-    settled     number of effects before `settled_ms`, summed up because these half minutes no longer change
+    settled     sum of the effects in the half minutes before `settled_ms`, which no longer change
     settled_ms  time (epoch ms) from which on each half minute is still counted separately, in `slots`
     """
 
@@ -110,12 +110,13 @@ class Proof(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The verdict of one failure mode on one client. `since_ms`: onset (epoch ms). `reason`: why it is `unknown`.
+    """The verdict of one failure mode on one client. `since_ms`: onset (epoch ms).
 
-    `counts`: the counts behind the sums in `detail`. `adjusted`: names of the adjustments (`monitor/adjust.py`) that
-    changed the verdict after the mode's rules, in order. `ruled_out`: the innocent explanations that data refutes,
-    each with the refutation. `not_ruled_out`: the innocent explanations that may be true, each with the data that would
-    decide. Both are derived from `proofs`: what each piece of evidence proves.
+    `reason`: why the status is `unknown`. `counts`: the counts behind the sums in `detail`. `adjusted`: names of the
+    adjustments (`monitor/adjust.py`) that changed the verdict after the mode's rules, in order. `ruled_out`: the
+    innocent explanations that data refutes, each with the refutation. `not_ruled_out`: the innocent explanations that
+    may be true, each with the data that would decide. Both are derived from `proofs`: what each piece of evidence
+    proves.
     """
 
     mode: str
