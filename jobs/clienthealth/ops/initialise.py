@@ -98,7 +98,7 @@ class Answers:
         return options
 
     def settings(self) -> Settings:
-        """Return the settings that result from the answers. Raises SettingsError as `options` does."""
+        """Return the settings that result from the answers. Raises SettingsError if an answer is missing."""
         return Settings(kafka=KafkaSettings(self.servers, self.options()), topics=self.topics)
 
     def text(self, hidden: bool = False) -> str:

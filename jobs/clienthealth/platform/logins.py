@@ -34,7 +34,7 @@ from clienthealth.model.tables import converted, table
 from clienthealth.platform.jars import java
 from clienthealth.platform.secrecy import basic_auth, redacted
 
-#: Options that all of kafka-python's clients have under the Java name, with `_` in place of `.`.
+#: Options that have the Java name with `_` in place of `.` in all of kafka-python's clients: name → default.
 _SAME = {
     name: default
     for name, default in KafkaAdminClient.DEFAULT_CONFIG.items()
@@ -118,7 +118,10 @@ def java_options(options: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def login_parts(options: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the options of the login module in sasl.jaas.config, {} without SASL. Errors: as in `java_options`."""
+    """Return the options of the login module in sasl.jaas.config, {} without SASL.
+
+    Raises SettingsError for options that the Java client or kafka-python would refuse or misunderstand.
+    """
     return _login(options)[2]
 
 

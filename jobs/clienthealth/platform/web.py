@@ -98,7 +98,7 @@ class Server(ThreadingHTTPServer):
 
     `open_paths`: the paths of probes, which need no password and do not count towards MAX_ANSWERS. `chosen_by`: the
     setting or option that chose the port, for the error message. Raises ServiceError if the server cannot listen on the
-    port, and the errors of `web_config.access`.
+    port, SettingsError if the web_config_file is wrong, and DependencyError if that file needs a missing package.
     """
 
     daemon_threads = True

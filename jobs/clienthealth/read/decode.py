@@ -114,7 +114,7 @@ def decode_metrics(record: RawRecord, settings: Settings, now_ms: int) -> Decode
 def decode_logs(record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
     """Decode a record of a log topic into log lines. A line without a time gets the time of its Kafka record.
 
-    `now_ms`: as in `decode_metrics`.
+    `now_ms`: the monitor's clock (epoch ms).
     """
     parsed = _opened(_parsed(record, ("logs",), settings))
     return _lines(parsed, record.source.topic, settings, now_ms)
@@ -123,7 +123,7 @@ def decode_logs(record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
 def decode_any(record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
     """Decode a record of any topic: into log lines if its format is a log format, else into snapshots.
 
-    Formats of metrics are tried first. `now_ms`: as in `decode_metrics`.
+    Formats of metrics are tried first. `now_ms`: the monitor's clock (epoch ms).
     """
     parsed = _parsed(record, STREAMS, settings)
     if any(isinstance(one, LogLine) for one in parsed.content):
@@ -134,7 +134,7 @@ def decode_any(record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
 def decode_parsed(content: LogLine | Snapshot, record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
     """Complete and check a snapshot or line that was parsed from a file, as if it came from a Kafka record.
 
-    `record`: its key and headers name the process. `now_ms`: as in `decode_metrics`.
+    `record`: a record with the key and headers that name the process. `now_ms`: the monitor's clock (epoch ms).
     """
     headers = _header_values(record.headers)
     parsed = _Parsed(Decoded(), Record(text="", key=_key_text(record.key), headers=headers, ts_ms=record.ts_ms))

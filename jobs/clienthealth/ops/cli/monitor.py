@@ -30,9 +30,9 @@ WELL_SECONDS = 300.0
 def run(args: argparse.Namespace) -> int:
     """Run the monitor until a signal ends it, and return its exit code.
 
-    A failed job is restarted after pauses that grow from 1 to 60 s, unless a restart would not help (FINAL).
+    A failed job is restarted after a pause, except after the exit codes in FINAL. The pauses grow from 1 to 60 s.
 
-    Under spark-submit the job runs once, because the submitter supervises the job.
+    Under spark-submit the job is not restarted here, because that is the submitter's task.
     """
     from clienthealth.configuration import load
 
@@ -86,7 +86,7 @@ def _alone(checkpoint: str) -> Iterator[None]:
 def _supervised(config: str | None) -> int:
     """Run the job in a child process, and restart the job after failures.
 
-    Return the job's last exit code; 0 if a signal came in a pause before a restart.
+    Return the job's last exit code; 0 if a signal arrives while this process waits before a restart.
     """
     from clienthealth.platform.stopping import set_by_signal
 

@@ -66,8 +66,8 @@ def _reviews(
 ) -> tuple[Review | Clusters, Sequence[Review], Sequence[Path]]:
     """Make the review.
 
-    Return (review, reviews of the single clusters, paths of the review's files). With several clusters, the review
-    compares the clusters. `actions`: path of `actions.toml`; None to use the file that
+    Return (whole review, one review per cluster, paths of the whole review's files). With several clusters, the whole
+    review compares the clusters. `actions`: path of `actions.toml`; None to use the file that
     `actions_beside` finds. `scratch`: a temporary folder.
     """
     from clienthealth.review.actions import FILE

@@ -1,7 +1,7 @@
 """Check this machine: Java, jars, compression codecs, and the folders of checkpoint, history and reviews.
 
 The monitor reads with Kafka's Java client, which has all codecs. The exporters read with kafka-python, which needs a
-library for each codec except gzip. Spark itself tests the folders, with the monitor's options and rights.
+library for each codec except gzip. The folders are also tested with Spark, because the monitor uses them through Spark.
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ class Reject:
 
 @dataclass
 class Survey:
-    """The formats of the records of one topic or file, and the rejects.
+    """The records of one topic or file: counts by format (`formats`), and rejected records by reason (`rejects`).
 
     Each record counts once. A record that is usable as a whole counts under its format; any other record counts under
     the first reason for which it is rejected.

@@ -31,7 +31,7 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
-    """Where a log record has its fields: for each field the paths in the order in which they are tried.
+    """The places of a log line's fields in a JSON record: for each field, the paths to try, in order.
 
     The first path that exists in the record is used. In a path, a name in backticks may contain dots.
 

@@ -6,8 +6,9 @@ then on the resource. Sums may be deltas; in KIP-714 pushes sums are always delt
 snapshots have `delta` set, and the time span that the deltas cover becomes the reporting interval (`interval_ms`).
 There is one snapshot per client and resource, at the time of the resource's newest data point.
 
-The Java agent keeps only the finest level of a metric (topic or partition), and a KIP-714 subscription may request only
-that level. The client's value is then the sum (`metrics.SUMMED`) or the maximum (`samples.LARGEST`) over its topics.
+The Java agent reports a metric only at the finest level (per topic or partition), and a KIP-714 subscription may
+request only that level. The client's value is then the sum (`metrics.SUMMED`) or the maximum (`samples.LARGEST`) over
+its topics.
 """
 
 from __future__ import annotations
@@ -127,7 +128,10 @@ class Points(Samples):
             self._since = moment_ms
 
     def snapshots(self, rolled_up: bool = True, whole: bool = True) -> list[Snapshot]:
-        """Return one snapshot per client. `rolled_up`, `whole`: as in `Samples.snapshots`.
+        """Return one snapshot per client.
+
+        `rolled_up`: True to compute a client's missing values from its topics. `whole`: True if the values of all the
+        client's brokers are known.
 
         The interval is the time span that the deltas cover. Without deltas, or if this span is implausible, the
         interval is KIP714_INTERVAL_MS for a push and AGENT_INTERVAL_MS for other data.

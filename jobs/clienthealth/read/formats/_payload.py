@@ -37,8 +37,9 @@ class PayloadError(ValueError):
 def fill(record: Record, value: bytes | memoryview, settings: Settings) -> None:
     """Unpack `value` (the Kafka record's value) and set the fields `text`, `document`, `data` and `signal` of `record`.
 
-    Raises PayloadError if `value` cannot be unpacked, and the errors of `schema_registry.schema` except
-    UnknownSchemaError.
+    Raises PayloadError if `value` cannot be unpacked. For a value with a schema, also raises ServiceError if the
+    registry does not answer or rejects the login, DependencyError without fastavro, and SettingsError if a file named
+    in [registry] cannot be read.
     """
     data = unpacked(value, settings.monitor.max_record_bytes)
     if frame := framed(data):
@@ -75,8 +76,8 @@ def _fill(record: Record, data: bytes | memoryview) -> None:
 def _fill_from_frame(record: Record, number: int, data: memoryview, settings: Settings) -> None:
     """Decode `data` with the schema that has the id `number`, and set the fields of `record`.
 
-    JSON is read without the schema. Raises PayloadError if no registry is set, if the registry lacks the schema, or if
-    the data does not fit the schema.
+    If `data` is JSON, the schema is not requested. Raises PayloadError if no registry is set, if the registry lacks the
+    schema, or if the data does not fit the schema.
     """
     if data[0] in b"{[":
         with suppress(PayloadError):
