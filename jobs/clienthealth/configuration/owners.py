@@ -1,4 +1,4 @@
-"""Find the owner of a service (team, tier, pager, objective) in the files that `[owners] files` lists.
+"""Find the owner of a service (team, tier, pager, SLO target) in the files that `[owners] files` lists.
 
 The files may be our own TOML (`[[owner]]`), Backstage's `catalog-info.yaml`, or CODEOWNERS. The files are searched in
 order, and the first entry that matches the service names its owner. Within a CODEOWNERS file, the last matching line

@@ -68,9 +68,10 @@ class ShownFact:
 
 @dataclass(frozen=True)
 class Finding:
-    """A `suspected` or `confirmed` verdict, in words. `since`: its onset. `facts`: at most MOST_FACTS.
+    """A `suspected` or `confirmed` verdict, in words. `since`: its onset.
 
-    `detail`: (name, value) of each shown key of `Verdict.detail`. `remedy`: what to do.
+    `facts`: the decisive facts, at most MOST_FACTS. `detail`: (name, value) of each shown key of `Verdict.detail`.
+    `remedy`: what to do.
     """
 
     verdict: Verdict
@@ -100,7 +101,7 @@ class Story:
     headline  the status in a word or two. For `unknown`: the number of judged modes; if no mode was judged, the titles
               of the client's known issues
     adjusted  (mode, adjustments with their reasons) for each mode with a verdict that an adjustment changed
-    version   `version_lines` of the client
+    version   known bugs of the client's version, as `version_lines` yields them
     """
 
     status: Status

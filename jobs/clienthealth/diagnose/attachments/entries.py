@@ -1,9 +1,9 @@
 """Split a log into entries, and yield only entries that contain a Kafka text: a text that only Kafka's clients log.
 
-A block without Kafka texts is not parsed; its lines are only counted. The lines around each Kafka text are parsed: the
-prefix is removed, and a line either begins an entry or continues the entry above (a stack trace, a configuration).
-Several writers (pods, containers, programs) may share a log, and the prefix of each line then names its writer; the
-lines of each writer are collected separately. A thread dump within the log is one entry.
+The log is read in blocks of whole lines. A block without Kafka texts is not parsed; its lines are only counted. The
+lines around each Kafka text are parsed: the prefix is removed, and a line either begins an entry or continues the entry
+above (a stack trace, a configuration). If several writers (pods, containers, programs) share a log, the prefix of each
+line names its writer, and the lines of each writer are collected separately. A thread dump within the log is one entry.
 """
 
 from __future__ import annotations

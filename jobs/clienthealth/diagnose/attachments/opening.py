@@ -170,7 +170,7 @@ class Stream:
     """A file to read.
 
     process  (service, instance); the content may name another process
-    file     the file's name within the process
+    file     the file's path in the folder or archive of its process
     head     the beginning of the content
     read     a function that returns the rest of the content
     file_ms  time of the file's last modification, epoch ms; None if unknown

@@ -231,8 +231,8 @@ def _unwrapped(text: str) -> str:
 def _indented(text: str) -> str:
     """Join a sentence with the indented lines that continue it.
 
-    Also join `… with correlation id N :` with the map on the next line. In a text up to _EXCERPT, also join two lines
-    that only together match a log pattern.
+    Also join `… with correlation id N :` with the map on the next line. In a text not longer than _EXCERPT, also join
+    two lines that only together match a log pattern.
     """
 
     @cache

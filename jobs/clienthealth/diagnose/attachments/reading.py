@@ -265,7 +265,7 @@ class Reader:
                 yield number, line
 
     def _document(self, number: int, value: bytes) -> Recorded:
-        """Return a record of JSON. JSON without a time gets the time of its file."""
+        """Return a record that contains JSON. If the JSON contains no time, the record gets the time of its file."""
         timeless = any(error.startswith("missing-timestamp") for error in self._decoded(value).errors)
         # A record without content, such as a failed answer of Jolokia (404), needs no time.
         dated = self._decoded(value, self.now_ms) if timeless else None

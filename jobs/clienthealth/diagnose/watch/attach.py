@@ -154,8 +154,8 @@ def attached(pid: int, jar: Path, with_password: bool = False) -> Iterator[Agent
 def _of_a_watch(agent: Agent, pid: int, jar: Path, with_password: bool) -> Path | None:
     """Return the password file that a run of `watch` made for an agent.
 
-    Returns None if the agent needs no password, or accepts the password in the settings. Raises InputError if the
-    agent's password is unknown.
+    Returns None if the agent needs no password, or if the password must be the one in the settings. `with_password`:
+    True if the settings have a password. Raises InputError if the agent's password is unknown.
     """
     if _NO_PASSWORD not in _refusal(agent.url):
         return None

@@ -64,7 +64,7 @@ class Stacks:
 
 
 class Page:
-    """A process's page of client statistics, in any known format."""
+    """Reads the page (HTTP) on which a process shows statistics of its clients, in any known format."""
 
     def __init__(self, service: str, url: str, settings: Settings, session: Session) -> None:
         at = urllib.parse.urlsplit(url)

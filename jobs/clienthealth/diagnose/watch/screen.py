@@ -74,7 +74,7 @@ class Screen:
         self.table(lines, colours)
 
     def table(self, lines: Sequence[str], colours: Sequence[str] = ()) -> None:
-        """Replace the table by these lines, cut to the terminal; without a terminal do nothing.
+        """Replace the table by these lines, cut to the terminal's size; without a terminal do nothing.
 
         `colours`: the ANSI colour code of each line, '' for none.
         """
@@ -102,7 +102,7 @@ class Screen:
 
 
 def _columns() -> int:
-    """Return the usable width of a line: one column less, because some terminals wrap after the last column."""
+    """Return the usable width: the terminal's width minus one, because some terminals wrap after the last column."""
     return shutil.get_terminal_size().columns - 1
 
 
