@@ -232,7 +232,7 @@ class ProcessLog:
         return list(clients)
 
     def reports_as(self, client: Client) -> Client | None:
-        """Return the reporting client that a line with the instance, client id and kind of `client` is about.
+        """Return the reporting client that is meant by a line with the instance, client id and kind of `client`.
 
         None if no client or several clients fit, or if `client` itself is that reporting client.
         """

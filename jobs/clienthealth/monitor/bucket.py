@@ -128,7 +128,7 @@ class Bucket:
 
     @cached_property
     def numbers(self) -> Mapping[ProcessKey, Sequence[int]]:
-        """The numbers (positions in the state) of the reporting clients of each process."""
+        """For each process, the numbers of its reporting clients (positions in the state)."""
         return self.state.numbers()
 
     @cached_property
@@ -151,7 +151,7 @@ class Bucket:
 
     @cached_property
     def lives(self) -> Mapping[ProcessKey, Sequence[Life]]:
-        """The lifetimes of the clients of each process."""
+        """For each process, the lifetimes of its clients."""
         return lives(self.state, self.numbers)
 
     @cached_property
@@ -166,12 +166,12 @@ class Bucket:
 
     @cached_property
     def starts(self) -> Mapping[ProcessKey, Sequence[Start]]:
-        """The logged starts of the clients of each process."""
+        """For each process, the logged starts of its clients."""
         return starts(self.state)
 
     @cached_property
     def runs(self) -> Mapping[ProcessKey, Sequence[Run]]:
-        """The counts of log lines on known issues (`Run`), by process."""
+        """For each process, the counts of log lines that show known issues (`Run`)."""
         return also_seen.by_process(self.state)
 
     def also_seen(self, client: Client, kinds: Mapping[str | None, int] | None = None) -> list[Seen]:

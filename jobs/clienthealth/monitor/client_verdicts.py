@@ -196,7 +196,7 @@ def overdue(bucket: Bucket, before_ms: int) -> list[LogEntry]:
     `before_ms`: the watermark of the previous step.
     """
     clients, now_ms, entries = bucket.state.clients, bucket.state.time_ms, dict[int, LogEntry]()
-    # For lines before `earliest` (by each client's own clock), a later sample has arrived.
+    # Lines before `earliest` (by each client's own clock) did not wait in vain: a later sample has arrived.
     earliest = clients.last - clients.every - CLOSE_MS
     wait_ms = LONGEST_MS + clients.last_seen - clients.last
     silent = (earliest < now_ms - wait_ms).tolist()

@@ -35,13 +35,13 @@ from clienthealth.settings import Settings
 #: Keys in a verdict's detail: how many records and bytes a departed client may have lost. The values of these keys are
 #: also added to the incident of the failure that caused the loss.
 LOST = ("lost_records", "lost_bytes")
-#: If the watermark jumps by more than this (ms) in one step, the data of all clients has a gap: while input arrives, no
-#: batch takes so long.
+#: If the watermark jumps by more than this (ms) in one step, the data of all clients has a gap. While input arrives,
+#: batches follow each other so quickly that the watermark never jumps as far.
 SHARED_MS = 60_000
 
 
-#: While all data is missing, a client is reported as gone after OUTAGE_INTERVALS reporting intervals plus OUTAGE_MS
-#: (ms).
+#: While no client sends data, a client is reported as gone after OUTAGE_INTERVALS of its reporting intervals plus
+#: OUTAGE_MS (ms).
 OUTAGE_INTERVALS, OUTAGE_MS = 2, 30_000
 #: Maximum time (ms) between two steps of a running monitor without input. A longer gap means that the machine slept.
 AWAKE_MS = 20_000
@@ -173,7 +173,7 @@ def _record(client: Client, content: Content, start_ms: int, departed_ms: int, s
 
     `start_ms`: the start of the record's window (epoch ms).
     """
-    # The record's window ends at the latest possible end of the last window that contains a sample of the client.
+    # No window that contains a sample of the client ends later than the record's window.
     window = start_ms, departed_ms + settings.monitor.window_seconds * 1000
     return content.record(client, window, 1, departed_ms, departed=True)
 

@@ -65,7 +65,7 @@ def is_start(event: LogEvent) -> bool:
 
 
 def starts(state: BucketState) -> Mapping[ProcessKey, Sequence[Start]]:
-    """Return the logged starts of the clients of each process."""
+    """Return, for each process, the logged starts of its clients."""
     by_process: dict[ProcessKey, list[Start]] = defaultdict(list)
     for (service, host, client_id), lines in state.lifecycle.items():
         begun = ((instance, event) for instance, event in lines if is_start(event))
@@ -74,7 +74,7 @@ def starts(state: BucketState) -> Mapping[ProcessKey, Sequence[Start]]:
 
 
 def lives(state: BucketState, numbers: Mapping[ProcessKey, Sequence[int]]) -> Mapping[ProcessKey, Sequence[Life]]:
-    """Return the lifetimes of the clients of each process.
+    """Return, for each process, the lifetimes of its clients.
 
     Clients that recently stopped are included. The lifetimes of reporting clients have no end (EVER). `numbers`: for
     each process, its reporting clients as positions in the state.

@@ -71,7 +71,7 @@ def refresh(
 
 
 def without_explained(incidents: Incidents, key: str, end_ms: int) -> list[Transition]:
-    """Close each incident of a client that another incident of this client explains. Return the changes.
+    """Close each incident that another incident of the same client explains. Return the changes.
 
     The other incident must be at least as certain. `end_ms`: the time (epoch ms) at which the incidents close.
     """

@@ -85,10 +85,10 @@ class Clients(Table):
 class GroupState(msgspec.Struct):
     """What the state of a bucket keeps of a consumer group.
 
-    client, members  the group and its members, as in its newest sample
+    client, members  the group and the number of its members, as in its newest sample
     partitions       topic, number and owner (None: unknown) of each partition in `data`
-    data             int64 matrix [observations, 6] in order of time: time (epoch ms), position in `partitions`,
-                     committed, end and start offset, time of the commit (-1: not known)
+    data             the bytes of an int64 matrix [observations, 6] in order of time: time (epoch ms), position in
+                     `partitions`, committed, end and start offset, time of the commit (-1: not known)
     newest_ms        time of the newest sample
     minute           the row for the history of the minute that is not finished yet
     unwritten_ms     the first minute that may still be written to the history (epoch ms)
@@ -119,7 +119,7 @@ class Life(NamedTuple):
 
 
 class Run(msgspec.Struct, array_like=True):
-    """Log lines on one known issue of one client, counted together (`monitor/also_seen.py`).
+    """The log lines of one client that show one known issue, counted together (`monitor/also_seen.py`).
 
     The fields are the client's instance, id and kind ("": the lines do not name it), the id of the known issue
     (`what`), the number of lines, the times of the first and last line (epoch ms), and the first line (`text`) with its
@@ -221,12 +221,12 @@ class Kept(msgspec.Struct, kw_only=True):
     has_log_data  processes with a log line or a thread dump that was read
     lifecycle lines on the start and end of a client, by process and client id: (instance in the line, "" if
               it names none; event)
-    also_seen known issues, by process, instance, client id, kind and issue
+    also_seen counts of log lines that show known issues, by process, instance, client id, kind and issue
     gone      recently departed clients, so that lines of their processes are not assigned to their successors
     former    clients with an open incident that stopped reporting, or that only their process's log names
     over      recently closed incidents, for the minutes that are not written yet
     shared    times (from, to) without data of any client, which count against no client (`monitor/departures.py`)
-    ended     clients and processes that have ended: the newest time of their samples or logs
+    ended     for each client or process that has ended: the newest time of its samples or logs
     reported_once  clients that were left out at their first report (`monitor/intake.py`)
     """
 
@@ -278,7 +278,7 @@ class BucketState(Kept, kw_only=True):
         self.ended.remember(mark(names), max(newest_ms, self.ended.get(mark(names)) or 0), self.time_ms)
 
     def numbers(self) -> dict[ProcessKey, list[int]]:
-        """Return the numbers (positions in `all_clients`) of the clients of each process."""
+        """Return, for each process, the numbers of its clients (positions in `all_clients`)."""
         return grouped(range(len(self.all_clients)), [client.process for client in self.all_clients].__getitem__)
 
     def source(self, row: int) -> Source:

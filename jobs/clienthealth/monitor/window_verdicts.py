@@ -20,9 +20,9 @@ from clienthealth.model.verdicts import STATUS_ORDER, Count, Evidence, EvidenceK
 from clienthealth.modes import FEW, FailureMode, LiveMode, Mode, T, modes
 from clienthealth.monitor.adjust import BY_NAME, REPEATS, Context, adjust, repeats
 
-#: Number of newest half minutes for which an incident has separate counts. No window reaches back farther.
+#: An incident keeps separate counts for this many half minutes, the newest ones. No window reaches back farther.
 KEPT_SLOTS = 64
-#: Thresholds from the settings, by failure mode and name.
+#: Thresholds from the settings: for each failure mode, the values by the thresholds' names.
 Overrides = Mapping[str, Mapping[str, float]]
 NOTHING_MORE = Context()
 
@@ -100,7 +100,7 @@ def merged(verdicts: Sequence[Verdict]) -> Verdict:
     latest = [v for v in unhealthy if v.status == worst.status][-1]
     onsets = [v.since_ms for v in unhealthy if v.since_ms is not None]
     counts = united(count for v in unhealthy for count in v.counts)
-    # A line that shows a cause may be as old as the beginning of a long wait, so the newest window may lack the line.
+    # The line that shows a cause may be logged only when a long wait begins, so the newest window may lack the line.
     # So a cause that a line or a dump shows is preferred to a cause that only metrics suggest.
     named = [v for v in unhealthy if any(e.kind != "metric" for e in v.evidence)]
     causes = [cause for v in (*(named or unhealthy), *([] if named else [latest])) if (cause := v.detail.get("cause"))]

@@ -70,12 +70,12 @@ class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             parsers = parser.add_subparsers(dest="action", metavar=self.action, required=True)
             for name, action in self.actions.items():
                 sub = parsers.add_parser(name, help=action.help)
-                # Accept --config for an action, too, because people write options after the name of the action.
+                # Accept --config also after the name of an action, because people write options there.
                 sub.add_argument("--config", metavar="FILE", default=argparse.SUPPRESS, help=CONFIG)
                 action.configure(sub)
 
 
-#: Maps each module to its commands, by the commands' names.
+#: For each module, its commands by name.
 MODULES = converted(
     table(Path(__file__).with_name("commands.toml")), dict[str, dict[str, Command]], "ops/cli/commands.toml"
 )
