@@ -1,9 +1,9 @@
 """Find Java on this machine, and download jars from Maven Central with Ivy, which is part of PySpark.
 
 `classpath("spark")` returns the paths of all jars in the set `spark`. The first call downloads the jars to the folder
-that `cache` returns. The SHA-256 of each jar must be the one in `jars.sha256`, because a checksum from
-the same server proves only that the download is complete. After an interruption Ivy continues the download. Later calls
-only read a list of paths. $KAFKA_HEALTH_MAVEN_URL names a mirror.
+that `cache` returns. The SHA-256 of each jar must be the one in `jars.sha256`, because a checksum from the same server
+proves only that the download is complete. After an interruption Ivy continues the download. Later calls only read a
+list of paths. $KAFKA_HEALTH_MAVEN_URL names a mirror.
 
 python -m clienthealth.platform.jars [SET…]      downloads the named sets; without a name, all sets
 """

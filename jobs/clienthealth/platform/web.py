@@ -182,7 +182,7 @@ class Server(ThreadingHTTPServer):
         self._deadlines[connection] = time.monotonic() + seconds
 
     def service_actions(self) -> None:
-        """Close connections that are past their deadline. A thread that reads from or writes to one gets an error."""
+        """Close overdue connections. A thread that is reading from or writing to such a connection gets an error."""
         now = time.monotonic()
         for connection in [overdue for overdue, end in list(self._deadlines.items()) if end < now]:
             self._deadlines[connection] = now + ANSWER_SECONDS
