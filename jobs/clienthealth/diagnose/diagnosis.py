@@ -63,7 +63,10 @@ class _Tally:
         self._by_topic: dict[str, Input] = {}
 
     def all(self) -> list[Input]:
-        """Return all inputs in the order of reading. If no line of an input was used, its `left_out` gets a reason."""
+        """Return all inputs in the order of reading.
+
+        If no line of an input was used, and no reason for this is known, its `left_out` gets the reason NOTHING_KNOWN.
+        """
         for attached in self._inputs:
             if attached.read and not (attached.used or attached.left_out or attached.unread.keys() - {CUT}):
                 attached.left_out = {NOTHING_KNOWN: attached.read}

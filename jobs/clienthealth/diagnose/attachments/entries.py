@@ -77,7 +77,7 @@ def _scanner() -> Scanner:
 class Entry:
     """A record found in a log.
 
-    line     number of the entry's first line, from 0
+    line     number of the entry's first line, from 0 at the file's first line
     ts_ms    the entry's own time, else the time in the shipper's prefix, else the time of an earlier line (epoch ms);
              None if all are missing
     value    the entry's text, without the prefix that a shipper puts before each line
@@ -85,7 +85,7 @@ class Entry:
     key      the pod, container or program that wrote the entry; '' if the log has only one
     dump     True if the entry may contain a thread dump
     repeats  number of equal entries that this one stands for
-    numbers  the numbers of all lines of the entry
+    numbers  number of each line in the entry, from 0 at the file's first line
     """
 
     line: int
