@@ -1,4 +1,4 @@
-"""Compute the measurements of clients that are published beside verdicts, and those in the history's table `minutes`.
+"""Compute measurements of clients: those published beside verdicts, and those in the history's table `minutes`.
 
 An unknown value is absent from its mapping, never null and never 0. Counters become rates over the window. So clients
 that count from their start and clients that report deltas have comparable rates, and a client's restart causes no jump.

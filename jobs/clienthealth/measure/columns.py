@@ -38,7 +38,7 @@ class Table:
 
     @classmethod
     def of(cls, data: bytes, width: int) -> Self:
-        """Return a read-only table over bytes: per row the integer columns, then `width` values, eight bytes each."""
+        """Return a read-only table on these bytes: per row the integer columns, then `width` values, 8 bytes each."""
         words = np.frombuffer(data, np.int64).reshape(-1, cls.head() + width)
         return cls(words[:, cls.head() :].view(np.float64), *words[:, : cls.head()].T)
 

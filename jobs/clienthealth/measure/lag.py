@@ -1,6 +1,6 @@
 """Compute the lag of consumer groups: records, seconds, and the state of every partition and of the group.
 
-The input is a window of samples of committed and end offsets. The committed offset of a sample is read before the end
+The input is one window of samples, each with a committed and an end offset. The committed offset is read before the end
 offset, so a commit between the two reads makes the lag too great, never negative. If the end offset falls, the topic
 was deleted and created again, so earlier samples are ignored. Every number in a result is finite and ≥ 0, or None.
 

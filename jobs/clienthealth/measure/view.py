@@ -170,7 +170,7 @@ class Windows:
     # -- rows
 
     def column(self, name: str) -> Column:
-        """Return the column of a metric over all rows; all are NaN if this kind of client does not have it."""
+        """Return the column of a metric over all rows; its values are NaN if this kind of client lacks the metric."""
         column = self._columns.get(name)
         if column is None:
             at = POSITION.get(self.kind or "", {}).get(name)

@@ -124,14 +124,14 @@ def worst(verdicts: Iterable[Verdict]) -> Status:
 class Written(msgspec.Struct, kw_only=True, omit_defaults=True, tag_field="schema", tag=SCHEMA):
     """A record to write; times in epoch milliseconds.
 
-    client, verdicts  as `encoded` and `verdicts_json` return them
+    client, verdicts  encoded JSON, from the functions `encoded` and `verdicts_json`
     window_*          the window that was judged; for a consumer group the window from which its lag was computed
     samples           number of the client's samples in the window
     worst             the worst status (function `worst`); for a group `ok` while its lag is tolerated, else `unknown`
     last_seen         time of the client's newest data
     departed          True if the client is gone
     config            the client's options: those in its snapshots, and those in its start-up log
-    also_seen         the client's known issues, as `seen_json` returns them
+    also_seen         the client's known issues, as JSON objects (function `seen_json`)
     """
 
     window_start: int

@@ -32,7 +32,7 @@ def converted(value: Any, kind: type[T], where: str, read: Callable[[type, Any],
     """Convert a value of a TOML file to the type `kind`.
 
     Raises CatalogueError if the value does not fit the type; the message begins with `where` and names the key. `read`:
-    called with (type, value) for types that TOML does not have, such as patterns.
+    takes (type, value) and converts the value, for types that TOML does not have, such as patterns.
     """
     try:
         return msgspec.convert(value, kind, dec_hook=read)
