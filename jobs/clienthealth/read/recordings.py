@@ -63,8 +63,8 @@ def read(paths: Sequence[Path]) -> list[Recorded]:
     """Return all records in files and folders; files that end with `.gz` are unpacked.
 
     The subfolders of a folder are read only if the folder itself has no recording (`metrics.jsonl`, `jstack-…`). A
-    single file is a process of its own. Raises InputError if a path does not exist or cannot be read, or if there is no
-    record at all.
+    single file is read as the data of its own process. Raises InputError if a path does not exist or cannot be read, or
+    if there is no record at all.
     """
     records: list[Recorded] = []
     for path in paths:

@@ -83,7 +83,7 @@ def failing(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
 
 
 def also_seen(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
-    """Return numbers of log `lines` and `clients` by known issue (`what`: the id), `service` and `period` (index)."""
+    """Return how many log `lines` and `clients` show each known issue (`what`), per `service` and `period` (index)."""
     rows = _clients_only(within(minutes, periods[0].start, periods[-1].end)).filter("also_seen is not null")
     return (
         rows.select(*CLIENT_KEY, _index(periods).alias("period"), F.explode("also_seen").alias("seen"))

@@ -45,12 +45,12 @@ class Clusters:
 
     @cached_property
     def overall(self) -> ServiceSlo:
-        """The objective of all clusters together."""
+        """Client-minutes, losses and error budget of all clusters together."""
         return _together(self.reviews)
 
     @cached_property
     def environments(self) -> dict[str, list[Review]]:
-        """Return the reviews by environment, because failures in staging spend no budget of production."""
+        """The reviews by environment, kept apart because failures in staging spend no budget of production."""
         return grouped(self.reviews, lambda review: review.environment)
 
 

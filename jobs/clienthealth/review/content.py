@@ -118,7 +118,7 @@ def healthy(slo: ServiceSlo) -> str:
 
 
 class Figure(NamedTuple):
-    """A number at the top of a review, and the number with which it is compared."""
+    """A number at the top of a review. `note`: the target for this number, or details about it."""
 
     name: str
     value: str

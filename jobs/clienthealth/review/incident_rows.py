@@ -131,7 +131,7 @@ def losses(touching: DataFrame) -> DataFrame:
 
 
 def _sums() -> list[Column]:
-    """Return the columns `lost_*` summed up.
+    """Return the sums of the columns `lost_*`.
 
     The upper bound of records is null if the upper bound of any incident is unknown. Both bounds of bytes are null if
     any incident with a loss has no number of bytes.

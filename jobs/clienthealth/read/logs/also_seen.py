@@ -89,7 +89,7 @@ _DESCRIBED_BY = {
     "ruby-kafka": "lib/kafka",
     "pykafka": "cluster.py, broker.py and producer.py",
 }
-#: Characters that JSON may escape. A pattern's literal is searched in raw JSON records, so it contains none of them.
+#: Characters that JSON may escape. Literals of patterns are searched in raw JSON records, so they have none of these.
 _ESCAPED = re.compile(r"[\"\\<>&'=/+]")
 #: The beginning of each word except the first, in the class name of an error.
 _WORDS = re.compile(r"(?<=[a-z\d])(?=[A-Z])")

@@ -61,8 +61,8 @@ _TAIL = (
     r"(?:(?=[\[({<]\s*[^\])}>\s]{0,300}\s*[\])}>]|[^\s\[({<]{1,300}(?<=[:|-])\s|[^\s\[({<]{1,300}\s+[-:|]+\s"
     r"|[\w$]{1,100}\.[\w.$]{1,200}\s)[\[({<]?\s*([^\])}>\s]{0,300})\s*[\])}>]?\s*[-:|]*\s*)?(.*)"
 )
-#: Patterns that are used if no layout of _LAYOUTS finds a level: level and thread in either order, in brackets of any
-#: kind; a level alone.
+#: Patterns that are tried if no layout of _LAYOUTS finds a level. They find a level and a thread in brackets of any
+#: kind, in either order, or only a level.
 _LOOSE: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
     (
         re.compile(rf"[\[(<|]?\s*({_LEVELS})\s*[\])>|]?\s*[-:|]?\s*[\[({{<]([^\])}}>\n]{{0,300}})[\])}}>]\s*{_TAIL}"),

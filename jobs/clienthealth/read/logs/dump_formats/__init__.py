@@ -21,7 +21,7 @@ from clienthealth.read.logs.dump_formats.threads import TABLES
 from clienthealth.read.logs.dump_formats.threads import dumps_of_document as dumps_of_document
 from clienthealth.read.logs.dump_formats.threads import is_dump_document as is_dump_document
 
-#: Every dump inside a log, in whatever format, contains at least one of these texts, so other logs are not parsed.
+#: Every dump inside a log, in whatever format, contains at least one of these texts. Text with none of them is skipped.
 LITERALS: tuple[str, ...] = tuple(TABLES["literals"]["amid_a_log"])
 #: Every dump in whatever format contains at least one of these texts, even if the dump is a string within JSON.
 SHIPPED: tuple[str, ...] = (*(text.removesuffix('"') for text in LITERALS), *TABLES["literals"]["shipped"])
