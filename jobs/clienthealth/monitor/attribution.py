@@ -1,5 +1,5 @@
-"""Find the client that a log line or a thread dump is about: by names, by time, and by samples that contradict the
-line.
+"""Find the client that a log line or a thread dump is about, by the names in it and by its time. A client is ruled out
+if its samples contradict the line.
 
 On one host, processes with clients of the same name can follow each other or run side by side. A line may name the
 instance of its process. If a client reports under that instance, the line belongs to that process. Otherwise the line
@@ -209,7 +209,7 @@ class ProcessLog:
         return WindowLog(tuple(events), tuple(dumps))
 
     def _owner(self, entry: LogEntry, client: Client, name: str | None) -> Owner:
-        """Return the owner of an entry.
+        """Decide whether an entry belongs to `client` or to another client, with the same results as `owner`.
 
         If the log names the client's instance, entries of other instances belong to another client.
         """

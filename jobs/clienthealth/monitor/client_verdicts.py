@@ -256,7 +256,7 @@ class _Judgement:
         return self.records, self.changes
 
     def _touched(self, fresh: Mapping[ProcessKey, list[LogEntry]], horizon: Ints) -> tuple[Ints, Ints]:
-        """Return two sorted arrays: the client and the start of each open window with a new sample or log entry."""
+        """Return (clients, starts) of the open windows with a new sample or log entry, sorted by client and start."""
         new, grid = self.state.readings, self.bucket.grid
         back = self.settings.monitor.window_seconds // self.settings.monitor.slide_seconds
         client, ts = new.client[new.fresh > 0], new.ts[new.fresh > 0]

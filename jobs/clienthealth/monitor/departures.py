@@ -111,7 +111,7 @@ def departed(bucket: Bucket) -> list[int]:
 
 
 def judge(bucket: Bucket, number: int, all_silent: bool = False) -> tuple[list[Record], list[Transition]]:
-    """Judge a client without data. Return (its record in a list, the changes of its incidents).
+    """Judge a client without data. Return (the client's record in a list, the changes of its incidents).
 
     `number`: the client's position in the state. `all_silent`: True if no client reports.
     """

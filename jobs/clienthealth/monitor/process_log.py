@@ -51,7 +51,7 @@ class Start(NamedTuple):
 
 @cache
 def telling(*lives: LifeEvent) -> frozenset[str]:
-    """Return the ids of log patterns about these events in a client's life.
+    """Return the ids of the log patterns about the given events in a client's life, such as "begins" or "closed".
 
     Without arguments, the patterns about any such event are returned.
     """

@@ -251,7 +251,7 @@ def kept(readings: Readings, parts: Parts, keep: Bools) -> tuple[Readings, Parts
 
 
 def forget(state: BucketState, gone: Iterable[int]) -> None:
-    """Drop the clients at the positions `gone` and all their data, except open incidents."""
+    """Drop the clients at the positions `gone`, and their samples. Incidents and log entries stay."""
     stays = np.ones(len(state.all_clients), bool)
     stays[list(gone)] = False
     if stays.all():
@@ -285,7 +285,7 @@ def _pointed_to(texts: list[T], *positions: Ints) -> tuple[list[T], Ints]:
 
 
 def totals_added_up(readings: Readings, all_clients: Sequence[Client]) -> Readings:
-    """Turn changes since the previous sample (OTLP's delta temporality) into totals since the first sample."""
+    """Return the samples with totals in place of deltas (OTLP): the counters are added up from the first sample on."""
     of_delta = np.unique(readings.client[readings.delta > 0])
     if not len(of_delta):
         return readings

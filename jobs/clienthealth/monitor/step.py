@@ -114,7 +114,7 @@ def _let_go(bucket: Bucket, gone: Sequence[int], published: Published) -> None:
 
 
 def forget(state: BucketState, settings: Settings, living: Set[ProcessKey]) -> int:
-    """Delete old or excess entries of the state's `Memory` fields. (`departures.keep` has the limit of `former`.)
+    """Delete old or excess entries of the state's `Memory` fields. `departures.keep` limits the field `former`.
 
     `living`: processes that report or log. Returns for how many clients the lines on their start and end were dropped,
     because there were too many clients.
