@@ -131,7 +131,7 @@ class _Zstd:
         self._raw, self._engine, self._held = raw, self._frame(), b""
 
     def read1(self, _size: int, /) -> bytes:
-        """Return the next bytes, b'' at the end. Raises EOFError if the data is cut off, ValueError if damaged."""
+        """Return the next bytes, b'' at the end. Raises EOFError for data that is cut off, ValueError for damage."""
         data = b""
         while not data:
             if self._engine.eof:

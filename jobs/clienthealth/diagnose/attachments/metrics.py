@@ -137,7 +137,7 @@ def timed(found: Iterator[Reading], named_ms: Callable[[], int | None]) -> Itera
 
 
 class _Table:
-    """Reads JmxTool's CSV. The first line of the CSV names MBean and attribute of each column."""
+    """Reads JmxTool's CSV. The first line of the CSV contains the MBean and attribute of each column."""
 
     def __init__(self, header: str) -> None:
         self.columns = [name.strip().rpartition(":") for name in next(csv.reader([header]))]
@@ -278,7 +278,7 @@ def between(text: str, found: Iterable[Document]) -> str:
 def in_entry(text: str, ts_ms: int) -> list[bytes]:
     """Return the metrics in an entry of a log, as JSON for the decoders of librdkafka, Jolokia or kafka-python.
 
-    `ts_ms`: the time for metrics of kafka-python, which contain none.
+    `ts_ms`: the time that metrics of kafka-python get, because they contain no time.
     """
     records = []
     if '\\"txmsgs\\"' in text:

@@ -475,7 +475,7 @@ class Reader:
 
 
 def _numbered(dump: Dump, numbers: Sequence[int]) -> Dump:
-    """Return the dump, with its lines numbered as in the file. `numbers`: the file's number for each line."""
+    """Return the dump, with its lines numbered as in the file. `numbers[n]`: the number in the file of line n."""
     for thread in dump.threads:
         thread.line = numbers[thread.line]
     dump.taken = frozenset(numbers[at] for at in dump.taken)

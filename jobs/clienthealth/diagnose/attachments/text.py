@@ -194,8 +194,8 @@ class Layout:
     def learned(cls, sample: Sequence[bytes], file_ms: int | None) -> Layout:
         """Learn the layout from the file's first lines. `file_ms`: time of the file's last modification.
 
-        The application itself may write text that looks like a shipper's prefix. Such a prefix stays
-        part of the lines if few lines can be parsed without it, and more with it.
+        The application itself may write text that looks like a shipper's prefix. Such a text is not removed if few
+        lines can be parsed without it, and more with it.
         """
         layout = cls._with(Prefixes(sample[:_SAMPLE]), sample, file_ms)
         if not layout.shipped or (fit := layout._fit(sample)) >= _FITS:
@@ -324,7 +324,7 @@ def _rest(match: re.Match[bytes]) -> bytes:
 
 
 def _count(pattern: re.Pattern[bytes], matches: Sequence[re.Match[bytes]]) -> int:
-    """Return in how many lines the text after the prefix begins with `pattern`. `matches`: the prefix in each line."""
+    """Return the number of lines with `pattern` directly after the prefix. `matches`: the prefix in each line."""
     return sum(pattern.match(_rest(match)) is not None for match in matches)
 
 

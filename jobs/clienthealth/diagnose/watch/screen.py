@@ -58,7 +58,10 @@ class Screen:
         self._stream.flush()
 
     def draw(self, session: Session, processes: Sequence[Watched]) -> None:
-        """Redraw the table: a line per client, then lines on ended or silent processes and on motionless threads."""
+        """Redraw the table: a line per client, then lines on processes that have ended or do not answer.
+
+        Further lines show the threads that have the same frames in at least two dumps.
+        """
         records = session.newest.values()
         lines = [ROW.format("client", "kind", f"now ({time.monotonic() - self._began:.0f} s watched)")]
         lines += [ROW.format(_name(one.client), one.client.kind or "", _word(one.verdicts)) for one in records]
