@@ -88,8 +88,7 @@ def blindness(view: View) -> list[str]:
 
 def since(view: View, verdict: Verdict) -> str:
     """Return as text when a failure began, and for how long it has lasted."""
-    begun = amount(verdict.since_ms)
-    if begun is None:
+    if (begun := amount(verdict.since_ms)) is None:
         return "since an unknown time"
     return f"since {wording.moment(begun / 1000, view.now)}, for {wording.duration(view.now - begun / 1000)}"
 
@@ -267,8 +266,7 @@ def _queue(name: str, record: HealthRecord) -> Measurement:
 
 
 def _lag(name: str, record: HealthRecord) -> Measurement:
-    total = lag_of(record)
-    if total is None:
+    if (total := lag_of(record)) is None:
         return Measurement(name)
     known = sum(amount(row.get("records")) is not None for row in record.rows("lag"))
     ages = [age for row in record.rows("lag") if (age := amount(row.get("seconds"))) is not None]

@@ -155,8 +155,7 @@ def _slowest_broker(record: HealthRecord) -> tuple[Sample, ...]:
 def _topic_lag(record: HealthRecord) -> tuple[Sample, ...]:
     sums: dict[str, float] = {}
     for row in record.rows("lag") if record.client.kind == "group" else ():
-        records = amount(row.get("records"))
-        if records is not None:
+        if (records := amount(row.get("records"))) is not None:
             sums[row["topic"]] = sums.get(row["topic"], 0) + records
     return tuple([((topic,), records) for topic, records in sums.items()])
 

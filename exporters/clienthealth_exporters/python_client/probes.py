@@ -199,8 +199,7 @@ class ProducerProbe:
     def topic(self, name: str) -> _Topic:
         """Return the counts of a topic. All topics after the first MAX_TOPICS share one object."""
         with self._lock:
-            counts = self._topics.get(name)
-            if counts is None:
+            if (counts := self._topics.get(name)) is None:
                 counts = self._other_topics
                 if len(self._topics) < MAX_TOPICS:
                     counts = self._topics[name] = _Topic(self._lock)

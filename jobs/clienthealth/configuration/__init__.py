@@ -135,8 +135,7 @@ def _fitted(section: type, values: Mapping[str, Any], name: str, where: Callable
     for key in values:
         if key not in fields:
             raise SettingsError(f"{where(name, key)}: [{name}] has no key '{key}'; known are {', '.join(fields)}")
-    wrong = complaint(section, values)
-    if wrong:
+    if wrong := complaint(section, values):
         key, words = wrong
         raise SettingsError(f"{where(name, key)}: [{name}] {key} {words}")
     return {key: fields[key].fitted(value) for key, value in values.items()}

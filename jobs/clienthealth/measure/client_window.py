@@ -112,7 +112,6 @@ def _matrix(rows: Sequence[Mapping[str, float]], positions: Mapping[str, int]) -
     matrix = np.full((len(rows), len(positions)), np.nan)
     for number, row in enumerate(rows):
         for name, value in row.items():
-            at = positions.get(name)
-            if at is not None:
+            if (at := positions.get(name)) is not None:
                 matrix[number, at] = value
     return matrix

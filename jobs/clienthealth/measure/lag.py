@@ -76,8 +76,7 @@ def seconds_behind(
     """
     if history and offset >= history[-1].offset:
         return 0.0, "exact"
-    produced = produced_at(history, offset)
-    if produced is None:
+    if (produced := produced_at(history, offset)) is None:
         return None, "unknown"
     time, quality = produced
     earliest = history[0].time - max_extrapolation_seconds * 1000

@@ -120,8 +120,7 @@ class Packer:
 
     def slot(self, client: Client) -> Slot:
         """Return the client's `Slot`, which `reading` needs. The first call for a client creates the slot."""
-        slot = self._slots.get(client)
-        if slot is None:
+        if (slot := self._slots.get(client)) is None:
             slot = self._slots[client] = Slot(client, bucket_of(client, self._buckets), *_packing(client.kind))
         return slot
 

@@ -171,8 +171,7 @@ class Windows:
 
     def column(self, name: str) -> Column:
         """Return the column of a metric over all rows; its values are NaN if this kind of client lacks the metric."""
-        column = self._columns.get(name)
-        if column is None:
+        if (column := self._columns.get(name)) is None:
             at = POSITION.get(self.kind or "", {}).get(name)
             if at is None:
                 column = Column(unknown(len(self.ts)))

@@ -133,8 +133,7 @@ class Samples:
         """
         client_id, kind, topic, partition, thread, node = subject
         ref = (client_id or self.process.client_id, kind)
-        client = self._clients.get(ref)
-        if client is None:
+        if (client := self._clients.get(ref)) is None:
             client = self._clients[ref] = _Client()
         if topic is not None:
             return client.parts.setdefault((topic, partition, thread), {})
@@ -195,8 +194,7 @@ class Processes:
 
     def at(self, ts_ms: int | None, process: Identity) -> Samples:
         """Return the samples of a process at a moment (epoch ms, None if unknown); creates them if there are none."""
-        samples = self._samples.get((ts_ms, process))
-        if samples is None:
+        if (samples := self._samples.get((ts_ms, process))) is None:
             samples = self._samples[ts_ms, process] = Samples(ts_ms, process)
         return samples
 

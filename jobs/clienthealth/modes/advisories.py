@@ -75,8 +75,7 @@ class Library(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def number(self, version: str) -> Number | None:
         """Return the numbers of a version, with infinity for an unknown patch number; None for an unknown version."""
-        match = _RELEASE.fullmatch(version)
-        if match is None:
+        if (match := _RELEASE.fullmatch(version)) is None:
             return None
         number, vendor = numbers(match[1]), match[2]
         if vendor.startswith(_PLATFORM):

@@ -70,8 +70,7 @@ def held(
     for dump in dumps:
         now: dict[tuple[str, Hashable], Held] = {}
         for thread in threads(dump):
-            place = where(dump, thread)
-            if place is None:
+            if (place := where(dump, thread)) is None:
                 continue
             sighting, earlier = ((dump, thread),), before.get((thread.name, place))
             stay = Held((*earlier.seen, *sighting) if earlier else sighting)

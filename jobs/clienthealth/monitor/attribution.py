@@ -277,8 +277,7 @@ class ProcessLog:
             return event.client_id == client.client_id
         if not (event.own or client.client_id) and any(self.named.values()):
             return False
-        clients_of_topic = self._clients_of_topic(event, client.kind)
-        if clients_of_topic:
+        if clients_of_topic := self._clients_of_topic(event, client.kind):
             return client.client_id in clients_of_topic
         single = not client.client_id or self._only(client.kind) == client.client_id
         reports = any(client.identity == other.identity for other in self.reporting)

@@ -100,8 +100,7 @@ class Bucket:
 
         def about(window: int) -> About:
             number = int(client[window])
-            known = self._abouts.get(number)
-            if known is None:
+            if (known := self._abouts.get(number)) is None:
                 ref = state.all_clients[number]
                 logs, whole = ref.process in state.has_log_data, number not in self._of_deltas
                 known = self._abouts[number] = About(self.config(number), ref.group or ref.client_id, logs, whole)
@@ -117,8 +116,7 @@ class Bucket:
         """Return a client's options by name: the reported value or, if none was reported, the value logged at the
         client's start.
         """
-        config = self._configs.get(number)
-        if config is None:
+        if (config := self._configs.get(number)) is None:
             options = int(self.state.clients.config[number])
             reported = self.state.configs[options] if options >= 0 else {}
             client = self.state.all_clients[number]
@@ -199,8 +197,7 @@ class Bucket:
 
     def reading(self, row: int) -> Reading:
         """Return the sample of a row as an object."""
-        reading = self._readings.get(row)
-        if reading is None:
+        if (reading := self._readings.get(row)) is None:
             state, readings, parts = self.state, self.readings, self.state.parts
             values = readings.values[row].tolist()
             names = CLIENT_METRICS[state.all_clients[int(readings.client[row])].kind or ""]

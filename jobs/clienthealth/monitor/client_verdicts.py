@@ -279,8 +279,7 @@ class _Judgement:
 
         Lines that the client's samples contradict are left out.
         """
-        logs = self.bucket.logs
-        if not logs:
+        if not (logs := self.bucket.logs):
             return {}
         window_logs: dict[int, WindowLog] = {}
         inside: dict[tuple[ProcessKey, int, int], ProcessLog] = {}

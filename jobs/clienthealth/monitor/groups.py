@@ -55,8 +55,7 @@ def _enter(group: GroupState, readings: Sequence[GroupReading]) -> None:
     rows = []
     for reading in sorted(readings, key=lambda r: r.ts_ms):
         for p in reading.partitions:
-            position = positions.get((p.topic, p.partition))
-            if position is None:
+            if (position := positions.get((p.topic, p.partition))) is None:
                 position = positions[p.topic, p.partition] = len(group.partitions)
                 group.partitions.append((p.topic, p.partition, p.member))
             elif reading.ts_ms >= group.newest_ms:

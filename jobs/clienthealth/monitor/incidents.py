@@ -151,8 +151,7 @@ class Incidents:
 
     def _enter(self, client: Client, verdict: Verdict, end_ms: int, offset_ms: int) -> list[Transition]:
         of_client = self._open.setdefault(client.key, {})
-        incident = of_client.get(verdict.mode)
-        if incident is None:
+        if (incident := of_client.get(verdict.mode)) is None:
             of_client[verdict.mode] = OpenIncident(client, verdict, end_ms, offset_ms)
             return [Transition(client, verdict, "ok", "opened", verdict.since_ms or end_ms)]
         before = incident.verdict

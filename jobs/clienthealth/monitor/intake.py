@@ -252,8 +252,7 @@ def bound_readings(state: BucketState, settings: MonitorSettings, left_out: Coun
     second, most = (state.readings.client << SHIFT) | (state.readings.ts // 1000), settings.max_readings_per_second
     keep = np.ones(len(second), np.bool_)
     keep[:-most] = second[most:] != second[:-most]
-    dropped = int((~keep).sum())
-    if dropped:
+    if dropped := int((~keep).sum()):
         left_out["readings-per-second"] += dropped
         keep_readings(state, keep)
 

@@ -125,8 +125,7 @@ def _numbered(state: BucketState, all_clients: Sequence[Client], numbers: Number
     """Return each client's number in the state. New clients are added; changed fields of known clients are updated."""
     numbered = np.empty(len(all_clients), np.int64)
     for position, client in enumerate(all_clients):
-        number = numbers.get(client.identity)
-        if number is None:
+        if (number := numbers.get(client.identity)) is None:
             number = numbers[client.identity] = len(state.all_clients)
             state.all_clients.append(client)
         elif state.all_clients[number] != client:

@@ -78,14 +78,12 @@ def classpath(name: str) -> list[Path]:
     folder = cache()
     fingerprint = hashlib.sha256(repr((*jar_set.modules, "-", *jar_set.without)).encode()).hexdigest()[:12]
     listing = folder / "classpath" / f"{name}-{fingerprint}"
-    paths = _read(listing)
-    if paths is None:
+    if (paths := _read(listing)) is None:
         listing.parent.mkdir(parents=True, exist_ok=True)
         # Only one process at a time may fill the cache.
         with (listing.parent / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            paths = _read(listing)
-            if paths is None:
+            if (paths := _read(listing)) is None:
                 sys.stderr.write(f"fetching the jars of '{name}' from {repository()}\n")
                 if "*:*" in jar_set.without:
                     paths = [_downloaded(module, folder) for module in jar_set.modules]
@@ -187,8 +185,7 @@ def refuse_other(name: str, paths: Sequence[Path]) -> None:
 
 def cache() -> Path:
     """Return the folder for downloads: $KAFKA_HEALTH_CACHE, else the checkout's `.cache`, else the user's cache."""
-    chosen = os.environ.get("KAFKA_HEALTH_CACHE")
-    if chosen:
+    if chosen := os.environ.get("KAFKA_HEALTH_CACHE"):
         return Path(chosen).expanduser().resolve()
     try:
         return locations.checkout() / ".cache"

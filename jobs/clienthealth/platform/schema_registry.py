@@ -95,8 +95,7 @@ class _Client:
                 self._tls.load_cert_chain(settings.cert_file, settings.key_file or None)
 
     def schema(self, number: int) -> Schema:
-        schema = self._schemas.get(number)
-        if schema is None:
+        if (schema := self._schemas.get(number)) is None:
             if self._missing.get(number, 0.0) > time.monotonic():
                 raise UnknownSchemaError(f"the schema registry has no schema {number}")
             try:

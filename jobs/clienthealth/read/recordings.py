@@ -175,8 +175,7 @@ def _mbean(key: str, domain: str) -> tuple[str, str]:
 
     `domain`: the MBean's domain if the name has the form `group/name{tags}`.
     """
-    named = METRIC.fullmatch(key)
-    if named is None:
+    if (named := METRIC.fullmatch(key)) is None:
         mbean, _, attribute = key.rpartition("/")
         return mbean, attribute
     return f"{domain}:type={named['group']},{named['tags']}", named["name"]

@@ -225,8 +225,7 @@ def describe_pages(review: Review) -> str:
         night, most = max(nights.items(), key=lambda item: (item[1], item[0]))
         average = f"{at_night / (review.period.minutes / 1440):.1f} per night"
         words += f": {average}, at most {most} (night to {night:%a} {night.day} {night:%b})"
-    idle = count_idle(review.pages)
-    if not idle:
+    if not (idle := count_idle(review.pages)):
         return (
             f"{words}. Each page lasted longer than {BRIEF // MINUTE} minutes, or records were lost: action was needed."
         )

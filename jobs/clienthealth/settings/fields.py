@@ -134,8 +134,7 @@ class Key(Setting, frozen=True, dict=True, kw_only=True):
     def wanted(self) -> str:
         """A description of the allowed values, to follow `must be`: type, form and range."""
         inner = {int: "whole number", float: "number", bool: "true or false", str: "string"}[self._inner]
-        origin = typing.get_origin(self.kind)
-        if origin is None:
+        if (origin := typing.get_origin(self.kind)) is None:
             what = f"a {inner}" if self._inner is not bool else inner
             what += " that is not empty" if self.kind is str and self.default else ""
         else:

@@ -110,8 +110,7 @@ class Batch:
             # Before the first result is written, check that no other process writes the same results.
             if not self.guard.owns():
                 raise StateError(ANOTHER.format(checkpoint=self.settings.monitor.checkpoint))
-            skipped = self.guard.writes(batch_id)
-            if skipped is not None:
+            if (skipped := self.guard.writes(batch_id)) is not None:
                 counts.append(self._skipped(spark, skipped))
                 quality.append(Quality(counts[-1].minute_ms, skipped.topic, records=1, rejected=1))
             here, now = sum((Counter(summary.rows) for summary in summaries), Counter[str]()), time.time()

@@ -199,8 +199,7 @@ def numbers_of(checkpoint: Checkpoint, settings: MonitorSettings) -> Sequence[in
     The numbers depend on how many partitions the state is spread over. A new checkpoint stores `shuffle_partitions`
     of the settings, and keeps this value even if the setting changes, so the numbers never change within a checkpoint.
     """
-    noted = checkpoint.read(SPREAD)
-    if noted is None:
+    if (noted := checkpoint.read(SPREAD)) is None:
         noted = str(settings.shuffle_partitions)
         checkpoint.write(SPREAD, noted)
     return numbers(settings.buckets, int(noted))

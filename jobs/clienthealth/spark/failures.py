@@ -28,8 +28,7 @@ def explained(message: str, settings: Settings) -> HealthError:
     state_error = re.search(r"StateError: ([^\n]+)", message)
     if state_error:
         return StateError(state_error[1])
-    missing = re.search(_MODULE, message)
-    if missing:
+    if missing := re.search(_MODULE, message):
         return DependencyError(
             f"the Python of an executor has no module '{missing[1]}': the executor needs this program "
             "in the same release, with the extra 'spark' (deploy/cluster.md, spark-submit)"

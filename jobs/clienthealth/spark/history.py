@@ -393,8 +393,7 @@ def maintain(
         read(spark, root, name)
         table = DeltaTable.forPath(spark, inside(root, name))
         past = F.col("day") < F.lit(today - timedelta(days=retention_days))
-        days = table.toDF().filter(past).select("day").distinct().count()
-        if days:
+        if days := table.toDF().filter(past).select("day").distinct().count():
             table.delete(past)
         joined = table.optimize().executeCompaction().select("metrics.*").first()
         # Vacuum lists folders in this number of tasks. The default is 10,000, even for few folders.

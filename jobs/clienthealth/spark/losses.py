@@ -185,6 +185,5 @@ class Listener(StreamingQueryListener):
             self._metrics.gauges["last_batch_timestamp_seconds"].labels(name).set(time.time())
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-        name = self._names.pop(event.runId().toString(), None)
-        if name is not None:
+        if (name := self._names.pop(event.runId().toString(), None)) is not None:
             self._metrics.gauges["query_up"].labels(name).set(0)

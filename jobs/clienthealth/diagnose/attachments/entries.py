@@ -231,8 +231,7 @@ class Splitter:
 
     def _is_left_out(self, key: bytes | tuple[bytes, bytes, int]) -> bool:
         """True if an entry with this key was yielded before. If so, count one more repetition of that entry."""
-        known = self._left_out.get(key)
-        if known is None:
+        if (known := self._left_out.get(key)) is None:
             return False
         known.repeats += 1
         return True

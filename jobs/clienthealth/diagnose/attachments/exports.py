@@ -180,8 +180,7 @@ def _rows(value: Any, above: int | None, depth: int) -> Iterator[Row]:
     }
     times = (_time_ms(str(fields[name])) for name in _TIMES if isinstance(fields.get(name), str | int | float))
     ts_ms = next((time for time in times if time is not None), above)
-    text = _text(fields)
-    if text is not None:
+    if (text := _text(fields)) is not None:
         yield Row(ts_ms, text)
         return
     for item in fields.values():

@@ -203,8 +203,7 @@ class _Pile:
         """Yield the collected sample, if there is one. `count`: number of the line that begins the next sample."""
         ts_ms = self.sampled_ms or self.ts_ms
         at = ts_ms or self.file_ms
-        collected = self._exposed(at) + snapshots(self.mbeans, self.jvm, at)
-        if collected:
+        if collected := self._exposed(at) + snapshots(self.mbeans, self.jvm, at):
             yield Reading(self.line, ts_ms, collected)
             self.ts_ms = None
         self._clear(count)

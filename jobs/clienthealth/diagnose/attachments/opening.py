@@ -289,8 +289,7 @@ class Opener(ExitStack):
         if what := archives.closed(head):
             self._input(shown, parent, what, "an archive that cannot be opened here")
             return
-        packing = archives.packing(head)
-        if packing is None:
+        if (packing := archives.packing(head)) is None:
             process = parent.service, parent.instance
             yield Stream(self._input(shown, parent), process, shown, head, raw.read, file_ms, size)
             return

@@ -84,8 +84,7 @@ class Reader:
 
     def records(self) -> Iterator[Recorded]:
         """Yield the records of the stream as they are read."""
-        head = self._stream.head
-        if not head:
+        if not (head := self._stream.head):
             self.input.what, self.input.left_out = "empty", {"empty": 1}
             return
         unwrap = unwrapper(head)
@@ -350,8 +349,7 @@ class Reader:
             self.input.zone_ms = zone_between(last_ms, self._file_ms) if dated else None
 
     def _time_in_name(self) -> int | None:
-        named = time_in_name(self._stream.file, self._file_ms)
-        if named is None:
+        if (named := time_in_name(self._stream.file, self._file_ms)) is None:
             return None
         self.input.dated, self.input.named = False, "day" if named.dated else "clock"
         return named.ts_ms

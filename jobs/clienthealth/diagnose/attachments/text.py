@@ -299,8 +299,7 @@ class Prefixes:
         """Remove the known prefixes from a line, as many as it has."""
         keys, time, part, at = [], b"", False, 0
         for pattern in self._patterns:
-            match = pattern.match(line, at)
-            if match is None:
+            if (match := pattern.match(line, at)) is None:
                 continue
             at = match.end()
             groups = match.groupdict()

@@ -120,8 +120,7 @@ def _hanging(window: ClientWindow, seen: Closing, limits: Thresholds) -> list[Fa
 
 
 def _since_completed(window: ClientWindow) -> ClientWindow:
-    completed = events(window, COMPLETED)
-    if not completed:
+    if not (completed := events(window, COMPLETED)):
         return window
     since = completed[-1].ts_ms
     logs = tuple(event for event in window.logs if event.ts_ms >= since)

@@ -314,8 +314,7 @@ def _outside(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
 
 
 def _logged(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    expired = moments(window, POLL_EXPIRED)
-    if not expired:
+    if not (expired := moments(window, POLL_EXPIRED)):
         return []
     first, last = expired[0], expired[-1]
     logged = captured(first, "limitMs") / 1000

@@ -142,8 +142,7 @@ def _topics(reading: Reading, name: str) -> dict[str, float]:
     """Return the metric `name` of each topic that reports it: the greatest value of its partitions and threads."""
     by_topic: dict[str, float] = {}
     for topic in reading.topics:
-        value = topic.metrics.get(name)
-        if value is not None:
+        if (value := topic.metrics.get(name)) is not None:
             by_topic[topic.topic] = max(value, by_topic.get(topic.topic, value))
     return by_topic
 

@@ -354,8 +354,7 @@ def _without_rate(window: ClientWindow, w: Windows, limits: Thresholds) -> list[
 
 
 def _logged(window: ClientWindow) -> list[Fact]:
-    refused = failures(window, EXHAUSTED)
-    if not refused:
+    if not (refused := failures(window, EXHAUSTED)):
         return []
     text = f"send() failed because the buffer was full: {quoted(_sentence(refused[0].text))}"
     return [Fact.of("log", refused[0], text)]
@@ -408,8 +407,7 @@ def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
         return _pushes_no_more(window, window.departed_ms)
     if not reports_only_in_poll(window):
         return None
-    ended = statistics_ended(window)
-    if ended is None:
+    if (ended := statistics_ended(window)) is None:
         return Verdict(ID, "unknown", reason=ENDED)
     w = window.table
     queued, limit = (number_or_none(w.last(name)[0]) for name in ("queue-records", "queue-records-limit"))
@@ -435,8 +433,7 @@ def _pushes_no_more(window: ClientWindow, departed_ms: int) -> Verdict | None:
     used, sent = used_bytes(last), last.get("record-send-total")
     if not used and sent == before.get("record-send-total"):
         return None
-    sign = lived(window)
-    if sign is None:
+    if (sign := lived(window)) is None:
         return Verdict(ID, "unknown", reason=SILENT)
     filled = (used or 0.0) - (used_bytes(before) or 0.0)
     if not pushes_on(window) or sent is None or sent != before.get("record-send-total") or filled <= 0:

@@ -171,8 +171,7 @@ def _idle(window: ClientWindow, w: Windows, ts_ms: int, limits: Thresholds, alon
     """
     if w.rose("record-error-total")[0]:
         return True
-    sent_totals = reported(window.known_readings, "record-send-total")
-    if not sent_totals:
+    if not (sent_totals := reported(window.known_readings, "record-send-total")):
         return not _is_starting(window, ts_ms, limits.min_unsent_seconds)
     sent = next((v for ts, v in reversed(sent_totals) if ts <= ts_ms), sent_totals[0][1])
     same = [ts for ts, v in sent_totals if v == sent]

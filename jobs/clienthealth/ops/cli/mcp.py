@@ -133,8 +133,7 @@ class Tools:
         from clienthealth.modes import modes
         from clienthealth.ops.cli.modes import explanation
 
-        known = modes().get(mode)
-        if known is None:
+        if (known := modes().get(mode)) is None:
             return answer({"unknown": mode, "modes": {one.id: one.summary for one in modes().values()}})
         return answer(explanation(known, self._settings.modes.get(known.id, {})))
 

@@ -48,8 +48,7 @@ def table(all_modes: list[Mode]) -> str:
 
 def run_explain(args: argparse.Namespace) -> int:
     """Print everything about a mode. Raises InputError if there is no such mode."""
-    mode = modes().get(args.mode)
-    if mode is None:
+    if (mode := modes().get(args.mode)) is None:
         raise InputError(f"there is no failure mode '{args.mode}'; known are {', '.join(modes())}")
     explained = explanation(mode, load(args.config).modes.get(mode.id, {}))
     print(json.dumps(explained, indent=2, ensure_ascii=False) if args.json else text(explained))

@@ -94,8 +94,7 @@ def _has_begun(spark: Any, settings: Settings, week: Period, now: datetime) -> N
     from clienthealth.spark.history import begins
 
     begun = filter(None, (begins(spark, of_cluster.monitor.history) for of_cluster in clusters(settings)))
-    first = min(begun, default=None)
-    if first is None:
+    if (first := min(begun, default=None)) is None:
         raise InputError("the history is empty: the monitor has not written anything yet")
     if first >= week.end:
         raise InputError(

@@ -245,8 +245,7 @@ def pushing_clients(topic: str, records: Iterable[RawRecord]) -> Iterator[Findin
     """
     by_instance: dict[bytes, str] = {}
     for record in records:
-        instance = record.headers.get("client_instance_id")
-        if instance:
+        if instance := record.headers.get("client_instance_id"):
             software = (record.headers.get(f"client_software_{part}", b"") for part in ("name", "version"))
             by_instance[bytes(instance)] = " ".join(bytes(part).decode("utf-8", "replace") for part in software).strip()
     if by_instance:

@@ -131,13 +131,11 @@ def limits(settings: Settings) -> Iterator[Finding]:
     clients = values.get(("state_rows", ""), 0)
     yield Finding("limits", "ok", f"Limits: {at_most}. The monitor keeps {clients:,.0f} clients now.")
     for limit in LIMITS:
-        left_out = values.get(("left_out_total", limit), 0)
-        if left_out:
+        if left_out := values.get(("left_out_total", limit), 0):
             name = f"max_{limit.replace('-', '_')}"
             what = f"The limit on {limit.replace('-', ' ')} ({chosen[limit]:,}) has left out {left_out:,.0f}"
             remedy = f"Find the clients that send so much, or raise [monitor] {name}."
             yield Finding("limits", "warning", f"{what} since the monitor started. {remedy}")
-    skewed = values.get(("skewed_clients", ""), 0)
-    if skewed:
+    if skewed := values.get(("skewed_clients", ""), 0):
         text = f"The clocks of {skewed:,.0f} clients are off by more than a minute"
         yield Finding("clock", "warning", f"{text}: see kafka_client_clock_skew_seconds.")

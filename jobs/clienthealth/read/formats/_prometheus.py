@@ -37,8 +37,7 @@ def series(name: str, labels: Labels) -> tuple[Identity, Subject, str | None] | 
 
     The subject is the measured client, topic, partition or broker. Our name is None for a metric that is not read.
     """
-    kind = kind_of(name)
-    if kind is None:
+    if (kind := kind_of(name)) is None:
         return None
     values = separated(dict(labels))
     instance = label(values, "instance")

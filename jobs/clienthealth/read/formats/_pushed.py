@@ -38,8 +38,7 @@ def identity_headers(headers: Mapping[str, str], identity: IdentitySettings) -> 
     The keys are instance, host, service, library and version; a value is '' if unknown. Returns {} if the record is
     no push (no header INSTANCE).
     """
-    instance = headers.get(INSTANCE)
-    if not instance:
+    if not (instance := headers.get(INSTANCE)):
         return {}
     library, version = software(headers.get("client_software_name", ""), headers.get("client_software_version", ""))
     return {

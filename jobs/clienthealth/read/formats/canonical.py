@@ -56,8 +56,7 @@ def _decode(record: Record) -> list[Snapshot] | None:
 def _topic(document: Any) -> TopicMetrics | None:
     """Return the values in an element of the record's `topics`; None if the element names no topic."""
     one = mapping(document)
-    topic = text(one.get("topic"))
-    if topic is None:
+    if (topic := text(one.get("topic"))) is None:
         return None
     member = one.get("member")
     return TopicMetrics(

@@ -34,8 +34,7 @@ def _parts(keyspace: str) -> tuple[str, Subject, str | None] | None:
 
     The subject is the measured client, topic and partition. Our name is None for a metric that is not read.
     """
-    match = KEYSPACE.search(keyspace)
-    if match is None:
+    if (match := KEYSPACE.search(keyspace)) is None:
         return None
     at, kind, names, group, attribute = match.groups()
     client_id, topic, partition = names, None, None
@@ -48,11 +47,9 @@ def _parts(keyspace: str) -> tuple[str, Subject, str | None] | None:
 
 def _decode(record: Record) -> list[Snapshot] | None:
     document = mapping(record.document)
-    keyspace = text(document.get("keyspace"))
-    if keyspace is None:
+    if (keyspace := text(document.get("keyspace"))) is None:
         return None
-    parts = _parts(keyspace)
-    if parts is None:
+    if (parts := _parts(keyspace)) is None:
         return []
     at, subject, name = parts
     process = Identity(

@@ -35,8 +35,7 @@ LONGEST_QUEUE_SECONDS = 3_600
 @lru_cache(maxsize=4096)
 def _group(name: str) -> tuple[Subject, Mapping[str, str]] | None:
     """Return (subject, kafka-python's name → our name) for a group of metrics; None if no client has such a group."""
-    match = GROUP.fullmatch(name)
-    if match is None:
+    if (match := GROUP.fullmatch(name)) is None:
         return None
     mbean_type, _, subject = name.partition(".")
     topic = subject if mbean_type == "producer-topic-metrics" else None
@@ -81,8 +80,7 @@ def _read(samples: Samples, subject: Subject, names: Mapping[str, str], metrics:
     if metrics:
         samples.add(subject, None, None)
     for metric, raw in metrics.items():
-        name = names.get(metric)
-        if name is None:
+        if (name := names.get(metric)) is None:
             continue
         value = number(raw)
         maximum = metrics.get(f"{metric[:-4]}-max", 0.0) if metric.endswith("-avg") else 0.0

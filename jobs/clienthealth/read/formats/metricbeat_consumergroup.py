@@ -25,8 +25,7 @@ def _decode(record: Record) -> list[Snapshot] | None:
     event = mapping(record.document)
     kafka = mapping(event.get("kafka"))
     group = mapping(kafka.get("consumergroup"))
-    group_id = text(group.get("id"))
-    if group_id is None:
+    if (group_id := text(group.get("id"))) is None:
         return None
     period = measurement(mapping(event.get("metricset")).get("period"))
     topic = text(group.get("topic")) or text(mapping(kafka.get("topic")).get("name"))
@@ -48,8 +47,7 @@ def _decode(record: Record) -> list[Snapshot] | None:
 
 
 def _partition(topic: str, group: Mapping[str, Any], kafka: Mapping[str, Any]) -> TopicMetrics:
-    partition = integer(group.get("partition"))
-    if partition is None:
+    if (partition := integer(group.get("partition"))) is None:
         partition = integer(mapping(kafka.get("partition")).get("id"))
     member = mapping(group.get("client"))
     committed, lag = measurement(group.get("offset")), measurement(group.get("consumer_lag"))

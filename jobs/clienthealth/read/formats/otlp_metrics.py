@@ -95,8 +95,7 @@ def _take(scopes: list[list[Any]], into: Points, ids: tuple[str, ...]) -> None:
                 if listed := point.get("attributes"):
                     into.add(_subject(kind, tuple(attributes_of(listed).items()), ids), ours, value)
                     continue
-                of_client = own.get(kind)
-                if of_client is None:
+                if (of_client := own.get(kind)) is None:
                     of_client = own[kind] = into.metrics(whole)
                 if ours is not None and value is not None and value >= of_client.get(ours, -1.0):
                     of_client[ours] = value

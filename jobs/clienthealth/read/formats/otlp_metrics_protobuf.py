@@ -202,8 +202,7 @@ def _metric(message: bytes, ids: Ids) -> _Metric:
     """Parse a `Metric` message. Raises ValueError if the bytes are not such a message."""
     decoded = message_of("Metric", message)
     name = decoded.name
-    described = metric(text(name))
-    if described is None:
+    if (described := metric(text(name))) is None:
         return _Metric(message, name, None)
     sums = decoded.sum.points
     points = [_point(point, described, ids) for point in sums or decoded.gauge.points]

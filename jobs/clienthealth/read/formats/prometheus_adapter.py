@@ -22,8 +22,7 @@ def _decode(record: Record) -> list[Snapshot] | None:
     name = text(point.get("name")) or label(labels, "__name__")
     if name is None:
         return None
-    of_client = series(name, labels_of(labels))
-    if of_client is None:
+    if (of_client := series(name, labels_of(labels))) is None:
         return []
     process, subject, ours = of_client
     samples = Samples(time_ms(point.get("timestamp")), process)

@@ -58,8 +58,7 @@ def _labels(written: str) -> Labels | None:
     labels = []
     at = 0
     while at < len(written):
-        one = _LABEL.match(written, at)
-        if one is None:
+        if (one := _LABEL.match(written, at)) is None:
             return None
         value = _ESCAPED.sub(lambda escape: "\n" if escape[1] == "n" else escape[1], one[2])
         labels.append((one[1], value))

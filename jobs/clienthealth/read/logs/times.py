@@ -265,8 +265,7 @@ class Times:
         """
         if "a" in parts:
             parts |= zip(self.order, (parts["a"], parts["b"], parts["c"]), strict=True)
-        moment = _moment(parts, self.day)
-        if moment is None:
+        if (moment := _moment(parts, self.day)) is None:
             return None
         self.ahead_ms = round((moment.utcoffset() or timedelta()) / timedelta(milliseconds=1))
         self.day = moment.date()

@@ -31,8 +31,7 @@ def _add_python(block: Block, match: re.Match[str]) -> None:
 
 def _add_function(block: Block, file: str, function: str, line: object) -> None:
     """Add a frame of a Python function to a thread. py-spy may put the name of the class before `function`."""
-    of_client = _MODULE.match(file)
-    if of_client:
+    if of_client := _MODULE.match(file):
         module = re.sub(r"[/\\]", ".", of_client[1])
         ported = TABLES["ported"].get(module, {}).get(function.rpartition(".")[2])
         method = f"org.apache.kafka.{ported}" if ported else f"{module}.{function}"
@@ -203,8 +202,7 @@ def dumps_of_document(document: object, lines: int = 1) -> list[Dump]:
 
     `lines`: number of lines of the document's text; all of them belong to the dump.
     """
-    blocks = list(_blocks(document, 0))
-    if not blocks:
+    if not (blocks := list(_blocks(document, 0))):
         return []
     dump = document.get("threadDump") if isinstance(document, dict) else None
     what = "Thread.dump_to_file (JSON)" if isinstance(dump, dict) else "thread dump (JSON)"
