@@ -53,7 +53,8 @@ Limits = Mapping[float, str]
 def limits(base: str, above: Limits) -> build.ThresholdsConfig:
     """Return thresholds: a value has the colour `base` below all limits, else the colour of the highest limit reached.
 
-    Every panel gets explicit thresholds, because Grafana's default paints every value above 80 red.
+    `above`: limit → colour. Every panel gets explicit thresholds, because Grafana's default paints every value above
+    80 red.
     """
     thresholds = [model.Threshold(value=None, color=base)]
     thresholds += [model.Threshold(value=float(value), color=colour) for value, colour in sorted(above.items())]

@@ -41,7 +41,7 @@ class Page:
     """A dashboard.
 
     name       short name; the dashboard's uid contains it
-    variables  names of the dashboard's variables, as `scope.variable` takes them
+    variables  names of the dashboard's variables (for `scope.variable`)
     since      start of the time range when the dashboard is opened
     refresh    how often the dashboard reloads itself; '' means never, for heavy queries with results that change slowly
     """
@@ -129,7 +129,7 @@ def plain(dashboard: model.Dashboard) -> dict[str, Any]:
 
 
 def _kept(value: Any, settings: Settings) -> Any:
-    """Replace labels (`keeping`) and the address of the status page (`_addressed`) in all texts of a JSON value."""
+    """Insert the labels (`keeping`) and the address (`_addressed`) of the settings into all texts of a JSON value."""
     if isinstance(value, dict):
         return {key: _kept(inner, settings) for key, inner in value.items()}
     if isinstance(value, list):
@@ -140,8 +140,8 @@ def _kept(value: Any, settings: Settings) -> Any:
 def _addressed(text: str, settings: Settings) -> str:
     """In a link from a series or row, replace `${status_page}` by an address that contains labels of the series or row.
 
-    This is needed only if there are several status pages: if the address in the settings contains names of labels in
-    braces. Otherwise, and for any other text, return the text unchanged.
+    Do this only if the address in the settings contains names of labels in braces, as it does if there are several
+    status pages. Otherwise, and for any other text, return the text unchanged.
     """
     page = settings.links.status_page.rstrip("/")
     of_series = re.search(r"\$\{(__field\.labels|__data\.fields)\.", text)
@@ -195,7 +195,7 @@ def _deployments() -> build.AnnotationQuery:
 
 
 def _incidents() -> build.AnnotationQuery:
-    """Return the annotations that `kafka-health dashboards push --incidents` has written into Grafana."""
+    """Return the query for annotations that `kafka-health dashboards push --incidents` has written into Grafana."""
     return (
         build.AnnotationQuery()
         .name("Incidents")

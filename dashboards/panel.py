@@ -76,7 +76,7 @@ def chart(
     """Return a chart with lines over time.
 
     above    threshold → colour from there on; each threshold is drawn as a dashed line
-    ceiling  the axis ends at this value or above
+    ceiling  the axis reaches this value, or higher
     width    in units of Grafana's grid, which has 24 columns
     links    the links that a click on a series offers
     stacked  True to draw each series on top of the one before, so that the top shows the sum

@@ -94,13 +94,16 @@ GROUP_VARIABLES = ("group", "topic")
 
 
 def variable(name: str, settings: Settings) -> Builder[model.VariableModel]:
-    """Return the dashboard variable with this name. `name`: a label, `datasource`, or a constant from the settings."""
+    """Return the dashboard variable with this name.
+
+    `name`: a label of installations, clients, groups or topics, or `datasource`, `status_page` or `slo_target`.
+    """
     if name in _TYPED:
         box = build.TextBoxVariable(name).label(f"{_TYPED[name]} (pattern)").description(_PATTERN)
         return box.default_value(".*")
     if name not in _FIXED:
-        # Labels that are not in _LISTS name an installation. Their values come from exporter_up, because its series are
-        # few and load quickly.
+        # Labels that are not in _LISTS name an installation. Their values come from
+        # kafka_client_health_exporter_up, because this metric has few series, which load quickly.
         kept = (name.capitalize(), f"label_values(kafka_client_health_exporter_up, {name})")
         label, query = _LISTS.get(name, kept)
         return (
@@ -133,8 +136,8 @@ def worst(
 
     A plain topk selects again at each point in time, so that a chart meant for twenty series may show hundreds.
 
-    each    query for all series. If there is a series per client, this must be a plain selector. If `each` aggregated
-            10,000 clients at each time, Prometheus would need twenty times as long
+    each    query for all series. If there is a series per client, this must be a plain selector. With an
+            aggregation of 10,000 clients at each point in time, Prometheus needs twenty times as long
     by      labels that identify a series; of several series with equal labels (two shards, two replicas) the largest
             value is drawn
     most    maximum number of series
@@ -195,7 +198,10 @@ def _link(title: str, url: str) -> build.DashboardLink:
 
 
 def _narrowed(uid: str, field: str, labels: tuple[str, ...]) -> str:
-    """Return a link address that sets a dashboard's variables to the values of `labels`. `field`: as in `to_client`."""
+    """Return a link address that sets a dashboard's variables to the values of `labels`.
+
+    `field`: `__field.labels` for a link from a series, `__data.fields` for a link from a table row.
+    """
     own = of_row if field == "__data.fields" else of_series
     choice = "&".join(own(some) for some in (labels, KEPT) if some)
     return f"/d/{uid}?{choice}&${{__url_time_range}}&${{datasource:queryparam}}"
@@ -204,8 +210,8 @@ def _narrowed(uid: str, field: str, labels: tuple[str, ...]) -> str:
 def to_client(dashboard: str, field: str = "__field.labels") -> list[Builder[model.DashboardLink]]:
     """Return two links from a client's series or row: to a dashboard of only this client, and to the client's page.
 
-    `field`: `__field.labels` for a series, `__data.fields` for a row. The links do not contain the label `host`,
-    because its value may be unknown, and because all other labels are enough.
+    `field`: `__field.labels` for links from a series, `__data.fields` for links from a table row. The links do
+    not contain the label `host`, because its value may be unknown, and because all other labels are enough.
     """
     labels = tuple(label for label in CLIENT if label != "host")
     evidence = "&".join(f"{label}=${{{field}.{label}:percentencode}}" for label in labels)
@@ -226,7 +232,10 @@ def to_group() -> list[Builder[model.DashboardLink]]:
 
 
 def to_service(field: str = "__field.labels") -> list[Builder[model.DashboardLink]]:
-    """Return a link from a service's series or row to the overview of the service. `field`: as in `to_client`."""
+    """Return a link from a service's series or row to the overview of the service.
+
+    `field`: `__field.labels` for a link from a series, `__data.fields` for a link from a table row.
+    """
     return [_link("Clients of this service", _narrowed(dashboard_uid("overview"), field, ("service",)))]
 
 

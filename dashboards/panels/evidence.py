@@ -26,8 +26,9 @@ _BY_SERVICE = listed((*KEPT, "service"))
 def _beside_best(metric: str, among: str, pick: str = "topk") -> list[Query]:
     """Return two queries: for the worst clients, and (drawn dashed) for the best client of each service.
 
-    At most _BEST services are drawn: those whose best client has the worst values. `metric`, `among`, `pick`: see
-    `scope.worst`.
+    At most _BEST services are drawn: those whose best client has the worst values. `metric`: its name. `among`:
+    query; only clients in its result can be worst clients ('': all clients). `pick`: topk if large values are bad,
+    bottomk if small values are bad.
     """
     best = f"{'min' if pick == 'topk' else 'max'} by ({_BY_SERVICE}) ({metric}{{{OF_SERVICE}}})"
     return [

@@ -33,7 +33,9 @@ def worst_clients(
 ) -> str:
     """Return a query for the clients with the worst values of a metric.
 
-    `metric`: name of the metric. `matchers`: further label matchers. All other parameters: see `scope.worst`.
+    `metric`: name of the metric. `among`: query; only clients in its result are selected ('': all). `matchers`:
+    further label matchers. `by`: labels that identify a series. `pick`: topk if large values are bad, bottomk if small
+    values are bad. `most`: maximum number of series.
     """
     scope = f"{matchers}, {OF_CLIENT}" if matchers else OF_CLIENT
     return worst(f"{metric}{{{scope}}}", by, most, pick, among=among)
@@ -366,7 +368,7 @@ def refused(kind: str, width: int = 12) -> Panel:
 
 
 def versions(id_: int, kind: str) -> Panel:
-    """Return a table: for each library and version, the number of clients of this kind and their unhealthy share."""
+    """Return a table of library versions: how many clients of this kind use a version, and which share is unhealthy."""
     by = listed((*KEPT, "library", "version"))
 
     def clients(statuses: str) -> str:

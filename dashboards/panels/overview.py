@@ -44,7 +44,7 @@ _ROWS = 500
 
 
 def page(links: LinkSettings) -> Page:
-    """Return the overview. `links`: the addresses in the settings."""
+    """Return the overview. `links`: addresses from the settings; the failure modes link to the runbooks."""
     where = runbooks(links, "${status_page}")
     return Page(
         name="overview",

@@ -1,8 +1,8 @@
 """The weekly review's numbers up to now: healthy client-minutes, the error budget, and which failures spent it.
 
 The definitions are those of the review: suspected and confirmed clients are unhealthy, and unknown and gone clients
-count neither as healthy nor as unhealthy. The rules in `alerts/rules` record the series, one sample a minute. The chart
-of how fast the budget is spent counts only confirmed failures, as the alerts do.
+count neither as healthy nor as unhealthy. The rules in `alerts/rules` record the series of these
+panels, one sample a minute. The chart of how fast the budget is spent counts only confirmed failures, as the alerts do.
 """
 
 from __future__ import annotations

@@ -46,8 +46,8 @@ def clients(statuses: str, by: str = "") -> str:
 def in_mode(statuses: str, mode: Mode | None = None, by: str = "") -> str:
     """Return a query that counts the clients with these statuses in a failure mode.
 
-    If `mode` is None, a client counts once for each mode in which it has one of the statuses. `statuses`, `by`: as for
-    `clients`.
+    If `mode` is None, a client counts once for each mode in which it has one of the statuses. `statuses`: such as
+    `confirmed|suspected`. `by`: a clause ` by (labels)`, '' for one total.
     """
     chosen = ", ".join(([f'mode="{mode.id}"'] if mode else []) + [f'status=~"{statuses}"', OF_SERVICE])
     return f"sum{by} (max by ({BY_SHARD}, mode, status) (kafka_client_service_failure_mode_clients{{{chosen}}}))"
@@ -60,10 +60,10 @@ def by_mode() -> Query:
 
 
 def failing(status: str, by: str = "", mode: Mode | None = None) -> str:
-    """Return a query that counts the clients chosen on the dashboard with this status in `mode` (None: in any mode).
+    """Return a query that counts the clients that are chosen on the dashboard and have this status in `mode`.
 
-    If `mode` is None, a client with two statuses, in different modes, is in the counts of both statuses. Clients that
-    have gone are included. `by`: as for `clients`.
+    If `mode` is None, the status in any mode counts, so a client with different statuses in two modes is in the counts
+    of both statuses. Clients that have gone are included. `by`: a clause ` by (labels)`, '' for one total.
     """
     return f'count{by} (max by ({BY_CLIENT}) ({_MODE}{{status="{status}", {_of(mode)}}}))'
 

@@ -34,7 +34,7 @@ class Alerting:
 
 
 def program(names: tuple[str, ...]) -> str | None:
-    """Return the path of the first of these programs that is installed, None if none is."""
+    """Return the path of the first of these programs that is installed, or None."""
     return next((path for name in names if (path := shutil.which(name))), None)
 
 
@@ -82,7 +82,7 @@ def start(
     scrape       name of the scrape job → host:port to scrape
     webhook_url  address to which Alertmanager sends its notifications
     interval     scrape and evaluation interval of Prometheus
-    group_wait   see `alertmanager_config`
+    group_wait   replaces `group_wait` and `group_interval` of all routes; None keeps them
 
     Raises ServiceError if one of the two does not answer within START_SECONDS.
     """
@@ -132,7 +132,7 @@ def answers(url: str) -> bool:
 
 
 def _prometheus_config(scrape: Mapping[str, str], alertmanager: str, interval: str) -> dict[str, object]:
-    """Return Prometheus' configuration. Written as JSON, it is also valid YAML."""
+    """Return Prometheus' configuration, to be written as JSON: Prometheus reads YAML, and any JSON is valid YAML."""
     return {
         "global": {"scrape_interval": interval, "scrape_timeout": interval, "evaluation_interval": interval},
         "rule_files": ["rules/*.yml"],

@@ -130,7 +130,10 @@ class Broker:
         self._running().resume()
 
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
-        """Create a topic unless it exists, and wait until it has a leader. Raises the errors of `create_topics`."""
+        """Create a topic unless it exists, and wait until it has a leader.
+
+        Raises KafkaError if a request fails, ServiceError if the broker cannot be reached.
+        """
         create_topics(self.kafka, [name], partitions, config)
 
     def __enter__(self) -> Self:
