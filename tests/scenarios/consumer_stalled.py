@@ -51,7 +51,7 @@ def own(frames: Sequence[str], state: str = "WAITING") -> Thread:
 
 
 def polling(away: Of, consumed: Of | None = None, lag: Of | None = None, **more: Of) -> list[Reading]:
-    """Return samples of a Java consumer. `away`: seconds since its last poll; by default it consumes for 10 s."""
+    """Return samples of a Java consumer. `away`: seconds since its last poll. `consumed`: by default, until 10 s."""
     names = {"last-poll-seconds-ago": away, "records-consumed-total": consumed or stuck_at(400, 10)}
     names |= {"assigned-partitions": still(2)} | {name.replace("_", "-"): of for name, of in more.items()}
     readings = consumer({"a": lag or still(0)})
@@ -63,7 +63,7 @@ def until(second: float) -> Of:
     return lambda seconds: 100 + min(seconds, second)
 
 
-#: After the last poll at 10 s, heartbeats, their responses and selects go on for 30 s (the poll interval).
+#: The last poll is at 10 s. Heartbeats, responses and selects go on until the poll interval (30 s) ends at 40 s.
 ANSWERED = {"request_total": until(40), "response_total": until(40), "select_total": until(40)}
 ANSWERED_35 = {name: until(35) for name in ANSWERED}
 COMMIT = (
@@ -81,10 +81,10 @@ TEN = rising(10)
 def outside(
     config: Mapping[str, str] | None = None, before: Of = TEN, got: float = 50, **more: Of | None
 ) -> ClientWindow:
-    """Return a window of a consumer that last polled 12 s before the window, and then got `got` records.
+    """Return a window of a consumer whose last poll, 12 s before the window, returned `got` records.
 
-    `before`: records consumed until that poll, as a function of the second. Earlier polls were at most 0.9 s apart.
-    Since that poll the consumer fetches nothing, but it still sends heartbeats.
+    `before`: records consumed before that poll, as a function of the second (0: start of the window). Earlier polls
+    were at most 0.9 s apart. Since the last poll the consumer fetches nothing, but it still sends heartbeats.
     """
     metrics: dict[str, Of | None] = {
         "time_between_poll_max": lambda s: 900 if s < 40 else None,  # type: ignore[dict-item,return-value]
@@ -113,7 +113,7 @@ def named(client_id: str, readings: Sequence[Reading] = (), dumps: Sequence[Thre
 
 
 def expired(*seconds: float) -> list[LogEvent]:
-    """Return the log lines with which the client leaves its group."""
+    """Return log lines in which the client reports, at these seconds, that its poll interval has expired."""
     text = "consumer poll timeout has expired. This means the time between subsequent calls to poll() was longer than"
     return [mine(line(s + more, "poll-timeout-expired", text)) for s in seconds for more in (0, 0.001)]
 

@@ -34,7 +34,7 @@ def sending(
     select: Callable[[float], float | None] | None = None,
     **more: Of,
 ) -> list[Reading]:
-    """Return samples of a producer that counts what it sends; by default its buffer fills from 10 s on."""
+    """Return samples of a producer that counts sends, retries and errors; by default its buffer fills from 10 s on."""
     names = {"record-send-total": sent, "record-retry-total": still(), "record-error-total": still()}
     names |= {name.replace("_", "-"): of for name, of in more.items()}
     begun = producer(select or rising(), used or filling(20_000, 10, 32 * MIB))
@@ -43,18 +43,18 @@ def sending(
 
 
 def since(seconds: float, rate: float) -> Callable[[float], float]:
-    """Return a counter that begins to rise after `seconds`."""
+    """Return a counter that rises by `rate` a second from second `seconds` on."""
     return lambda s: rate * max(0.0, s - seconds)
 
 
 def expiries(*seconds: float) -> list[LogEvent]:
-    """Return log lines in which the client gives up records."""
+    """Return log lines in which the client reports expired records."""
     text = "Expiring 15 record(s) for ledger-0:60000 ms has passed since batch creation"
     return [mine(line(s, "records-expired", text, records="15", waitMs="60000")) for s in seconds]
 
 
 def unreachable(*seconds: float, node: str = "1") -> list[LogEvent]:
-    """Return log lines in which the connection to a broker from the metadata fails."""
+    """Return log lines in which the client reports a failed connection to broker `node`."""
     text = f"Connection to node {node} (/10.0.0.9:9092) could not be established. Node may not be available."
     return [mine(line(s, "connection-failed", text, node=node, address="/10.0.0.9:9092")) for s in seconds]
 
@@ -67,7 +67,7 @@ def rejections(*seconds: float) -> list[LogEvent]:
 
 
 def refusals(*seconds: float) -> list[LogEvent]:
-    """Return log lines in which the leader has too few replicas in sync."""
+    """Return log lines about produce requests that fail because too few replicas are in sync."""
     text = "Got error produce response on topic-partition ledger-0, retrying (9 attempts left). Error: "
     return [
         mine(
@@ -97,11 +97,11 @@ def averaging(latency: Of, open_requests: float, failed: Of) -> list[Reading]:
 
 
 def answered(until: float) -> Of:
-    """Return an average that changes with each response, until second `until`."""
+    """Return an average latency (ms) that changes with each response; after second `until` there are no responses."""
     return lambda s: 8 + 1 / (3 + min(s, until))
 
 
-#: 20 records a second are each retried nine times and given up; the last try of each looks like a delivery.
+#: 20 records a second fail for good, each after nine retries. Sends minus retries (20 a second) look like deliveries.
 REFUSED = sending(rising(200), still(MIB), record_retry_total=rising(180), record_error_total=since(0, 20))
 FAILING = {"connection_close_total": since(10, 1)}
 
@@ -111,8 +111,8 @@ SCENARIOS: tuple[Scenario, ...] = (
             f"a-line-of-a-batch-with-{left}-attempts-left",
             window(logs=[mine(line(30, "produce-refused", error="NOT_ENOUGH_REPLICAS", partition="a-0", left=left))]),
         )
-        # `left`: retries left, by default of 2,147,483,647. 1,173 used retries take at least two minutes; 8 take less
-        # than a second. At 0 the batch is given up.
+        # `left`: retries left in the line; the default number of retries is 2,147,483,647. Using up 1,173 of them takes
+        # two minutes or more, using up 8 takes less than a second. At 0 the client gives up the batch.
         for left, make in (("2147482474", suspects), ("0", suspects), ("2147483639", unknown), ("2", unknown))
     ),
     suspects(

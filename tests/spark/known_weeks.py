@@ -1,20 +1,21 @@
-"""Four weeks of history with known incidents, 2026-W43 to 2026-W46; W46's numbers follow by hand from this list.
+"""Four weeks of history with known incidents (2026-W43 to W46), listed here so that W46 can be calculated by hand.
 
 Five clients report every minute: a week has 10,080 minutes, so a full week of a client is 10,080 client-minutes.
 In the right column, a number without a word counts unhealthy client-minutes.
 
 W46  Mon  00:00–01:00  ledger-consumer cannot be judged                                        60 unknown
      Tue  10:00–11:40  order-producer deadlocks; suspected for 5 minutes, then confirmed       5 + 95 unhealthy
-     Tue  10:00–10:01  its process, before the client was known: moved to order-producer       in no sum
+     Tue  10:00–10:01  the same incident, client id not yet known; moved to order-producer     not counted
      Tue  14:00–14:20  order-producer again; confirmed immediately                             20
      Tue  14:35–14:45  … and again, 15 minutes later: flapping                                 10
      Wed  09:00–09:30  invoice-producer suspected of waiting for metadata, cleared             30
      Thu  02:00–04:10  the monitor was down                                                    130 minutes
      Fri  15:00        refund-producer exits for good with records in its buffer               0 to 1,140 records lost
-     Fri  16:00        audit-batch exits; it has no minutes, but its lost records count        12 records lost
+     Fri  16:00        audit-batch exits; it has no minute rows, but its losses count          12 records lost
      Sat  08:00–       audit-producer exits, but comes back: withdrawn
-     Sun  23:00–       order-events blocks other topics, still so at the end                   60
-W45  20 suspected minutes of order-producer;  W43  50 confirmed minutes of it
+     Sun  23:00–       order-events blocks other topics until after the end of the week        60
+W45  order-producer is suspected for 20 minutes
+W43  order-producer is confirmed for 50 minutes
 """
 
 from __future__ import annotations
@@ -173,7 +174,7 @@ def write(spark: SparkSession, root: str, first_week_only: bool = False) -> None
             "buffer_used_ratio_max": F.when(F.col("kind") == "producer", fill),
             "queue_used_ratio_max": F.when(legacy, F.when(status != "ok", 1.0).otherwise(0.5)),
             "queue_topic": F.when(legacy, "order-events"),
-            # The audit service changed its library on Monday of W46.
+            # Until W46 the audit service had another client id and an older library version.
             "version": F.when((F.col("service") == "audit") & ~in_w46, "2.9.9").otherwise(F.col("version")),
             "client_id": F.when((F.col("service") == "audit") & ~in_w46, "audit-old").otherwise(F.col("client_id")),
         },

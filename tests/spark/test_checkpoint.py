@@ -1,4 +1,4 @@
-"""Read and repair the files of a query's checkpoint."""
+"""Test how the files of a query's checkpoint are read and repaired."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kill a Python worker of Spark while it runs a task, as the kernel does for lack of memory; Spark retries the task."""
+"""Test that Spark retries a task if its Python worker is killed, as the kernel does when memory runs out."""
 
 from __future__ import annotations
 

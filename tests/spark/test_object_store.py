@@ -1,4 +1,4 @@
-"""Keep checkpoint, history and review on S3: the server is a fake, but Hadoop's client, Spark and Delta are real."""
+"""Test checkpoint, history and review on S3: the server is a fake, but Hadoop's client, Spark and Delta are real."""
 
 from __future__ import annotations
 

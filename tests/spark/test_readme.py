@@ -1,4 +1,4 @@
-"""Run the command printed in review/README.md; `tests/e2e/test_demo.py` runs it in its own process."""
+"""Test the command printed in review/README.md in this process; `tests/e2e/test_demo.py` runs it in a new one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_review_is_written_the_same_each_time(
     program, *arguments = shlex.split(command)
     assert Path(program).name == "kafka-health"
     monkeypatch.chdir(tmp_path)
-    # The command stops its Spark session, which all tests here share.
+    # Keep the command from stopping the Spark session, which all tests here share.
     monkeypatch.setattr(SparkSession, "stop", lambda _: None)
     with pytest.raises(SystemExit) as ended:
         main(arguments)

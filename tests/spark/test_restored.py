@@ -1,6 +1,7 @@
-"""Restore backups from different times, so that checkpoint, history and topics do not match; check counts and reports.
+"""Test what the monitor counts and reports after a restore in which checkpoint, history and topics do not match.
 
-Runs the whole monitor in these tests' Spark session on a real broker: about 35 s of CPU.
+The backups are from different times. The whole monitor runs in the tests' Spark session with a real broker, which
+takes about 35 s of CPU.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class Installation:
         return True
 
     def with_backup(self, name: str, checkpoint: str, history_backup: str) -> Settings:
-        """Return the settings of an installation restored from these backups; `checkpoint` "": it starts a new one."""
+        """Return settings of a monitor with copies of these backups; if `checkpoint` is "", it has only the history."""
         folder = self.folder / name
         if checkpoint:
             shutil.copytree(self.folder / checkpoint / "checkpoints", folder / "checkpoints")

@@ -97,7 +97,7 @@ def series_and_time(line: str) -> tuple[str, int]:
 
 
 def samples(service: str, host: str, instance: str, client_id: str, status: str, at: int) -> list[str]:
-    """Return the lines of an exporter shard that serves only this client: clients of its service by status."""
+    """Return the metric lines that count a service's clients by status, from an exporter that has only this client."""
     shard = f'shard="{host} {instance} {client_id}"'
     return [
         f'kafka_client_service_clients{{{shard},service="{service}",status="{name}"}} {int(name == status)} {at}'

@@ -54,7 +54,7 @@ def count(spark: SparkSession, root: str, table: str) -> int:
 
 
 def test_a_minute_is_written_with_all_its_columns(spark: SparkSession, root: str) -> None:
-    """The JSON is the one that `step` writes. Once, only the table got a new column: no minute could be written."""
+    """The JSON is a row as `step` writes it; with a new column in the table alone, no minute could be written."""
     text = (
         '{"minute":1790000040000,"service":"orders-api","host":"web-1","instance":"web-1:100","client_id":"order-producer",'
         '"kind":"producer","group":null,"library":"java","version":"3.9.1","samples":6,"status":"suspected",'
@@ -76,7 +76,7 @@ def test_a_minute_is_written_with_all_its_columns(spark: SparkSession, root: str
 
 
 def test_a_batch_that_comes_twice_is_kept_once(spark: SparkSession, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between the two attempts are more commits than the first search for an earlier attempt covers (COMMITS)."""
+    """An earlier attempt is found even if more than COMMITS commits follow it: the first search covers only so many."""
     monkeypatch.setattr(history, "COMMITS", 1)
     planned_ms = int(time.time() * 1000)
     append(spark, root, OPENED, "query-a", 0, 61_000)
@@ -155,7 +155,7 @@ def test_no_history_and_another_schema_are_reported(spark: SparkSession, root: s
 
 @pytest.mark.long
 def test_a_history_of_release_0_1_is_continued(spark: SparkSession, tmp_path: Path) -> None:
-    """Tables of 0.1 get the missing columns, and retention of a day instead of Delta's 30 (log) and 7 (files)."""
+    """Tables of 0.1 get the missing columns and a retention of a day (Delta's defaults: log 30 days, files 7 days)."""
     since = {"minutes": ("clock_skew_seconds", "also_seen")}
     with pytest.MonkeyPatch.context() as then:
         then.setattr(history, "KEPT", {})

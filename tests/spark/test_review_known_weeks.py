@@ -151,7 +151,7 @@ def test_alerts(week: Review) -> None:
 
 
 def test_pages(week: Review) -> None:
-    # No page for suspicions, nor for the incident of a process that moved to its client order-producer after a minute.
+    # No page for suspicions, nor for the incident that was opened for a process and moved to its client after a minute.
     assert week.pages is not None
     assert [(p.service, p.mode, p.start, p.stop, p.clients) for p in week.pages] == [
         ("orders-api", DEADLOCK, at(10, "10:05:00"), at(10, "11:40"), 1),
@@ -215,7 +215,7 @@ def test_capacity(week: Review) -> None:
     assert dict(zip(week.buffers.classes, week.buffers.now, strict=True))["70–80 %"] == 3 * 9_950 - 60
     assert dict(zip(week.buffers.classes, week.buffers.now, strict=True))["80–90 %"] == 60
     assert dict(zip(week.buffers.classes, week.buffers.before, strict=True))["60–70 %"] == 3 * 9_950 + 3 * 130
-    # The only group lags by n records at minute n; Thursday's gap removed 130 minutes of the class 1k–10k.
+    # The only group has a lag of n records in minute n; Thursday's gap leaves out 130 minutes of the class 1k–10k.
     assert week.lags.now == (1, 9, 90, 900, 9_000 - 130, 80, 0, 0, 0)
     assert week.lags.before == (10_080, 0, 0, 0, 0, 0, 0, 0, 0)
 

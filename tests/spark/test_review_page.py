@@ -1,4 +1,4 @@
-"""Check the review in a browser: no wider than the screen, accessible by axe-core, no external requests.
+"""Test the review in a browser: no wider than the screen, accessible by axe-core, no external requests.
 
 If KAFKA_HEALTH_SCREENSHOTS names a folder, the pictures for the documentation are written there.
 """

@@ -1,4 +1,4 @@
-"""Derive on-call pages from hand-made faults: failures of a service that overlap, or soon follow, are one page."""
+"""Test which faults page on-call: failures of a service that overlap, or that soon follow another, are one page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bucket numbers are chosen so that Spark spreads them evenly over partitions; a checkpoint keeps its numbers."""
+"""Test bucket numbers: Spark spreads them evenly over partitions, and a checkpoint keeps its numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs run concurrently with the same results as one after the other."""
+"""Test that concurrent jobs have the same results as jobs that run one after the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Maintenance and reviews can read the history that the benchmark of a year generates."""
+"""Test that maintenance and reviews can read the history that the benchmark of a year generates."""
 
 from __future__ import annotations
 

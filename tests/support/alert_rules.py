@@ -31,7 +31,7 @@ class Rule:
 
     @property
     def condition(self) -> str:
-        """Return the condition under which the alert fires; for a page, the one in its recording rule."""
+        """Return the condition under which the alert fires. The condition of a page is in a recording rule."""
         recorded = re.fullmatch(r"(\S+:paging)\{.*\}", self.expr)
         if recorded is None:
             return self.expr

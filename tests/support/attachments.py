@@ -84,7 +84,8 @@ def each_line(wrap: Callable[[str, datetime], str]) -> Callable[[str], str]:
 def entries(layout: Callable[[datetime, str, str, str, str], str], whole_stacks: bool = False) -> Callable[[str], str]:
     """Turn a layout of one entry (time, level, thread, logger, message) into a function that converts a text.
 
-    `whole_stacks`: the message includes the entry's further lines, which otherwise stay as they are.
+    `whole_stacks`: True if lines that follow an entry, such as a stack trace, belong to its message; by default they
+    are not converted.
     """
 
     def whole(text: str) -> str:

@@ -33,7 +33,7 @@ from deploy.demo.processes import give_way
 
 #: Defined in <linux/prctl.h>.
 _SET_CHILD_SUBREAPER = 36
-#: Seconds in which descendants may end by themselves after the program: guards do so, and processes that read from it.
+#: Seconds in which descendants may end by themselves after the program, as guards and readers of its output do.
 GRACE_SECONDS = 10.0
 PAUSE_SECONDS = 0.05
 

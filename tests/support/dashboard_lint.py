@@ -98,9 +98,9 @@ def template_datasource(board: Board) -> Iterator[str]:
 
 @rule
 def template_labels(board: Board) -> Iterator[str]:
-    """Check the linter's template-job and template-instance for all variables with a query.
+    """Apply the linter's template-job and template-instance to all variables with a query.
 
-    Each has a label and the chosen data source, and allows several values and All (as a pattern).
+    Each must have a label and the chosen data source, and allow several values and All (as a pattern).
     """
     for variable in _query_variables(board):
         name = variable["name"]
@@ -183,7 +183,7 @@ def target_datasource(board: Board) -> Iterator[str]:
 
 @rule
 def target_rate_interval(board: Board) -> Iterator[str]:
-    """Require Grafana's variables as ranges in panel queries. Annotations may look back a fixed time."""
+    """Require $__rate_interval or $__range as the range in panel queries; annotations may have a fixed range."""
     for where, expr in queries(board):
         for window in re.findall(r"\[([^\]]+)\]", expr["expr"]):
             if not window.startswith(("$__rate_interval", "$__range")):
@@ -192,7 +192,7 @@ def target_rate_interval(board: Board) -> Iterator[str]:
 
 @rule
 def target_scope(board: Board) -> Iterator[str]:
-    """Check the linter's target-job and target-instance: queries must filter by the dashboard's variables."""
+    """Require queries to filter by the dashboard's variables, as the linter's target-job and target-instance do."""
     variables = {v["name"] for v in board["templating"]["list"] if v["type"] in ("query", "textbox")}
     for where, node in _selectors(board):
         wanted = set(CLIENT) if node.name in CLIENT_SERIES else {"group"} if node.name in GROUP_SERIES else set()
@@ -255,7 +255,7 @@ def unique_ids(board: Board) -> Iterator[str]:
 
 @rule
 def grid(board: Board) -> Iterator[str]:
-    """Require places in whole numbers, within 24 columns and without overlap, as if each collapsed row were open."""
+    """Require panel positions in whole numbers, within 24 columns and without overlap; collapsed rows count as open."""
     taken: dict[tuple[int, int], str] = {}
     for panel in panels(board):
         position = panel.get("gridPos", {})
@@ -328,7 +328,10 @@ def legend_labels(board: Board) -> Iterator[str]:
 
 @rule
 def thresholds_explicit(board: Board) -> Iterator[str]:
-    """Require thresholds (Grafana's default: red above 80). Missing values get the base colour: it must be harmless."""
+    """Require thresholds in each panel: by default, Grafana shows values above 80 in red.
+
+    The base colour must not be one of a warning, because Grafana shows missing values in it.
+    """
     for panel in panels(board):
         if panel["type"] in {"row", "text"}:
             continue

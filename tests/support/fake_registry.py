@@ -69,7 +69,7 @@ class Registry:
 
     @property
     def settings(self) -> Settings:
-        """Return settings that use this registry and never wait for it."""
+        """Return settings that use this registry and do not repeat a failed request."""
         return Settings(registry=RegistrySettings(url=self.url, patience_seconds=0.0, timeout_seconds=5.0))
 
 

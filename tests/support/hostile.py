@@ -130,7 +130,9 @@ def good_snapshot(host: str, second: int) -> dict[str, Any]:
 
 
 def lived(seed: int | None, examples: Sequence[str] = (), push: Raw | None = None) -> Streamed:
-    """Run four minutes with a hostile client made from `seed` (None: none), then three until it counts as gone.
+    """Run the monitor for four minutes with a hostile client made from `seed`, then for three minutes without it.
+
+    After these three minutes the client counts as gone. With None as `seed` there is no hostile client.
 
     `examples`: log lines of client libraries. `push`: a valid KIP-714 push.
     """
@@ -152,7 +154,7 @@ def lived(seed: int | None, examples: Sequence[str] = (), push: Raw | None = Non
 
 
 def repeated(value: bytes, log: bool = False) -> Streamed:
-    """Run two minutes in which a client sends `value` every 10 s, then three minutes until it counts as gone."""
+    """Run two minutes in which a client sends `value` every 10 s, then three minutes, after which it counts as gone."""
     monitor = Streamed()
     for second in (*range(BEGIN + 60, BEGIN + 180, 30), *range(BEGIN + 180, BEGIN + 361, 60)):
         raws = [Raw("", moved(value, at), key=b"evil|e:1|e") for at in range(second - 30, second, 10)]

@@ -156,7 +156,7 @@ def shared(here: Iterable[Mutant], there: Iterable[Mutant]) -> Mapping[str, Muta
 
 
 def _by_place(every: Iterable[Mutant]) -> Mapping[str, Mutant]:
-    """Return mutants by name: place, file and number among equal places; also by place alone, if it is unique."""
+    """Return mutants by name: place, file, and number within the file; a place with one mutant also is a name."""
     by_place: dict[str, list[Mutant]] = {}
     for mutant in every:
         by_place.setdefault(mutant.place, []).append(mutant)
@@ -223,7 +223,10 @@ def copied(folder: Path) -> Path:
 
 
 class Tried:
-    """The tests in a copy of the checkout. `short`: no long tests. `failing`: tests that fail even without a mutant."""
+    """The tests in a copy of the checkout.
+
+    `short`: True if tests marked long are left out. `failing`: tests that fail even without a mutant.
+    """
 
     def __init__(self, short: bool) -> None:
         self.name = "short" if short else "whole"

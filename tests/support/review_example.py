@@ -75,13 +75,13 @@ def review(**changes: Any) -> Review:
 
 
 def service(name: str, *periods: Minutes) -> ServiceSlo:
-    """Return a service with these newest periods; earlier periods are empty."""
+    """Return a service with these minutes in its newest periods; earlier periods are empty."""
     filled = [Minutes()] * (4 - len(periods)) + list(periods)
     return ServiceSlo(name, 1, 0.995, filled, {30: periods[-1]})
 
 
 def watched(period: Period = WEEK) -> Quality:
-    """Return the quality of a week without gaps."""
+    """Return the data quality of a period that the monitor watched without gaps."""
     return Quality(period.minutes, (), (), 0, 0)
 
 
@@ -134,7 +134,7 @@ def theme(client_id: str = "order-producer", evidence: str = "metric: stood stil
 
 
 def everything(name: str, ours: str = "ours") -> Review:
-    """Return a week that fills every section. All names from outside are `name`; causes and actions are `ours`."""
+    """Return a week that fills every section. Names from clients are `name`; causes and actions are `ours`."""
     ill = dataclasses.replace(service(name, ILL, ILL), owner=Owner(name), target=0.99, lost=Loss((0, 3), "not known"))
     services = [ill, *(service(f"{name} {n}", FINE) for n in range(12))]
     row = ClientRow(name, name, name, "queue", 0.9, topic=name, seconds=30)

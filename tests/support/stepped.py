@@ -1,4 +1,4 @@
-"""Step one bucket of clients as the stream does, in batches of snapshots and log events; collect what is published."""
+"""Run the monitor's `step` on one bucket, in batches of snapshots and log events; collect what is published."""
 
 from __future__ import annotations
 
@@ -98,10 +98,10 @@ class Kept:
 def by_batch(
     inputs: Iterable[Snapshot | LogEntry], seconds: float, beside: str | None = None
 ) -> dict[float, list[Snapshot | LogEntry]]:
-    """Sort inputs by time and group them by the second in which their batch ends.
+    """Sort inputs by time into batches of `seconds` seconds; return second of a batch's end (after START) → its inputs.
 
-    `beside`: id of a client that reports only to advance the watermark. While no other input comes,
-    LONGER batches become one.
+    `beside`: id of a client that reports only to advance the watermark. While there is no other input, LONGER
+    consecutive batches are joined into one.
     """
     numbered: dict[int, list[Snapshot | LogEntry]] = {}
     for one in sorted(inputs, key=lambda one: one.ts_ms or 0):
@@ -119,10 +119,11 @@ def by_batch(
 
 
 class Stepped:
-    """One bucket, stepped by the function that the stream calls; between batches it keeps only the saved state.
+    """One bucket that processes batches with the function that the stream calls; only the saved state is kept.
 
-    `saved`: False if the state stays in memory. `apart`: True if the bucket may remove a process that it cannot step or
-    save; otherwise such a failure ends the test. `opened`: incidents that the history shows as open.
+    `saved`: False if the state stays in memory between batches instead. `apart`: True if the bucket may remove a
+    process that makes a batch fail; otherwise the failure ends the test. `opened`: incidents that are open in the
+    history.
     """
 
     def __init__(
@@ -157,9 +158,9 @@ class Stepped:
     def batch(
         self, inputs: Iterable[Snapshot | LogEntry], second: float = 10_000_000, others: float | None = None
     ) -> Published:
-        """Step one batch; this machine's clock is `second` seconds after START.
+        """Process one batch; the monitor's own clock is `second` seconds after START.
 
-        `others`: time of clients in other buckets, as another decoding task reports it (seconds after START).
+        `others`: watermark (seconds after START) that another decoding task reports from clients in other buckets.
         """
         chunks, now_ms = [self.chunk(inputs)], START + int(1000 * second)
         if others is not None:
@@ -179,7 +180,10 @@ class Stepped:
     def batches(
         self, inputs: Iterable[Snapshot | LogEntry], seconds: float, beside: str | None = None
     ) -> list[Published]:
-        """Step all inputs in order of time, in batches of `seconds` seconds; `beside`: see `by_batch`."""
+        """Process all inputs in order of time, in batches of `seconds` seconds.
+
+        `beside`: id of a client that reports only to advance the watermark (see `by_batch`).
+        """
         return [self.batch(items, end) for end, items in by_batch(inputs, seconds, beside).items()]
 
     @property

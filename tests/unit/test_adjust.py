@@ -122,7 +122,7 @@ def test_a_line_waits_for_the_next_sample_but_not_for_ever() -> None:
 
 
 def test_lines_that_go_on_do_not_put_the_verdict_off_again_and_again() -> None:
-    """With a line each second, no sample is newer than all lines: one that is newer than the first decides."""
+    """If lines come every second, no sample is newer than all of them; one newer than the first line is enough."""
     mode = modes()[STALLED]
     lines = [LogEvent(1000 * at, "records-expired", "expired") for at in range(10, 30)]
     found = Verdict(STALLED, "suspected", 10_000, evidence=(line(29_000),))

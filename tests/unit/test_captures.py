@@ -1,4 +1,4 @@
-"""Decode what real collectors and serializers have written (tests/captures)."""
+"""Test the decoding of records that real collectors and serializers have written (tests/captures)."""
 
 from __future__ import annotations
 

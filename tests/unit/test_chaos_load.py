@@ -1,4 +1,4 @@
-"""Test a chaos campaign's input: results do not depend on how it is cut into batches."""
+"""Test that the monitor's results for a chaos campaign do not depend on how the input is cut into batches."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def changes(monitor: Stepped, mode: str) -> list[Transition]:
 
 
 def check(monitor: Stepped, failure: Failure, end: float, sure: bool = True) -> None:
-    """Assert that the failure is one incident from onset to end. `sure`: True if it gets confirmed."""
+    """Assert that the failure is one incident from onset to end. `sure`: True if it must be confirmed."""
     transitions = changes(monitor, failure.mode)
     kinds = [change.change for change in transitions]
     assert kinds in (["opened", "closed"], ["opened", "escalated", "closed"]), kinds

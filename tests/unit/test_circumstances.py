@@ -16,7 +16,7 @@ POLLS_ON = {"select-total": rising(10), "connection-count": still(2)}
 
 
 def measured(requests: float, responses: float, silent: float = 1.0) -> ClientWindow:
-    """Return a consumer's window with these requests and responses per second, last heartbeat `silent` seconds old."""
+    """Return a consumer's window with requests and responses per second; `silent`: seconds since the last heartbeat."""
     counts = {"request-total": rising(requests), "response-total": rising(responses)}
     return window("consumer", every(5, {**POLLS_ON, **counts, "last-heartbeat-seconds-ago": still(silent)}))
 
@@ -79,7 +79,10 @@ def test_what_was_before_the_samples_is_refuted_unless_dumps_show_no_call_of_a_c
 
 @pytest.mark.parametrize(("second", "status"), [(55, "unknown"), (20, "confirmed")])
 def test_what_was_logged_just_before_a_window_explains_what_it_begins_with(second: float, status: str) -> None:
-    """The window begins at 60 s. The client leaves its group at 61 s: a connection that failed at 55 s explains it."""
+    """The client leaves its group at 61 s. A failed connection at 55 s explains it, a failed one at 20 s does not.
+
+    The window begins at 60 s, after both failures.
+    """
     bucket = Stepped()
     readings = (snapshot(s, {"last-poll-seconds-ago": 1.0}, "c", "consumer", every=5) for s in (20, 50, 59, 62, 70, 80))
     lines = (logged(second, "connection-failed", "c"), logged(61, "poll-timeout-expired", "c"))
