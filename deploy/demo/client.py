@@ -86,9 +86,9 @@ class Outage:
     after       seconds from the client's first acknowledgement to the start of the outage
     seconds     duration of the outage
     how         pause, kill, stop: the broker is frozen, killed or shut down; shut: the gateway refuses connections;
-                swallow: the gateway forwards nothing; leader: the node with the only replica of the first topic is
+                swallow: the gateway forwards nothing; leader: the only broker that stores the client's first topic is
                 killed; freeze: the client's process is frozen (SIGSTOP)
-    from_onset  True if `seconds` count from the onset of the client's failure, not from the start of the outage
+    from_onset  True if the outage ends `seconds` after the onset of the client's failure, not after its own start
     fails       True if the outage itself is the failure, so that its start is the onset
     every       seconds from the end of an outage to the next outage; None for a single outage
     """
@@ -120,8 +120,8 @@ class DemoClient:
     load_rate      records per second that the demo sends to each topic, only on the legacy broker
     options        system properties of the Java program, or arguments of the Python program
     nice           nice value of the process
-    not_by_pushes  why metrics are read through Jolokia although this version can push them; '' if pushes are used, or
-                   if the version cannot push
+    not_by_pushes  reason why metrics are read through Jolokia although the client's version can push them; '' if the
+                   client pushes them, or if its version cannot push
     """
 
     name: str
@@ -197,7 +197,7 @@ class DemoClient:
         return running
 
     def _surroundings(self, context: Context) -> tuple[dict[str, str], list[Callable[[Running], None]]]:
-        """Start broker and create topics. Return options with addresses, and functions to run beside the program."""
+        """Start the broker, create topics; return options with addresses, and functions that run beside the program."""
         if self.broker == "legacy":
             legacy = context.legacy()
             create_legacy(legacy.bootstrap_servers, self.topics)

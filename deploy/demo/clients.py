@@ -189,7 +189,7 @@ _STEADY = DemoClient(
 
 
 def _control(base: DemoClient, name: str, help: str, **options: str) -> DemoClient:
-    """Return a control (a healthy client), a copy of `base` with these options; `_` in a name stands for a dot."""
+    """Return a control (a healthy client): `base` with these options. In an option's name, `_` stands for a dot."""
     changed = {key.replace("_", "."): value for key, value in options.items()}
     return replace(
         base,
@@ -314,7 +314,7 @@ _GROUPS = DemoClient(
 
 
 def _of_kafka_4(name: str, help: str, kind: str, **options: str) -> DemoClient:
-    """Return a client with a group in which members stall because of `options`. `kind`: the group's type (share, …)."""
+    """Return a client that stalls as member of a group, because of `options`. `kind`: the group's type (share, …)."""
     return replace(_control(_GROUPS, name, help, kinds=kind, **options), help=help, mode="consumer-stalled")
 
 
@@ -363,7 +363,7 @@ def _rolled_python(library: str, service: str) -> DemoClient:
     )
 
 
-#: The reason why metrics of clients 3.9 are read through Jolokia, not taken from pushes (KAFKA-19747).
+#: Why the demo reads the metrics of kafka-clients 3.9 through Jolokia instead of receiving pushes (KAFKA-19747).
 _FALLS_SILENT = "a client 3.9 stops pushing for good when its connection breaks during a push"
 _CONTROLS = (
     _STEADY,

@@ -56,8 +56,9 @@ _DURABLE: Mapping[str, str] = {
 class Cluster:
     """Three nodes with data and logs in folders below `folder`. A `with` block starts and kills them.
 
-    Topics have three partitions by default. `telemetry_to`: as for `Broker`. `jar_set`: name of the set of jars with
-    which the nodes are started at first, before an upgrade.
+    Topics have three partitions by default. `telemetry_to`: the brokers to which the plugin of each node writes
+    pushed client metrics; '': the node itself; None: no plugin. `jar_set`: name of the set of jars with which the nodes
+    are started at first, before an upgrade.
     """
 
     def __init__(self, folder: Path, telemetry_to: str | None = None, jar_set: str = _NEWEST) -> None:
@@ -111,8 +112,8 @@ class Cluster:
         the active controller, otherwise the next node in order.
 
         Does nothing while another thread rolls, or within `rest_seconds` after the last roll. `note` is called with a
-        text at the begin and the end. Raises KafkaError, and ServiceError if the node does not come back or partitions
-        stay out of sync.
+        text at the beginning and the end of the roll. Raises KafkaError, and ServiceError if the node does not come
+        back or partitions stay out of sync.
         """
         if not self._rolling.acquire(blocking=False):
             return
@@ -221,7 +222,7 @@ class Cluster:
         self.kill()
 
     def _out_of_sync(self) -> list[str]:
-        """Return the partitions out of sync as `topic-partition`; if no broker lists them, only the reason for that."""
+        """Return partitions out of sync, as `topic-partition`; if no broker lists them, only the text of the error."""
         try:
             client = admin(Settings(kafka=self.kafka), bootstrap_timeout_ms=2000, request_timeout_ms=5000)
         except (ServiceError, KafkaError) as error:

@@ -19,7 +19,7 @@ BEGIN_SECONDS = 900.0
 
 
 def report(courses: Sequence[Course], pages: Sequence[Page]) -> list[str]:
-    """Return a line for each failure that has begun: the times of its pages, and of the verdicts that show it."""
+    """Return a line for each failure that has begun: when its pages came, and from when to when it was shown."""
     lines = []
     for course in courses:
         if course.client.mode is None or course.running.onset_ms is None:
@@ -37,9 +37,9 @@ def shortcomings(
     """Return one sentence for each requirement that a run of `seconds`, ending at `now_ms` (epoch ms), did not meet.
 
     Each failure must be suspected or confirmed without a gap until the end, with exactly one page, which still fires at
-    the end. No other mode may be confirmed, or suspected without an outage. Each alert must have a client as its reason
-    (`Course.explains`), name a client if it names a process, and link to a runbook. `pager`: False if there can be no
-    pages, because no Alertmanager runs.
+    the end. A client must not be confirmed in another mode; a client without an outage must not even be suspected in
+    one. Each alert must have a client as its reason (`Course.explains`) and link to a runbook; if it names a process,
+    it must also name a client. `pager`: False if there can be no pages, because no Alertmanager runs.
     """
     sentences = []
     for course in courses:

@@ -57,9 +57,10 @@ class LogFile:
         self._count: Counter[tuple[bytes, bytes]] = Counter()
 
     def events(self) -> Iterator[LogEvent]:
-        """Read at most CHUNK_BYTES, and yield the complete events. A further event gives the number of omitted events.
+        """Read at most CHUNK_BYTES, and yield the complete events.
 
-        An event is complete when the next one follows, or when two reads in a row find no new data.
+        If events of a logger and level were omitted in a second of the log, one more event gives their number. An event
+        is complete when the next one follows, or when two reads in a row find no new data.
         """
         chunk = self._read()
         self.behind = len(chunk) == CHUNK_BYTES

@@ -38,9 +38,9 @@ class Options:
     """The options of a run.
 
     seconds  duration from the start of the clients; None: until Ctrl-C
-    expect   ids of the failure modes that must cause a page; empty: no page may come; None: if `seconds` is given,
-             each failure must stay suspected or confirmed until the end, with exactly one page (`lasting`), else
-             nothing is checked
+    expect   ids of the failure modes that must cause a page; empty: no page may come; None with `seconds`: each failure
+             must stay suspected or confirmed until the end, with exactly one page (module `lasting`); None without
+             `seconds`: nothing is checked
     clients  names of the clients to start; empty: the default clients
     folder   the folder of the run; None: a new folder in `jars.cache()`
     keep     True if bulky data is kept after the run
@@ -137,7 +137,7 @@ def _perform(options: Options, clients: Sequence[DemoClient], stack: Stack, boar
 
 
 def _watch(options: Options, courses: Sequence[Course], stack: Stack, board: Board) -> None:
-    """Wait until the time is over or all expected pages came. Raises ServiceError if a process of the product ends."""
+    """Wait until the run is over or all expected pages came. Raises ServiceError if a process of the product ends."""
     deadline = None if options.seconds is None else time.monotonic() + options.seconds
     seen_pages = 0
     begun: set[str] = set()
@@ -163,7 +163,7 @@ def _watch(options: Options, courses: Sequence[Course], stack: Stack, board: Boa
 
 
 def _lost(courses: Sequence[Course], stack: Stack, board: Board) -> Iterator[str]:
-    """Yield a sentence for each set of topics with acknowledged records that were not stored or not consumed.
+    """Yield sentences on topics in which records were acknowledged, but not stored or not consumed.
 
     Only the topics of clients that use the cluster and have no outage are checked.
     """

@@ -42,7 +42,7 @@ _PORTS = (20_000, 32_768)
 
 
 def spawn(command: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
-    """Start a process like `subprocess.Popen`, in its own session, and register it with the guard.
+    """Start a process like `subprocess.Popen`, in its own session. The guard kills it once this process is gone.
 
     The caller must call `forget` when the process has ended.
     """
@@ -66,7 +66,7 @@ def give_way(pid: int, nice: int) -> None:
 
 
 def forget(pid: int) -> None:
-    """Remove an ended process from the guard's list, because the system may use its id again."""
+    """Keep the guard from killing an ended process, because the system may use the id for another process."""
     with _lock:
         if _guard is not None:
             _tell(_guard, f"-{pid}")
@@ -162,7 +162,7 @@ class Process:
         self.signal(signal.SIGCONT)
 
     def stop(self, seconds: float = 10.0) -> None:
-        """Ask the process to end, and wait at most `seconds`. Then kill what still runs of it and its children."""
+        """Ask the process to end, and wait at most `seconds`. Then kill it and its children, if they still run."""
         if self.alive:
             self._process.terminate()
             self.resume()

@@ -17,7 +17,7 @@ from deploy.demo.webhook import Page
 class Course:
     """What happened to one demo client so far. Times are epoch milliseconds of this machine's clock.
 
-    now             mode → newest status, the worst of all Kafka clients in the process
+    now             mode → newest status; for a process with several Kafka clients, the worst of their statuses
     first           (mode, status) → time at which this status was first seen
     kinds           mode → kinds of evidence in suspected and confirmed verdicts
     paged           mode → time at which its first critical alert was delivered
@@ -59,7 +59,7 @@ class Course:
 
     @property
     def wronged(self) -> set[str]:
-        """The modes in `accused` that count as errors: for a client with an outage only those that were confirmed."""
+        """The modes in `accused` that count as errors; if the client has an outage, only the confirmed ones."""
         convicted = {mode for mode, status in self.first if status == "confirmed"} - {self.client.mode}
         return convicted if self.client.outage else self.accused
 

@@ -39,11 +39,11 @@ from deploy.demo.legacy import LegacyBroker
 from deploy.demo.running import Running
 from deploy.demo.topics import ask_for_pushes, create_ours
 
-#: Times (s) of a client's thread dumps after its start; for a failing client, only those before the onset.
+#: When thread dumps of every client are taken: seconds after its start, but only before the onset of its failure.
 DUMPS_BEFORE = (15.0,)
-#: Times (s) of a failing client's thread dumps after the onset.
+#: When thread dumps of a failing client are taken: seconds after the onset.
 DUMPS_AFTER_ONSET = (4.0, 12.0, 25.0, 40.0, 70.0)
-#: Times (s) of a control's further thread dumps after its start.
+#: When additional thread dumps of a control (a client without a failure) are taken: seconds after its start.
 DUMPS_WITHOUT_ONSET = (30.0, 45.0, 60.0, 90.0)
 #: Patterns for the names of all MBeans of Kafka clients, even of MBeans that the product does not read.
 WHOLE = ("kafka.producer:*", "kafka.consumer:*", "kafka.server:type=FetcherLagMetrics,*", "kafka.common:type=AppInfo,*")
@@ -120,7 +120,7 @@ def record(
 
 
 def by_client(mbeans: MBeans) -> dict[str, dict[str, Any]]:
-    """Return client id → key → value of all MBean attributes, with the keys that recordings have.
+    """Return all MBean attributes as client id → key → value, with the keys that recordings use.
 
     The key is `group/name{tag=value,…}` for a metric of a Java client's `metrics()`, else `domain:k=v,…/Attribute`.
     Attributes of MBeans without a client id are included for every client.

@@ -2,7 +2,8 @@
 
 Records are not decoded. A record's own time is in a field with a known name, at the beginning of a line, or at the end
 of a sample in line protocol or Prometheus' text. Times are epoch numbers (10 digits: seconds, 13: milliseconds, 16:
-microseconds, 19: nanoseconds) or dates in ISO 8601 with a space or `T`, a point or comma, and an optional zone.
+microseconds, 19: nanoseconds) or dates in ISO 8601: with a space or `T` before the time of day, a point or comma before
+a fraction of a second, with or without a zone.
 """
 
 from __future__ import annotations
@@ -33,17 +34,17 @@ LINE = re.compile(rb"(?:\[|%%\d\|)?(?P<time>%s|%s)" % (DATE, EPOCH))
 #: A sample in Prometheus' text format (`name{labels} value time`) or InfluxDB's (`name,tag=value… field=value… time`).
 SAMPLE = re.compile(rb"^[A-Za-z_:][\w:]*(?:(?:\{[^\n]*\})? \S+|,[^\n]*=[^\n]*) (?P<time>%s)\s*$" % EPOCH, re.MULTILINE)
 PARTS = re.compile(rb"(\d{4}-\d{2}-\d{2})([T ])(\d{2}:\d{2}:\d{2})([.,]?)(\d*)(.*)")
-#: If a number or date in a record differs from the record's own time by at most one day (in ms), it is taken for a
-#: time and is shifted, too. If the difference is larger, a number may be a count.
+#: A number or date in a record is taken for a time, and shifted, if it differs from the record's own time by at most
+#: one day (in ms). A number that differs more may be a count.
 NEAR_MS = 86_400_000
 
 
 def replay(settings: Settings, paths: Sequence[Path], speed: float, undecided_stream: str, keep_time: bool) -> None:
     """Publish the records in recordings in the order of their times, `speed` times as fast as they were recorded.
 
-    `undecided_stream`: "metrics" or "logs", for files with records that do not show which of the two they are; '' if
-    there is no such file. `keep_time`: True if the times in the records stay as they are. Raises InputError if `paths`
-    cannot be read, `speed` is not positive, or `undecided_stream` is '' although there is such a file.
+    `undecided_stream`: the kind of record, "metrics" or "logs", in files that do not show it; '' if there is no such
+    file. `keep_time`: True if the times in the records stay as they are. Raises InputError if `paths` cannot be read,
+    `speed` is not positive, or `undecided_stream` is '' although there is such a file.
     """
     if speed <= 0:
         raise InputError("--speed must be greater than 0")
@@ -99,7 +100,7 @@ def time_of(value: bytes) -> int | None:
 
 
 def moved(value: bytes, shift_ms: int) -> bytes:
-    """Return the record with its own time, and all times at most NEAR_MS from it, shifted by `shift_ms`.
+    """Return the record with its times shifted by `shift_ms`: its own time, and times within NEAR_MS of its own.
 
     Each time keeps its format and precision. A record without a time stays the same.
     """

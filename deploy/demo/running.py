@@ -99,7 +99,7 @@ class Running:
 
     @property
     def log_source(self) -> str:
-        """This program's line (JSON) for the list of log files that the log shipper reads."""
+        """This program's entry, a line of JSON, in the list of log files that the log shipper reads."""
         host = socket.gethostname()
         source = {"service": self.service, "host": host, "instance": f"{host}:{self.pid}", "file": str(self.log_file)}
         return json.dumps(source)
@@ -123,7 +123,7 @@ class Running:
         return self._onset.wait(seconds)
 
     def begins(self, what: str) -> None:
-        """Record that a failure begins now, because the program itself cannot report it. `what`: the event in words."""
+        """Record that a failure begins now, which the program itself cannot report. `what`: the event in words."""
         self._understand(f"ONSET {int(time.time() * 1000)} {what}")
 
     def note(self, what: str) -> None:

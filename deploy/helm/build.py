@@ -53,7 +53,7 @@ def project() -> Mapping[str, Any]:
 
 
 def routing() -> Schema:
-    """Return alertmanager.yml's routes and inhibitions in the form of an AlertmanagerConfig.
+    """Return the routes and inhibitions of alertmanager.yml as an AlertmanagerConfig (Prometheus Operator).
 
     Routes to the owners of services are missing, because the chart adds them from its values.
     """
@@ -100,10 +100,11 @@ def _closed(properties: dict[str, Schema]) -> Schema:
 
 
 def _of_default(name: str, default: Any) -> Schema:
-    """Return the schema for a value with this default. An empty map or list as the default allows any content.
+    """Return the schema for a value of the chart that has this default.
 
-    An integer must be at least 1, because all integers in values.yaml are counts or ports. It may also be null, because
-    Helm's users remove a default in this way.
+    If the default is an empty map or list, the schema allows any content of the map or list. An integer must be at
+    least 1, because all integers in values.yaml are counts or ports. An integer may also be null, because Helm's users
+    remove a default in this way.
     """
     if isinstance(default, dict):
         if not default or name in _OF_KUBERNETES:

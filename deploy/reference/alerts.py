@@ -27,7 +27,7 @@ _PARTS = re.compile(r"<!-- generated: (process|access) -->\n.*?<!-- end -->", re
 
 
 def generate() -> dict[str, str]:
-    """Return path from the repository's root → content, for all files of alerting rules and all runbooks."""
+    """Return all files of alerting rules and all runbooks, as path from the repository's root → content."""
     files = {f"alerts/rules/{name}": text for name, text in rules(Settings()).items()}
     alerts = catalogue()
     for path in sorted((FILES / "runbooks").glob("*.md")):
@@ -41,7 +41,7 @@ class Alert(NamedTuple):
     hold     the alert's `for`, "at once" if it has none
     runbook  name of the runbook that the alert links to
     labels   names of the labels in the alert's dashboard link, such as service and client_id
-    limits   names of the thresholds (`Limits`) in the alert's expression, and in the recorded series that it reads
+    limits   names of the thresholds (`Limits`) in the alert's expression, and in recorded series that it reads
     """
 
     name: str
@@ -66,7 +66,7 @@ class _Names:
 
 
 def catalogue() -> list[Alert]:
-    """Return all alerts, except those that open a ticket instead of a page (for series with `quiet="yes"`)."""
+    """Return all alerts, except the copies that open a ticket instead of a page (for series with `quiet="yes"`)."""
     # Render the rules with the names of the thresholds instead of their values: the names show which thresholds a rule
     # uses.
     files = rendered(Settings(), lambda severity: severity, limits=_Names()).values()

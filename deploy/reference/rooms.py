@@ -41,8 +41,8 @@ def tree(module: str) -> ast.Module:
 def imports(module: str, at_start: bool = False) -> Sequence[str]:
     """Return the dotted names that a module imports.
 
-    `from a import b, c` gives `a`, `a.b` and `a.c`; without `a` if both `a.b` and `a.c` are modules. `at_start`: True
-    leaves out imports that do not run when the module itself is imported.
+    `from a import b, c` gives `a`, `a.b` and `a.c`; if `a.b` and `a.c` are both modules, `a` is left out. `at_start`:
+    True leaves out imports that do not run when the module itself is imported.
     """
     named: list[str] = []
     package = module if modules()[module].name == "__init__.py" else module.rpartition(".")[0]

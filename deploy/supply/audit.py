@@ -2,7 +2,7 @@
 
 Jars are compared with the committed list known_cves.toml, which gives the reason for each accepted vulnerability. Then
 OSV is queried for advisories that are not in the list, and PyPI (by pip-audit) for advisories on Python packages. If
-one of these services cannot be reached, the audit reports it and does not fail.
+one of these services cannot be reached, the audit reports this, but does not fail.
 """
 
 from __future__ import annotations

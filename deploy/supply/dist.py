@@ -92,7 +92,7 @@ def megabytes(venv: Path) -> float:
 
 
 def reports(programs: Path) -> None:
-    """Check an install without extras: it can import `python_client`, and the command `diagnose` fails with code 2.
+    """Check an install without extras: it can import `python_client`, but `diagnose` fails with exit code 2.
 
     `programs`: the folder of the installed programs. Raises ServiceError if a check fails.
     """

@@ -69,8 +69,8 @@ def vulnerabilities() -> list[Mapping[str, Any]]:
 def judged(present: Iterable[Jar], cves: Iterable[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
     """Compare jars with the entries of known_cves.toml; return (required changes, accepted vulnerabilities).
 
-    The items of both lists are sentences. A required change is also to remove an entry's reason for a set of jars
-    (`stays`) if no jar of the set has the vulnerability any more.
+    The items of both lists are sentences. If an entry accepts the vulnerability for a set of jars (`stays`), but no jar
+    of that set has it any more, removing this acceptance is a required change, too.
     """
     mend, stays, present = [], [], list(present)
     for cve in cves:

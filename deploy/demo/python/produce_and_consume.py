@@ -2,9 +2,9 @@
 
     python produce_and_consume.py LIBRARY NAME=VALUE…
 
-LIBRARY is confluent-kafka, kafka-python or aiokafka. The application reports as our documentation asks: with librdkafka
-by its statistics, with kafka-python by our reporter, and with aiokafka, which has no metrics, only by its log. SIGTERM
-ends the application normally. Options:
+LIBRARY is confluent-kafka, kafka-python or aiokafka. The application reports as our documentation asks: the statistics
+of confluent-kafka, the metrics of kafka-python by our function `report`, and for aiokafka, which has no metrics, only
+the log. SIGTERM ends the application normally. Options:
 
 service, topics        the service's name; names of topics, separated by commas
 rate                   records per second to each topic
@@ -85,7 +85,7 @@ class Application:
         }
 
     def tell(self, topic: str, text: str) -> None:
-        """Send a report to the monitor's brokers. While these are down and the producer's queue is full, drop it."""
+        """Send a report to the monitor's brokers. Drop the report if the producer's queue is full."""
         try:
             self._reports.produce(topic, text, headers=self._identity)
         except BufferError:
