@@ -19,9 +19,10 @@ WARM_AFTER = 1 / 3
 
 @dataclass(frozen=True)
 class WorkedOff:
-    """Cost of a pass over a topic.
+    """Cost of one pass of the monitor over a topic.
 
-    `rate` (records per second) and `cost` are those of the warm part. `total_micros`: CPU per record, start included.
+    `rate` (records per second) and `cost` cover only the warm part. `total_micros` (CPU time per record, in µs) also
+    covers the monitor's start and the warm-up.
     """
 
     rate: float
@@ -47,9 +48,10 @@ class WorkedOff:
 
 
 def warm(progress: Sequence[tuple[float, int]], records: int) -> tuple[tuple[float, int], tuple[float, int]]:
-    """Return (time, records processed until then) at the begin and at the end of the warm part of a pass.
+    """Return the begin and the end of the warm part of a pass, each as (time, number of records processed by then).
 
-    `progress`: such pairs after each batch. `records`: size of the backlog. Raises ServiceError without a warm part.
+    `progress`: such a pair for the end of each batch. `records`: size of the backlog. Raises ServiceError if no batch
+    follows the warm-up.
     """
     begin = next((step for step in progress if step[1] >= records * WARM_AFTER), None)
     if begin is None or begin[1] >= progress[-1][1]:
@@ -58,7 +60,7 @@ def warm(progress: Sequence[tuple[float, int]], records: int) -> tuple[tuple[flo
 
 
 def work_off(lab: Lab, name: str, topic: str, filled: Filled, **settings: Any) -> WorkedOff:
-    """Start a monitor on a full topic, and wait until it has processed everything."""
+    """Start a monitor on a topic that holds a backlog, and wait until the monitor has processed all records."""
     # All records are on the topic already, so no batch needs to wait for more of them.
     with lab.monitor(name, trigger_seconds=0, **settings) as monitor:
         monitor.work_off(topic, filled.records, LIMIT_SECONDS)

@@ -58,7 +58,10 @@ def fleet(clients: int, failing: float = FAILING, services: int = SERVICES, end_
 
 
 def groups(number: int, partitions: int = 12, end_ms: int = NOW_MS) -> Iterator[Record]:
-    """Yield records as the monitor writes them, of consumer groups. Each reads its own topic; one in ten lags."""
+    """Yield records as the monitor writes them, of consumer groups.
+
+    Each group reads a topic of its own; one group in ten lags.
+    """
     random = Random(11)
     for count in range(number):
         behind = 100_000 if count % 10 == 0 else 50

@@ -2,8 +2,11 @@
 
 Broker, exporter and monitor are real. A quarter of an hour of samples is on the topic when the monitor starts, so that
 the windows of all groups are full. Then groups commit at random moments, and the benchmark measures the time until the
-committed offset is in the group's record. Also part of `make bench`, or `python -m tests.bench.bench_groups_to_state
-[readings]`.
+committed offset is in the group's record.
+
+python -m tests.bench.bench_groups_to_state [readings]
+
+`readings`: number of past samples of each group. Also part of `make bench`.
 """
 
 from __future__ import annotations

@@ -53,7 +53,10 @@ GROUP = re.compile(
 
 
 class Phase(NamedTuple):
-    """From `minute` on, this share of the fleet fails. A negative `failing`: the share, without the first client."""
+    """From `minute` on, the share `abs(failing)` of the fleet fails.
+
+    If `failing` is negative, the client that failed first has recovered.
+    """
 
     minute: float
     failing: float
@@ -72,7 +75,7 @@ def phases(storm: float) -> list[Phase]:
 
 
 class Page:
-    """The exporter's /metrics, rendered once per phase; a scrape renews only the timestamp of the newest record."""
+    """The exporter's /metrics page, rendered once per phase; each scrape renews only the time of the newest record."""
 
     def __init__(self, clients: int, shares: Sequence[float]) -> None:
         settings = dataclasses.replace(INSTALLATION, prometheus=_without_limit(clients))

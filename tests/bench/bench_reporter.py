@@ -22,7 +22,7 @@ PAYLOAD = b"x" * 200
 
 
 def sends_per_second(servers: str, reported: bool, callback: Callable[[Any], None] | None) -> float:
-    """Return the records sent and acknowledged per second of the process's CPU time."""
+    """Return how many records are sent and acknowledged per CPU second of this process."""
     producer = KafkaProducer(bootstrap_servers=servers, linger_ms=5)
     if reported:
         reporter = report(producer, service="bench")
@@ -43,7 +43,7 @@ def sends_per_second(servers: str, reported: bool, callback: Callable[[Any], Non
 
 
 def compare(servers: str, callback: Callable[[Any], None] | None) -> tuple[float, float]:
-    """Return sends per CPU second (without, with) the reporter: the best of several alternating passes each."""
+    """Return the sends per CPU second without and with the reporter, each the best of several alternating passes."""
     pairs = [
         (sends_per_second(servers, False, callback), sends_per_second(servers, True, callback)) for _ in range(PASSES)
     ]

@@ -16,7 +16,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Batch:
-    """A committed batch of a query. Times are epoch seconds. `ends`: topic → number of records up to the end."""
+    """A committed batch of a query. Times are epoch seconds. `ends`: topic → number of records up to its end."""
 
     query: str
     number: int

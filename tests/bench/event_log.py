@@ -14,10 +14,11 @@ PROGRESS = "org.apache.spark.sql.streaming.StreamingQueryListener$QueryProgressE
 
 @dataclass(frozen=True)
 class BatchTime:
-    """Times of a batch in seconds: `begin` (epoch), duration, and `busy`, in which at least one stage ran.
+    """Times of a batch, in seconds.
 
+    begin    epoch seconds; `seconds`: duration; `busy`: time in which at least one stage ran
     tasks    total run time of all tasks; `shuffle`: the part for writing shuffled data and waiting for it
-    state    total time of all tasks for committing state
+    state    total time that all tasks needed to commit Spark's state
     """
 
     records: int

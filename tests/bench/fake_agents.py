@@ -27,7 +27,7 @@ _NAME = re.compile(r"(?P<group>[\w-]+)/(?P<attribute>.+?)\{(?P<tags>[^}]*)\}")
 
 
 def mbeans(domain: str, recording: str) -> dict[str, dict[str, Any]]:
-    """Return the MBeans of a recorded client. A null in the recording was NaN, which a Jolokia agent writes as text."""
+    """Return the MBeans of a recorded client; a null becomes the text NaN, which a Jolokia agent sends instead."""
     path = RECORDINGS / "evidence" / recording
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         # Take the longest sample: the last ones have fewer MBeans, because the client was being closed.

@@ -17,7 +17,7 @@ Due = Callable[[float, float], Iterable[tuple[str, bytes, bytes]]]
 
 
 class Load:
-    """Context manager that sends the records of `due` while its block runs. `sent`: number of records so far."""
+    """Sends the records that `due` returns, while a `with` block runs. `sent`: number of records sent so far."""
 
     def __init__(self, servers: str, due: Due) -> None:
         self.sent = 0
@@ -35,7 +35,7 @@ class Load:
         self._closed.set()
         self._thread.join(JOIN_SECONDS)
         self._producer.flush(10)
-        # Deleting the producer closes it; it would search for the stopped broker as long as it exists.
+        # Delete the producer: as long as the object exists, it searches for the broker, even if the broker has stopped.
         del self._producer
 
     def _run(self) -> None:
@@ -53,10 +53,11 @@ class Load:
 
 
 class Steady:
-    """Records of clients that report one after another: `rate` records a second from `clients` clients.
+    """Records of `clients` clients that report in turn, together `rate` records a second.
 
-    Each client reports once per `clients / rate` seconds, with the current time. With `since_ms`, its timestamps start
-    there instead and are 10 s apart. `value_of`: function from client, sample number and time (ms) to its values.
+    So each client reports every `clients / rate` seconds, with the current time. If `since_ms` is given, the timestamps
+    of each client begin there and are 10 s apart. `value_of`: function from client, sample number and time (ms) to the
+    sample's values.
     """
 
     def __init__(

@@ -68,7 +68,7 @@ def ordinary(client: int, at: float) -> bytes:
 
 
 def _lines(body: bytes, records: int, chatty: int) -> Iterator[tuple[bytes, bytes]]:
-    """Yield lines; of each ten, `chatty` are from the first client. A `body` that is not JSON gets a time before it."""
+    """Yield lines; `chatty` of every ten come from the first client. A line that is not JSON begins with a time."""
     begin = time.time() - SECONDS
     plain = not body.startswith(b"{")
     stamp = b""

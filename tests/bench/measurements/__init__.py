@@ -1,4 +1,4 @@
-"""The measurements of `make bench`. A module defines one by its `TITLE` and a function `measure(scope) -> Result`."""
+"""The measurements of `make bench`: one per module, which has a `TITLE` and a function `measure(scope) -> Result`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ class Scope:
     """The size of a measurement.
 
     `records`: size of a backlog. `clients` and `days`: size of a history. `clients` and `every`: size and report
-    interval (s) of a live fleet; if given, this is the only fleet that is measured. `of`: folder of a monitor to
-    examine. `before`: a commit; its monitor is measured alternately with that of this checkout. If an argument is None,
-    the measurement uses its own default.
+    interval (s) of a live fleet; if given, this is the only fleet that is measured. `of`: a folder
+    that a monitor left, with its real history. `before`: a commit; its monitor is measured as well, for comparison. If
+    an option is None, the measurement uses its own default.
     """
 
     quick: bool = False
@@ -33,5 +33,5 @@ class Scope:
         return quick if self.quick else usual
 
     def batch(self, records: int) -> int | None:
-        """Return a batch limit if `records` are so few that the default would give too few batches, else None."""
+        """Return the maximum size of a batch if the default would divide `records` into too few batches, else None."""
         return records // 6 if records < 2_000_000 else None

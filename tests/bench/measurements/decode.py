@@ -27,7 +27,7 @@ FORMATS: Mapping[str, Callable[[], Pattern]] = {
 
 
 def measure(scope: Scope) -> Result:
-    """Measure each format; for snapshots in our own format also the fast path, for OTLP also protobuf against JSON."""
+    """Measure each format, also the fast path for our own format, and compare OTLP in protobuf with OTLP in JSON."""
     rates = {f"{name}, carefully": decode_rate(name) for name in FORMATS}
     rates["canonical, fast"] = decode_rate("canonical", quickly=True)
     figures = [

@@ -37,7 +37,13 @@ SICK, SICK_FROM = 100, 6
 
 @dataclass
 class Seen:
-    """Observations: unread input (s), duration of scrapes and of all rules (s), clients (all, sick), firing alerts."""
+    """What was observed during the run.
+
+    behind            unread input, as the time (s) in which it was sent
+    scrapes, rules    duration (s) of each scrape of the exporter; of each evaluation of all rules
+    clients, sick     number of clients that Prometheus knows; of those with a confirmed failure
+    firing            names of the alerts that fired
+    """
 
     behind: list[float] = field(default_factory=list)
     scrapes: list[float] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Measure which costs grow with the number of clients and failures: those of the driver, and of each state bucket."""
+"""Measure how the costs of the driver, and of one bucket, grow with the number of clients and of failures."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ NAMES = CLIENT_METRICS["producer"]
 
 @dataclass(frozen=True)
 class Grown:
-    """Costs of a batch: CPU time of the step in one bucket and of the driver (ms), bytes that the driver collects.
+    """Costs of a batch: CPU time (ms) of the step in one bucket and of the driver; bytes that the driver collects.
 
-    `usual`: in a batch in which open incidents continue; `worst`: in the batch in which most incidents open.
+    `worst`: in the batch in which most incidents open; the other costs: in batches in which open incidents continue.
     """
 
     clients: int
@@ -134,7 +134,7 @@ def _driver(metrics: SelfMetrics, rows: Sequence[bytes]) -> float:
 
 
 def _taken_over(incidents: int) -> float:
-    """Return the CPU milliseconds in which a task reads its bucket's open incidents, as with a new checkpoint."""
+    """Return the CPU milliseconds in which a task reads its bucket's open incidents when the checkpoint is new."""
     evidence = Evidence(
         "metric", 1_000, "select-total stayed at 10213 for 40 s while the buffer filled from 12 % to 96 %"
     )

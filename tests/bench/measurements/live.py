@@ -46,8 +46,8 @@ HEALTHY_SECONDS, WATCHED_SECONDS, LOOK_SECONDS = 180, 120.0, 5.0
 class Live:
     """Measurements of one fleet, from the failure of its first client on.
 
-    `due`: number of samples sent. `memory_mb`: proportional set size. `onsets`: seconds from each client's failure to
-    the verdict, sorted.
+    `due`: number of samples sent. `memory_mb`: proportional set size. `onsets`: seconds from a client's failure to the
+    verdict, for each client that has a verdict, sorted.
     """
 
     monitor: Cost

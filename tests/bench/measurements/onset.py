@@ -26,7 +26,7 @@ INTERVAL_SECONDS = 10.0
 FAILING, EXITING, HEALTHY = 50, 20, 50
 #: Shortest and longest time (s) in which a stuck producer's buffer fills, depending on the application's send rate.
 FILLS_IN = (25.0, 60.0)
-#: Bytes in the buffer of each producer that will exit without close(), and so lose them.
+#: Bytes in the buffer of each producer that will exit without close(); the exit loses these bytes.
 UNSENT = BUFFER_BYTES // 20
 #: Longest wait for verdicts after the last failure.
 PATIENCE_SECONDS = 150.0
@@ -34,7 +34,7 @@ PATIENCE_SECONDS = 150.0
 
 @dataclass
 class Fate:
-    """A producer that reports every ten seconds. `mode`: how it fails at `onset`; None: it stays healthy."""
+    """A producer that reports every ten seconds. `mode`: the failure that begins at `onset`; None: it stays healthy."""
 
     client: int
     mode: str | None
@@ -68,13 +68,13 @@ class Fate:
 
 @dataclass
 class Fleet:
-    """All producers. A call yields their records, as `Load` requires."""
+    """All producers. Calling the object yields the producers' records, as `Load` requires."""
 
     fates: Sequence[Fate]
     template: Template = field(default_factory=canonical.producer)
 
     def __call__(self, since: float, until: float) -> Iterable[tuple[str, bytes, bytes]]:
-        """Yield the samples between two times."""
+        """Yield the samples that are due between the two times."""
         for fate in self.fates:
             if int((until - fate.phase) / INTERVAL_SECONDS) > int((since - fate.phase) / INTERVAL_SECONDS):
                 fields = fate.values(until)
@@ -107,7 +107,10 @@ def measure(scope: Scope) -> Result:
 
 
 class Verdicts:
-    """Reads `client-health`. `first`: client and mode → time of the first record that suspects or confirms it."""
+    """Reads `client-health`.
+
+    `first`: (client, mode) → time at which the first record with this failure, suspected or confirmed, arrived.
+    """
 
     def __init__(self, servers: str, topic: str) -> None:
         self.first: dict[tuple[int, str], float] = {}

@@ -19,14 +19,14 @@ TITLE = "100,000 clients, live"
 TOPIC = "client-metrics"
 FEW, MANY, INTERVAL_SECONDS = 5_000, 100_000, 10
 CORES, MEGABYTES, RATIO = 1.2, 4000.0, 1.3
-#: Target for unread input: at most two samples of each client, plus the pause between batches (10 s each).
+#: Target (s) for unread input: two samples of each client (two intervals of 10 s), and a pause of 10 s between batches.
 BEHIND_SECONDS = 30.0
 LOOK_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
 class Live:
-    """Cost of a fleet in the second half of its run.
+    """What the monitor costs for one fleet, in the second half of the run.
 
     `behind`: unread records, as the time (s) in which they were sent, measured every LOOK_SECONDS.
     """

@@ -47,12 +47,12 @@ class Scaled:
         return sum(b.records for b in self.times) / sum(b.seconds for b in self.times)
 
     def share(self, name: str) -> float:
-        """Return the percentage of all tasks' time that one part took. `name`: `shuffle` or `state`."""
+        """Return the time for `name` (`shuffle` or `state`) as a percentage of the run time of all tasks."""
         return float(100 * sum(getattr(b, name) for b in self.times) / sum(b.tasks for b in self.times))
 
     @property
     def filled(self) -> float:
-        """Return which percentage of the executors' time, while a stage ran, was spent in tasks."""
+        """Return the percentage of the executors' time that tasks used while a stage ran."""
         return float(100 * sum(b.tasks for b in self.times) / sum(b.busy for b in self.times) / self.executors)
 
     @property

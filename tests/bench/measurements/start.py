@@ -25,7 +25,11 @@ TARGET_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Start:
-    """Seconds from the command to the first batch's plan and to the published verdict; CPU seconds to the verdict."""
+    """Times of a cold start.
+
+    `planned`, `verdict`: seconds from the command until the first batch is planned, and until the verdict arrives.
+    `cpu`: CPU seconds until the verdict arrives.
+    """
 
     planned: float
     verdict: float

@@ -1,4 +1,4 @@
-"""Measure, without Spark, the CPU time per record of the monitor's step: after decoding, before writing."""
+"""Measure, without Spark, the CPU time per record of the monitor's step, which comes between decoding and writing."""
 
 from __future__ import annotations
 
@@ -63,7 +63,10 @@ def measure(scope: Scope) -> Result:
 
 @dataclass
 class Bucket:
-    """A bucket of a live fleet. `seconds`: CPU time by part. `records`, `published`: number of records in and out."""
+    """A bucket of a live fleet.
+
+    `seconds`: part → CPU time. `records`: number of samples taken in. `published`: number of records published.
+    """
 
     every: int
     kept: bytes = field(default_factory=lambda: compressed(save(BucketState(), SETTINGS.monitor.buckets)))
