@@ -15,7 +15,8 @@ from tests.bench.results import FOLDER, ROOT, Figure, Kept, Result, Table, folde
 
 PAGE = ROOT / "tests" / "bench" / "RESULTS.md"
 _DATA = re.compile(r"^<!-- measured (\{.*\}) -->$", re.MULTILINE)
-#: Conditions that each section prints, because they differ between measurements; the page has all others only once.
+#: Conditions that each section prints, because they differ between measurements. The page's first lines
+#: state all other conditions.
 _OWN = ("date", "commit", "load before", "took")
 
 

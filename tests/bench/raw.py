@@ -26,7 +26,7 @@ PASSES, LIMIT_SECONDS = 3, 300.0
 
 @dataclass(frozen=True)
 class Read:
-    """Median rate, and CPU time per record including the broker's (µs), of the passes after the first one."""
+    """Medians of all passes but the first: records per second, and CPU time per record (µs) of reader and broker."""
 
     rate: float
     micros: float

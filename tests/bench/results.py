@@ -1,4 +1,4 @@
-"""Store each measurement's result in a JSON file of its own in .cache/bench, so that it can be repeated alone."""
+"""Store the result of each measurement in its own JSON file in .cache/bench, so that a single one can be repeated."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Make record templates in the formats of other tools, from the samples in tests/formats.
 
 Values become those of healthy clients, and variable parts become placeholders. A record is about as large as a real one
-for one producer: if the sample has only some of a client's metrics, `canonical.PRODUCER` replaces them.
+for one producer: a sample with only some of a producer's metrics gets those of `canonical.PRODUCER` instead.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def jolokia() -> Template:
 
 
 def otlp() -> Template:
-    """Return a record (9.5 kB) with KIP-714 pushes of a producer and a consumer; totals count from the push before."""
+    """Return a record (9.5 kB) with KIP-714 pushes of a producer and a consumer; totals are deltas between pushes."""
     sample = _sample("otlp_json_metrics_kip714_java.json")
     for number, resource in enumerate(sample["resourceMetrics"]):
         for attribute in resource["resource"]["attributes"]:

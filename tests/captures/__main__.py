@@ -111,7 +111,7 @@ def captured(folder: Path, collector: Path, telegraf: Path) -> Iterator[tuple[st
 
 
 def _of_telegraf(broker: Broker) -> Iterator[tuple[str, bytes]]:
-    """Yield (file name, content): one record of each series that Telegraf wrote, in the format of the file."""
+    """Yield (file name, content) of Telegraf's files: the content is one record of each series in the file's format."""
     for name in TELEGRAF:
         awaited(broker, f"telegraf-{name}", TOPIC.encode())
         records = awaited(broker, f"telegraf-{name}", b"kafka")
@@ -124,8 +124,8 @@ def _series(name: str, value: bytes) -> bytes:
     if name.endswith(".json"):
         document = json.loads(value)
         return json.dumps([document["name"], document["tags"], sorted(document["fields"])]).encode()
-    # All records of a series have in common, in Influx's format: name, tags and names of fields; in Prometheus' format:
-    # everything except the value.
+    # In Influx's format, this part is the name, the tags and the names of the fields; in Prometheus' format, everything
+    # except the value.
     if name.endswith(".influx"):
         return (
             re.sub(rb"=[^,\s]*(?=[,\s])", b"", value.partition(b" ")[2]).rpartition(b" ")[0] + value.partition(b" ")[0]
@@ -196,7 +196,7 @@ def sink() -> Iterator[Sink]:
             self.wfile.write(posted)
 
         def _body(self) -> bytes:
-            """Read a body, in chunks if its length is not given."""
+            """Read the body of a request, which is in chunks if it has no Content-Length."""
             if "Content-Length" in self.headers:
                 return self.rfile.read(int(self.headers["Content-Length"]))
             body = b""
@@ -280,7 +280,7 @@ def agent_config(folder: Path, broker: Broker, ports: Mapping[str, int]) -> Path
 
 @contextlib.contextmanager
 def producer(folder: Path, broker: Broker, port: int, ports: Mapping[str, int]) -> Iterator[None]:
-    """Run a producer in a JVM with agents, which push OTLP to `port` and answer at `ports` (Jolokia, JMX exporter)."""
+    """Run a producer in a JVM with agents: one pushes OTLP to `port`; Jolokia and JMX exporter answer at `ports`."""
     (folder / "jmx.yaml").write_text("includeObjectNames: ['kafka.producer:*']\nrules: [{pattern: '.*'}]\n")
     (folder / "logback.xml").write_text(
         '<configuration><appender name="out" class="ch.qos.logback.core.ConsoleAppender"><encoder>'

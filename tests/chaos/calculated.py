@@ -46,7 +46,7 @@ class Calculated:
 
 
 def calculated(parts: Sequence[load.Slice], cuts: int, settings: Settings, now_ms: int) -> Calculated:
-    """Calculate the tables. Batches: each slice is cut at `cuts` random places, but the last one into its portions."""
+    """Calculate the tables. Each slice is cut into batches at `cuts` random places, but the last one into portions."""
     chosen, offset, batch = random.Random(cuts), 0, 0
     states: dict[int, BucketState] = defaultdict(BucketState)
     tables = Calculated()
@@ -67,7 +67,7 @@ def calculated(parts: Sequence[load.Slice], cuts: int, settings: Settings, now_m
 
 
 def _chunks(records: Sequence[load.Published], first: int, settings: Settings) -> dict[int, list[Chunk]]:
-    """Decode records as one batch, with one task per partition; return bucket → chunks. `first`: the first offset."""
+    """Decode records as one batch, with one task per partition; return bucket → chunks. `first`: their first offset."""
     tasks: dict[tuple[str, int], list[tuple[Any, ...]]] = defaultdict(list)
     for offset, record in enumerate(records, first):
         headers = [{"key": key, "value": base64.b64encode(value).decode()} for key, value in record.headers]

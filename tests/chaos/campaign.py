@@ -32,8 +32,8 @@ TOGETHER = 4
 ENDED = 6
 #: Seconds of the last slice that are published: enough to make the previous slice's minutes final.
 END = compare.FINAL_MS // 1000 + 60
-#: While the history lacks counts of records, a log line is sent at this interval (s), only to start another batch: one
-#: batch every 20 s writes such counts.
+#: Interval (s) at which log lines are sent while the history lacks counts of records. They only start batches: a batch
+#: writes such counts if the last ones are 20 s old.
 NUDGE_SECONDS = 5.0
 
 
@@ -41,7 +41,7 @@ class Campaign:
     """Runs faults in order over an input. `say`: prints each outcome; `keep`: stores each new state of an outcome.
 
     A slice is compared when the next slice's fault is over, because only then are all its results in the history.
-    `calculate`: True compares with results calculated without Spark and Kafka, instead of with an undisturbed run.
+    `calculate`: if True, compare with results calculated without Spark and Kafka, not with an undisturbed run.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Campaign:
         return [record for record in part.records if id(record) not in hidden]
 
     def _undisturbed(self, calm: Run) -> Run:
-        """Publish the whole input without faults; return the run after all input is processed."""
+        """Let the run `calm` process the whole input without faults, and return it."""
         began = time.monotonic()
         calm.monitor.release()
         for at, sent in enumerate(self._sent[:-1]):
@@ -188,7 +188,7 @@ class Campaign:
         run.wait("not shown", lambda: not compare.shown(run), SHOWN_SECONDS)
 
     def _await_counts(self, run: Run, at: int) -> None:
-        """Wait until the history counts all records of a slice; a batch writes these counts every 20 s."""
+        """Wait until the history counts all records of a slice; the monitor writes these counts every 20 s."""
         part, sent = self._slices[at], len(self._sent[at])
         deadline = time.monotonic() + SHOWN_SECONDS
         while compare.counted(run, part.begin_ms, part.end_ms)[0] < sent and time.monotonic() < deadline:

@@ -122,13 +122,13 @@ def counted(run: Run, begin_ms: int, end_ms: int) -> tuple[int, int]:
 
 
 def strangers(run: Run, slices: Iterable[Slice]) -> Iterator[str]:
-    """Read new rejects, on which `accounts` relies; yield a sentence for each reject that was a readable record."""
+    """Read the new rejects, which `accounts` needs; yield a sentence for each reject that was a readable record."""
     sent = {record.value for one in slices for record in one.records if record.unreadable}
     yield from _few("rejected, but readable", {(value,) for _, value in run.rejects.look()} - {(v,) for v in sent})
 
 
 def shown(run: Run) -> list[str] | None:
-    """Return the differences between the clients' states that the exporter shows and the newest on the topic.
+    """Return the differences between the clients' states on the exporter's page and their newest states on the topic.
 
     If the exporter is not healthy, returns one sentence that says so.
     """

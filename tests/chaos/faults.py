@@ -240,7 +240,7 @@ def topic_recreated(scene: Scene) -> Iterator[None]:
     finally:
         admin.close()
     run.create(topic, 2)
-    # Publish nothing until the monitor notices the new topic: until then it skips offsets that it read in the old one.
+    # Publish nothing until the monitor notices the new topic: it still skips offsets already read in the old one.
     checkpoint = run.checkpoint / QUERY
     run.wait("not noticed", lambda: not any(position(checkpoint).get(topic, {1: 1}).values()), NOTICED_SECONDS)
     yield
@@ -303,12 +303,18 @@ def _pushed(scene: Scene, url: str) -> tuple[int, str]:
 
 
 def strayed(kind: Kind, chosen: random.Random) -> int:
-    """Return a client's clock error (ms); 0 if the kind has none. It is below 300 s, at which records are rejected."""
+    """Return a client's clock error (ms); 0 if the kind has none.
+
+    It is at most 290 s, because records more than 300 s ahead of the monitor's clock are rejected.
+    """
     return chosen.choice([65_000, 240_000, 290_000, -600_000, -86_400_000]) if kind.strays else 0
 
 
 def campaign(seed: int, count: int, only: list[str], skipped: Mapping[str, str]) -> list[Fault]:
-    """Return `count` faults in random order; the numbers of faults per kind differ by at most one."""
+    """Return `count` faults in random order. Each kind occurs equally often, or once more than others.
+
+    `only`: names of the permitted kinds (empty: all); `skipped`: the names of kinds to leave out are its keys.
+    """
     names = [name for name in KINDS if (not only or name in only) and name not in skipped]
     chosen = random.Random(seed)
     selected: list[str] = []

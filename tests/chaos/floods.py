@@ -41,7 +41,7 @@ AHEAD = 2_000_000
 #: are published.
 BEFORE_SECONDS, AFTER_SECONDS = 160.0, 90.0
 LIMIT_SECONDS = 3600.0
-#: While a process logs without end, the longest delay of a verdict may exceed the longest one before by this (s).
+#: How much longer (s) the longest delay of a verdict may be during the flood `lines` than before it.
 LATER_SECONDS = 5.0
 METRICS, LOGS = "client-metrics", "client-logs"
 
@@ -184,7 +184,7 @@ FLOODS: Mapping[str, Callable[[Lab, float, Flood], None]] = {
 
 
 def _beside(lab: Lab, outcome: Flood, flood: Callable[[Monitor], None], most: float = math.inf) -> None:
-    """Let the clients of `Onlookers`, some of which get stuck, report before, during and after a flood; compare delays.
+    """Let the clients of `Onlookers` report before, during and after a flood; compare delays of verdicts on stuck ones.
 
     `most`: how much longer (s) the longest delay of a verdict may be during the flood than before it.
     """

@@ -1,7 +1,7 @@
 """Generate a campaign's input: a fleet's records in slices of a few minutes, one slice per fault.
 
-The same seed and start time give the same input. It contains a fleet that reports continuously; one client becomes
-stuck in the third minute and stays so, and one leaves and returns in every slice. Each slice also contains two
+The same seed and start time give the same input. It contains a fleet that reports continuously. One of its clients
+becomes stuck in the third minute and stays so; another leaves and returns in every slice. Each slice also contains two
 recordings of real clients, one failing and one not. There are also a consumer group, log lines that do not concern
 Kafka, and unreadable records.
 
@@ -102,7 +102,7 @@ def slices(seed: int, numbers: Iterable[int], begin_ms: int) -> list[Slice]:
 
 
 def _slice(seed: int, number: int, at: int, begin_ms: int) -> Slice:
-    """Make a slice: `number` determines its random events, `at` its position among the slices."""
+    """Make a slice. `number`: selects its random events (with `seed`); `at`: position of the slice in the input."""
     chosen = random.Random(f"{seed} {number}")
     records = [*_fleet(at, begin_ms), *_group(at, begin_ms), *_unreadable(chosen, number, begin_ms)]
     records += _chatter(begin_ms)
@@ -124,7 +124,7 @@ def fleet_client(number: int) -> str:
 
 
 def _snapshot(client: int, ts_ms: int, second: int) -> Published:
-    """Make a client's snapshot for a second of the campaign."""
+    """Make the snapshot of client number `client`. `second`: seconds since the input began."""
     consumer = client % 4 == 2
     process = ClientProcess(f"service-{client % 5}", f"web-{client % 9}", f"web-{client % 9}:{100 + client}")
     kind: Kind = "consumer" if consumer else "producer"

@@ -89,7 +89,7 @@ def _name(client: int) -> str:
 def clients_of(servers: str, topic: str) -> tuple[dict[str, float], set[str]]:
     """Return (client → time of its first unhealthy verdict, all clients with a record) for clients of `Onlookers`.
 
-    Reads the whole `topic` with the monitor's records. Raises TimeoutError.
+    Reads `topic`, to which the monitor writes the clients' states, from its start. Raises TimeoutError.
     """
     failing: dict[str, float] = {}
     clients: set[str] = set()

@@ -143,7 +143,7 @@ def position(checkpoint: Path) -> Mapping[str, Mapping[int, int]]:
 
 @dataclass(frozen=True)
 class Incident:
-    """A failure in the history. `status`: the worst it had; `end`: closed, withdrawn, or None while it is open."""
+    """A failure in the history. `status`: its worst status; `end`: `closed` or `withdrawn`, None while it is open."""
 
     client: str
     mode: str

@@ -95,8 +95,8 @@ class Run:
     """A monitor with its exporter, topics, checkpoint and history, and the input published for it.
 
     `folder`: for all files of the run; checkpoint and history are on separate disks if these can be mounted. `launch`:
-    function that returns the monitor's start command and environment, if these differ from a user's. `more`: settings
-    of [monitor]. Use it as a context manager. Monitor and exporter start with their `release`.
+    returns the monitor's start command and environment (None: start it as a user does). `more`: settings of [monitor].
+    Use it as a context manager. Monitor and exporter start only when `release` is called for each of them.
     """
 
     def __init__(
@@ -225,7 +225,10 @@ class Run:
         return len(self._producer.list_topics(topic, timeout=ASKED_SECONDS).topics[topic].partitions)
 
     def wait(self, what: str, ready: Callable[[], bool], seconds: float) -> float:
-        """Wait for `ready`; return the seconds taken. Raises ServiceError with `what` and the monitor's last lines."""
+        """Wait until `ready()`; return the seconds taken.
+
+        Raises ServiceError after `seconds` s; its text is `what`, and the last lines of the monitor's log.
+        """
         began = time.monotonic()
         while not ready():
             if time.monotonic() - began > seconds:
@@ -276,8 +279,8 @@ class Run:
                 **self._more,
             },
             "registry": {"url": self.registry.url},
-            # Show departed clients for a week. A shorter time would end earlier or later depending on how records are
-            # cut into batches, because time in which no client reports does not count.
+            # Show departed clients for a week. A shorter time would end earlier in one run than in another: time
+            # without any report does not count, and its length depends on how records are cut into batches.
             "absence": {"shown_seconds": 7 * 86_400},
             "prometheus": {"port": free_port(), "ttl_seconds": 7 * 86_400},
         }

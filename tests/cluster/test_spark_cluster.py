@@ -1,7 +1,8 @@
 """Check that the monitor on a Spark cluster (submitted as in deploy/cluster.md) reports the same as without Spark.
 
-The cluster loses an executor and a worker. Its driver hangs, a second driver takes over, and the first one comes back.
-The cluster grows from two workers to four and shrinks to two. Throughout, the monitor uses the same checkpoint.
+The cluster loses an executor and a worker. The monitor's driver hangs, a second driver takes over, and the first
+one comes back. The cluster grows from two workers to four and shrinks to two. Throughout, the monitor uses the same
+checkpoint.
 """
 
 from __future__ import annotations
@@ -151,7 +152,7 @@ def worked_off(run: Run) -> bool:
 
 
 def as_started(run: Run, starts: int) -> bool:
-    """Assert that the driver was started at most `starts` times, so it did not end by itself; return True."""
+    """Assert that at most `starts` drivers were started, so that none has ended by itself; return True."""
     assert run.monitor.starts <= starts, run.monitor.tail()
     return True
 

@@ -102,8 +102,8 @@ def prometheus(
     """Run Prometheus with the rules in `folder/rules`, their waits cut to a second; yields its address.
 
     `pages`: address that serves the pages of exporter and monitor. `every`: interval of scrapes and evaluations.
-    `again`: interval at which Prometheus repeats an alert, which stays valid four times as long. `paging`: evaluation
-    interval of paging rules, if different.
+    `again`: interval at which Prometheus sends an alert again; an alert stays valid for four intervals.
+    `paging`: evaluation interval of paging rules, if different.
     """
     assert PROMETHEUS
     address = free_address()

@@ -76,7 +76,7 @@ def test_the_image_of_the_applications_has_the_libraries_that_are_tested() -> No
     [("prometheus", ("promtool", "check", "config")), ("alertmanager", ("amtool", "check-config"))],
 )
 def test_the_others_read_what_is_mounted(service: str, check: Sequence[str], tmp_path: Path) -> None:
-    """promtool and amtool accept the configuration as it is mounted in the container; links stand for the mounts."""
+    """promtool and amtool accept the mounted configuration files; in this test, links take the place of the mounts."""
     for volume in BASE[service]["volumes"]:
         source, target, *_ = volume.split(":")
         if source.startswith("."):

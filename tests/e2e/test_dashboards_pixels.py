@@ -1,4 +1,4 @@
-"""Check dashboards as operators see them: drawn by Grafana's own components in Chromium, with fleets in a Prometheus.
+"""Check dashboards as operators see them: Grafana's own components draw the metrics of simulated fleets in Chromium.
 
 There are three installations with the same client names: two clusters with a thousand clients each, and a smaller
 staging environment. With every scrape, different clients have the worst metrics. The tests take two minutes.
@@ -50,7 +50,7 @@ RED, YELLOW, BLUE = (look.PALETTE[name] for name in (look.CRITICAL, look.WARNING
 #: GREY: colour of an unknown state in a timeline. GREEN: Grafana's default colour. UNKNOWN: background of an unknown
 #: number.
 GREY, GREEN, UNKNOWN = look.BAND.upper(), "#73BF69", look.UNKNOWN.upper()
-#: Names of the views of which pictures are saved if DASHBOARDS_PICTURES names a folder.
+#: If DASHBOARDS_PICTURES names a folder, pictures of these views are saved there.
 PICTURES = ("overview", "producers", "consumers", "one client")
 #: Width of a phone's screen in px.
 PHONE = 390
@@ -173,7 +173,7 @@ def test_no_text_is_cut_and_nothing_lies_outside(drawn: dict[str, list[Seen]]) -
 
 
 def test_a_chart_has_twenty_lines_at_most_and_room_for_them(drawn: dict[str, list[Seen]]) -> None:
-    """Hundreds of clients are among the worst at some moment of the range; a query must choose twenty of them."""
+    """Hundreds of clients are among the worst at some moment; the query must choose twenty of them for the chart."""
     charts = every(drawn, "timeseries")
     assert {where: len(panel["series"]) for where, panel in charts if len(panel["series"]) > LINES} == {}
     assert {where: panel["plot"] for where, panel in charts if panel["series"] and panel["plot"] < 0.43} == {}
@@ -198,7 +198,7 @@ def test_names_of_series_are_distinct(drawn: dict[str, list[Seen]]) -> None:
 
 
 def test_installations_apart_are_the_numbers_above(drawn: dict[str, list[Seen]]) -> None:
-    """Each column of the table adds up to the number above it; the suspected client that is gone counts in both."""
+    """A column's sum is the number in the panel of the same name; a suspected client that is gone counts in both."""
     apart = the(drawn, "overview", "Clusters and environments")
     for title in ("Confirmed", "Suspected", "Not judged", "Reporting"):
         (shown,) = the(drawn, "overview", title)["values"]

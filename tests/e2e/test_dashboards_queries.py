@@ -476,8 +476,8 @@ def test_a_version_has_the_share_of_its_producers_that_is_unhealthy(failing: Pro
         columns = (prometheus.series(chosen(board, target["expr"], {})) for target in table["targets"])
         return [[float(row["value"][1]) for row in column] for column in columns]
 
-    # Four of the version's five producers fail, one in each mode that only producers have. A producer that is gone does
-    # not count.
+    # Five producers have this version; four of them fail, one in each mode that only producers have. A producer that is
+    # gone does not count.
     assert shown(failing) == [[5], [pytest.approx(4 / 5)]]
     assert shown(fine) == [[1], [0]]
 

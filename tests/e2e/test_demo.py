@@ -128,7 +128,7 @@ class Demo:
             time.sleep(0.2)
 
     def wait_until_measured(self, seconds: float) -> None:
-        """Wait for the exporter's series of MEASURED, and until the status page shows buffer use, queue use and lag."""
+        """Wait until the exporter has the series of MEASURED, and its page shows buffer use, queue use and lag."""
         deadline = time.monotonic() + seconds
         while missing := self._not_shown():
             assert self.process.poll() is None, self.printed
@@ -180,7 +180,7 @@ def occupied() -> Iterator[None]:
     usual = Settings()
     sockets = [socket.socket() for _ in range(2)]
     for taken, port in zip(sockets, (usual.prometheus.port, usual.monitor.metrics_port), strict=True):
-        # Set this option as servers do, so that a port can be bound that a previous demo left in TIME_WAIT.
+        # Set this option as servers do: it permits binding a port that a previous demo left in TIME_WAIT.
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             taken.bind(("127.0.0.1", port))

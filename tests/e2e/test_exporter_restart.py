@@ -59,7 +59,7 @@ class ExporterProcess:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start the exporter. At first it has no data, like an exporter that still reads its topic."""
+        """Start the exporter. It has no data at first, like an exporter that is still reading its topic."""
         command = [sys.executable, "-m", "tests.support.exporter_process", self.address]
         self._process = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": str(ROOT)})
 

@@ -1,4 +1,7 @@
-"""Check that all panels and rules keep to Prometheus' limits with three clusters of 10,000 clients (1/50 is run)."""
+"""Check that all panels and rules keep to Prometheus' limits with three clusters of 10,000 clients.
+
+The test runs only one client in fifty, and extrapolates the number of samples that each query loads.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +17,18 @@ from tests.e2e.test_dashboards_queries import watching
 pytestmark = pytest.mark.long
 
 PART = 50
-#: Panels request this many times fewer points in time here, so that a query loads this many times fewer samples.
+#: Here, panels request a tenth of the usual points in time, so that a query loads a tenth of the samples.
 THINNED = 10
 
 
 @pytest.mark.skipif(shutil.which("prometheus") is None, reason="prometheus is not installed")
 def test_every_panel_and_rule_is_within_the_limits_of_prometheus(tmp_path: Path) -> None:
-    """Samples of a query are extrapolated: they grow at most linearly, as joins are by service, group or client."""
+    """The samples of a query grow at most linearly with the fleet, because it joins by service, group or client."""
     with watching(tmp_path, fleets(PART), busy=True, interval_seconds=5, clusters=CLUSTERS) as prometheus:
         took, groups = [*asking(prometheus, MOMENTS // THINNED)], evaluated(prometheus)
     assert {query.where: query.outcome for query in took if query.outcome != "ok"} == {}
-    # The samples of a review's query grow with the number of services, not of clients. The factor is 2, because 1/PART
-    # of the fleet has half of all services. THINNED does not affect these queries.
+    # The samples of a review's query grow with the number of services, not of clients. The factor is 2, because the
+    # clients that run here belong to half of all services. THINNED does not affect these queries.
     whole = {one.where: one.samples * (2 if one.where.startswith("review") else PART * THINNED) for one in took}
     assert {where: samples for where, samples in whole.items() if samples > MAX_SAMPLES} == {}
     assert {group.where: group.outcome for group in groups if group.outcome != "ok"} == {}

@@ -27,7 +27,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @pytest.fixture(scope="module")
 def installed(built: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of programs of an environment with the wheel and the extra `diagnose`, without Spark."""
+    """Install the wheel with its extra `diagnose`, without Spark; return the folder with the installed programs."""
     (wheel,) = (path for path in built if path.suffix == ".whl")
     return dist.install(wheel, tmp_path_factory.mktemp("wheel") / "venv", "[diagnose]")
 

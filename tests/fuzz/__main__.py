@@ -33,7 +33,7 @@ MAX_MB = 1500
 #: An input is a finding if it takes more than MAX_CPU_SECONDS. It counts as a hang only after MAX_SECONDS of wall time,
 #: because other programs run, too.
 MAX_CPU_SECONDS, MAX_SECONDS = 10.0, 1200
-#: Texts to repeat in inputs: long repetitions slow down a pattern that searches for an end which is missing.
+#: Texts to repeat in inputs: long repetitions slow down a regular expression that searches for a missing end.
 PIECES = (
     *(
         b" ",

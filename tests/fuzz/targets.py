@@ -149,7 +149,7 @@ def check_texts(texts: Sequence[str | None]) -> None:
 
 # Records.
 
-#: Functions that wrap a payload, some with a schema id: the registry has 7 (Avro) and 8 (protobuf), but not 9.
+#: Functions that wrap a payload, some with a schema id: the registry has schemas 7 (Avro) and 8 (protobuf), no 9.
 AROUND: tuple[Callable[[bytes], bytes], ...] = (
     bytes,
     gzip.compress,
@@ -182,7 +182,7 @@ def records(data: bytes) -> None:
     as_logs = decode_logs(raw, settings, ARRIVED_MS)
     for one in (as_metrics, decoded, as_logs):
         check(one)
-    # `decode_any` must give the same result as the function for the stream to which the record belongs.
+    # `decode_any` must give the same result as `decode_metrics` or `decode_logs`, whichever can use the record.
     assert decoded == (as_metrics if decoded.snapshots else as_logs if decoded.lines else decoded)
     quick = decode.fast(raw.value, bool(headers), latest_ms(settings, ARRIVED_MS))
     # The fast path accepts some records that are rejected as binary: it does not see bad UTF-8 in fields it skips.
@@ -219,7 +219,7 @@ def _of_records() -> Iterator[bytes]:
 
 
 def texts(data: bytes) -> None:
-    """Read a text as a log record, line by line, as a dump, and as a name."""
+    """Read a text as a log record, line by line, as a dump, and as names of MBeans and clients."""
     text = data[2:].decode("utf-8", "replace")
     raw = Raw("x", text.encode(), 0, b"s|i|").record
     decoded = decode_logs(raw, SETTINGS, ARRIVED_MS)
@@ -391,7 +391,7 @@ def attachments(data: bytes) -> None:
     assert found.rejected.keys() <= REASONS
     for one in found.inputs:
         assert one.what or one.unread, one
-        # If an input that names a client is not used, it must say why.
+        # An input that names a client must be used, or state why it is not.
         assert one.used or one.left_out or one.unread or not one.read or not one.names_client, one
         assert (one.start_ms is None) == (one.end_ms is None) and (one.start_ms or 0) <= (one.end_ms or 0), one
     unread = any(one.unread for one in found.inputs)
@@ -446,7 +446,7 @@ def _of_lives() -> Iterator[bytes]:
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """A target of the fuzzer. `run`: raises if an input violates a property; `longest`: most bytes of an input."""
+    """A target of the fuzzer. `run`: raises if an input violates a property; `longest`: maximum bytes."""
 
     run: Callable[[bytes], None]
     seeds: Callable[[], Iterator[bytes]]

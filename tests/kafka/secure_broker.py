@@ -1,6 +1,7 @@
-"""Run a broker with TLS (certificate from its own authority), SCRAM and access control, as a cautious company does.
+"""Run a broker with TLS (by its own certificate authority), SCRAM and access control, as a cautious company does.
 
-The test starts it without the demo's code: keytool makes the keys, and our pages define passwords and rights.
+The configuration is not the demo's: keytool makes keys and certificates, and the commands on our pages create topics
+and access rights.
 """
 
 from __future__ import annotations

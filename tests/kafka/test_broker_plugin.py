@@ -1,6 +1,6 @@
 """Check that real clients' KIP-714 pushes pass through our plugin in real brokers, from the oldest to the newest.
 
-The topic is created late: until then the plugin discards pushes and logs that, and nothing else is affected.
+The test creates the topic for pushes after clients have started: until then the plugin discards pushes and logs this.
 """
 
 from __future__ import annotations

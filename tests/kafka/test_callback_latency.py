@@ -81,7 +81,7 @@ def test_derived_is_measured_within_a_fifth(broker: Broker, tmp_path: Path) -> N
 
 
 def measurements(broker: Broker, settings: Settings) -> dict[str, Any]:
-    """Return the indicators of the topic's only client, over one window with all its samples."""
+    """Return the indicators of the topic's only client, for one window that contains all its samples."""
     packer, now_ms = Packer(1), int(time.time() * 1000)
     for record in broker_records(broker):
         source = Source(TOPIC, record.partition, record.offset)

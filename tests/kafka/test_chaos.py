@@ -16,7 +16,7 @@ from tests.chaos.world import Cluster
 
 pytestmark = [pytest.mark.long, pytest.mark.early]
 
-#: The kinds of faults in the short run. This kind: the monitor is killed after it wrote a batch's results and before
+#: The kinds of faults in the short run. In this one, the monitor is killed after it wrote a batch's results and before
 #: Spark commits the batch. Spark then repeats the batch, and no result may appear twice.
 SHORT = ("monitor-lost-uncommitted",)
 

@@ -31,8 +31,8 @@ SCRAPE = "15s"
 #: afterwards.
 BEFORE_SECONDS, ILL_SECONDS, HEALING_SECONDS, AFTER_SECONDS = 180.0, 600.0, 120.0, 1200.0
 LOOK_SECONDS = 5.0
-#: Number of busy processes that run beside Prometheus and Alertmanager. These processes share a session, as those of a
-#: service share a control group, and Linux first divides the CPU time among sessions.
+#: Number of busy processes that run beside Prometheus and Alertmanager. They share one session. Linux divides
+#: CPU time first among sessions, so they compete as the processes of one service would, which share a control group.
 BUSY = 30
 #: Maximum evaluation time of a rule group, as a share of its interval.
 SHARE = 1 / 3
@@ -41,14 +41,14 @@ INSTALLATION = 'cluster="eu",env="prod"'
 
 @dataclass
 class Fleet:
-    """A simulated fleet: makes the page that Prometheus scrapes, and keeps the webhook's messages with their times."""
+    """A simulated fleet: makes its metrics page for Prometheus. `received`: (time, message) of each webhook call."""
 
     failed: float = 0.0
     heals: float = 0.0
     received: list[tuple[float, dict[str, Any]]] = field(default_factory=list)
 
     def ill(self, client: int) -> bool:
-        """True if this client fails now. Client 0 fails before all others, and recovers a minute after they fail."""
+        """True if this client fails now. Client 0 fails from the start, until 60 s after the mass failure begins."""
         now = time.time()
         if client == 0:
             return not self.failed or now < self.failed + 60
@@ -137,7 +137,7 @@ def measure(scope: Scope) -> Result:
 
 @contextmanager
 def _busy() -> Iterator[None]:
-    """Run BUSY processes that compute without end, for the duration of the block."""
+    """Keep BUSY processes computing during the block."""
     endless = f"for i in $(seq {BUSY}); do while :; do :; done & done; wait"
     with subprocess.Popen(["sh", "-c", endless], start_new_session=True) as shell:
         try:
@@ -169,7 +169,7 @@ def _handler(fleet: Fleet) -> type[BaseHTTPRequestHandler]:
 
 
 def _watch(prometheus: str, seconds: float, slowest: dict[str, tuple[float, float]]) -> None:
-    """Keep the slowest evaluation and the interval (s) of each rule group in `slowest`; `seconds`: how long to watch.
+    """For `seconds` s, store in `slowest`: rule group → (slowest evaluation, evaluation interval), both in seconds.
 
     Raises ServiceError if a rule fails.
     """

@@ -1,9 +1,9 @@
 """Measure maintenance and reviews of a history of 365 days, and how much a monitor writes in a day.
 
 The daily amount is extrapolated from the files of a monitor that ran (`--of`: folder of its checkpoints and history).
-The history is generated: first a Parquet file with one day of all clients, minute by minute, with the clients of each
-minute in random order, as a monitor writes it. Every other day is a copy of this file with another date, which differs
-only in one page of 17 kB. So the year is written as fast as files can be copied.
+The history is generated. First comes a Parquet file with one day of all clients, minute by minute; the clients of each
+minute are in random order, as a monitor writes them. The file of every other day is a copy with another date: only one
+Parquet page of 17 kB differs. So the year is written as fast as files can be copied.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ MODES = ("producer-callback-deadlock", "send-blocked-on-metadata", "producer-not
 #: (MB).
 MAINTAIN_SECONDS, WEEK_SECONDS, QUARTER_SECONDS, MEGABYTES = 300.0, 300.0, 1800.0, 2000.0
 COMMAND_SECONDS = 3 * 3600.0
-#: Days of a quarter, in whole weeks.
+#: Days of the reviewed quarter: 13 weeks.
 QUARTER = 91
 JULIAN_EPOCH = 2_440_588
 
@@ -137,7 +137,7 @@ def _result(
 
 @dataclass(frozen=True)
 class Written:
-    """What a monitor wrote in `seconds`. `grown`: name of a table, log or topic → (files, bytes)."""
+    """What a monitor wrote in `seconds` s. `grown`: name of a table, a Delta log or a topic → (files, bytes)."""
 
     seconds: float
     clients: int
@@ -150,7 +150,7 @@ class Written:
         return 86_400 / self.seconds
 
     def a_day(self, has: tuple[int, int]) -> tuple[float, float]:
-        """Extrapolate (files, bytes) from the measured `seconds` to a day."""
+        """Extrapolate `has`, the (files, bytes) written in `seconds` s, to a day."""
         return has[0] * self.times_a_day, has[1] * self.times_a_day
 
 
@@ -277,7 +277,7 @@ def generate(root: Path, clients: int, end: date, days: int, newest: int) -> Non
 
 
 def _write_at(table: Path, day: date, name: str, rows: pa.Table) -> Path:
-    """Write a Parquet file as Spark does, but with `minute` uncompressed, so that it contains the bytes of `_page`."""
+    """Write a Parquet file as Spark does, but leave `minute` uncompressed: `generate` replaces its dictionary."""
     path = table / f"day={day}" / f"{name}-0.parquet"
     path.parent.mkdir(exist_ok=True, parents=True)
     compression = {name: "NONE" if name == "minute" else "SNAPPY" for name in _leaves(rows.schema)}
@@ -296,7 +296,7 @@ def _leaves(schema: pa.Schema) -> list[str]:
 
 
 def _page(day: date) -> bytes:
-    """Return the Parquet dictionary of a day's minutes: for each, the nanoseconds since midnight and the Julian day."""
+    """Return the Parquet dictionary with all minutes of a day, each as nanoseconds since midnight and Julian day."""
     julian = (day - date(1970, 1, 1)).days + JULIAN_EPOCH
     return b"".join(struct.pack("<qi", minute * 60 * 10**9, julian) for minute in range(MINUTES))
 
