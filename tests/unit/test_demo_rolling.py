@@ -42,7 +42,10 @@ class Node:
 
 
 class Rolled(Cluster):
-    """A cluster of fake brokers; the last one is the controller. `looks`: checks that find replicas out of sync."""
+    """A cluster of fake brokers; the last one is the controller.
+
+    `looks`: number of checks that find a replica out of sync; all later checks find none.
+    """
 
     def __init__(self, folder: Path, looks: int = 0) -> None:
         super().__init__(folder)

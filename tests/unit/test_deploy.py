@@ -1,4 +1,4 @@
-"""Check the image and the compose file for security requirements, without running them."""
+"""Check that the image and the compose file meet security requirements, without running them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_the_image_is_built_from_what_the_context_lets_through() -> None:
 
 
 def test_spark_submit_takes_the_jars_that_we_take() -> None:
-    """Without our list, Spark's Kafka connector would bring a version of kafka-clients with known vulnerabilities."""
+    """The page lists all jars: Spark's Kafka connector alone would bring a kafka-clients with known vulnerabilities."""
     page = (ROOT / "deploy/cluster.md").read_text("utf-8")
     (packages,) = re.findall(r"--packages (\S+)", page)
     assert set(packages.split(",")) == set(jars.SETS["spark"].modules)

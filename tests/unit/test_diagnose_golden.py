@@ -1,7 +1,7 @@
 """`diagnose` gives recordings the verdicts of the golden matrix.
 
-Each mode is tested with one recording that has it, and with recordings that look like it but do not have it. One
-bucket holds all clients.
+Each failure mode is tested with a recording of a client that has it, and with recordings of clients that only seem to
+have it. All recordings are judged together.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A recording gets the same verdict in any shape, and the report names files that are no evidence."""
+"""A recording gets the same verdict in any shape, and the report lists the files that contain no evidence."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.support.attachments import ARCHIVES, AROUND_LINES, LAYOUTS, log, stat
 
 DEADLOCK, BLOCKED, LOOP = "deadlock-4.1", "send-blocked-topic-4.1", "shutdown-loop-a"
 METADATA, CALLBACK = "send-blocked-on-metadata", "producer-callback-deadlock"
-#: The beginning of BLOCKED's log, with some failed sends.
+#: The beginning of the log of the recording BLOCKED; it contains some failed sends.
 LOG = log(BLOCKED, 250)
 
 

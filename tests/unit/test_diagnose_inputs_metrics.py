@@ -54,7 +54,7 @@ def _samples(values: Mapping[tuple[str, str, str], float], ts: str = "") -> Iter
 
 
 def timestamped(readings: list[Row]) -> str:
-    """Return an exposition in which every line has a timestamp."""
+    """Return the samples in Prometheus text format, with a timestamp on every line."""
     return "".join(line + "\n" for ts, values in readings for line in _samples(values, f" {ts}"))
 
 
@@ -282,7 +282,7 @@ def test_librdkafka_statistics_in_a_log(tmp_path: Path) -> None:
 
 
 def test_a_few_samples_are_no_wrapped_text(tmp_path: Path) -> None:
-    """The lines look wrapped, because none has room for the first word of the next."""
+    """The lines look like one wrapped text, because the first word of each line would not fit on the line before."""
     file = tmp_path / "metrics.prom"
     file.write_text(
         "# TYPE kafka_producer_producer_metrics_record_send_total counter\n"

@@ -1,4 +1,4 @@
-"""A dump or log that was pasted, or downloaded from a search, gets the same verdict as the original file."""
+"""A pasted dump or log, or a log exported from a log search, gets the same verdict as the original file."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ DESCRIPTIONS = (
     f'Orders were lost on our cluster with this report:\n\n "send failed: {TIMEOUT}"\n',
     f'The outbox was still looping (send,\n"{TIMEOUT}" → send, 1271 times observed).\n',
     f'# Got "{TIMEOUT}" when we write from Spark\n\nIt happened again today.\n',
-    # Messages with masked names, and librdkafka's error as node-rdkafka and people write it.
+    # Messages with masked names, and librdkafka's error "Local: Message timed out" in other spellings.
     f"We hit this again today: {TIMEOUT.replace('page.views', '<topic>')}\n",
     "We hit this again today:\nTimeoutException: Expiring xx record(s) for <topic>-3:120000 ms has passed since batch "
     "creation\n",
@@ -389,7 +389,7 @@ AWAITED = (
     "\tat org.apache.kafka.clients.producer.internals.FutureRecordMetadata.get(FutureRecordMetadata.java:78)\n"
 )
 FEW = "org.apache.kafka.common.errors.NotEnoughReplicasException: The size of the current ISR Set(1) is insufficient\n"
-#: Texts that show a failure by themselves, as a stack or a framework's message does, and the mode that they show.
+#: Texts that show a failure by themselves (for example a stack, or a framework's message), and the mode that they show.
 STATED = (
     (f"goroutine 215 [chan send, 215 minutes]:\n{UNREAD}", CALLBACK),
     (
@@ -432,7 +432,7 @@ STATED = (
     ),
     ("ERROR KafkaError (Message production error: PurgeQueue (Local: Purged in queue))\n", "delivery-stalled"),
 )
-#: Texts like those in STATED that show no failure, for example stacks without minutes, or with waits that are normal.
+#: Texts like those in STATED that show no failure: for example a goroutine without a waiting time, or a normal wait.
 UNSTATED = (
     f"goroutine 215 [chan send]:\n{UNREAD}",
     f"goroutine 77 [chan receive, 31 minutes]:\n{FEEDER}",

@@ -1,4 +1,4 @@
-"""Laws of the wire formats."""
+"""Each wire format is found by its file's name, and each has its own place in the order in which formats are tried."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ ARRIVED_MS = 1795212000000  # 2026-11-20 22:00 UTC
 def raw(
     topic: str, value: bytes | None, offset: int = 0, key: bytes | None = None, headers: Mapping[str, str] | None = None
 ) -> RawRecord:
-    """Return a record before decoding. Results name the record by `topic`."""
+    """Return a record before decoding. `topic` also identifies the record in results."""
     encoded = {name: text.encode() for name, text in (headers or {}).items()}
     return RawRecord(value, Source(topic, 0, offset), ARRIVED_MS, key, encoded)
 
@@ -62,7 +62,7 @@ def as_row(event: Any) -> dict[str, Any]:
 
 
 def rows(record: RawRecord) -> list[dict[str, Any]]:
-    """Return a record's lines and errors; if it lacks an identity, one row with the error and the line's fields."""
+    """Return a row for each line and error of a record; without an identity, one row with error and line together."""
     decoded = decode(record)
     named = {"format": decoded.format} if decoded.format else {}
     if decoded.errors == ["missing-identity"]:
@@ -80,7 +80,7 @@ def test_each_sample_gives_the_expected_result(name: str) -> None:
     assert [row for record in sample(name) for row in rows(record)] == GOLDEN[name]
 
 
-#: Formats without a sample file, because other tests have records in them.
+#: Formats without a sample file: other tests contain records in these formats.
 WITHOUT_SAMPLE = {"canonical", "json_log", "librdkafka_log", "plain_text", "thread_dump"}
 
 

@@ -32,7 +32,7 @@ def decoded(values: Iterable[object]) -> list[Snapshot]:
 
 
 def state_of(*snapshots: Snapshot) -> dict[str, Any]:
-    """Return the record of the snapshots' only group, all in one batch."""
+    """Run the snapshots in one batch; return the record of the only group in them."""
     (state,) = states(snapshots).values()
     return state
 
@@ -150,7 +150,7 @@ def test_only_declared_formats_contain_groups() -> None:
 def group(
     name: str, second: float, partitions: Iterable[tuple[str, int | None, int]], member: str | None = None
 ) -> Snapshot:
-    """Return a sample of a group. `partitions`: topic, committed offset and end offset; only partition 0 is used."""
+    """Return a sample of a group. `partitions`: topic, committed offset and end offset, each for partition 0."""
     owner = Member(member, f"{member}-1", "/10.0.0.1") if member else None
     topics = []
     for topic, committed, end in partitions:

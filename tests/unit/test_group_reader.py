@@ -192,7 +192,7 @@ def test_one_group_that_fails_costs_no_other() -> None:
     assert len(reading.groups) == 19
     assert list(reading.failed_groups) == ["1-07"]
     assert "not yours" in reading.failed_groups["1-07"]
-    # Two requests of ten groups; the one that fails is halved at most four times, each time into two requests.
+    # Two requests for ten groups each; the one that fails is split at most four times, each time into two requests.
     assert cluster.asked.count("committed") <= 2 + 2 * 4
 
 

@@ -1,7 +1,7 @@
 """Whatever a client reports over its whole life, all other clients are judged as if it did not exist.
 
 The test runs raw records through the real decoder and step to what is published and what the exporter shows.
-`make fuzz` tests more such lives (target `lives`).
+`make fuzz` tests more clients of this kind (target `lives`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def undisturbed() -> list[list[bytes]]:
 def test_nothing_that_a_client_reports_stops_or_moves_the_others(seed: int) -> None:
     monitor = lived(seed, LINES, push(principal="User:evil"))
     assert monitor.published("good") == undisturbed()
-    # If a step fails, it is repeated without the client; the client's numbers must not even make a step fail.
+    # A step that fails is repeated without the hostile client. But this client's numbers must not make any step fail.
     assert "step-failed" not in monitor.reasons
     assert monitor.reasons & {"impossible-value", "missing-timestamp", "future-timestamp"}
 

@@ -162,7 +162,7 @@ def test_a_receiver_that_accepts_nothing_delays_nothing_and_fills_no_memory(tmp_
         assert len(webhook._waiting) == MAX_WAITING
         assert webhook.dropped_total == 50
         eventually(lambda: len(receiver.got) > 2)
-        # The oldest waiting event is retried; events dropped in favour of newer ones are not.
+        # The oldest event in the queue is retried. Events that were dropped to make room for newer ones are never sent.
         assert webhook.sent_total == 0
 
 

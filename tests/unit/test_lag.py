@@ -81,7 +81,7 @@ def test_commits_every_minute_that_stop_are_found_in_three_minutes() -> None:
 
 
 def test_a_slow_topic_is_not_stop() -> None:
-    # The topic gets a record every five minutes, committed before the next sample. The newest has just arrived.
+    # The topic gets a record every five minutes, committed before the next sample. The newest record has just arrived.
     commits = [(float(t), t // 300, t // 300) for t in range(0, 900, 10)]
     lag = partition_lag(seen([*commits, (900, 2, 3)]), LIMITS)
     assert lag.records == 1
@@ -221,7 +221,7 @@ def test_a_group_is_as_bad_as_its_worst_partition() -> None:
         (1, 90, "STOP"),
         (2, 0, "IDLE"),
     ]
-    # Offset 30 of partition 1 was its end at second 30; it is second 120, so its lag is 90 s.
+    # Partition 1: the committed offset, 30, was the end offset at second 30. Now it is second 120, so the lag is 90 s.
     assert lag["group"] == {
         "status": "STOP",
         "max_lag": 90,
@@ -290,7 +290,7 @@ def test_allowed_lag_by_pattern() -> None:
     assert lag_of(GROUP, climbing[:5], limits)["group"]["status"] == "OK"
 
 
-# Laws for any history
+# Properties that hold for any history
 
 offsets = st.none() | st.integers(0, 2**62)
 observations = st.lists(

@@ -21,10 +21,11 @@ EVERY_MS = 10_000
 
 
 class Cell(NamedTuple):
-    """Items of one kind in a recording. `least`: required number of items → verdict; empty if even ten show nothing.
+    """A failure mode, and items of one kind in a recording of this mode.
 
-    `kind`: `dumps` are taken during the failure, `lines` contain `what`, and `readings` are samples 10 s apart, from
-    `what` ms after the onset.
+    `kind`: `dumps` (thread dumps taken during the failure), `lines` (log lines), or `readings` (samples, 10 s apart).
+    `what`: for lines, a text that each of them contains; for readings, the time of the first one (ms after the onset).
+    `least`: required number of items → verdict; empty if even ten items show nothing.
     """
 
     mode: str

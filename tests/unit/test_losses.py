@@ -57,7 +57,7 @@ def test_what_is_deleted_is_counted_once_and_nothing_where_all_was_read(
     metrics = SelfMetrics()
     losses = Losses(MagicMock(), Settings(), metrics)
     losses._admin.listTopics.return_value.names.return_value.get.return_value = {"client-metrics", "client-logs"}
-    # Kafka's first offset is the query's position in client-metrics, and 25 records after it in client-logs.
+    # `client-metrics/0` begins at the query's position, but `client-logs/0` begins 25 records after it.
     first = {("client-metrics", 0): 600, ("client-logs", 0): 75}
     monkeypatch.setattr(losses, "_offsets", lambda positions, which: {where: first[where] for where in positions})
     for _ in range(2):

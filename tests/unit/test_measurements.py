@@ -1,4 +1,4 @@
-"""Test the texts of the four measurements on the status page."""
+"""Test the texts of a client's four measurements on the status page: buffer, callback, topic queue and lag."""
 
 from __future__ import annotations
 

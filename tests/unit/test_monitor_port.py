@@ -91,7 +91,7 @@ def test_an_impossible_time_of_a_record_is_replaced_by_the_time_of_reading(arriv
 
 
 def counted(raw: Raw, arrived_ms: int) -> list[Count]:
-    """Decode a record and return what the decoder counted of it."""
+    """Decode a record and return the decoder's counts."""
     (read,) = decoder(Settings(), ("Kafka",))([arrow([raw], arrived_ms)])
     by_bucket = dict(zip(*(column.to_pylist() for column in read.columns), strict=True))
     counts: list[Count] = msgspec.msgpack.decode(by_bucket[COUNTS], type=list[Count])

@@ -62,7 +62,7 @@ def test_they_are_read_until_every_bucket_has_them_and_its_batch_is_committed(mo
     first.committed()
     first.stepped([None, buckets[0], buckets[1]])
     first.committed()
-    # A start reads the incidents from the history again unless committed batches have brought them into all buckets.
+    # Each start reads the incidents from the history, until committed batches have put them into all their buckets.
     second = begun(notes)
     assert sorted(second.by_bucket) == buckets
     second.stepped(buckets)

@@ -133,8 +133,8 @@ def test_all_but_the_deadly_records_are_read_once_and_these_are_reported(
     assert sorted((s.topic, s.partition, s.offset) for s in query.rejected) == sorted(
         (part[1], part[2], offset) for part, offset in deadly
     )
-    # Finding a deadly record takes at most 12 starts in one partition and 50 among several, and more if the process
-    # leaves no message (`sign`).
+    # To find each deadly record takes at most 12 starts if there is one partition, and 50 if there are several. If the
+    # process leaves no message (`sign`), it may take more.
     starts = 12 if parts == 1 else 50
     assert query.starts <= (starts * bombs if sign else 3 * starts * bombs + 2 * KILLS * bombs)
 
@@ -172,7 +172,7 @@ def test_kills_beyond_number_cost_what_is_under_suspicion_and_then_all_goes_at_f
     query = Query({(0, "metrics", 0): 100_000})
     for _ in range(KILLS):
         query.killed("read")
-    # The kills above narrowed the batches from 10,000 records to 625; the next two come from outside, too.
+    # All kills come from outside. Those above narrowed the batches from 10,000 records to 625; two more change nothing.
     query.killed("read")
     query.killed("read")
     query.run()

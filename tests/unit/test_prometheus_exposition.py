@@ -199,7 +199,7 @@ def test_beyond_the_bound_the_gone_make_room_then_the_healthy_for_those_that_fai
 
 
 def test_ids_without_end_fill_neither_memory_nor_page() -> None:
-    """3,000 clients with new names arrive at one moment, as after as many restarts; half of them are gone."""
+    """3,000 clients with new names, half of them gone, arrive at one moment, as if there had been 3,000 restarts."""
     many = [healthy(n, instance=f"i{n}", departed=n % 2 == 0) for n in range(3000)]
     states = room(100, *many, looked_every=0.0)
     assert len(states.live()) == 100
@@ -325,7 +325,10 @@ def test_evidence_is_served_for_the_unhealthy_and_for_five_like_them(client_seri
 
 
 def test_evidence_of_a_verdict_is_its_upper_end_and_reaches_back_to_its_onset() -> None:
-    """The stall began 90 s ago: 90 is served, although the window covers 58 s. Of a range, the maximum is served."""
+    """The stall began 90 s ago: 90 is served, although the window covers 58 s.
+
+    Of a range (for example, of lost records), the maximum is served.
+    """
     stalled = verdict("delivery-stalled", "confirmed", since=NOW_MS - 90_000)
     lost = {"lost_bytes": [0, 9_000], "lost_records": [0, 30], "cause": "killed"}
     waiting = verdict("send-blocked-on-metadata", "suspected", detail={"blocked_threads": 7})

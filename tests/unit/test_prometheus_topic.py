@@ -28,7 +28,7 @@ class Record:
 
 @dataclass
 class Broker:
-    """A fake broker: the topic's records by partition. Each poll first calls the next function of `polls`.
+    """A fake broker: the topic's records by partition. Each poll begins with a call of the next function in `polls`.
 
     It also acts as the admin client for this topic.
     """

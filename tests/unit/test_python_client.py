@@ -43,7 +43,7 @@ class Clock:
 
 
 class Producer:
-    """A fake KafkaProducer, with everything that the probe uses."""
+    """A fake KafkaProducer, with everything that `ProducerProbe` uses."""
 
     def __init__(self) -> None:
         self.futures: list[FutureRecordMetadata] = []
@@ -69,7 +69,7 @@ class Producer:
 
 
 class Consumer:
-    """A fake KafkaConsumer, with everything that the probe uses; a poll takes 2 s."""
+    """A fake KafkaConsumer, with everything that `ConsumerProbe` uses; a poll takes 2 s."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock

@@ -105,7 +105,7 @@ def test_each_service_is_held_against_the_target_of_its_owner() -> None:
         ((0, 0), 0, True, "met"),
         ((0, 0), 0, False, "no data"),
         ((12, 12), 0, True, "missed"),
-        ((0, 1140), 0, True, "not known"),  # the loss is between none and more than the target
+        ((0, 1140), 0, True, "not known"),  # 0 to 1,140 records were lost; the target is 0
         ((0, None), 0, True, "not known"),  # records were lost, but not counted
         ((1, None), 0, False, "missed"),  # the client that lost a record is gone
         ((3, 10), 10, True, "met"),
@@ -304,7 +304,7 @@ def test_a_page_over_within_ten_minutes_without_loss_needed_no_action(
     ("hours", "hour", "ends_on"),
     [
         ((22, 7), 21, None),
-        ((22, 7), 22, 10),  # Monday evening: the night to Tuesday, the 10th
+        ((22, 7), 22, 10),  # Monday, 22:00: the night ends on Tuesday, the 10th
         ((22, 7), 6, 9),
         ((22, 7), 7, None),
         ((0, 6), 5, 9),

@@ -69,7 +69,10 @@ def in_the_text(text: str) -> list[str]:
 
 
 def plain(line: str) -> str:
-    """Return letters, digits and `|` between cells, without the trend: the page plots it, the text has numbers."""
+    """Return a line's letters and digits, with `|` between cells.
+
+    The last cell of a long row, the trend, is left out: the page has a plot there, and the text has numbers.
+    """
     cells = line.replace("\\|", "").strip().removeprefix("|").removesuffix("|").split("|")
     return "|".join(re.sub(r"\W+", "", cell) for cell in (cells[:-1] if len(cells) > 10 else cells))
 

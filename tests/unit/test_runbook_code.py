@@ -113,7 +113,7 @@ def test_java_compiles(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", RUNBOOKS)
 def test_the_runbook_shows_when_and_whom_to_call(name: str) -> None:
-    """The table of people to call stands above the explanations, so that it is found at night."""
+    """The table of people to call comes before the section "Meaning", so that it is found quickly at night."""
     do_now, _, _ = RUNBOOKS[name].partition("## Meaning")
     _, _, table = do_now.partition("\n### When to call whom\n\n| when | to whom | with what |\n|---|---|---|\n")
     rows = table.partition("\n\n")[0].splitlines()

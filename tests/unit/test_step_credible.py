@@ -173,7 +173,7 @@ def test_a_client_that_logs_its_failure_and_reports_nothing_more_is_judged_by_it
 def test_a_short_recording_refutes_a_line_only_by_a_counter_that_is_still_0(
     failed: tuple[int, int], refuted: bool
 ) -> None:
-    """Samples around a line do not show the count before the failure, but a counter that stays 0 refutes the line."""
+    """A failure counter that is 0 after the line refutes it. A higher count may include the failure, so it does not."""
     gave_up = line(30, "topic-not-in-metadata", topic="t", waitMs="3000")
     samples = (np.array([at(25), at(35)]), np.array(failed, float))
     assert contradicted(client("producer"), lambda _: samples, {}, [gave_up]) == ((gave_up,) if refuted else ())

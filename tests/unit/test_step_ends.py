@@ -1,4 +1,4 @@
-"""The end of a client counts for the process that logged it: after restarts, beside other pods, without an agent."""
+"""Log lines about a client's end count only for its own process, not for a successor or for a pod on the same host."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_the_forced_close_of_a_process_is_not_its_successors(instance: str | Non
         assert "still logs" in successor["reason"]
         assert {c.client.instance for c in changes(monitor)} == {"h:1"}
     else:
-        # The successor has data to deliver, and no close is known: that is not enough to confirm a failure.
+        # The successor has data to deliver, and nothing shows that it was closed: not enough to confirm a failure.
         assert successor["status"] == "suspected"
     assert verdict(monitor, "shop|h:1|p")["status"] == "confirmed"
 
@@ -199,7 +199,7 @@ def test_a_successor_that_logs_keeps_no_incident_of_its_predecessor_open() -> No
 
 
 def test_what_was_killed_on_its_host_before_its_last_reading_was_another() -> None:
-    """An idle pod is killed for memory at 100 s. The busy pod on its host stops reporting at 300 s: its agent fails."""
+    """An idle pod is OOM-killed at 100 s. The busy pod on its host stops reporting at 300 s, as its agent fails."""
     monitor = Stepped()
     idle = [
         snapshot(s, {"buffer-total-bytes": BUFFER, "buffer-available-bytes": BUFFER}, "q") for s in range(0, 100, 10)

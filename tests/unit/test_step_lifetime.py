@@ -45,7 +45,7 @@ def producer(second: int, stuck_since: int, until: int) -> dict[str, float]:
 
 
 def test_a_deadlock_seen_by_metrics_alone_is_one_incident_however_long_it_lasts() -> None:
-    # Run for twice the fifteen minutes for which the step remembers most things.
+    # Run for half an hour: the step keeps most of its state for only fifteen minutes.
     monitor, end = Stepped(), 1800
     inputs: list[Snapshot] = []
     for second in range(0, end + 240, 10):
@@ -58,8 +58,8 @@ def test_a_deadlock_seen_by_metrics_alone_is_one_incident_however_long_it_lasts(
         ["opened", "escalated", "closed"],
     )
     assert 110 <= at(first) <= 130
-    # The last window that contains the failure ends at most 30 s after it. The incident closes with the window that
-    # ends a minute later.
+    # The last window that contains the failure ends at most 30 s after the failure. The incident closes with the window
+    # that ends a minute after that one.
     assert 0 < at(last) - end <= 150
 
 
@@ -149,7 +149,7 @@ def test_lines_of_a_nameless_process_count_for_its_client_once_that_is_known() -
 
 
 def test_a_process_that_named_its_client_at_its_start_is_never_nameless() -> None:
-    """A starved JVM does not answer requests for metrics; its client's name was logged minutes before the loop."""
+    """A starved JVM reports no metrics, but it logged its client's name minutes before its shutdown loop."""
     monitor = Stepped()
     others = [snapshot(second, {"select-total": second}, OTHER) for second in range(0, 720, 5)]
     named = logged(5, "legacy-client-named", client="group")

@@ -32,7 +32,7 @@ def minutes_of() -> list[Snapshot]:
 
 
 def later(after: float) -> list[Snapshot]:
-    """Return samples of a fourth client from `after` seconds after SECONDS on, so that the watermark advances."""
+    """Return 20 s of samples of a fourth client, from second SECONDS + `after` on, so that the watermark advances."""
     return [snapshot(SECONDS + after + n, {"select-total": 1}, "z", instance="h:z") for n in range(20)]
 
 

@@ -1,6 +1,6 @@
 """An incident stays open and shown after its client's data stops, until evidence ends it or `shown_seconds` are over.
 
-The test steps like the stream: if `spark.stepping` does not save the state, the next step starts from the last saved.
+As in production, a step begins with the state that was saved last: what `spark.stepping` does not save is lost.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ OF_HANGS = [*pushed(HANGS)]
 
 
 class Monitor:
-    """Steps a bucket as a Spark worker does. `now`: this machine's clock, in seconds after START."""
+    """Runs the steps of one bucket as a Spark worker does. `now`: this machine's clock, in seconds after START."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, settings: Settings | None = None) -> None:
         self.settings, self.now = settings or Settings(), 0.0
@@ -41,7 +41,10 @@ class Monitor:
         monkeypatch.setattr("clienthealth.spark.stepping.time.time", lambda: START / 1000 + self.now)
 
     def run(self, inputs: Iterable[Snapshot | LogEntry], until: float, since: float, step: float = 10) -> None:
-        """Run all inputs in order; a client on another host keeps reporting, so that the watermark advances."""
+        """Run all inputs in order, in batches of `step` seconds.
+
+        A client on another host reports in [since, until), so that the watermark advances.
+        """
         others = (
             snapshot(since + n * step, {"select-total": n}, "other", instance="o:1", host="o")
             for n in range(int((until - since) / step))

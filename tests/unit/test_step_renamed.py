@@ -1,4 +1,4 @@
-"""A client that continues under another instance is the same client; one that merely follows on its host is not."""
+"""A client that goes on under a new instance name is the same client; a successor on its host is another client."""
 
 from __future__ import annotations
 

@@ -73,8 +73,8 @@ def test_silence_of_all_is_noticed_though_the_first_batch_of_it_comes_late(late:
     last = 91
     gone = wait(monitor, last + late, last + late + 120, 15)
     assert len(gone) == len(CLIENTS)
-    # A client is gone after two intervals plus 30 s: 50 s. Of the time until the late batch at most 20 s count, so
-    # another 30 s must pass.
+    # A client is gone after two intervals plus 30 s without data: 50 s. Of the time before the late batch, at most 20 s
+    # count, so another 30 s must pass after it.
     assert set(gone.values()) == {30}
 
 

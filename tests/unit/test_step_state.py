@@ -138,7 +138,7 @@ def test_another_form_is_refused_in_one_sentence() -> None:
 
 
 def state_in_form(form: int, saved: dict[str, Any]) -> bytes:
-    """Return `saved`, a state in form 5 that the test may have changed, as bytes in an earlier form."""
+    """Return a saved state as bytes in format `form`. `saved`: the state in format 5; the test may have changed it."""
     groups = [{**group, "heard_ms": heard_ms} for heard_ms, group in saved["groups"][0].values()]
     heads, chunk = saved["heads"], [*saved["readings"]]
     chunk[4] = row_by_row(chunk[4], heads[0] + max(map(len, saved["vocabulary"].values())))
@@ -254,7 +254,7 @@ def test_the_columns_are_those_that_0_2_reads_and_writes() -> None:
     ]
     assert parts[:, PART_HEAD + 2].tolist()[1] == 4
     # Columns of a client's row: first and last sample, last seen, interval, minute, configuration, time and checksum of
-    # the publication; then the first of UNDELIVERED.
+    # the newest publication. After these CLIENT_HEAD columns come the metrics of UNDELIVERED.
     assert clients[0, :7].tolist() == [START + 9000, START + 9000, START + 9000, 10_000, START, -1, START + 9000]
     assert clients[1, :7].tolist() == [START + 7000, START + 7000, START + 7000, 20_000, START, -1, START + 7000]
     assert clients[:, 7].all()
@@ -286,7 +286,7 @@ def test_a_partition_that_was_not_known_to_an_earlier_release_is_not_known() -> 
 def other_release_state(state: BucketState) -> bytes | bytearray:
     """Return the state as written by a release without the producers' third metric, but with one more after the fourth.
 
-    Metrics of topics, and those that show undelivered data, differ in the same way.
+    Its topic metrics are in reverse order, after an unknown one. It lacks the last metric of UNDELIVERED.
     """
     data = save(state, 1)
     saved = msgspec.msgpack.decode(data[4:])

@@ -31,7 +31,7 @@ def metrics(second: float) -> dict[str, float]:
 
 
 def honest(until: int, begin: int = 0) -> list[Snapshot]:
-    """Return samples of all clients, each every ten seconds; the seconds differ between clients."""
+    """Return samples of all clients with correct clocks, every ten seconds; the clients report at different seconds."""
     return [
         snapshot(second + n % 10, metrics(second), name, instance=f"h:{n}", host=f"h{n}")
         for second in range(begin, until, 10)

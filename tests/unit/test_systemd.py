@@ -71,7 +71,7 @@ def test_a_service_runs_a_command_of_ours_without_privileges(unit: Path) -> None
 
 
 def test_state_lies_where_a_service_may_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Check the default folders in a unit, and the folders that `init` writes with the options in deploy/README.md."""
+    """The monitor's folders lie in the unit's state folder, by default and as `init` writes them (deploy/README.md)."""
     page = (ROOT / "deploy/README.md").read_text("utf-8")
     (state,) = re.findall(r"kafka-health init --out /etc/kafka-client-health/health.toml --state (\S+)", page)
     for unit in SERVICES:

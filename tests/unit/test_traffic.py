@@ -112,7 +112,10 @@ def test_times_are_seconds_and_rates_are_of_the_window() -> None:
 
 
 def test_compression_and_authentications_that_brokers_refuse() -> None:
-    """Telegraf reads these metrics from a Java client. Results: compressed / original size, attempts per second."""
+    """Telegraf reads these metrics from a Java client.
+
+    Expected values: ratio of compressed to original size, and failed authentications per second.
+    """
     refused = [{"failed-authentication-total": total, "compression-rate-avg": 0.25} for total in (2.0, 2.0, 5.0)]
     producer = measured("producer", *refused)
     assert (producer["compression_ratio"], producer["failed_authentication_rate"]) == (0.25, 3 / 20)
@@ -157,7 +160,7 @@ def test_a_node_is_a_broker(name: str | None, broker: int | None) -> None:
 
 
 def test_a_client_that_sends_deltas_has_no_counters() -> None:
-    """Deltas (KIP-714) add up only from the first kept sample: a counter made of them would seem to restart."""
+    """The sum of deltas (KIP-714) begins with the first sample in the state, so a counter made of it would restart."""
     counters = {"producer_record_send_total", "consumer_records_consumed_total"}
     assert counters <= {name for _, name, _ in scraped("healthy-3.9")}
     of_deltas = {name for _, name, _ in scraped("healthy-3.9", delta=True)}

@@ -224,7 +224,7 @@ def test_the_culprit_topic_stands_out() -> None:
 
 @cache
 def storm() -> Stepped:
-    """Step a bucket with 10,000 lines a second of one log pattern for ten seconds, in batches of one second."""
+    """Give one bucket 10,000 lines a second of one log pattern for ten seconds, in batches of one second."""
     monitor = Stepped()
     for second in range(10):
         monitor.batch(

@@ -70,7 +70,7 @@ INNOCENT = (
 
 
 class Entry(NamedTuple):
-    """A log pattern in its file: `file` and `key` show its place to a person."""
+    """A log pattern, with the file and the key under which it is defined."""
 
     file: str
     key: str
