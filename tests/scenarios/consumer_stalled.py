@@ -119,7 +119,7 @@ def expired(*seconds: float) -> list[LogEvent]:
 
 
 def worker(frames: Sequence[str]) -> Thread:
-    """Return the thread of a listener container."""
+    """Return a listener thread of Spring Kafka with these frames."""
     return Thread("listener-0-C-1", "RUNNABLE", tuple(frames), 900.0)
 
 

@@ -274,8 +274,8 @@ SCENARIOS: tuple[Scenario, ...] = (
             client=Client("shop", "h", "h:1", "p", "producer", "librdkafka", "2.16.0"),
         ),
     ),
-    # Each callback returns after 40 s. A sample shows only the longest one that has ended or runs, so none proves a
-    # hang.
+    # Each callback returns after 40 s. A sample shows the duration of the longest callback, ended or not, so no sample
+    # proves a hang.
     unknown("own-clock-callbacks-of-40-s-return", window(readings=timed(still(40_000)))),
     unknown(
         "own-clock-callback-runs-while-another-thread-serves-reports",

@@ -1,7 +1,7 @@
 """The dashboard "weekly review" and the review agree on the same period.
 
-Two hours of minutes are written to the history and, as the exporter shows them, to a real Prometheus. The test then
-runs the dashboard's own queries, with the recording rules.
+Minute rows of two hours are written to the history, and the exporter's series for these minutes to a real Prometheus.
+The test then runs the dashboard's own queries, with the recording rules.
 """
 
 from __future__ import annotations

@@ -362,7 +362,7 @@ def no_value(board: Board) -> Iterator[str]:
 
 @rule
 def habits(board: Board) -> Iterator[str]:
-    # Dashboards over days do not refresh: their queries are expensive, and the results hardly change within a minute.
+    # Dashboards that show days do not refresh: their queries are expensive, and results hardly change within a minute.
     refresh = "" if board["time"]["from"].endswith("d") else "1m"
     if (board.get("refresh"), board.get("timezone"), board.get("graphTooltip")) != (refresh, "browser", 1):
         yield "refresh, time zone or crosshair differ from the others"

@@ -101,7 +101,7 @@ def folders(root: Path = RECORDINGS) -> list[Path]:
 
 
 def clients(folder: Path, every_ms: int = 0) -> tuple[Recorded, ...]:
-    """Return the clients of a recording that report, in order of their instance ids.
+    """Return a recording's clients that report metrics, in order of their instance ids.
 
     `every_ms` thins the samples to one per that many milliseconds.
     """
@@ -118,7 +118,7 @@ def _clients(folder: Path, every_ms: int) -> tuple[Recorded, ...]:
 
 
 def verdicts(folder: Path, every_ms: int = 0) -> dict[Client, list[Verdict]]:
-    """Return the worst verdict of each mode for each client of a recording, as the product judges it."""
+    """Return the worst verdict of each mode for each client of a recording; the product's own code judges."""
     return _verdicts(folder, every_ms)
 
 

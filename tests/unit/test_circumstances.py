@@ -1,4 +1,4 @@
-"""Test how a window shows whether brokers answered its client, and how far back it looks for an answer."""
+"""Test how a client's window shows whether brokers answered, and how far back the search for an answer goes."""
 
 from __future__ import annotations
 

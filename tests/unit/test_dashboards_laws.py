@@ -37,7 +37,7 @@ each_board = pytest.mark.parametrize("name", BOARDS)
 
 
 def test_pictures_are_small_and_shown() -> None:
-    """Only four pictures, each below 150 kB, because every clone of the repository contains all their versions."""
+    """There are only four pictures, each below 150 kB, because each clone of the repository has all their versions."""
     page = (ROOT / "dashboards/README.md").read_text("utf-8")
     pictures = {path.name: path.stat().st_size for path in (ROOT / "dashboards/pictures").iterdir()}
     assert set(pictures) == set(re.findall(r"\]\(pictures/([\w.-]+)\)", page)) and len(pictures) == 4
@@ -225,7 +225,7 @@ def test_a_mode_names_panels_that_can_be_shown(named: tuple[str, ...], sentence:
         rendered(failure_mode.page(mode, LinkSettings()), Settings())
 
 
-#: Series that prove each mode, as on its page of the catalogue.
+#: Mode → the series that prove it, according to its page of the catalogue.
 PROOF = {
     "producer-callback-deadlock": {"kafka_client_producer_select_rate"},
     "delivery-stalled": {"kafka_client_producer_undelivered_age_seconds"},
