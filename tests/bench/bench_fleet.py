@@ -1,4 +1,4 @@
-"""Measure what a fleet costs the Prometheus exporter: with series of all clients, and with those of unhealthy clients.
+"""Measure what a fleet costs the Prometheus exporter: with series of all clients, and of unhealthy clients only.
 
 python -m tests.bench.bench_fleet [--clients N] [--shards N]
 

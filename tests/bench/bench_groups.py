@@ -26,7 +26,7 @@ from deploy.demo.broker import Broker
 from deploy.demo.topics import create_topics
 
 GROUPS, PARTITIONS, TOPICS = 2000, 6, 50
-#: Target CPU time for one partition of a group: reading it, making its snapshot, sending the snapshot.
+#: Target CPU time per partition of a group, for reading its committed offset and for making and sending a snapshot.
 TARGET_MICROSECONDS = 40.0
 TOPIC = "orders-00"
 TOGETHER = 200

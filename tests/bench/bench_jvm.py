@@ -1,4 +1,4 @@
-"""Measure one `kafka-health export jvm` process with 1,000 JVMs: does it read each JVM every interval, at what cost?
+"""Measure one `kafka-health export jvm` process with 1,000 JVMs: its cost, and whether it reads every JVM in time.
 
 python -m tests.bench.bench_jvm [JVMs] [seconds]
 

@@ -41,8 +41,8 @@ from tests.support.health_records import wire
 
 WARM_MINUTES = 3.0
 STEP_SECONDS = 10.0
-#: Minutes after the last recovery in which all messages must be sent: five each for `keep_firing_for`, resolve_timeout
-#: and group_interval.
+#: Minutes after the last recovery in which all messages must be sent: five minutes each for `keep_firing_for`,
+#: resolve_timeout and group_interval.
 END_MINUTES = 15.0
 SHARE = 1 / 3
 ONE = 0.0001

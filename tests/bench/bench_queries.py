@@ -46,7 +46,7 @@ ALLOWED_SECONDS = int(PAGING.removesuffix("s"))
 
 
 class Asked(NamedTuple):
-    """Cost of a query or rule group. `samples`: largest number of samples in memory; `outcome`: ok, or the error."""
+    """Cost of a query or rule group. `samples`: peak number of samples in memory; `outcome`: ok, or the error."""
 
     seconds: float
     samples: int

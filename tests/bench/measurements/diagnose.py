@@ -1,4 +1,4 @@
-"""Measure how long `kafka-health diagnose` takes, without Java: on one thread dump, and on each recorded folder."""
+"""Measure how long `kafka-health diagnose` takes, without Java, for a thread dump and for the folder of a recording."""
 
 from __future__ import annotations
 
