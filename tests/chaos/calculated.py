@@ -39,7 +39,7 @@ class Rows:
 
 @dataclass
 class Calculated:
-    """The history that an undisturbed run would write, but `observed` is the number of the batch instead of a time."""
+    """The history that an undisturbed run would write, except that `observed` is a batch number, not a time."""
 
     minutes: Rows = field(default_factory=Rows)
     verdicts: Rows = field(default_factory=Rows)

@@ -15,8 +15,8 @@ from tests.chaos.world import NUDGED_MS, Run
 FINAL_MS = 180_000
 MINUTE_MS = 60_000
 CLIENT = ("service", "instance", "client_id", "kind")
-#: Incidents may start this much earlier or later than in the undisturbed run, because windows start every 30 s and a
-#: batch may contain two of them.
+#: Incidents may start this much (ms) earlier or later than in the undisturbed run, because windows start every 30 s and
+#: a batch may contain two windows.
 NEAR_MS = 90_000
 SHOWN = 4
 

@@ -197,7 +197,7 @@ def registry() -> Registry:
     known.schemas["/schemas/ids/7"] = {"schema": json.dumps(AVRO)}
     known.schemas["/schemas/ids/8"] = {"schemaType": "PROTOBUF", "schema": ""}
     served.__enter__()
-    # Stop the server before the exit, which would otherwise wait for a thread that no longer runs.
+    # Stop the server at exit: if `serving` is closed later, it waits for the server's thread, which is gone by then.
     atexit.register(served.__exit__, None, None, None)
     return known
 
@@ -446,7 +446,7 @@ def _of_lives() -> Iterator[bytes]:
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """A target of the fuzzer. `run`: raises if an input violates a property; `longest`: maximum bytes."""
+    """A target of the fuzzer. `run`: raises if an input violates a property; `longest`: maximum bytes of an input."""
 
     run: Callable[[bytes], None]
     seeds: Callable[[], Iterator[bytes]]

@@ -136,7 +136,7 @@ def reading(service: str, ahead_seconds: float) -> bytes:
 
 
 def test_clocks_are_taken_from_samples_and_not_from_their_senders(broker: Broker) -> None:
-    """The doctor finds a client's wrong clock by its samples; Kafka's timestamps of their records are right here."""
+    """The doctor finds a client's wrong clock by the times in its samples, although the record timestamps are right."""
     settings = settings_for(broker, "clock")
     create_ours(settings)
     writer = producer(settings)
