@@ -107,8 +107,8 @@ class DemoClient:
 
     program        name of the Java source file without `.java`
     service        the service name in reports and logs
-    mode           id of the failure mode that the client shows, None for a control
-    kinds          minimum number of kinds of evidence that the verdict on the client must have
+    mode           id of the failure mode that the client shows, None for a control (a healthy client)
+    kinds          minimum number of different kinds of evidence that a verdict on the client must cite
     measurements   measurements that exceed alert thresholds because of the client's load: a ticket on them is right, a
                    page is wrong
     default        True if the client is started when the user names no clients; a laptop can run all default clients
@@ -268,7 +268,7 @@ def _freeze(running: Running, outage: Outage) -> None:
 
 
 def _ways(broker: Broker, outage: Outage) -> tuple[Callable[[], object], Callable[[], object]]:
-    """Return two functions that begin and end an outage of the client's own broker."""
+    """Return two functions: one begins an outage of the client's own broker, the other ends it."""
     if outage.how == "pause":
         return broker.pause, broker.resume
     return (broker.kill if outage.how == "kill" else broker.stop), broker.restart

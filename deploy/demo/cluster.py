@@ -181,7 +181,7 @@ class Cluster:
             client.close()
 
     def _finalise(self) -> int:
-        """Raise the metadata version, then the group versions, to the newest ones that all nodes support.
+        """Raise the metadata version, then the group features, to the newest versions that all nodes support.
 
         Return the new metadata version. Raises ServiceError if a version is refused.
         """

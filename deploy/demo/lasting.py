@@ -68,7 +68,7 @@ def shortcomings(
 
 
 def paged(course: Course, pages: Sequence[Page]) -> list[Page]:
-    """Return the pages that came because of the client's failure, in order of arrival, each page once."""
+    """Return the pages that came because of the client's failure, each page once, in order of arrival."""
     pages_of_client = [
         page
         for page in pages

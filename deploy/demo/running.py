@@ -75,7 +75,7 @@ class Running:
 
     @property
     def counters(self) -> Counter[str]:
-        """The counters in the last line `COUNTERS` that each process of the program printed, summed over processes."""
+        """The counters that each process of the program printed last (line `COUNTERS`), summed over the processes."""
         total = Counter[str]()
         for counted in list(self._counters.values()):
             total.update(counted)

@@ -16,7 +16,7 @@ from clienthealth.platform import locations
 #: The packages that the wheel installs.
 PACKAGES = ("clienthealth", "clienthealth_exporters")
 ROOT = locations.checkout()
-#: Folders of source code. Module names begin after `jobs` and `exporters`, for instance with `clienthealth`.
+#: Folders of source code. A module's dotted name is its path without `jobs` or `exporters`: `clienthealth.read.mbeans`.
 FOLDERS = ("jobs/clienthealth", "exporters/clienthealth_exporters", "dashboards", "deploy")
 
 

@@ -19,7 +19,7 @@ from clienthealth.platform.jars import cache
 from clienthealth.platform.locations import checkout
 from deploy.helm.build import project
 
-#: Files and folders that a distribution is built from; `alerts`, because symlinks in the packages lead to its files.
+#: Files and folders from which a distribution is built. `alerts` has the files to which symlinks in the packages lead.
 SOURCES = ("jobs", "exporters", "alerts", "pyproject.toml", "README.md", "LICENSE")
 BENCHMARK = "deploy/benchmark"
 #: A recording of a failed client, in which the installed `diagnose` must find the failure.
@@ -79,7 +79,7 @@ def benchmark(out: Path) -> Path:
 def install(distribution: Path, venv: Path, extras: str = "") -> Path:
     """Install a distribution and its dependencies into a new environment `venv`. Return the folder of its programs.
 
-    `extras`: such as "[diagnose]". Raises ServiceError if uv fails.
+    `extras`: the extras to install, such as "[diagnose]"; '' for none. Raises ServiceError if uv fails.
     """
     _uv("venv", str(venv))
     _uv("pip", "install", "--python", str(venv / "bin/python"), f"{distribution.resolve()}{extras}")

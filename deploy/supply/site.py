@@ -130,7 +130,7 @@ def _section(page: str) -> str:
 
 
 def _as_in_site(root: Path, page: str, link: re.Match[str]) -> str:
-    """Return a page's link as it is on the site.
+    """Return a link of a page as the site needs it.
 
     If a link lacks the suffix `.md`, as links between runbooks do, it gets the suffix. A link to a folder leads to the
     repository on the web.
