@@ -1,4 +1,4 @@
-"""Replay the fuzzer's corpus: every property must hold for each of its inputs."""
+"""Replay the fuzzer's corpus: each input must satisfy every property that the fuzzer checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test a thread that stays at one place over several dumps, and one that only seems to."""
+"""Test since when a thread has been at one place, by several dumps and by other data that contradicts them."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ def test_an_unread_answer_has_a_place_until_the_peer_is_cut_off_after_one_timeou
 
 
 def test_a_request_that_dribbles_in_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each byte comes within the time limit of a single read, so only the limit for the whole request ends it."""
+    """Each byte arrives within the time limit of one read, so only the time limit of the whole request applies."""
     monkeypatch.setattr(web, "REQUEST_SECONDS", 0.5)
     with serving(answer) as server, connected(server) as connection:
         began, cut = time.monotonic(), False

@@ -29,8 +29,8 @@ from tests.support.stepped import SETTINGS, Stepped
 
 PUSHES = Path(__file__).parents[1] / "pushes"
 TRUTH: Mapping[str, Mapping[str, Any]] = json.loads((PUSHES / "truth.json").read_text(encoding="utf-8"))
-#: Recordings of Java clients. Others have their own tests: two clients in one process (one stuck, one not), and the
-#: client that pushes until it leaves its group.
+#: Recordings of Java clients, without those that have their own tests: two clients in one process (only one is stuck),
+#: and a client that pushes until it leaves its group.
 OF_JAVA = [name for name in TRUTH if not name.startswith(("librdkafka", "deadlock-beside", "handler-hangs"))]
 #: For each failure, a 3.9 client that pushes every 30 s and a 4.1 client every 10 s. Only long runs test
 #: the other recordings.

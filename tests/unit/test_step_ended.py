@@ -12,7 +12,7 @@ BUFFER = 33_554_432.0
 
 
 def producer(second: float, instance: str, born: float = 0, stuck_since: float = 1e9) -> Any:
-    """Return a sample of a producer with a stuck I/O thread from `stuck_since` on, while its buffer fills."""
+    """Return a sample of a producer; from `stuck_since` on, its I/O thread is stuck and its buffer fills."""
     metrics = {
         "select-total": 50 * (min(second, stuck_since) - born),
         "record-send-total": 100 * (min(second, stuck_since) - born),

@@ -149,7 +149,7 @@ def test_what_a_dump_showed_is_of_the_client_that_reports_later_under_another_in
 
 
 def test_a_dump_of_one_process_does_not_count_for_its_namesake() -> None:
-    """Neither of two replicas on one host has reported; the dump shows that one waits for its first metadata."""
+    """Two replicas on one host report no metrics; the dump shows that one of them waits for its first metadata."""
     monitor = Stepped()
     for second in (0, 40, 80):
         lines = [logged(second + n, "buffer-exhausted", "p", instance=f"h:{n}") for n in (1, 2)]
