@@ -51,7 +51,7 @@ HANGS |= {"c_max_poll_interval_ms": "20000", "s_max_poll_interval_ms": "20000"}
 
 
 class Lab:
-    """Topics, groups and samples of one test; their names begin with the same unique name."""
+    """Topics and groups of one test, all with names that begin with the same unique text, and the samples taken."""
 
     def __init__(self, servers: str) -> None:
         self.name = f"lag-{uuid.uuid4().hex[:8]}"
@@ -155,7 +155,7 @@ def lab(broker: Broker) -> Iterator[Lab]:
 
 
 def keeps_up(lab: Lab, group: str, consumer: KafkaConsumer, readings: int = 6) -> dict[str, Any]:
-    """Before each sample, let the consumer commit all but the last 5 of 100 new records; return the last lag."""
+    """Repeatedly produce 100 records, commit all but the last 5, and take a sample; return the last sample's lag."""
     record: dict[str, Any] = {}
     for _ in range(readings):
         lab.produce(100)
@@ -223,7 +223,7 @@ def test_a_consumer_that_is_too_slow_is_warn(lab: Lab) -> None:
         lab.commit(consumer, 60 * step)
         record = lab.read("slow")
     assert record["group"]["status"] == "WARN"
-    # 800 records are produced, 480 committed. At 100 records per sample, record 480 is 3.2 samples (of 10 s) old.
+    # 800 records are produced, 480 committed. 100 records are produced per 10 s, so record 480 is 32 s old.
     assert record["lag"][0]["records"] == 320
     assert record["lag"][0]["seconds"] == pytest.approx(32.0)
 
@@ -308,9 +308,9 @@ def test_a_broker_that_restarts_is_read_again(tmp_path: Path) -> None:
 def test_groups_of_all_types_of_kafka_4_and_members_that_hang(
     jar_set: str, properties: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The exporter reads groups of each type, and `watch` finds the members that one record makes hang.
+    """The exporter reads groups of each type, and `watch` finds members that hang while they handle a record.
 
-    The members are Kafka's own clients. For Connect, only its join requests are sent.
+    The members are Kafka's own clients. Instead of a Connect worker, the test sends a worker's join requests.
     """
     jars.SETS["test-broker-4.1"] = jars.JarSet(("org.apache.kafka:kafka_2.13:4.1.2", *jars.LOG4J_1))
     with Broker(tmp_path / "broker", properties, jar_set=jar_set) as broker:
@@ -386,7 +386,7 @@ def watch(pid: int) -> list[dict[str, Any]]:
 
 
 def members(broker: Broker, **options: str) -> list[str]:
-    """Return the command of a program with a member in each type of group; in option names, `_` stands for a dot."""
+    """Return the command that runs a member of each type of group. In names of `options`, `_` stands for a dot."""
     named = {"p.client.id": "feed", "c.client.id": "{}-app", "c.group.id": "of-{}", "s.commit.interval.ms": "200"}
     named |= {"s.client.id": "streams-app", "s.application.id": "of-streams"}
     named |= {f"{kind}.bootstrap.servers": broker.bootstrap_servers for kind in "pcs"}
@@ -396,7 +396,7 @@ def members(broker: Broker, **options: str) -> list[str]:
 
 
 def join_as_connect(admin: KafkaAdminClient, group: str) -> None:
-    """Join as a Kafka Connect worker does: the broker answers the first request with a member id for the second."""
+    """Join as a Connect worker does, with two requests: the response to the first has the member id for the second."""
     protocol = JoinGroupRequest.JoinGroupRequestProtocol(name="compatible", metadata=b"\0\0")
     fields = {"session_timeout_ms": 300_000, "rebalance_timeout_ms": 300_000, "protocols": [protocol]}
     (broker,) = (row["broker_id"] for row in admin.describe_cluster()["brokers"])

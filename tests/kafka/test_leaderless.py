@@ -1,4 +1,4 @@
-"""With one of two brokers down and replication factor 1, commands and exporters cope with leaderless partitions."""
+"""One of two brokers is down, and topics have one replica: test commands and exporters with leaderless partitions."""
 
 from __future__ import annotations
 

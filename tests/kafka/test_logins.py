@@ -1,7 +1,7 @@
-"""Check ways to log in with real servers: Python and Spark use the same settings file.
+"""Test the ways to log in, with real servers; Python and Spark use the same settings file.
 
-The test issues OAuth tokens (brokers fetch its keys) and runs a Kerberos KDC; keytool makes the certificates. SCRAM is
-tested in test_secure_cluster, Amazon's signatures in the unit tests.
+The test itself issues OAuth tokens, lets brokers fetch the public key, and runs a Kerberos KDC; keytool makes the
+certificates. SCRAM is tested in test_secure_cluster, Amazon's signatures in the unit tests.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ STORE = ("-storetype", "PKCS12", "-storepass", STORE_PASSWORD)
 
 
 class Identity(http.server.BaseHTTPRequestHandler):
-    """An identity provider: `POST /token` for the client `health`, `GET /keys` for brokers."""
+    """An identity provider: `POST /token` gives client `health` a token, `GET /keys` gives brokers the public key."""
 
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 
@@ -278,7 +278,7 @@ def test_kerberos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def kdc(folder: Path) -> Iterator[dict[str, str]]:
-    """Run a KDC, write key files for `kafka/localhost` and `health`; yield the environment variables that select it."""
+    """Run a KDC, write keytabs for `kafka/localhost` and `health`; yield environment variables that name the KDC."""
     port = free_port()
     options = (
         "dns_lookup_kdc = false",

@@ -24,7 +24,7 @@ from tests.support.waiting import WAIT_SECONDS
 
 pytestmark = [pytest.mark.long, pytest.mark.early]
 
-#: Seconds for which the earlier release's producers have been healthy again, and the number of their samples since.
+#: Healthy samples of the producers in the earlier release's state: for how many seconds, and how many samples.
 RECOVERED_SECONDS = 180
 RECOVERED = len(left.HOSTS) * RECOVERED_SECONDS // left.STEP
 BAD = (b"", b"{", b'{"a": 1}', b"\x0a\x07\xff\x00\x80", b"[1, 2", b"42")
@@ -39,7 +39,8 @@ def healthy(start_ms: int, seconds: int) -> list[bytes]:
 class Continued:
     """A monitor that continued from an earlier release's state until the stuck producer in that state had recovered.
 
-    The monitor still runs. The fields hold what it had written until then: `rejects`, and rows of the history by table.
+    The monitor still runs. `rejects` and the rows of the history (`minutes`, `verdicts`, `quality`) were read when the
+    producer had recovered.
     """
 
     lab: Lab
@@ -111,7 +112,7 @@ def test_an_incident_that_was_open_is_closed_and_not_opened_again(continued: Con
 
 
 def test_readings_in_the_state_make_minutes(continued: Continued) -> None:
-    """Minutes that the earlier release had not written yet are made from the samples in its state."""
+    """From samples in its state, the monitor makes rows per minute that the earlier release had not written yet."""
     old = [row for row in continued.minutes if row["minute"] < continued.begin_ms - 600_000]
     assert Counter(row["host"] for row in old) == dict.fromkeys(left.HOSTS, left.SECONDS // 60)
     assert len({(row["host"], row["minute"]) for row in old}) == len(old)
@@ -180,14 +181,14 @@ def test_a_record_bomb_between_good_records_affects_no_other_record(continued: C
         bomber.close()
     lab.wait(lambda: any(headers(r)["reject_reason"].startswith("fatal: ") for r in lab.records("rejects")), 600)
     lab.wait(lambda: any(json.loads(r.value)["last_seen"] == now + 25_000 for r in lab.records("health")))
-    # A process was killed again when the record was alone in a batch. So this record is to blame, and not one of
+    # The record killed a process even when it was alone in a batch. So this record is to blame, and not one of
     # those that were read together with it before.
     assert "the batch is now read in steps of 1 records" in lab.log.read_text()
     rejects = [headers(record) for record in lab.records("rejects")]
     (reject,) = (each for each in rejects if each.pop("reject_reason").startswith("fatal: "))
     assert len(rejects) == len(BAD) + 1
     assert reject == {"source_topic": left.METRICS, "source_partition": "0", "source_offset": str(bomb.offset)}
-    # Ordinary counts reach the history every 20 s, the count of the fatal record at once.
+    # Counts of other rejected records reach the history every 20 s, the count of a fatal record at once.
     counted = History(lab.folder / "history").quality.look()
     assert sum(row["rejected"] for row in counted if row["minute"] > continued.begin_ms - 600_000) == len(BAD) + 1
 

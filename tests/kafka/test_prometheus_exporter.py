@@ -140,7 +140,7 @@ def test_a_rolling_restart_hides_no_client(topic: Settings, exporter: Served, tm
 
 
 def test_reads_whatever_a_topic_is_compressed_with(topic: Settings) -> None:
-    """The topic can contain any codec: the monitor writes with Kafka's Java client, and brokers may recompress."""
+    """Records may use any compression: the monitor writes with Kafka's Java client, and brokers may recompress."""
     codecs = ("none", "gzip", "snappy", "lz4", "zstd")
     for codec in codecs:
         writer = Producer({"bootstrap.servers": topic.kafka.bootstrap_servers, "compression.type": codec})

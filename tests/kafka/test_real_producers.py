@@ -185,7 +185,7 @@ def instrumented(folder: Path, servers: str) -> tuple[dict[str, bytes], dict[str
     port = free_port()
     options = AGENT | {
         "logback.configurationFile": "logback.xml",
-        # The agent sets its own reporter. From kafka-clients 4.0 on, this disables JMX unless JMX is listed too.
+        # The agent sets a metrics reporter. From kafka-clients 4.0 on, this disables JMX unless JMX is listed too.
         "p.metric.reporters": "org.apache.kafka.common.metrics.JmxReporter",
     }
     agents = (f"-javaagent:{agent}", f"-javaagent:{jolokia}=port={port},host=127.0.0.1,discoveryEnabled=false", SWITCH)
@@ -238,7 +238,7 @@ def log4j2(folder: Path, servers: str) -> dict[str, list[bytes]]:
 def written(
     broker: Broker, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[dict[str, bytes], dict[str, list[bytes]]]:
-    """Return two mappings, from the name of a client, agent or log layout to its metrics, and to its log lines."""
+    """Return the metrics of each client or agent, and the log lines of each agent or log layout, by its name."""
     broker.create_topic(TOPIC)
     servers = broker.bootstrap_servers
     with pytest.MonkeyPatch.context() as patch:
@@ -275,7 +275,7 @@ def lines(written: tuple[Any, Mapping[str, list[bytes]]]) -> dict[str, list[Row]
 
 
 def non_empty(part: Snapshot | LogLine) -> Row:
-    """Return a part of a record without its null values."""
+    """Return the non-null fields of a snapshot or log line, and of the client in it."""
     row: Row = json.loads(msgspec.json.encode(part))
     row["client"] = {name: value for name, value in row["client"].items() if value is not None}
     return {name: value for name, value in row.items() if value is not None}

@@ -71,7 +71,7 @@ def left_out(command: str) -> bool:
 
 @dataclass(frozen=True)
 class World:
-    """Where the runbooks' commands run. `path`: folders of programs; `places`: placeholder → our value.
+    """The environment of the runbooks' commands. `path`: value of PATH; `places`: placeholder on a page → value.
 
     `settings`: for the tests' own connections to the broker.
     """

@@ -41,7 +41,7 @@ KAFKA_HEALTH = str(Path(sys.executable).with_name("kafka-health"))
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
-    """Start the cluster, and run the commands of deploy/README.md and secure.md that create topics and rights."""
+    """Start the cluster, and run the commands of deploy/README.md and secure.md that create topics and ACLs."""
     with SecureBroker(tmp_path_factory.mktemp("secure"), USER, PASSWORD) as running:
         running.administer((ROOT / "deploy/README.md").read_text("utf-8"))
         running.administer(PAGE)
@@ -240,7 +240,7 @@ def test_from_a_client_to_prometheus(started: Started, settings: Settings) -> No
 
 
 def test_kafkas_tools_work_with_tls_and_a_password_as_in_the_runbooks(cluster: SecureBroker, tmp_path: Path) -> None:
-    """Runs each runbook command that asks a broker, with the options and the file that the page consumer-lag shows."""
+    """Run each runbook command that connects to a broker, with options and file as the page consumer-lag shows them."""
     page = RUNBOOKS["consumer-lag"]
     ways = re.findall(r"`(B --[\w.-]+) CLIENT\.properties`", page)
     (file,) = re.findall(r"^```properties\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)

@@ -1,4 +1,4 @@
-"""Test the embedded brokers, the jars, and processes that never outlive their parent."""
+"""Test the embedded brokers and the jars, and that no process outlives its parent."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_a_cluster_is_upgraded_node_by_node_survives_its_controller_and_what_was
 
 
 def _metadata_version(settings: Settings) -> tuple[int, int]:
-    """Return the metadata version in force, and the newest that a node supports; (0, 0) if the node is down."""
+    """Return the metadata version in force, and the newest that the node supports; (0, 0) if no node answers."""
     client = admin(settings)
     try:
         version = client.describe_features()["metadata.version"]

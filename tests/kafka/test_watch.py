@@ -33,8 +33,8 @@ for _ in range(2):
 print("up", flush=True)
 sys.stdin.read()
 """
-#: This consumer leaves its group after 15 s without a poll. LEFT_SECONDS after it began to hang, its last heartbeat
-#: is over 15 s old.
+#: This consumer leaves its group after 15 s without a poll. `watch` runs LEFT_SECONDS after the consumer began to
+#: hang, when its last heartbeat is over 15 s old.
 HANGS_SOON = {"slow.after": "2", "c.max.poll.interval.ms": "15000", "c.group.id": "bills"}
 HANGS_SOON |= {"p.client.id": "bill-writer", "c.client.id": "bill-payer"}
 LEFT_SECONDS = 32.0

@@ -66,7 +66,7 @@ class Case:
         return self._ids(int(self.options.get("trouble.clients", "1"))) if inside else self.client_ids
 
     def _ids(self, clients: int) -> Sequence[str]:
-        """Return the ids of `clients` clients, as the family names them."""
+        """Return the ids of the first `clients` clients, as the family derives them from `client_id`."""
         names = self.family.ids.get(self.mechanism.role)
         if names is None:
             return (self.client_id, *(f"{self.client_id}-{number}" for number in range(1, clients)))
@@ -75,9 +75,9 @@ class Case:
 
 
 def drawn(seed: int, cases: int, only: Sequence[str] = (), families: Sequence[str] = ()) -> list[Case]:
-    """Draw cases in the order failure, failure, control, each mechanism from a shuffled deck (see `_Deck`).
+    """Draw cases: always two failures, then a control. Mechanisms come from shuffled decks (see `_Deck`).
 
-    `only`, `families`: parts of the names of mechanisms and families; default: all.
+    `only`, `families`: draw only mechanisms and families with one of these texts in their names; default: all.
     """
     of = [one for one in FAMILIES.values() if not families or any(part in one.name for part in families)]
     named = [one for one in MECHANISMS.values() if not only or any(part in one.name for part in only)]

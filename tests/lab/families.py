@@ -61,7 +61,7 @@ SETS = {
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """A program and its libraries. `weight`: how often it is drawn, relative to others; `roles`: roles to draw.
+    """A program and its libraries. `weight`: how often it is drawn, compared with others; `roles`: its clients' roles.
 
     version   version of the Java client (a key of VERSIONS) or of the Python library
     options   options that its clients always get
@@ -102,7 +102,7 @@ def _java(name: str, weight: float = 1.0, **more: object) -> Family:
 
 
 _BASE = ("jolokia-bulk", "jolokia-pretty", "jolokia-single", "jolokia-each", "jmx-exporter")
-#: Routes of Java clients from 3.7 on, which can push their metrics (KIP-714).
+#: Ways to read the metrics of Java clients from 3.7 on, which can push their metrics (KIP-714).
 _PUSHES = (*_BASE, "pushes")
 _ROUTES = (*_BASE, "micrometer", "otlp")
 _NO_THREAD = ("callback-exit", "callback-error", "callback-flush", "handler-error")

@@ -21,8 +21,8 @@ JUDGE_SECONDS = 600.0
 SAYS_NOTHING = (2, 3)
 BATCH_SECONDS = 5
 #: Batches that `streamed` adds after a case's last record. If the program still runs: until log lines no longer wait
-#: for samples (30 s). If it has ended by itself: until its clients have departed (65 s). After a single sample, the
-#: clients of a running program would seem to depart in that time, so no batch is added.
+#: for samples (30 s). If it has ended by itself: until its clients have departed (65 s). If the program still runs
+#: and only one sample was taken, no batch is added, because the clients would seem to depart.
 LATER_BATCHES, DEPARTED_BATCHES = 7, 20
 #: One in this many cases is also judged as the streaming monitor would, batch by batch.
 STREAMED = 3
@@ -34,7 +34,7 @@ Verdicts = Sequence[tuple[str, str, str]]
 
 @dataclass(frozen=True)
 class Graded:
-    """The grade of one mode in a case: of the case's own mode, or of another one with a wrong verdict."""
+    """The grade of one mode's verdicts in a case. Modes that the case does not provoke are listed only if not right."""
 
     case: str
     how: str
@@ -65,7 +65,7 @@ def _rows(document: Mapping[str, Any]) -> Iterable[tuple[str, str, str]]:
 def streamed(folder: Path) -> Verdicts:
     """Return the worst verdict per client and mode that the monitor publishes if it reads the case in batches.
 
-    A client of another service reports in each batch, because the monitor's clock follows the clients' samples.
+    In each batch a client of another service reports as well, because the monitor's clock advances only with samples.
     """
     # Imported here, because the import loads the whole monitor, which only this function needs.
     from clienthealth.model import canonical
@@ -139,14 +139,14 @@ def _grade(label: Label, status: str) -> str:
 
 
 def judge(folders: Sequence[Path], jobs: int, often: int = STREAMED) -> str:
-    """Judge recordings, every `often`-th one also as the monitor would (`streamed`); return the report."""
+    """Judge each recording with `diagnose`, and one in `often` also in batches (`streamed`); return the report."""
     with ThreadPoolExecutor(jobs) as judging:
         verdicts = list(judging.map(diagnosed, folders))
     report: list[str] = []
     matrix: dict[str, dict[str, Counter[str]]] = {"diagnose": defaultdict(Counter), "stream": defaultdict(Counter)}
     for number, (folder, of_case) in enumerate(zip(folders, verdicts, strict=True)):
         ways = [("diagnose", of_case)]
-        # Every third case is a control; without this shift, the streamed case would always (or never) be a control.
+        # Every third case is a control. Without this shift, all streamed cases would be controls, or none.
         if (number + number // often) % often == 0:
             ways.append(("stream", streamed(folder)))
         for how, found in ways:

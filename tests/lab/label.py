@@ -29,12 +29,12 @@ from tests.lab.mechanisms import (
 Asked = Literal["nothing", "suspected", "confirmed"]
 #: Two dumps APART_SECONDS apart prove one long wait; so do metrics that stand still for STILL_SECONDS.
 APART_SECONDS, STILL_SECONDS = 10.0, 30.0
-#: Before this time, or before request.timeout.ms if that is longer, metrics alone do not prove that the I/O thread
-#: hangs: it may still wait for a response.
+#: For so many seconds, or for request.timeout.ms if that is longer, metrics that stand still do not prove that the I/O
+#: thread hangs: it may still wait for a response.
 DEAD_SECONDS = 60.0
 #: A dump of code that works, sleeps, or waits with a limit does not prove a hang, nor does a Python dump, which shows
-#: no thread states. Two such dumps prove it if they are this far apart, because in our programs a callback that does
-#: return takes less time, and so does a request by default.
+#: no thread states. Two such dumps prove it if they are this far apart: in our programs, each callback that does return
+#: takes less time, and request.timeout.ms is 30 s by default.
 LONG_SECONDS = 40.0
 _BUSY = ("callback-retry", "callback-sleep", "callback-spin", "callback-latch", "callback-socket")
 _BUSY_HANDLERS = ("handler-retry", "handler-sleep", "handler-spin")
@@ -116,13 +116,13 @@ class Recorded:
         return (of[-1] - of[0]) / 1000 if len(of) > 1 else 0.0
 
     def most(self, name: str, until_ms: int | None = None) -> int:
-        """Return how far a count rose since the onset, up to `until_ms` (`callback_ms`: its highest value)."""
+        """Return how much a count rose from the onset to `until_ms`; for `callback_ms`, return its highest value."""
         before = [one[name] for one in self.truth if one["ts"] < self.onset_ms]
         counted = [one[name] for one in self.truth if until_ms is None or one["ts"] <= until_ms]
         return max(counted, default=0) - (max(before, default=0) if name != "callback_ms" else 0)
 
     def still_seconds(self, name: str) -> float:
-        """Return for how long (s) a count has stood still at the recording's end; of several clients, the longest.
+        """Return for how many seconds before the recording's end a count did not change; of several clients, the most.
 
         Time before the onset does not count.
         """

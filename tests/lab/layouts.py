@@ -16,9 +16,9 @@ _BOOT3 = "%d{yyyy-MM-dd'T'HH:mm:ss.SSSXXX} %5p 4711 --- [orders] [%15.15t] %-40.
 
 @dataclass(frozen=True)
 class Layout:
-    """A log layout. `python`: its equivalent for Python's logging; `java`: JVM options that it needs.
+    """A log layout. `python`: the same layout for Python's logging, if possible; `java`: JVM options that it needs.
 
-    `pattern`: in the backend's syntax; `classpath:…` names a template of log4j2, a class name an encoder of logback.
+    `pattern` is in the backend's syntax, or names a template of log4j2 (`classpath:…`) or a class of a logback encoder.
     """
 
     backend: Backend

@@ -14,7 +14,7 @@ DEADLOCK, BLOCKED, STALLED = "producer-callback-deadlock", "send-blocked-on-meta
 NOT_CLOSED, CONSUMER = "producer-not-closed", "consumer-stalled"
 CROSS_TOPIC, LOOP = "cross-topic-blocking", "consumer-shutdown-loop"
 MODES = (DEADLOCK, BLOCKED, CROSS_TOPIC, LOOP, NOT_CLOSED, STALLED, CONSUMER)
-#: Other modes of which a stopped producer may be suspected if little data shows what it does.
+#: Other modes that may be suspected if a producer fails and few data show what it does.
 _SYMPTOMS: Mapping[str, Level] = {BLOCKED: "suspected", STALLED: "suspected", NOT_CLOSED: "suspected"}
 
 
@@ -26,9 +26,9 @@ class Mechanism:
     world     event of `world.EVENTS` that hits the brokers from the onset on; '': none
     early     True if this event happens before the program starts
     lasts     range of the seconds until recovery; None: no recovery
-    end       end of the program at the onset: by the signal `kill` or `term`, or as Control.java lists; '': none
+    end       how the program ends at the onset: by signal (`kill`, `term`) or in a way of Control.java; '': it runs on
     again     True if the program is restarted some seconds after its end
-    beside    highest permitted verdicts of other modes (for controls: of any mode)
+    beside    other mode (in a control: any mode) → worst verdict that counts as right
     since     Java client versions to which it applies: the first, and the first to which it no longer applies
     """
 
@@ -248,7 +248,7 @@ _CONTROLS = (
     _fine("long-linger", "producer", options={**_LARGE, "p.linger.ms": "5000..20000"}),
     _fine("acks-none", "producer", options={"p.acks": "0"}),
     _fine("quotes", "producer", options={"quotes": "1..999"}, weight=2),
-    # A quoted line about a refused commit is followed by an exception, which may look like one of this client.
+    # The program quotes a line about a refused commit. The exception below the line may look like one of this client.
     _fine("quotes-consumer", "consumer", options={"quotes": "1..999"}, beside={CONSUMER: "suspected"}, weight=2),
     _fine("closed", "producer", end="close"),
     _fine("closed-slowly", "producer", end="close", options={"end.ms": "5000..20000"}),

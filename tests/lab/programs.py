@@ -37,8 +37,8 @@ OTEL = (
 )
 #: Log messages of other programs about their Kafka clients, one per line.
 QUOTES = HERE / "quotes.txt"
-#: Libraries with which programs are compiled if not those of their family: Plain is compiled once for all versions;
-#: Legacy (Scala) also needs a Java client for the common code; Vertx also needs SLF4J.
+#: Program → libraries to compile it with; other programs are compiled with the libraries of their family. Plain is
+#: compiled once for all versions; Legacy (Scala) also needs a Java client for the common code; Vertx also needs SLF4J.
 COMPILED_WITH = {
     "Plain": ("lab-java-2.2", "lab-micrometer"),
     "Legacy": ("lab-java-2.2", "legacy"),
@@ -49,7 +49,7 @@ _COMPILING = threading.Lock()
 
 @dataclass
 class Program:
-    """A running program. `truth`: its own counts, newest last; `port`: the port where its metrics are read."""
+    """A running program. `truth`: the counts that it printed, newest last; `port`: where its metrics are read."""
 
     process: subprocess.Popen[str]
     log: Path
@@ -67,8 +67,8 @@ class Program:
         with copy.open("a", encoding="utf-8") as output:
             for line in self.process.stdout:
                 word, _, rest = line.partition(" ")
-                # The agent and the program write to one pipe: an export is cut, and lost, if the program writes a line
-                # into it.
+                # The agent and the program write to one pipe. If the program writes a line in the middle of an export,
+                # this export is lost.
                 if word.startswith('{"resourceMetrics"') and line.endswith("]}\n"):
                     word, rest = "METRICS", line
                 if word == "TRUTH":
@@ -96,7 +96,7 @@ class Program:
             os.kill(self.process.pid, number)
 
     def newest(self) -> dict[str, dict[str, Any]]:
-        """Return the newest counts by client."""
+        """Return the newest counts that the program printed, by client id."""
         return {line["id"]: line for line in list(self.truth)}
 
     def stop(self) -> None:

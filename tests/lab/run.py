@@ -93,7 +93,7 @@ class Run:
         self._threads.append(thread)
 
     def _sleep(self, moment: float) -> None:
-        """Wait until a moment; after the program's end, wait at most LINGER_SECONDS."""
+        """Wait until `moment` (s, monotonic clock); once the program has ended, wait at most LINGER_SECONDS more."""
         while (left := moment - time.monotonic()) > 0:
             if self.program.ended.wait(min(left, 1.0)):
                 self.timeline.setdefault("ended", now_ms())
@@ -104,7 +104,7 @@ class Run:
         if self.case.mechanism.early:
             return
         deadline = time.monotonic() + WORKS_SECONDS
-        # With a long linger.ms a record is acknowledged long after send(), so here the call of send() is enough.
+        # With a long linger.ms, records are acknowledged long after send(), so a call of send() counts as working.
         lingers = int(self.case.options.get("p.linger.ms", "0")) > 1000
         counted = ("attempted",) if lingers else ("acked", "handled")
         while time.monotonic() < deadline and not self.program.ended.is_set():

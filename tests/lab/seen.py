@@ -129,7 +129,7 @@ def _single(port: int, role: str) -> str | None:
 
 
 def _each(port: int, role: str) -> str | None:
-    """Search for MBeans; return a response for each, as a script does; without MBeans, the response to the search."""
+    """Search for MBeans, then read each, as a script does; if none is found, return the response to the search."""
     names = _answer(f"http://127.0.0.1:{port}/jolokia/search/{_SINGLE[role]}")
     requests = [{"type": "read", "mbean": name} for name in json.loads(names or "{}").get("value", ())]
     if not requests:

@@ -63,7 +63,7 @@ class Way:
 
 @dataclass
 class Scene:
-    """The objects that an event may affect."""
+    """The parts of a running case that an event may affect."""
 
     world: World
     way: Way
@@ -73,7 +73,7 @@ class Scene:
     joined: threading.Event = field(default_factory=threading.Event)
 
     def join(self, polls: int) -> None:
-        """Be another member of the group, which commits nothing, until the event `joined` is set.
+        """Act as another member of the group, which commits nothing, until `self.joined` is set.
 
         `polls`: after so many polls the member leaves, and joins again 2 s later.
         """

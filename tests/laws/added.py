@@ -30,7 +30,7 @@ class Copy:
             shutil.copy(ROOT / "deploy" / name, folder / "deploy")
 
     def add(self, page: str, *files: str) -> None:
-        """Write a page's first Python or TOML examples, in the page's order, to these files of the copy."""
+        """Write the first Python or TOML examples of a page to `files` of the copy, one example per file, in order."""
         text = (ROOT / page).read_text("utf-8")
         examples = re.findall(r"^```(?:python|toml)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
         for file, example in zip(files, examples, strict=False):

@@ -1,7 +1,7 @@
 """Compute the figures by which we judge the density of the code: `python -m tests.laws.house` prints them.
 
-The figures count statements instead of lines, so that deleting docstrings gains nothing. They are only for reading; the
-laws beside this file check what must always hold.
+The figures count statements instead of lines, so that deleting docstrings gains nothing. No test checks them; the tests
+in this folder check what must always hold.
 """
 
 from __future__ import annotations

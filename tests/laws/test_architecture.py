@@ -61,7 +61,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("diagnose",),
     ("ops",),
 )
-#: Packages that come with Spark, and the only modules that may import them, even within a function.
+#: Packages that come with Spark. Only packages in WITH_SPARK may import them, even within a function.
 SPARK = ("pyspark", "delta", "pandas", "pyarrow", "py4j")
 WITH_SPARK = ("clienthealth.spark", "clienthealth.review")
 #: Packages that judge Kafka clients; they must not import anything of WITH_SPARK either.

@@ -1,4 +1,4 @@
-"""The gate keeps windows with healthy metrics from the judges; it must not hide a fault or turn unknown into ok."""
+"""A gate spares a judge the windows with healthy metrics; it must not hide a fault or turn unknown into ok."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SHARES = (0.0, 0.02, 0.1, 0.3, 0.5, 1.0, 1.0, 2.0, 10.0)
 
 
 def metrics_only(window: ClientWindow) -> ClientWindow:
-    """Remove log lines and dumps, because windows with them skip the gate and go to the judge anyway."""
+    """Remove log lines and dumps, because a window with them may be judged whatever the gate finds."""
     return dataclasses.replace(window, logs=(), dumps=(), departed_ms=None)
 
 
@@ -62,7 +62,7 @@ def windows_by_kind(windows: Sequence[ClientWindow], mode: LiveMode[Any]) -> lis
 
 
 def assert_law(mode: LiveMode[Any], windows: Sequence[ClientWindow]) -> None:
-    """Assert that the judge agrees on each window that the gate stops: ok, or unknown with the gate's reason."""
+    """Assert the verdict of the judge on a window that the gate does not suspect: ok, or unknown for its reason."""
     for same_kind in windows_by_kind(windows, mode):
         suspected, reasons = gate(mode, stacked(same_kind))
         for window, suspect, reason in zip(same_kind, suspected.tolist(), reasons, strict=True):

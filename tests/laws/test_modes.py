@@ -135,7 +135,7 @@ def test_every_cause_has_its_sentence_and_its_row_in_the_runbook_and_no_sentence
         assert [cause for cause in causes if f"| `{cause}` |" not in rows] == [], f"rows that {runbook} lacks"
 
 
-#: Runtime → pattern of its words, which are useless to users of another runtime.
+#: Runtime → pattern of its words, which texts for users of other runtimes must not contain.
 WORLDS = {
     "java": (
         r"jcmd|jstack|\bJVM\b|\bjava\b|KafkaProducer|KafkaConsumer|BufferPool|waitOnMetadata|awaitUpdate|ZooKeeper|ZKConsumer|"
@@ -145,7 +145,8 @@ WORLDS = {
     "c": r"\bgdb\b|rd_kafka",
     "go": r"goroutine|pprof|kill -QUIT|\bdefer\b",
 }
-#: Library → runtimes; its verdicts may use the words of these runtimes. librdkafka runs in programs of many languages.
+#: Library → runtimes. Verdicts on its clients may use the words of these runtimes only. librdkafka runs in programs of
+#: many languages.
 OF_LIBRARY = {
     "java": {"java"},
     "kafka-python": {"python"},

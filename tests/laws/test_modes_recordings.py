@@ -82,7 +82,7 @@ def verdicts(folder: Path) -> dict[str, Verdict]:
 
 
 def found_at_the_end(folder: Path) -> dict[str, Verdict]:
-    """Return mode → post-mortem verdict on a recording's first client; the client ends when the recording ends."""
+    """Return mode → post-mortem verdict on a recording's first client, as if it had ended with the recording."""
     first, *_ = clients(folder)
     bucket = Bucket(first.bucket.state, SETTINGS, first.bucket.grid)
     by_key = {client_key(of): (of, found) for of, found in judged_windows(folder).items()}
@@ -238,9 +238,9 @@ def test_a_reading_every_ten_seconds_and_no_dump_confirm_within_a_minute(name: s
 @pytest.mark.parametrize(
     ("name", "culprit", "victims"),
     [
-        ("slow-handler-3.7", "b2", {"b1", "b3"}),  # not idle1: it has no unread records
+        ("slow-handler-3.7", "b2", {"b1", "b3"}),  # idle1 is no victim: it has no unread records
         ("slow-handler-4.1", "payments", {"orders", "refunds"}),
-        ("slow-handler-librdkafka", "p3", {"p2", "p4"}),  # p2 too: no more records are fetched from it
+        ("slow-handler-librdkafka", "p3", {"p2", "p4"}),  # p2 is one: no more records are fetched from it
         ("librdkafka-one-queue", "orders", {"mail", "audit"}),
         ("cross-topic-0.9", "lw4", {"lw1", "lw2", "lw3", "lw5", "lw6"}),
     ],

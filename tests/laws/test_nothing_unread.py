@@ -31,7 +31,7 @@ METRICS = {
 
 @cache
 def texts() -> frozenset[str]:
-    """Return every text in the modules of READERS, including values of constants used there."""
+    """Return every string in the modules of READERS, including values of constants used there."""
     found: set[str] = set()
     for module in (module for module in modules() if module.startswith(READERS)):
         words = vars(importlib.import_module(module))
@@ -49,7 +49,7 @@ def texts() -> frozenset[str]:
 
 
 def unread(names: Iterable[str]) -> set[str]:
-    """Return the names that no reader mentions, neither whole nor without `-avg`, `-max`, `-p99`."""
+    """Return the names that no reader mentions, either as they are or without a final `-avg`, `-max` or `-p99`."""
     return {name for name in names if not {name, re.sub(r"-(avg|max|p99)$", "", name)} & texts()}
 
 

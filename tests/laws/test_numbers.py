@@ -1,6 +1,7 @@
-"""The numbers of a verdict cover the whole incident and count each event once, post mortem and in the stream.
+"""The numbers of a verdict cover the whole incident, and count no event twice.
 
-The truth is the application's own count, or what its files contain; a verdict never reports more.
+This holds whether an incident is judged from files afterwards (post mortem) or live in the stream. The truth is the
+application's own count, or is computed from the recorded files; a verdict never reports more.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ NUMBERS = (
     # The truth is the application's own count, cb_failed: 217.
     ("evidence/3_topic_missing", METADATA, "failed_sends", 210, 217),
     ("send-blocked-cluster-4.1", METADATA, "failed_sends", 32, 32),
-    # The truth is record-error-total of the last sample; some seconds later the application counts 870, 840 and 695.
-    # Its callbacks log the expiry of a batch once per record (915 lines, each about 15 records), so lines must not be
-    # summed.
+    # The truth is record-error-total of the last sample; some seconds later, the applications of these three
+    # recordings count 870, 840 and 695. Their callbacks log the expiry of a batch once per record (in the first two:
+    # 915 lines, each about a batch of 15 records), so the lines must not be summed.
     ("delivery-stalled-3.9", DELIVERY_STALLED, "records_expired", 795, 795),
     ("delivery-stalled-4.1", DELIVERY_STALLED, "records_expired", 795, 795),
     ("delivery-swallowed-3.9", DELIVERY_STALLED, "records_expired", 605, 605),

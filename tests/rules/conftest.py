@@ -1,4 +1,4 @@
-"""Run these tests with the installed promtool and amtool; in `make test-all` also with those of `make promtool`."""
+"""Run these tests with the installed promtool and amtool; in `make test-all` also with those that we build."""
 
 from __future__ import annotations
 

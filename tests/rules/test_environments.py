@@ -36,7 +36,7 @@ OWNED = 'team="t",tier="4",pager=""'
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
 @pytest.mark.parametrize("name", [path.name for path in TEST_FILES])
 def test_every_rule_is_evaluated_in_every_environment(name: str, environment: str, tmp_path: Path) -> None:
-    """Run each case in each environment: in some, two alerts might be identical, and Prometheus fails such a rule.
+    """Run each case in each environment: if a rule yields two identical alerts in one of them, promtool fails.
 
     Every alert fires in some case (`tests/unit/test_alerts_laws.py`).
     """
@@ -65,7 +65,7 @@ def test_every_rule_is_evaluated_in_every_environment(name: str, environment: st
 def _in(
     environments: Sequence[Mapping[str, str]], series: Sequence[Mapping[str, str]], owned: bool
 ) -> Iterator[dict[str, str]]:
-    """Yield a case's series for each installation; `owned`: also series that name owners in a low tier."""
+    """Yield a case's series for each installation; `owned`: also series that name an owner of tier 4."""
     made = {}
     for installation, one in product(environments, series):
         metric, _, labels = one["series"].partition("{")

@@ -52,7 +52,7 @@ def test_rules_behave(name: str, alerts: Path) -> None:
     assert done.returncode == 0, (done.stdout + done.stderr)[:4000]
 
 
-#: Labels of series in the runbook's own cluster, with the values that its placeholders stand for.
+#: Labels of series in the runbook's own cluster. Their values are the placeholders that the runbook's queries contain.
 OURS = {**PLACEHOLDERS, "host": "HOST", "shard": "1/1"}
 #: Values of every series, each for half an hour: 0 (the failure is over), nearly 0, 1 (the state holds), and many.
 VALUES = "0x30 0.01x30 1x30 100x30"
@@ -60,7 +60,7 @@ VALUES = "0x30 0.01x30 1x30 100x30"
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "alerts/runbooks").glob("*.md")))
 def test_queries_of_a_runbook_see_their_own_cluster_alone(name: str, tmp_path: Path) -> None:
-    """Each query has a result if its cluster has series; if only others have, only `absent` and `up` have a result."""
+    """Each query needs series of its own cluster for a result; without them, only `absent` and `up` have a result."""
     page = (ROOT / f"alerts/runbooks/{name}.md").read_text("utf-8")
     blocks = re.findall(r"^ *```promql\n(.*?)^ *```$", page, re.DOTALL | re.MULTILINE)
     queries = [line.partition(" # ")[0].strip().replace(" offset 1w", "") for line in "".join(blocks).splitlines()]
@@ -88,7 +88,7 @@ def test_queries_of_a_runbook_see_their_own_cluster_alone(name: str, tmp_path: P
 
 
 def _asked(query: str, world: Mapping[str, str]) -> Iterator[str]:
-    """Yield the series that a query reads, except those that it requires to be absent."""
+    """Yield one series for each selector of a query, except selectors after `unless` and in `absent`."""
     there = re.split(r" unless | or absent\(|^absent\(", query)[0]
     for selector in nodes(promql.parse(there)) if there else ():
         if isinstance(selector, promql.VectorSelector) and selector.name:

@@ -105,7 +105,7 @@ def window(
 ) -> ClientWindow:
     """Return a window of 60 s from T0. `departed`: second at which the client ended; `earlier`: dumps before T0.
 
-    `before`: samples before the window, made like those from T0 on but moved back by 30 s.
+    `before`: samples that are moved back by 30 s, to before the window.
     """
     return ClientWindow(
         client(kind),
@@ -141,7 +141,7 @@ def producer(
 ) -> list[Reading]:
     """Return a producer's samples, one every `step` seconds, from metrics as functions of the second.
 
-    `select`: select-total; `used`: bytes in use of its buffer; `more`: further metrics (with `_` for `-`).
+    `select`: the metric select-total; `used`: used bytes of the buffer; `more`: further metrics (with `_` for `-`).
     """
     names: dict[str, Callable[[float], float | None]] = {
         "select-total": select,

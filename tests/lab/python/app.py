@@ -3,7 +3,7 @@
 python -m tests.lab.python.app LIBRARY NAME=VALUE…
 
 LIBRARY: confluent, kafka_python or aio. Options, command words on standard input and counts are those of `Plain.java`
-and `Control.java`. Further options: `layout`, the format of the log app.log; metrics.seconds, the interval of METRICS.
+and `Control.java`. Further options: `layout` (format of app.log), `metrics.seconds` (seconds between METRICS lines).
 Standard output gets lines `TRUTH json` (the program's own counts) and `METRICS json` (the library's statistics).
 """
 
@@ -84,7 +84,7 @@ class Truth:
             self.counts["expired"] += 1
 
     def wrong(self, where: str) -> bool:
-        """True if this client must misbehave now in the part `where` of the program."""
+        """True if the options demand that this client misbehaves now, in `where` (a value of trouble.in)."""
         return self.mine and where == WHERE and GO.is_set() and not OVER.is_set()
 
     def line(self) -> str:
