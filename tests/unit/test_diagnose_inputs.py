@@ -75,7 +75,7 @@ def test_latin_1_in_a_file_of_any_name(name: str, tmp_path: Path, log_verdicts: 
 
 @pytest.fixture(scope="module")
 def attached(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, dict[str, str]]]:
-    """Return a folder as people attach it to a report, and the verdicts on it."""
+    """Return a folder as a user would attach it to a bug report, and the verdicts on it."""
     folder = unpacked(DEADLOCK, tmp_path_factory.mktemp("in"))
     (folder / "architecture.pdf").write_bytes(b"%PDF-1.7")
     (folder / "Main.class").write_bytes(b"\xca\xfe\xba\xbe\0\0")

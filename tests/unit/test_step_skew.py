@@ -1,4 +1,4 @@
-"""A wrong clock is a finding about its own client only."""
+"""A client with a wrong clock gets a finding; no other client is affected."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_client_alone_on_its_topic_is_measured_by_the_clock_of_this_machine() 
 
 
 def test_a_client_gone_within_a_long_backlog_has_no_wrong_clock() -> None:
-    # Four clients report for half a minute each and end; five begin after the others are gone, and continue.
+    # Four clients report for half a minute and end. Five other clients begin after that, and keep reporting.
     early = [
         snapshot(s, metrics(s), f"early-{n}", instance=f"h:e{n}", host=f"e{n}") for n in range(4) for s in (0, 15, 30)
     ]

@@ -14,7 +14,7 @@ from clienthealth.monitor.departures import AWAKE_MS
 from clienthealth.monitor.intake import AHEAD_MS, LONGEST_MS
 from tests.support.stepped import SETTINGS, START, Stepped, logged, snapshot
 
-#: SECONDS and WELL: times and metrics of a healthy producer's samples. `lines` adds one log line of it a minute.
+#: SECONDS and WELL: times and metrics of a healthy producer's samples. `lines`: its log, one line a minute.
 SECONDS = range(0, 1200, 10)
 WELL = {"record-send-rate": 100, "buffer-available-bytes": 32e6, "buffer-total-bytes": 33e6, "record-error-rate": 0}
 
