@@ -28,10 +28,11 @@ _WEATHER = ("", "", "", "", "cut", "swallow")
 
 @dataclass(frozen=True)
 class Case:
-    """One run of a client.
+    """One run of a program with one or more clients of the same kind.
 
-    `onset`: seconds from the start until the mechanism begins; `after`: seconds from the onset to the end; `lasts`:
-    seconds from the onset to recovery. `weather`: an event that hits the brokers, its start and its duration (s).
+    `onset`: seconds for which the program works before the mechanism begins; `after`: seconds from the onset to the
+    end; `lasts`: seconds from the onset to recovery. `weather`: an event that hits the brokers before the onset, its
+    start (s after the program works) and its duration (s).
     """
 
     number: int

@@ -24,8 +24,8 @@ class Mechanism:
 
     options   the program's options; `a..b` stands for a random value from a to b, `a|b` for a or b
     world     event of `world.EVENTS` that hits the brokers from the onset on; '': none
-    early     True if this event happens before the program starts
-    lasts     range of the seconds until recovery; None: no recovery
+    early     True if the cause exists from the start: then the event begins before the program
+    lasts     (fewest, most) seconds from the onset to recovery; None: no recovery
     end       how the program ends at the onset: by signal (`kill`, `term`) or in a way of Control.java; '': it runs on
     again     True if the program is restarted some seconds after its end
     beside    other mode (in a control: any mode) → worst verdict that counts as right

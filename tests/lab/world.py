@@ -112,7 +112,7 @@ class World:
         inner = [free_port() for _ in range(ways)]
         self.ways = [Way(Gateway(free_port(), port), Gateway(free_port(), port)) for port in inner]
         own, controller, login, lost = (free_port() for _ in range(4))
-        #: Further addresses: one that requires a login, and one for which the broker advertises an unknown address.
+        #: Further addresses: one that requires a login, and one for which the broker advertises an unknown host.
         self.through = {"login": f"127.0.0.1:{login}", "lost": f"127.0.0.1:{lost}"}
         listeners = {f"WAY{n}": (inner[n], way.node.port) for n, way in enumerate(self.ways)}
         listeners |= {"PLAINTEXT": (own, own), "LOGIN": (login, login), "LOST": (lost, lost)}

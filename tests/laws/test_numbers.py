@@ -25,7 +25,7 @@ from clienthealth.monitor.step import step
 from clienthealth.read.recordings import read
 from tests.support.recorded import DECODERS, RECORDINGS, SETTINGS, verdicts
 
-#: (recording, mode, number, least value to report, truth)
+#: (recording, mode, name of the number in the verdict, least value to report, true value).
 NUMBERS = (
     # 32 lines "not present in metadata", one per call: 8 workers, four times each; record-error-total ends at 32.
     ("send-blocked-topic-3.9", METADATA, "failed_sends", 32, 32),
