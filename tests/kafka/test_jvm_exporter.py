@@ -108,7 +108,7 @@ def test_a_suspicious_jvm_is_asked_for_a_thread_dump(broker: Broker, settings: S
         exporter = threading.Thread(target=Exporter(settings, targets, publisher).run, args=(stop,))
         exporter.start()
         try:
-            # While a slow JVM starts, its client lacks metadata, so the exporter may ask for a dump earlier; skip that one.
+            # While a slow JVM starts, its client lacks metadata, so a dump may be requested too early; skip that dump.
             key, record = next(
                 (key, record)
                 for key, record in records(settings, LOGS, "stuck")
