@@ -133,7 +133,7 @@ def world(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @contextmanager
 def runbook_world(folder: Path, settings: Settings) -> Iterator[World]:
-    """Put Kafka's tools on the path, and create on the broker what the runbooks mention: topic, records and group."""
+    """Put Kafka's tools on the PATH, and create the topic, records and group that the runbooks' commands use."""
     jars.SETS |= {"test-tools": TOOLS}
     client = admin(settings)
     client.create_topics({"orders": {"num_partitions": 1, "replication_factor": 1, "configs": OWN_RETENTION}})

@@ -49,7 +49,7 @@ CLOSE_SECONDS = 45.0
 
 @dataclass(frozen=True)
 class Label:
-    """Expected verdicts of one mode: from `at_least` to `at_most`; `not_ok`: a verdict `ok` would be wrong."""
+    """Accepted verdicts on one mode: from `at_least` to `at_most`; `not_ok`: True if a verdict `ok` would be wrong."""
 
     at_least: Asked = "nothing"
     at_most: Level = "ok"

@@ -64,7 +64,7 @@ def truth(folder: Path) -> dict[str, Any]:
 
 
 def was_stopped(folder: Path) -> bool:
-    """True if the recorder killed the client while it worked: then the records in its buffer were really lost."""
+    """True if the recorder killed the working client, so that the records in its buffer were really lost."""
     return not truth(folder).get("ended_by_itself", True)
 
 
