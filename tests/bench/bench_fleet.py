@@ -2,9 +2,10 @@
 
 python -m tests.bench.bench_fleet [--clients N] [--shards N]
 
-One client in a hundred fails. Each printed line is about an exporter in a separate process: series and bytes of a
-scrape, CPU from the first record to the first scrape, CPU of a scrape and of a status page after a change, and memory.
-With --shards the same fleet is split over several exporters; the last line is the sum of their series.
+One client in a hundred fails. Each printed line is about one exporter, which runs in a separate process: the series and
+bytes of a scrape; the CPU time from the first record until the first scrape is complete; the CPU time of one more
+scrape and of one status page, each after the record of one client has changed; and the memory. With --shards the same
+fleet is split over several exporters; the last line is the sum of their series.
 """
 
 from __future__ import annotations

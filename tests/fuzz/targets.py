@@ -422,7 +422,7 @@ def _of_attachments() -> Iterator[bytes]:
             yield b"\3\4" + b"> " + value.replace(b"\n", b"\n> ")
 
 
-# The life of a client.
+# A client that repeats a record until it is gone, beside other clients.
 
 
 def lives(data: bytes) -> None:

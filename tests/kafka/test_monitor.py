@@ -37,10 +37,10 @@ def healthy(start_ms: int, seconds: int) -> list[bytes]:
 
 @dataclass
 class Continued:
-    """A monitor that continued from an earlier release's state until the stuck producer in that state had recovered.
+    """A monitor that was started with an earlier release's state, in which a producer is stuck.
 
-    The monitor still runs. `rejects` and the rows of the history (`minutes`, `verdicts`, `quality`) were read when the
-    producer had recovered.
+    The monitor ran until this producer had recovered, and still runs. `rejects` and the rows of the history (`minutes`,
+    `verdicts`, `quality`) were read when the producer had recovered.
     """
 
     lab: Lab

@@ -106,7 +106,8 @@ _BASE = ("jolokia-bulk", "jolokia-pretty", "jolokia-single", "jolokia-each", "jm
 _PUSHES = (*_BASE, "pushes")
 _ROUTES = (*_BASE, "micrometer", "otlp")
 _NO_THREAD = ("callback-exit", "callback-error", "callback-flush", "handler-error")
-#: Mechanisms in which a plain consumer joins the client's group; groups with another protocol do not accept it.
+#: Mechanisms in which an additional consumer tries to join the client's group. It does not get into a group with
+#: another protocol (Kafka Streams, KIP-848), and does not know the name of a Connect group.
 _OTHER_GROUP = ("rebalance", "rebalances")
 #: Mechanisms without usable brokers. The constructor of kafka-python and start() of aiokafka then raise, so there is no
 #: client to judge.

@@ -28,7 +28,7 @@ class Mechanism:
     lasts     (fewest, most) seconds from the onset to recovery; None: no recovery
     end       how the program ends at the onset: by signal (`kill`, `term`) or in a way of Control.java; '': it runs on
     again     True if the program is restarted some seconds after its end
-    beside    other mode (in a control: any mode) → worst verdict that counts as right
+    beside    for each other mode (in a control: each mode) that need not be ok, the worst verdict that is not an error
     since     Java client versions to which it applies: the first, and the first to which it no longer applies
     """
 

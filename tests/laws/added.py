@@ -16,7 +16,7 @@ UNFINISHED = shutil.ignore_patterns("*.pyc.*")
 
 
 class Copy:
-    """The packages copied to `folder`; programs started by `run` import these copies instead of the real packages."""
+    """A copy in `folder` of our packages (jobs, exporters, alerts, dashboards); programs started by `run` import it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -248,7 +248,10 @@ def test_the_day_in_a_name_is_not_that_of_a_log_of_many_days(tmp_path: Path) -> 
 
 
 def test_the_log_of_a_start_makes_no_end_of_the_last_scrape(tmp_path: Path) -> None:
-    """Callers wait for buffer space until the last scrape. No log of the end exists, so the verdict is unknown."""
+    """In the last scrape, callers wait for buffer space. The log ends before the scrapes do.
+
+    So no data shows whether the process ended at the last scrape, and the verdict is unknown.
+    """
     half: list[Row] = [
         (ts, {key: value * 64 if key[1].startswith("buffer-") else value for key, value in values.items()})
         for ts, values in rows("back-pressure-3.9")[:60:10]

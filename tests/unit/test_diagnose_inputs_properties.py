@@ -1,4 +1,7 @@
-"""Properties of reading files: prefixes of lines change no verdict, and a truncated file never looks healthy."""
+"""Test how `diagnose` reads files: text that a log collector puts before each line changes no verdict.
+
+A truncated file of a failed client never looks healthy.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ FAILURES = {
 
 @st.composite
 def prefixes(draw: st.DrawFn) -> str:
-    """Return text that may precede each line of a file."""
+    """Return text as a log collector puts it before each line of a file."""
     name, other, colour = draw(NAMES), draw(NAMES), draw(COLOURS)
     kinds = [
         f"{name}-1{' ' * draw(st.integers(1, 12))}| ",

@@ -37,7 +37,7 @@ def undisturbed() -> list[list[bytes]]:
 def test_nothing_that_a_client_reports_stops_or_moves_the_others(seed: int) -> None:
     monitor = lived(seed, LINES, push(principal="User:evil"))
     assert monitor.published("good") == undisturbed()
-    # A step that fails is repeated without the hostile client. But this client's numbers must not make any step fail.
+    # If a step fails, the monitor repeats it without the hostile client. But no numbers may make a step fail at all.
     assert "step-failed" not in monitor.reasons
     assert monitor.reasons & {"impossible-value", "missing-timestamp", "future-timestamp"}
 

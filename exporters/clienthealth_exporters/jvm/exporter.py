@@ -89,7 +89,7 @@ class Target:
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Read all targets until SIGTERM or Ctrl-C. Return 1 if records were lost at the end, else 0."""
+    """Read all targets until SIGTERM or Ctrl-C. Return 1 if records were not delivered before the exit, else 0."""
     given = [Target.parse(text) for text in (*settings.jvm.targets, *args.target)]
     targets = Targets(given, args.targets_file)
     stop = stop_event()

@@ -32,12 +32,12 @@ BACKLOG_SECONDS = 10.0
 class Points:
     """All reported lags of partitions, one element per sample and partition.
 
-    row      row number of the sample
-    topic    index into `Windows.names`
+    row      row number of the sample in `Windows.table`
+    topic    position of the topic's name in `Windows.names`
     records  the lag in records, known and ≥ 0
     paused   True if the client has paused the partition
     before   index of the previous point of the same partition (it may be another client's); -1 if there is none
-    begin    where each row's points begin in `order`
+    begin    for each row of the table: the position in `order` at which the row's points begin
     order    indices of points: order[begin[row]:begin[row + 1]] are the points of a row, by topic and partition
     """
 

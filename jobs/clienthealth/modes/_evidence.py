@@ -280,12 +280,12 @@ def events(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
 
 
 def stated(window: ClientWindow, meaning: Meaning) -> list[Fact]:
-    """Return one indirect fact, from the line of the log event `meaning` with the longest wait; [] without a line.
+    """Return a list of one indirect fact, from the line about the log event `meaning` that states the longest wait.
 
-    A line's wait is the number that its log pattern captures as `minutes`, or 0. If several lines state the longest
-    wait, lines without a goroutine come first, then the newest line. The fact's text is `meaning.says` and the line (or
-    only the frame, if the pattern captures one). The fact begins when the wait began: the earliest of (time of the
-    line - minutes) over all lines with the same goroutine and frame.
+    Returns [] if no line matches `meaning`. A line's wait is the number that its log pattern captures as `minutes`, or
+    0. If several lines state the longest wait, lines without a goroutine come first, then the newest line. The fact's
+    text is `meaning.says` and the line (or only the frame, if the pattern captures one). The fact begins when the wait
+    began: the earliest of (time of the line - minutes) over all lines with the same goroutine and frame.
 
     If the line of a goroutine captures no minutes, the fact proves nothing, with two exceptions: a line at least
     APART_MS earlier shows the goroutine in the same frame, or an undated text shows it there twice (`repeats`).

@@ -325,9 +325,9 @@ def kind_of(message: str | None, thread: str | None) -> Kind | Literal[""]:
 
 
 def process_logs(state: BucketState, numbers: Mapping[ProcessKey, Sequence[int]]) -> dict[ProcessKey, ProcessLog]:
-    """Return the log of each process with log entries.
+    """Return, by process, the log of every process for which the state has log entries.
 
-    `numbers`: for each process, its reporting clients as positions in the state.
+    `numbers`: for each process, the positions of its reporting clients in the state's list of clients.
     """
     if not state.log_entries:
         return {}

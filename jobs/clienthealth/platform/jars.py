@@ -151,7 +151,7 @@ def _made_with(paths: str) -> str:
 
 
 def start_archiver() -> object:
-    """Start, as a separate process, the program that makes the class archive. Return the process (a Popen)."""
+    """Start a separate process that makes the archive which `class_archive` returns. Return the process (a Popen)."""
     program, null = (sys.executable, "-m", "clienthealth.spark.program"), subprocess.DEVNULL
     return subprocess.Popen(program, stdin=null, stdout=null, stderr=null)
 

@@ -87,7 +87,7 @@ def python_options(options: Mapping[str, str]) -> dict[str, Any]:
             meant = "".join(f" (is {near} meant?)" for near in get_close_matches(name, supported, 1))
             raise OptionError(f"'{name}' is not supported{meant}; known are {', '.join(supported)}")
         elif name.endswith("callback.handler.class") and (login is None or login.defaults.get(name) != value):
-            raise OptionError(f"{name} must be the class that sasl.mechanism implies; remove this option")
+            raise OptionError(f"remove {name}: it may name only the class that sasl.mechanism implies anyway")
     if "security.protocol" in options:
         translated["security_protocol"] = options["security.protocol"].upper()
     if login and login.package and find_spec(login.package) is None:

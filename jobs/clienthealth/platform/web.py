@@ -6,8 +6,8 @@ MAX_CONNECTIONS connections, the connection that has waited longest without a re
 next connection.
 
 A large body is made in pieces while it is sent, so that the server never holds the whole body in memory. If the peer
-accepts gzip, each piece is compressed before it is sent. A body that is one text is compressed only if it is longer
-than 10,000 bytes.
+accepts gzip, each piece is compressed before it is sent. A body that is not made in pieces is compressed only if it is
+longer than 10,000 bytes.
 """
 
 from __future__ import annotations

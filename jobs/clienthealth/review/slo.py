@@ -154,7 +154,9 @@ class Budget:
 
 @dataclass(frozen=True)
 class ServiceSlo:
-    """A service's objective in the reviewed period and over the trend. `service` is empty for all services together.
+    """How well a service met its objective, in the reviewed period and in each period of the trend.
+
+    `service` is empty for all services together.
 
     `slots`: client-minutes of the reviewed period by slot; slots are parts of equal length, numbered from 0. `periods`:
     client-minutes per period of the trend, oldest first. `lost`: records lost in the reviewed period. `owner`: None if

@@ -176,7 +176,10 @@ def _chunks(clients: int, sick: int) -> Iterator[bytes]:
 
 
 def _values(batch: int, stuck: int) -> list[float]:
-    """Return a producer's sample; `stuck`: number of batches for which its I/O thread hangs and its buffer fills."""
+    """Return a producer's sample in batch number `batch`.
+
+    `stuck`: the number of batches since the producer's I/O thread hung and its buffer began to fill; 0: it works.
+    """
     alive = 100 + batch - stuck
     metrics = {
         "select-total": 500.0 * alive,

@@ -98,7 +98,7 @@ class Stand(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """The minimum time (s) for which the thread has had these frames."""
+        """For how long (s) the thread has had these frames, at least."""
         return (self.at_ms - self.since_ms) / 1000
 
     def as_json(self) -> dict[str, Any]:

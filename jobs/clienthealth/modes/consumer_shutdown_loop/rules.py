@@ -355,7 +355,7 @@ class Closing(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """The minimum time (s) that the thread has been inside close()."""
+        """For how long (s) the thread has been inside close(), at least."""
         return (self.last_ms - self.stay.since_ms) / 1000
 
     def fact(self, text: str, direct: bool = False, given: Circumstance | None = None) -> Fact:

@@ -278,7 +278,7 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
 
 
 def _tried_for(refused: Sequence[LogEvent]) -> float:
-    """Return the minimum time (s) for which a batch has waited, by log events of failed attempts (`refused`).
+    """Return for how long (s) a batch has waited at least, according to log events of failed attempts (`refused`).
 
     An event about a request states the wait as `waitMs`. An event that states how many attempts are left shows how many
     were made, at least 0.1 s (retry.backoff.ms) apart, if `retries` has its default. The longest of these times is
