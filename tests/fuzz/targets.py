@@ -84,7 +84,7 @@ def check(decoded: Decoded) -> None:
     """Assert everything that `Decoded` promises."""
     assert decoded.snapshots or decoded.lines or decoded.errors, "a record was skipped without a reason"
     assert all(error.split(":")[0] in REASONS for error in decoded.errors), decoded.errors
-    # No error may name an exception: decode.py turns exceptions of our code into rejects, so it would be our bug.
+    # No error may name an exception. decode.py turns exceptions in our code into rejects, so a name shows our bug.
     assert not any("Error: " in error for error in decoded.errors if not error.startswith("binary: does not fit")), (
         decoded.errors
     )

@@ -24,7 +24,7 @@ from tests.support.waiting import WAIT_SECONDS
 
 pytestmark = [pytest.mark.long, pytest.mark.early]
 
-#: Healthy samples of the producers in the earlier release's state: for how many seconds, and how many samples.
+#: The producers in the earlier release's state send healthy samples for RECOVERED_SECONDS, together RECOVERED samples.
 RECOVERED_SECONDS = 180
 RECOVERED = len(left.HOSTS) * RECOVERED_SECONDS // left.STEP
 BAD = (b"", b"{", b'{"a": 1}', b"\x0a\x07\xff\x00\x80", b"[1, 2", b"42")

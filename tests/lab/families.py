@@ -65,9 +65,9 @@ class Family:
 
     version   version of the Java client (a key of VERSIONS) or of the Python library
     options   options that its clients always get
-    lacks     names of mechanisms that do not apply to it
-    only      names of the only mechanisms that apply to it; default: all
-    routes    ways to read its metrics; `none`: they are not read
+    lacks     names of mechanisms that do not apply to the family
+    only      names of the only mechanisms that apply to the family; default: all
+    routes    ways to read the clients' metrics; `none`: the metrics are not read
     jars      key of SETS, for the jars to compile and run it with; None: the jars of `version`
     ids       client ids that its framework derives from the configured one ({id}); {n} counts from 0, {m} from 1
     requires  Python packages to run it with, if not the installed versions

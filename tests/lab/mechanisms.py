@@ -23,13 +23,13 @@ class Mechanism:
     """A cause of a failure (`mode`), or of something that only resembles one (`mode` is None: a control).
 
     options   the program's options; `a..b` stands for a random value from a to b, `a|b` for a or b
-    world     event of `world.EVENTS` that hits the brokers from the onset on; '': none
+    world     the event (a key of `world.EVENTS`) that begins at the onset; '': none
     early     True if the cause exists from the start: then the event begins before the program
     lasts     (fewest, most) seconds from the onset to recovery; None: no recovery
-    end       how the program ends at the onset: by signal (`kill`, `term`) or in a way of Control.java; '': it runs on
+    end       how the program ends at the onset: a signal (`kill`, `term`), or a word for Control.java; '': it runs on
     again     True if the program is restarted some seconds after its end
     beside    for each other mode (in a control: each mode) that need not be ok, the worst verdict that is not an error
-    since     Java client versions to which it applies: the first, and the first to which it no longer applies
+    since     versions of the Java client: the first that has the mechanism, and the first that no longer has it
     """
 
     name: str

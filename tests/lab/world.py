@@ -38,7 +38,8 @@ from deploy.demo.topics import ask_for_pushes
 DELAY_SECONDS = 0.6
 #: A topic to which writing is denied.
 DENIED = "ledger-of-others"
-#: QUOTA: bytes a second of each client, lower than its traffic. PUSH_SECONDS: interval of metrics pushes.
+#: QUOTA: the bytes a second that a client may send or fetch, fewer than it would. PUSH_SECONDS: interval (s) at which
+#: clients push their metrics.
 QUOTA, PUSH_SECONDS = 3000, 10.0
 PUSHES = TopicSettings().metrics[0]
 
@@ -94,7 +95,7 @@ class Scene:
 
 @dataclass(frozen=True)
 class Event:
-    """A fault that hits a case: `begin` starts it, `end` ends it. `own`: the fault needs a broker of its own."""
+    """A fault that hits a case: `begin` starts it, `end` ends it. `own`: True if the case needs its own broker."""
 
     begin: Callable[[Scene], None]
     end: Callable[[Scene], None]
@@ -240,7 +241,7 @@ def _deny(scene: Scene) -> None:
 
 
 def _join(polls: int) -> Event:
-    """Return an event in which other members join the group and leave."""
+    """Return an event in which another member joins the group, leaves after `polls` polls, and joins again."""
     return Event(
         lambda scene: threading.Thread(target=scene.join, args=(polls,), daemon=True).start(),
         lambda scene: scene.joined.set(),

@@ -71,7 +71,7 @@ def test_no_fault_begins_before_kafka_did() -> None:
 
 
 def test_a_process_that_names_no_instance_is_shown() -> None:
-    """The exporter must not treat the records of such a process as unreadable."""
+    """The exporter must not treat the records of a process without an instance as unreadable."""
     monitor = Streamed()
     for second in range(BEGIN, BEGIN + 60, 10):
         record = snapshot(ts=1000 * second, client={"service": "evil", "client_id": "e", "kind": "producer"})

@@ -234,7 +234,7 @@ def objectives(
     lost_target: int,
     owners: Owners = NOBODY,
 ) -> tuple[ServiceSlo, list[ServiceSlo]]:
-    """Return the objective of all services together, and a list with the objective of each service, the worst first.
+    """Return how well all services together met the objective, and a list with the same for each service, worst first.
 
     `rows`: numbers of client-minutes, in the columns of `client_minutes.statuses`. `clients`: number of clients by
     service. `target`: the target of all services together, and of each service without a target of its own. `lost`:
@@ -259,7 +259,7 @@ def objectives(
 
 
 def together(services: Sequence[ServiceSlo], target: float) -> ServiceSlo:
-    """Add up several services or clusters, and return their common objective. `target`: the common target."""
+    """Return how well several services or clusters together met the common objective `target`."""
     slots: dict[int, Minutes] = defaultdict(Minutes)
     for slot, minutes in chain.from_iterable(service.slots.items() for service in services):
         slots[slot] += minutes

@@ -41,10 +41,11 @@ log = logging.getLogger(__name__)
 REASON = "fatal"
 #: A batch counts as the cause if it has ended the monitor DEATHS times with a sign of a record's fault, or KILLS times
 #: without such a sign (for example by kill -9). For a narrowed batch of several records, one end with a sign is enough,
-#: or DEATHS ends without a sign. (It is read within seconds, so kills from outside hardly hit it so often.)
+#: or DEATHS ends without a sign. (A narrowed batch is read within seconds, so kills from
+#: outside hardly hit it so often.)
 DEATHS, KILLS = 3, 20
-#: Of a faulty batch, one SHARE-th of the records is read at a time. After CALM good batches, SHARE times as many
-#: are read.
+#: Of a faulty batch, one SHARE-th of the records is read at a time. After CALM batches that succeed, SHARE times as
+#: many records are read at a time.
 SHARE, CALM = 16, 20
 #: OF_RECORDS: parts of Spark's messages that are signs of a record's fault. NOT_OF_RECORDS: parts that show another
 #: cause, even beside such a sign.
