@@ -64,9 +64,19 @@ def empty(folder: Path) -> None:
     (folder / BALLAST).unlink(missing_ok=True)
 
 
-def read_only(folder: Path, yes: bool) -> None:
-    """Make the disk read-only if `yes`, else writable again."""
-    _run("mount", "-o", f"remount,{'ro' if yes else 'rw'}", str(folder))
+@contextmanager
+def read_only(folder: Path) -> Iterator[None]:
+    """Make the folder read-only for the duration of the block.
+
+    A second, read-only mount covers the disk. The disk itself cannot become read-only while the monitor keeps its lock
+    file open for writing.
+    """
+    _run("mount", "--bind", str(folder), str(folder))
+    try:
+        _run("mount", "-o", "remount,bind,ro", str(folder))
+        yield
+    finally:
+        _run("umount", "--lazy", str(folder))
 
 
 def _unshare() -> list[str]:

@@ -9,10 +9,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from subprocess import CalledProcessError
 
 from kafka import TopicPartition
 
@@ -202,28 +200,14 @@ def history_full(scene: Scene) -> Iterator[None]:
 
 @_kind("the checkpoint is read-only", seconds=(5, 20), disk=True)
 def checkpoint_read_only(scene: Scene) -> Iterator[None]:
-    with _read_only(scene.run, scene.run.checkpoint):
+    with disks.read_only(scene.run.checkpoint):
         yield
 
 
 @_kind("the history is read-only", seconds=(5, 20), disk=True)
 def history_read_only(scene: Scene) -> Iterator[None]:
-    with _read_only(scene.run, scene.run.history_folder):
+    with disks.read_only(scene.run.history_folder):
         yield
-
-
-@contextmanager
-def _read_only(run: Run, folder: Path) -> Iterator[None]:
-    run.wait(f"{folder} is not at rest", lambda: _refuses(folder), NOTICED_SECONDS)
-    yield
-    disks.read_only(folder, False)
-
-
-def _refuses(folder: Path) -> bool:
-    with suppress(CalledProcessError):
-        disks.read_only(folder, True)
-        return True
-    return False
 
 
 @_kind("the clock of one client jumps", strays=True)
