@@ -140,11 +140,11 @@ def unwritten(runs: Sequence[Run], client_id: str, kind: str, until_ms: float) -
     """
     counts: dict[str, int] = {}
     for run in runs:
-        later = {minute: lines for minute, lines in run.minutes.items() if minute > until_ms}
-        due = run.unwritten - sum(later.values())
-        if due and run.client_id in ("", client_id) and run.kind in ("", kind):
-            counts[run.what] = counts.get(run.what, 0) + due
-            run.unwritten, run.minutes = run.unwritten - due, later
+        if run.unwritten and run.client_id in ("", client_id) and run.kind in ("", kind):
+            later = {minute: lines for minute, lines in run.minutes.items() if minute > until_ms}
+            if due := run.unwritten - sum(later.values()):
+                counts[run.what] = counts.get(run.what, 0) + due
+                run.unwritten, run.minutes = run.unwritten - due, later
     return [{"what": what, "lines": lines} for what, lines in sorted(counts.items())]
 
 

@@ -47,6 +47,7 @@ def finished(bucket: Bucket, gone: Sequence[int], now_ms: int) -> list[Row]:
     number, minute = state.readings.client, state.readings.ts // MINUTE_MS * MINUTE_MS
     due = (minute >= state.clients.minute[number]) & (minute + MINUTE_MS <= over[number])
     rows: list[Row] = []
+    numbers: list[int] = []
     if due.any():
         keys = np.unique((number[due] << SHIFT) | minute[due])
         client, begin = keys >> SHIFT, keys & ((1 << SHIFT) - 1)
@@ -55,13 +56,14 @@ def finished(bucket: Bucket, gone: Sequence[int], now_ms: int) -> list[Row]:
         for kind, of_kind in bucket.of_kinds.items():
             if (chosen := of_kind[client]).any():
                 rows += _of_kind(bucket, closed, kind, client[chosen], begin[chosen], off)
-    # The last row of a departed client gets all lines that are left.
-    last = {state.all_clients[number].names: int(ends[number]) - MINUTE_MS for number in gone}
-    for row in rows if state.also_seen else ():
-        names = row["service"], row["host"], row["instance"], row["client_id"], row["kind"] or ""
-        until = math.inf if last.get(names) == row["minute"] else row["minute"]
-        runs = bucket.runs.get((row["service"], row["host"] or row["instance"]), ())
-        if also := also_seen.unwritten(runs, row["client_id"], row["kind"], until):
+                numbers += client[chosen].tolist()
+    departed = set(gone)
+    for row, at in zip(rows, numbers, strict=True) if state.also_seen else ():
+        ref = state.all_clients[at]
+        # The last row of a departed client gets all lines that are left.
+        until = math.inf if at in departed and row["minute"] + MINUTE_MS == ends[at] else row["minute"]
+        runs = bucket.runs.get(ref.process, ())
+        if runs and (also := also_seen.unwritten(runs, ref.client_id, ref.kind or "", until)):
             row["also_seen"] = also
     state.clients.minute = np.maximum(state.clients.minute, over)
     return rows
