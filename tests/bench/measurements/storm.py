@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
 import threading
 import time
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -21,6 +18,7 @@ from typing import Any
 from clienthealth.model.errors import ServiceError
 from clienthealth.settings import Settings
 from deploy.demo import alerting
+from deploy.demo.processes import Process
 from tests.bench.measurements import Scope
 from tests.bench.results import Figure, Result, Table
 
@@ -34,6 +32,7 @@ LOOK_SECONDS = 5.0
 #: Number of busy processes that run beside Prometheus and Alertmanager. They share one session. Linux divides
 #: CPU time first among sessions, so they compete as the processes of one service would, which share a control group.
 BUSY = 30
+ENDLESS = f"for i in $(seq {BUSY}); do while :; do :; done & done; wait"
 #: Maximum evaluation time of a rule group, as a share of its interval.
 SHARE = 1 / 3
 INSTALLATION = 'cluster="eu",env="prod"'
@@ -91,13 +90,14 @@ def measure(scope: Scope) -> Result:
     ill, after = scope.seconds(ILL_SECONDS, 120), scope.seconds(AFTER_SECONDS, 120)
     fleet, slowest = Fleet(), dict[str, tuple[float, float]]()
     with ExitStack() as stack:
-        stack.enter_context(_busy())
         server = stack.enter_context(ThreadingHTTPServer(("127.0.0.1", 0), _handler(fleet)))
         threading.Thread(target=server.serve_forever, daemon=True).start()
         stack.callback(server.shutdown)
         address = f"127.0.0.1:{server.server_address[1]}"
         targets = {"kafka-client-health": address, "kafka-client-health-monitor": address}
         folder = Path(mkdtemp(prefix="storm-"))
+        busy = Process("busy processes", ["sh", "-c", ENDLESS], folder / "busy.log")
+        stack.callback(busy.kill)
         servers = alerting.start(folder, Settings(), targets, f"http://{address}/hook", SCRAPE, group_wait=None)
         stack.callback(servers.prometheus.stop)
         stack.callback(servers.alertmanager.stop)
@@ -133,17 +133,6 @@ def measure(scope: Scope) -> Result:
             Table(["group of rules", "slowest evaluation, s", "interval, s"], groups),
         ],
     )
-
-
-@contextmanager
-def _busy() -> Iterator[None]:
-    """Keep BUSY processes computing during the block."""
-    endless = f"for i in $(seq {BUSY}); do while :; do :; done & done; wait"
-    with subprocess.Popen(["sh", "-c", endless], start_new_session=True) as shell:
-        try:
-            yield
-        finally:
-            os.killpg(shell.pid, signal.SIGKILL)
 
 
 def _handler(fleet: Fleet) -> type[BaseHTTPRequestHandler]:
@@ -195,7 +184,7 @@ def _count(received: Sequence[tuple[float, dict[str, Any]]], receiver: str, sinc
 
 
 def _new(received: Sequence[tuple[float, dict[str, Any]]], since: float) -> Mapping[str, int]:
-    """Return receiver → number of alert groups whose first notification came at or after `since`."""
+    """Return receiver → number of alert groups with their first notification at or after `since`."""
     known = {body["groupKey"] for body in _between(received, 0, since)}
     new = {(body["receiver"], body["groupKey"]) for body in _between(received, since, time.time())}
     return Counter(receiver for receiver, key in new if key not in known)
