@@ -26,7 +26,7 @@ _BY_SERVICE = listed((*KEPT, "service"))
 def _beside_best(metric: str, among: str, pick: str = "topk") -> list[Query]:
     """Return two queries: for the worst clients, and (drawn dashed) for the best client of each service.
 
-    At most _BEST services are drawn: those whose best client has the worst values. `metric`: its name. `among`:
+    At most _BEST services are drawn: those with the worst values of their best clients. `metric`: its name. `among`:
     query; only clients in its result can be worst clients ('': all clients). `pick`: topk if large values are bad,
     bottomk if small values are bad.
     """

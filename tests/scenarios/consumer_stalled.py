@@ -81,7 +81,7 @@ TEN = rising(10)
 def outside(
     config: Mapping[str, str] | None = None, before: Of = TEN, got: float = 50, **more: Of | None
 ) -> ClientWindow:
-    """Return a window of a consumer whose last poll, 12 s before the window, returned `got` records.
+    """Return a window of a consumer. Its last poll, 12 s before the window, returned `got` records.
 
     `before`: records consumed before that poll, as a function of the second (0: start of the window). Earlier polls
     were at most 0.9 s apart. Since the last poll the consumer fetches nothing, but it still sends heartbeats.

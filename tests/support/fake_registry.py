@@ -1,4 +1,4 @@
-"""Fake a schema registry whose REST API is as Confluent documents it, and encode samples as Avro records."""
+"""Fake a schema registry with the REST API that Confluent documents, and encode samples as Avro records."""
 
 from __future__ import annotations
 
