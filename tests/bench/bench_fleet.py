@@ -36,7 +36,7 @@ Record = dict[str, Any]
 
 
 def fleet(clients: int, failing: float = FAILING, services: int = SERVICES, end_ms: int = NOW_MS) -> Iterator[Record]:
-    """Yield records as the monitor writes them, of producers and consumers alternately. The random seed is fixed."""
+    """Yield records about producers and consumers in turn, as the monitor writes them. The random seed is fixed."""
     random = Random(7)
     ids = {kind: [m.id for m in modes().values() if kind in m.kinds] for kind in ("producer", "consumer")}
     for number in range(clients):
@@ -59,7 +59,7 @@ def fleet(clients: int, failing: float = FAILING, services: int = SERVICES, end_
 
 
 def groups(number: int, partitions: int = 12, end_ms: int = NOW_MS) -> Iterator[Record]:
-    """Yield records as the monitor writes them, of consumer groups.
+    """Yield records about consumer groups, as the monitor writes them.
 
     Each group reads a topic of its own; one group in ten lags.
     """

@@ -4,8 +4,8 @@ python -m tests.bench.bench_queries [--part N]
 
 A tenth of the clients fail. A real Prometheus with default limits and all rules scrapes an exporter per cluster. Each
 query is sent as Grafana does, for as many points in time as our panels request. All points lie within the last seconds,
-because a query's cost depends on their number, not on their distance. Prints the ten most expensive queries and the
-slowest rule groups; ends with 1 if a query or rule fails, or a rule group takes longer than its interval. Takes ten
+which suffices: a query's cost depends on their number, not their distance. Prints the ten most expensive queries and
+the slowest rule groups; ends with 1 if a query or rule fails, or a rule group takes longer than its interval. Takes ten
 minutes on two quiet cores; `--part 10` uses a tenth of the fleet.
 """
 

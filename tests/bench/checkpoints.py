@@ -2,8 +2,8 @@
 
 Spark writes `offsets/<n>` when it has planned a batch: the time, and the batch's end offset in each topic. It writes
 `commits/<n>` when all results of the batch are written and the monitor has waited until the next batch is due. Reading
-these files costs the monitor nothing; the result is exact to one batch. Spark deletes old files, so call `look` every
-few seconds.
+these files costs the monitor nothing; the result is off by at most one batch. Spark deletes old files, so call `look`
+every few seconds.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Batch:
-    """A committed batch of a query. Times are epoch seconds. `ends`: topic → number of records up to its end."""
+    """A committed batch of a query. Times are epoch seconds. `ends`: topic → sum of the batch's end offsets."""
 
     query: str
     number: int

@@ -8,8 +8,8 @@ records that the fault provably lost. Exit code: 0 if this holds for all faults,
 failed. A campaign with all kinds and fifty faults writes the page tests/chaos/RESULTS.md, others write
 .cache/chaos/RESULTS.md. Results are kept in .cache/chaos/outcomes.json; `--resume` repeats only faults that have not
 passed, each exactly as before. With `--calculated` the expected history is calculated in this process, without Spark
-and Kafka; the undisturbed run may read log lines long after the samples of the same time. With `--flood` the monitor
-gets an excessive load instead (`floods.py`).
+and Kafka; an undisturbed run may read log lines long after the samples of the same time, and then its history differs.
+With `--flood` the monitor gets an excessive load instead (`floods.py`).
 """
 
 from __future__ import annotations

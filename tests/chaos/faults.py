@@ -51,9 +51,10 @@ Begin = Callable[[Scene], AbstractContextManager[None]]
 class Kind:
     """A kind of fault. `seconds`: shortest and longest duration.
 
-    `calm`: the fault starts after all earlier input is processed, otherwise during processing. `hides`: records
-    published during the fault are provably lost. `disk`: the fault needs checkpoint and history on separate disks.
-    `strays`: one client's clock is wrong during the fault, so the client's results are not compared.
+    `calm`: True if the fault starts after all earlier input is processed, False if during processing. `hides`: True if
+    records published during the fault are provably lost. `disk`: True if the fault needs checkpoint and history on
+    separate disks. `strays`: True if one client's clock is wrong during the fault, so that its results are not
+    compared.
     """
 
     name: str
@@ -297,7 +298,7 @@ def strayed(kind: Kind, chosen: random.Random) -> int:
 def campaign(seed: int, count: int, only: list[str], skipped: Mapping[str, str]) -> list[Fault]:
     """Return `count` faults in random order. Each kind occurs equally often, or once more than others.
 
-    `only`: names of the permitted kinds (empty: all); `skipped`: the names of kinds to leave out are its keys.
+    `only`: names of the permitted kinds (empty: all); `skipped`: its keys are the names of kinds to leave out.
     """
     names = [name for name in KINDS if (not only or name in only) and name not in skipped]
     chosen = random.Random(seed)

@@ -145,8 +145,7 @@ def _ids(lab: Lab, share: float, measured: Flood) -> None:
             f"{count:,} client ids in {took:.0f} s; all read {time.time() - began - took:.0f} s after the last; "
             f"{rows:,} clients kept as state, {left_out:,} counted as left out"
         )
-        # Watch the monitor longer, because it must also survive that all clients of the flood disappear within a
-        # minute.
+        # Watch the monitor longer: all clients of the flood disappear within a minute, and it must survive this, too.
         monitor.watch(AFTER_SECONDS)
         measured.check(
             rows <= monitor.settings.monitor.max_clients + 32, f"limit: {monitor.settings.monitor.max_clients:,}"

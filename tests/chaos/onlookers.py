@@ -87,7 +87,7 @@ def _name(client: int) -> str:
 
 
 def clients_of(servers: str, topic: str) -> tuple[dict[str, float], set[str]]:
-    """Return (client → time of its first unhealthy verdict, all clients in the topic), only of `Onlookers`.
+    """Return (client → time of its first unhealthy verdict, ids of all clients), both only for clients of `Onlookers`.
 
     Reads `topic`, to which the monitor writes the clients' states, from its start. Raises TimeoutError.
     """

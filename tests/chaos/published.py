@@ -153,7 +153,7 @@ class Incident:
 
 
 def incidents(verdicts: list[Row]) -> Iterator[Incident]:
-    """Yield one incident for each opening. Raises ValueError if a change does not fit the one before."""
+    """Yield one incident per change `opened`. Raises ValueError if a change contradicts the one before."""
     by_client: dict[tuple[str, str], list[Row]] = {}
     for row in verdicts:
         key = "|".join(row[name] for name in ("service", "instance", "client_id"))

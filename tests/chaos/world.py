@@ -40,7 +40,7 @@ NUDGED_MS = 86_400_000
 
 @dataclass(frozen=True)
 class Cluster:
-    """A broker and its gateway. Without a gateway, other tests share the broker, and faults must not strike it."""
+    """A broker and its gateway. If it has no gateway, other tests use the broker, too, so faults must not strike it."""
 
     kafka: KafkaSettings
     broker: Broker

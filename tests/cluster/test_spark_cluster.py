@@ -152,7 +152,7 @@ def worked_off(run: Run) -> bool:
 
 
 def as_started(run: Run, starts: int) -> bool:
-    """Assert that at most `starts` drivers were started, so that none has ended by itself; return True."""
+    """Assert that at most `starts` drivers were started, which shows that none ended by itself; return True."""
     assert run.monitor.starts <= starts, run.monitor.tail()
     return True
 

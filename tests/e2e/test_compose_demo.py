@@ -93,7 +93,7 @@ def test_the_others_read_what_is_mounted(service: str, check: Sequence[str], tmp
 
 
 def test_outside_containers_its_programs_find_what_fails_and_nothing_else(tmp_path: Path) -> None:
-    """Run the Compose files' commands with their environment variables, but addresses and ports of this machine."""
+    """The commands of the Compose files, run on this machine, find each client's failure and no other failure."""
     bin_, port = Path(sys.executable).parent, free_port()
     with ExitStack() as running:
         broker = running.enter_context(Broker(tmp_path / "broker", {"auto.create.topics.enable": "false"}))

@@ -138,7 +138,7 @@ def pictured(look: Look) -> Look:
 
 @pytest.mark.parametrize(("theme", "width"), [("light", WIDTH), ("dark", WIDTH), ("light", PHONE), ("dark", PHONE)])
 def test_every_panel_is_drawn_in_each_theme_and_on_a_phone(fleets: Prometheus, theme: str, width: int) -> None:
-    """If DASHBOARDS_LOOKS names a folder, a picture of each complete dashboard is saved there for people to look at."""
+    """All panels are drawn without an error; if DASHBOARDS_LOOKS names a folder, pictures of dashboards are saved."""
     folder, url = os.environ.get("DASHBOARDS_LOOKS"), fleets.url.removesuffix("/api/v1")
     looks = []
     for name, board in BOARDS.items():
@@ -198,7 +198,7 @@ def test_names_of_series_are_distinct(drawn: dict[str, list[Seen]]) -> None:
 
 
 def test_installations_apart_are_the_numbers_above(drawn: dict[str, list[Seen]]) -> None:
-    """A column's sum is the number in the panel of the same name; a suspected client that is gone counts in both."""
+    """A count's column, summed over installations, equals the panel of its name; both count gone suspected clients."""
     apart = the(drawn, "overview", "Clusters and environments")
     for title in ("Confirmed", "Suspected", "Not judged", "Reporting"):
         (shown,) = the(drawn, "overview", title)["values"]

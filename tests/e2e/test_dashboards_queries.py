@@ -324,10 +324,10 @@ def watching(
     clusters: Sequence[str] = ("eu",),
     others: Sequence[Callable[[], str]] = (),
 ) -> Iterator[Prometheus]:
-    """Run Prometheus with deploy/prometheus/prometheus.yml on a fleet in each cluster.
+    """Run Prometheus with deploy/prometheus/prometheus.yml and, in each cluster, an exporter of the same `fleet`.
 
-    It scrapes and evaluates every `interval_seconds`, regardless of the intervals in the files. `others`: functions
-    that return the pages of further exporters.
+    Prometheus scrapes and evaluates every `interval_seconds`, regardless of the intervals in the files. `others`:
+    functions that return the pages of further exporters.
     """
     assert PROMETHEUS
     records = [(name, value) for name, value, _ in (wire(dict(one)) for one in fleet)]

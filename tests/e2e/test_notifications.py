@@ -238,7 +238,7 @@ SENT: Mapping[str, Sequence[tuple[str, str, int]]] = {
 
 @pytest.mark.skipif(PROMETHEUS is None, reason="prometheus is not installed")
 def test_mass_failures_give_as_many_pages_and_tickets_as_in_the_table(world: World, tmp_path: Path) -> None:
-    """Evaluate our rules on all mass failures, one per cluster; compare with the table in alerts/README.md."""
+    """Each mass failure (one per cluster) gives the numbers of pages and tickets in the table of alerts/README.md."""
     text = (ROOT / "alerts/README.md").read_text("utf-8")
     table = dict(re.findall(r"^\| ([^|]+) \| ([\d, |]+) \|$", text, re.MULTILINE))
     wanted = {name: [int(cell.replace(",", "")) for cell in table[name].split("|")] for name in (*STORMS, *SENT)}
@@ -275,7 +275,7 @@ def _at_least(world: World, way: str, least: int) -> bool:
 
 
 def _kinds(bodies: Sequence[bytes]) -> set[str]:
-    """Return the different alerts in messages, as "subject · place · name"; "Over: …" counts as the alert that ended.
+    """Return the different alerts in messages, as "subject · place · name"; "Over: " in a title is ignored.
 
     An alert for a whole cluster replaces alerts of the same name for single services. These appear on a busy machine:
     the first message of a group may contain only one alert, and its title then names that alert's service.

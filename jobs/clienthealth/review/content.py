@@ -18,14 +18,14 @@ from clienthealth.review.slo import Range, ServiceSlo, total
 NONE = "–"
 #: A no-break space, to keep a number and its unit on one line.
 NB = "\u00a0"
-#: Maps each state to the kind of badge that shows the state.
+#: Maps each state of a budget, a loss objective, a decision or a failure to the kind of badge that shows it.
 BADGES = {
     **{"within budget": "ok", "nearly spent": "warn", "overspent": "bad", "no data": "none"},
     **{"met": "ok", "not known": "warn", "missed": "bad"},
     **{"ship": "ok", "freeze": "bad"},
     **{"critical": "bad", "warning": "warn", "suspected": "warn"},
 }
-#: For each ranking of clients: the criterion, the heading of the list, and the heading of the column with the number.
+#: For each ranking of clients: its criterion, its heading, and the heading of the column with the ranked number.
 RANKINGS = (
     ("unhealthy", "Unhealthy longest", "Minutes"),
     ("buffer", "Fullest buffers", "Peak"),
@@ -63,7 +63,7 @@ def some(count: int) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Return a duration in its two largest units; NONE if it is None."""
+    """Return a duration as text in its two largest units, such as `3 h 20 min`; NONE if it is None."""
     return NONE if seconds is None else wording.duration(seconds).replace(" ", NB)
 
 
@@ -118,7 +118,7 @@ def healthy(slo: ServiceSlo) -> str:
 
 
 class Figure(NamedTuple):
-    """A number at the top of a review. `note`: the target for this number, or details about it."""
+    """A number at the top of a review. `note`: the number's target, or details about the number."""
 
     name: str
     value: str
@@ -126,11 +126,11 @@ class Figure(NamedTuple):
 
 
 class Team(NamedTuple):
-    """A team's services, and the pages that the team got. `name` is empty for services without a team.
+    """A team's services and pages (alerts that called a person). `name` is empty for services without a team.
 
     missed  services that missed the target for healthy client-minutes (they overspent the budget)
-    frozen  services that overspent `long_budget` (all periods of the trend): only changes that make them more reliable
-            are allowed
+    frozen  services that overspent `long_budget` (all periods of the trend), so that only changes that make them more
+            reliable are allowed
     """
 
     name: str
@@ -179,7 +179,7 @@ def shown_services(review: Review) -> list[ServiceSlo]:
 
 
 def list_teams(review: Review) -> list[Team]:
-    """Return a row for each team, in the order of each team's worst service; [] if no service has an owner."""
+    """Return one entry per team, sorted by the team's worst service, the worst first; [] if no service has an owner."""
     owned = grouped(review.services, lambda slo: slo.owner.team if slo.owner else "")
     if not any(owned):
         return []
@@ -282,7 +282,7 @@ def list_silent(review: Review) -> list[str]:
 
 
 def list_known_issues(review: Review) -> list[Trouble]:
-    """Return the known issues in the shown rows of the list `Also seen`, each once."""
+    """Return the known issues that the review shows in its list `Also seen`, each once."""
     shown = dict.fromkeys(seen.what for seen in review.also_seen[: SHOWN["also"]])
     return [BY_ID[what] for what in shown if what in BY_ID]
 
@@ -304,7 +304,7 @@ def trend_of(slo: ServiceSlo) -> list[str]:
     return [*(percent(sli) for sli in slo.trend[:-1]), healthy(slo)]
 
 
-#: Minimum change of the SLI that the headline calls better or worse.
+#: Smallest change of the SLI (healthy share) that the headline calls better or worse.
 LEVEL = 0.00005
 
 
@@ -394,7 +394,7 @@ def _overdue(review: Review) -> list[str]:
 def _needless(review: Review) -> str:
     """Name the services with pages that needed no action, most pages first.
 
-    Returns '' if there are no more such pages than the noise budget allows, and none of them came at night.
+    Returns '' if none of these pages came at night and their number is within the noise budget.
     """
     idle = [page for page in review.pages or () if page.needed_nobody]
     if len(idle) <= review.needless_pages_target and not count_at_night(idle):

@@ -350,7 +350,7 @@ class Quality:
 
 @dataclass(frozen=True)
 class Distribution:
-    """How many minutes of clients (or groups) fell into each class of values, in this period and in the one before."""
+    """Minutes of clients (or groups) by class, such as a range of lag, in this period (`now`) and the previous one."""
 
     classes: tuple[str, ...]
     now: tuple[int, ...]
@@ -404,15 +404,15 @@ class Review:
 
     @property
     def answers(self) -> list[tuple[str, str]]:
-        """The three questions with their answers."""
+        """The three QUESTIONS with their answers, the sentences of the headline."""
         return list(zip(QUESTIONS, self.headline, strict=True))
 
 
 def of_row(kind: type[T], row: Mapping[str, Any], **values: Any) -> T:
-    """Make a part of a review from a query's row: each field gets the column of its name. `values`: the other fields.
+    """Make a part of a review from a query's row: each field gets the column of its name.
 
     A null text becomes '', and epoch seconds become a time. A loss becomes (minimum, maximum), from two columns: the
-    field's name followed by `_0` and by `_1`.
+    field's name followed by `_0` and by `_1`. `values`: values of fields that are not taken from the row.
     """
     for field in dataclasses.fields(kind):
         name, value = field.name, row.get(field.name)

@@ -63,7 +63,9 @@ def _ticks(period: Period) -> list[tuple[float, str]]:
 
 
 def _blind(review: Review, top: int, height: int) -> Iterator[Markup]:
-    """Yield the times in which the monitor read no data, as hatched areas. `top`, `height`: in pixels of the plot."""
+    """Yield the times in which the monitor read no data, as hatched areas. `top`, `height`: position and height of
+    these areas in the plot, in pixels.
+    """
     for gap in review.quality.gaps:
         start, end = _at(review.period, gap.start), _at(review.period, gap.end)
         title = element("title", f"No data: {stretch(gap.start, gap.end)}")
@@ -147,7 +149,7 @@ def burn_down(review: Review) -> Markup:
 
 
 def heat_columns(review: Review) -> list[tuple[datetime, datetime]]:
-    """Return (start, end) of each column of the heat strip: one column per day of a week, else at most CELLS."""
+    """Return (start, end) of each column of the heat strip: at most CELLS; in a week, each column is a day."""
     begins = [at for at, _ in _steps(review.period, CELLS)]
     return list(pairwise([*begins, review.period.end]))
 
@@ -186,7 +188,8 @@ def heat(review: Review) -> list[HeatRow]:
 
 
 def distribution(title: str, unit: str, counts: Distribution, before: str) -> Markup:
-    """Return a plot with one bar per class, on a logarithmic scale. A mark on a bar shows the previous period's count.
+    """Return a plot with one bar per class of `counts`, on a logarithmic scale. A mark on a bar shows the previous
+    period's count.
 
     `unit`: the word, in the singular, for what is counted. `before`: words for the previous period.
     """

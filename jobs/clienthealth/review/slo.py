@@ -1,4 +1,4 @@
-"""Compute the objectives: the healthy share of the observed time, the rest of the error budget, and records lost."""
+"""Compute how well objectives were met: healthy share of the observed time, rest of the error budget, records lost."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A setting: its default, its reason and its bounds. A settings class rejects invalid values with an error message.
 
-An error message may contain a wrong number, but never a wrong text, which may be a secret.
+An error message may quote a rejected number, but never a rejected text, which may be a secret.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LARGEST = 2**31 - 1
 
 @dataclass(frozen=True)
 class Form:
-    """The required form of a text: a description, a pattern of the whole text, and a test.
+    """The required form of a text: a description, a regular expression that the whole text must match, and a test.
 
     JSON schemas contain the pattern, too. A text fails the test if the test returns False, or raises ValueError,
     re.error, OverflowError or RecursionError.
@@ -51,7 +51,7 @@ class Setting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A setting as a TOML file defines it. `reason`: a line on its purpose, or on why a threshold has its value.
 
     default            the value if none is set; a text may be set to '' only if its default is ''
-    at_least, at_most  the bounds: a number, or the name of another setting of the section; then its value counts
+    at_least, at_most  the bounds: a number, or the name of another setting of the section, whose value is the bound
     one_of             the allowed texts
     form               the form of the text, or of each text in a list: a name in FORMS
     needs              another setting of the section, which must be set if this setting is set
@@ -81,10 +81,10 @@ class Section:
         self.settings = {name: converted(row, Setting, f"{where}.{name}") for name, row in rows.items()}
 
     def check(self, names: Set[str]) -> None:
-        """Check that the class has exactly these settings, and that they refer only to each other and to names in
-        FORMS.
+        """Check that the settings class has exactly the settings of this section, which may refer only to each other
+        and to names in FORMS.
 
-        `names`: the fields of the class. Raises CatalogueError if the check fails.
+        `names`: the fields of the settings class. Raises CatalogueError if the check fails.
         """
         if wrong := names ^ self.settings.keys():
             raise CatalogueError(f"{self.where}.{min(wrong)} is missing in this file or in the class")
@@ -233,7 +233,9 @@ class Checked:
 
 @typing.dataclass_transform(frozen_default=True)
 class Stated(Checked):
-    """Base of settings classes. Type checkers read `DEFAULT` as a default, and so know each class's parameters."""
+    """Base of settings classes. Type checkers take `DEFAULT` for the default of each field, so they know the parameters
+    of each settings class.
+    """
 
 
 def _shown(number: float | str | None) -> str:

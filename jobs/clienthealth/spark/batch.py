@@ -1,7 +1,7 @@
 """Write a finished batch to the topics and the history. Writes are idempotent, because a crash may repeat a batch.
 
-Records on topics have keys, so a repeated record replaces the first one. Before a batch that may be a repetition adds
-rows to the history, the newest commits of the history are searched for that batch, so that no row is added twice.
+Records on topics have keys, so a repeated record replaces the first one. If a batch may be a repetition, its rows are
+added to the history only if the history's newest commits do not contain the batch.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ from clienthealth.spark.topics import write
 if TYPE_CHECKING:
     from clienthealth.spark.self_monitoring import SelfMetrics
 
-#: Interval (s) of batches without input. These batches measure how long no input has come (`departures.idle`), because
-#: clients that have ended are judged even if no client reports any more.
+#: Interval (s) of batches without input. They measure how long no input has come (`departures.idle`), so that clients
+#: that have ended are judged even if no client reports any more.
 IDLE_SECONDS = 15.0
 #: Up to this number of rows in a batch, a single task writes all rows, into one file of each table.
 SMALL = 10_000
@@ -58,14 +58,14 @@ _HEADERS = "array<struct<key:string,value:binary>>"
 class Batch:
     """Write the results of each batch of the query.
 
-    `opened`: the incidents that a new checkpoint takes over from the history. `restored`: prevents that repeated rows
-    count twice. `pending`: the planned but uncommitted batch that Spark repeats at the start, if there is one.
+    `opened`: the incidents that a new checkpoint takes over from the history. `restored`: keeps repeated rows from
+    being counted twice. `pending`: the planned but uncommitted batch that Spark repeats at the start, if there is one.
     `before`: called before a batch is read.
 
     If a batch has less than half of `max_offsets_per_trigger` records, the next batch begins `trigger_seconds` after
-    the beginning of this batch. While `guard` makes batches smaller, there is no such wait. If a batch is empty, the
-    next one begins IDLE_SECONDS after the beginning of this batch, or once `waiting` reports unread records. All waits
-    end when `stop` is set.
+    the beginning of this batch. While `guard` limits the size of batches, there is no such wait. If a batch is empty,
+    the next one begins IDLE_SECONDS after the beginning of this batch, or once `waiting` reports unread records. All
+    waits end when `stop` is set.
     """
 
     settings: Settings

@@ -54,8 +54,8 @@ class Checkpoint(Files):
     def claim(self, form: int) -> None:
         """Write `form`, the version in which the state will be saved (`state.VERSION`), into the checkpoint's folder.
 
-        Raises StateError, before any change, if a later release wrote the checkpoint. Raises it also for an earlier
-        release if its query had fewer sources (`SOURCES`).
+        Raises StateError, before any change, if a later release wrote the checkpoint. Also raises it if an earlier
+        release wrote the checkpoint with fewer sources (`SOURCES`).
         """
         noted, newest = self.read(FORM), self.newest
         sources = SOURCES if newest is None else len(self._offsets(newest)[1])

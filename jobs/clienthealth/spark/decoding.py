@@ -46,7 +46,7 @@ MOST = 250
 BURST, READ = 500, 50
 _DIGITS = "[0-9]+"
 #: Parts in which similar log lines without a key may differ: times (ISO 8601, its variants, epoch ms and longer), and
-#: the offset in the file that shippers add.
+#: the file offset that log shippers add.
 _TIMES = (
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?|\b[0-9]{13,}\b|\"offset\": ?[0-9]+"
     r"|\b[0-9]{2}:[0-9]{2}:[0-9]{2}[.,][0-9]+"

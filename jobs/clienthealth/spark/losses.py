@@ -67,7 +67,8 @@ class Losses:
         """Count losses, unless they were counted less than `after` seconds ago.
 
         Also set the metric of missing topics and, until a first batch has ended, the metric of unread records. If the
-        brokers do not answer, nothing is counted until a call at least `after` seconds later.
+        brokers do not answer, nothing is counted, and the brokers are asked again after `after` seconds at the
+        earliest.
         """
         with self._lock:
             if time.monotonic() - self._looked < after:
@@ -150,8 +151,8 @@ class Losses:
 class Listener(StreamingQueryListener):
     """Passes Spark's reports on the streaming queries to the metrics.
 
-    The JVM calls this object itself. PySpark's wrapper would fetch every field of each report from the JVM, a hundred
-    calls for each batch, and this object needs only the report's JSON.
+    The JVM calls this object directly. PySpark's wrapper would fetch every field of each report from the JVM (a hundred
+    calls per batch), but this object needs only the report's JSON.
     """
 
     class Java:

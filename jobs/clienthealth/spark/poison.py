@@ -87,7 +87,7 @@ class Run(msgspec.Struct):
 
 
 class Guard:
-    """Read and write the notes of one process, and narrow its batches after a crash."""
+    """Read and write the notes of one process, and make its batches smaller after a crash."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._checkpoint = checkpoint

@@ -174,7 +174,8 @@ class _Run:
 def _stop(running: StreamingQuery, metrics: SelfMetrics) -> None:
     """Stop the query. First wait up to STOP_SECONDS for the end of a batch, so that a restart has little to repeat.
 
-    Do not wait for a moment without a running batch: it is rare, because ticks start batches even without input.
+    The end of one batch suffices: a time at which no batch runs is rare, because ticks start batches even without
+    input.
     """
     deadline, batches = time.monotonic() + STOP_SECONDS, metrics.batches
     while running.isActive and running.status["isTriggerActive"] and metrics.batches == batches:
@@ -187,7 +188,7 @@ def _stop(running: StreamingQuery, metrics: SelfMetrics) -> None:
 def _archivable(settings: Settings) -> bool:
     """True if this JVM would use an archive of classes (for a faster start), but there is none yet.
 
-    `main` makes the archive with the default settings, so the result is False if `settings` lead to another class path.
+    `main` makes the archive with the default settings, so the result is False if `settings` change the class path.
     """
     possible = not submitted() and settings.monitor.class_archive and os.access(jars.cache(), os.W_OK)
     return possible and (paths := class_path(settings)) == class_path(Settings()) and jars.class_archive(paths) is None

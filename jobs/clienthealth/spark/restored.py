@@ -96,7 +96,7 @@ def sentence(state: Compared, settings: Settings, now: datetime) -> str | None:
 
 
 class Restored:
-    """Prevent that repeated rows count twice. `again`: describes rows that may be repeated; None if no row is."""
+    """Keep repeated rows from being counted twice. `again`: describes rows that may be repeated; None if no row is."""
 
     def __init__(self, spark: SparkSession, settings: Settings, checkpoint: Checkpoint) -> None:
         self._spark, self._root, self._checkpoint = spark, settings.monitor.history, checkpoint

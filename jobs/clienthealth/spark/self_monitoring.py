@@ -41,7 +41,8 @@ FAILED = "step-failed"
 LATENCY_BUCKETS = (5, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600)
 PROBES = frozenset({"/healthz", "/readyz"})
 #: The probes report that the monitor hangs if no batch has ended for this time (s). Before the end of the first batch,
-#: /healthz counts from the start. A batch takes a minute for a backlog, and several minutes for many small files.
+#: /healthz counts this time from the monitor's start. A batch takes a minute for a backlog, and several minutes for
+#: many small files.
 HUNG_SECONDS = 600.0
 
 

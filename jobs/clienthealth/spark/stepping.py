@@ -88,7 +88,7 @@ class Summary(msgspec.Struct):
 
 
 def by_bucket(opened: Iterable[OpenIncident], buckets: int) -> Mapping[int, bytes]:
-    """Return open incidents packed by bucket, so that a Spark task unpacks only the incidents of its own buckets."""
+    """Return bucket → its open incidents, packed, so that a Spark task unpacks only those of its own buckets."""
     from clienthealth.measure.packed import bucket_of
     from clienthealth.spark.decoding import compressed
 
@@ -121,7 +121,8 @@ def stepped(
 ) -> Iterator[pd.DataFrame]:
     """Judge one bucket's input of one batch. Yield one frame with the output rows, or nothing if there are none.
 
-    `frames`: the bucket's encoded chunks of input, in the column `data`. `opened`: open incidents, packed, by bucket.
+    `frames`: the bucket's encoded chunks of input, in the column `data`. `opened`: maps a bucket to its packed open
+    incidents.
     """
     import pandas as pd
 
@@ -160,7 +161,8 @@ def advance(
 
     The result is None in two cases: the bucket has no state and needs none; or the step raises an error that no single
     process causes. In the second case the bucket's input of this batch is lost. `packed`: the encoded chunks. `kept`:
-    the bucket's state as Spark stores it. `opened`: open incidents, packed, by bucket. `now_ms`: this machine's clock.
+    the bucket's state as Spark stores it. `opened`: maps a bucket to its packed open incidents. `now_ms`: this
+    machine's clock.
     """
     from clienthealth.measure.packed import decode
     from clienthealth.monitor.faults import isolated
@@ -196,8 +198,8 @@ def _taken_over(incident: OpenIncident, settings: Settings, now_ms: int) -> Open
     """Return an incident from the history tables, with its times changed as if its client had sent data until now.
 
     So the incident stays open until the client has sent nothing for long enough to count as gone. A failure that shows
-    in samples or log lines counts as last seen when the input of a new checkpoint begins (`start_seconds_back` before
-    now), or later.
+    in samples or log lines counts as last seen at the time at which a new checkpoint begins to read
+    (`start_seconds_back` before now), unless it was seen later.
     """
     from clienthealth.modes import modes
 

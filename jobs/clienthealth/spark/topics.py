@@ -16,8 +16,8 @@ from clienthealth.spark.stepping import GZIP_LEVEL, SENT_BYTES
 def connection(settings: Settings) -> Mapping[str, str]:
     """Return Spark's options for the connection to the brokers: the Java client's options with the prefix `kafka.`.
 
-    The monitor's own clients share one client id, which brokers use in logs and quotas. These clients push no metrics,
-    because the monitor would then judge itself. Raises SettingsError if the options are wrong.
+    The monitor's own clients share one client id, which brokers use in logs and quotas. These clients push no metrics;
+    otherwise the monitor would judge itself. Raises SettingsError if the options are wrong.
     """
     options = {f"kafka.{name}": value for name, value in java_options(settings.kafka.options).items()}
     ours = {"kafka.client.id": "kafka-health-monitor", "kafka.enable.metrics.push": "false"}
@@ -29,12 +29,12 @@ def stream(spark: SparkSession, settings: Settings, topics: Sequence[str], limit
 
     A missing topic is read once it exists; until then, only the other topics are read. Records that retention deleted
     unread are skipped and counted (`losses.py`), because a monitor that stops at such a gap would judge nothing.
-    `limit`: maximum number of records per batch, if lower than `max_offsets_per_trigger`; 0: no lower limit.
+    `limit`: maximum number of records per batch, if less than `max_offsets_per_trigger`; 0: only that setting applies.
     """
     start_ms = int((time.time() - settings.monitor.start_seconds_back) * 1000)
     most = settings.monitor.max_offsets_per_trigger
     # A poll also unpacks records after the end of the batch. So `limit` applies to `max.poll.records`, too. Otherwise a
-    # record after the batch could exhaust the memory, and `poison` would look for it only within the batch.
+    # record after the batch could exhaust the memory, and `poison`, which searches only the batch, would not find it.
     fetching = {"kafka.max.poll.records": str(min(limit or POLLED, POLLED))}
     return (
         spark.readStream.format("kafka")

@@ -1,4 +1,4 @@
-"""Measure how fast the complete monitor processes a backlog in each metrics format of another tool."""
+"""Measure how fast the complete monitor processes a backlog in each metrics format that other tools write."""
 
 from __future__ import annotations
 

@@ -27,8 +27,8 @@ from tests.bench.usage import MONITOR, Usage
 TITLE = "100,000 clients from end to end, live"
 TOPIC = "client-metrics"
 CLIENTS, INTERVAL_SECONDS, SECONDS = 100_000, 30, 900.0
-#: BEHIND_SECONDS: target for unread input, at most two samples of each client. SCRAPE_SECONDS: target for the longest
-#: scrape and for the longest evaluation of all rules. SCRAPE: interval of scrapes.
+#: BEHIND_SECONDS: target for `Seen.behind`, the unread input. SCRAPE_SECONDS: target for the longest scrape and for the
+#: longest evaluation of all rules. SCRAPE: interval of scrapes.
 BEHIND_SECONDS, SCRAPE_SECONDS, SCRAPE = 60.0, 60.0, "60s"
 LOOK_SECONDS = 15.0
 #: One client in SICK hangs in a callback; SICK_FROM is the number (from 0) of its last healthy sample.
@@ -39,7 +39,7 @@ SICK, SICK_FROM = 100, 6
 class Seen:
     """What was observed during the run.
 
-    behind            unread input, as the time (s) in which it was sent
+    behind            unread input, as the time (s) that the fleet takes to send it
     scrapes, rules    duration (s) of each scrape of the exporter; of each evaluation of all rules
     clients, sick     number of clients that Prometheus knows; of those with a confirmed failure
     firing            names of the alerts that fired

@@ -30,7 +30,7 @@ PROGRAM = Path(__file__).parents[1] / "pushing" / "ManyProducers.java"
 #: PRODUCERS push once a second. Together they push as often as CLIENTS clients, of which each pushes every
 #: CLIENTS_SECONDS.
 PRODUCERS, CLIENTS, CLIENTS_SECONDS = 333, 10_000, 30.0
-#: Interval (s) at which a producer sends a record: so long that the records cost the broker little beside the pushes.
+#: Interval (s) at which a producer sends a record: so long that records cost the broker little compared with pushes.
 SEND_SECONDS = 10.0
 START_SECONDS = 180.0
 #: Names of the plugin's threads in a broker, truncated as in Linux's /proc.

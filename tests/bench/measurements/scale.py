@@ -28,7 +28,7 @@ LOOK_SECONDS = 5.0
 class Live:
     """What the monitor costs for one fleet, in the second half of the run.
 
-    `behind`: unread records, as the time (s) in which they were sent, measured every LOOK_SECONDS.
+    `behind`: unread records, as the time (s) that the fleet takes to send them; one value per LOOK_SECONDS.
     """
 
     clients: int

@@ -220,7 +220,7 @@ def _of(paths: Iterable[Path]) -> tuple[int, int]:
 
 
 def version_size(place: Path) -> tuple[int, int]:
-    """Return (number of files, bytes) of a table's newest version; replaced files, kept for a week, do not count."""
+    """Return (number of files, bytes) of a table's newest version; files that were replaced do not count."""
     sizes: dict[str, int] = {}
     for log in sorted((place / "_delta_log").glob("*.json")):
         for line in log.read_text("utf-8").splitlines():
