@@ -1,8 +1,9 @@
-"""The minutes of the history: one row per client and minute.
+"""Make the rows of the table `minutes` of the history: one row per client and minute.
 
-A minute is written when no open window overlaps it any more, or when its client has departed. If no client's data
-arrives, this machine's clock decides how long minutes wait for late samples. Samples that come even later enter
-windows but not the row of the minute. The failures of a minute are the incidents that were open during that minute.
+A minute is written when no open window overlaps it any more, or when its client has departed. While no data of any
+client arrives, this machine's clock decides how long a minute waits for late samples. Samples that come after the
+minute was written still enter windows, but do not change its row. The failures of a minute are the incidents that were
+open during that minute.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ Row = dict[str, Any]
 
 
 def finished(bucket: Bucket, gone: Sequence[int], now_ms: int) -> list[Row]:
-    """Return the rows of finished minutes, each only once. `now_ms`: this machine's clock.
+    """Return the rows of the minutes that have finished since the last call. `now_ms`: this machine's clock.
 
-    `gone`: the departed clients (positions in the state); all their minutes are finished.
+    `gone`: the departed clients (positions in the state); all their minutes count as finished.
     """
     state = bucket.state
     if not len(state.all_clients):
@@ -60,7 +61,7 @@ def finished(bucket: Bucket, gone: Sequence[int], now_ms: int) -> list[Row]:
     departed = set(gone)
     for row, at in zip(rows, numbers, strict=True) if state.also_seen else ():
         ref = state.all_clients[at]
-        # The last row of a departed client gets all lines that are left.
+        # The last row of a departed client gets all lines of known issues that no earlier row has.
         until = math.inf if at in departed and row["minute"] + MINUTE_MS == ends[at] else row["minute"]
         runs = bucket.runs.get(ref.process, ())
         if runs and (also := also_seen.unwritten(runs, ref.client_id, ref.kind or "", until)):
@@ -110,9 +111,8 @@ def _of_kind(bucket: Bucket, closed: Closed, kind: str, client: Ints, begin: Int
 def lasting(
     state: BucketState, key: str, closed: Sequence[Transition], start_ms: int, end_ms: int
 ) -> Mapping[str, Status]:
-    """Return the status of each failure that a client had in [start, end), by mode.
-
-    Modes in which missing data itself is the sign are left out. `closed`: the client's recently closed incidents.
+    """Return the client's failures in [start, end): maps each failure mode to its status. Modes that are recognised by
+    missing data (`absence`) are left out. `closed`: the client's recently closed incidents.
     """
     statuses: dict[str, Status] = {}
     opened = state.incidents.of_client(key)
@@ -130,7 +130,7 @@ def lasting(
 
 
 def remember(state: BucketState, changes: list[Transition]) -> None:
-    """Keep closed incidents until the minutes in which they lasted are written."""
+    """Keep the incidents that closed until all minutes in which they were open are written."""
     for change in changes:
         if change.change in ("closed", "withdrawn"):
             key = *change.client.process, change.client.key, change.verdict.mode, change.ts_ms

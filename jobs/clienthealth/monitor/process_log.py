@@ -22,9 +22,10 @@ from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED
 from clienthealth.read.logs.wordings import Life as LifeEvent
 from clienthealth.settings import MonitorSettings
 
-#: Time (ms) after a process's last data for which lines on the start and end of its clients are kept.
+#: Log lines on the start and end of a process's clients are kept for this time (ms) after the process's last data.
 LIFECYCLE_MS = 900_000
-#: Number of dumps kept per process after no window needs them. They show which threads are still at the same place.
+#: Number of dumps kept per process after no window needs them. Compared with a new dump, they show which threads have
+#: not moved.
 EARLIER_DUMPS = 4
 #: Of each log pattern on a client's start or end, the first line and this number of newest lines are kept, because
 #: clients of the same name can follow each other within minutes.
@@ -32,7 +33,7 @@ LAST_KEPT = 16
 #: Number of reporting intervals without a sample after which a client is overdue. A log line after this time shows that
 #: the process still lives.
 OVERDUE = 1.5
-#: Maximum time (ms) from the first to the last line of a client about its start.
+#: Maximum time (ms) from the first to the last of the lines that a client logs while it starts.
 START_MS = 5_000
 EVER = float("inf")
 time_of = attrgetter("ts_ms")
@@ -134,7 +135,7 @@ def take(state: BucketState, entries: Sequence[LogEntry], settings: MonitorSetti
 def _keep_pollers(entries: Iterable[LogEntry], new: Set[int], in_poll: Set[ProcessKey]) -> None:
     """Drop from new dumps the threads that show no Kafka client.
 
-    Threads that an earlier dump found inside poll() are kept. If a client reports only inside poll(), dumps may not
+    Threads that were inside poll() in an earlier dump are kept. If a client reports only inside poll(), dumps may not
     show which thread calls poll(). For the processes of such clients (`in_poll`), the other threads are kept as
     `ThreadDump.others`.
     """
@@ -165,8 +166,8 @@ def _remember(state: BucketState, entry: LogEntry) -> None:
     instance = entry.instance or ""
     for at in same if event.signature in CONFIG_LOGGED else ():
         if kept[at][0] == instance:
-            # Drop the options of an earlier start. Names of options contain a dot; names of the pattern's groups do
-            # not.
+            # Drop the configuration options from the lines of earlier starts. The name of an option contains a dot; the
+            # name of a group of the log pattern does not.
             few = {name: text for name, text in kept[at][1].captures.items() if "." not in name}
             kept[at] = instance, replace(kept[at][1], captures=few)
     if len(same) > LAST_KEPT:
@@ -178,7 +179,8 @@ def _remember(state: BucketState, entry: LogEntry) -> None:
 def horizons(
     state: BucketState, processes: Iterable[ProcessKey], settings: MonitorSettings
 ) -> Mapping[ProcessKey, float]:
-    """Return a time per process (epoch ms, by the times in its log). Windows that end by this time take no new entries.
+    """Return, for each process, a time (epoch ms, by the clock of its log): windows that end by then get no new
+    entries.
 
     The time is -inf for a process that has no log entries and is not remembered as ended.
     """

@@ -130,7 +130,7 @@ def _numbered(state: BucketState, all_clients: Sequence[Client], numbers: Number
             state.all_clients.append(client)
         elif state.all_clients[number] != client:
             state.all_clients[number] = client
-            # Publish the record of a client with changed fields at once (see `published` in `state.py`).
+            # A field of the client has changed, so publish its record without delay (see `published` in `state.py`).
             state.clients.published[number : number + 1] = 0
         numbered[position] = number
     if new := len(state.all_clients) - len(state.clients):
@@ -149,7 +149,7 @@ def in_order(readings: Readings, parts: Parts, names: Sequence[str]) -> tuple[Re
 
     Merge samples of one client and time, because some formats have one metric per record.
 
-    Values per topic are sorted by sample, topic (by name), partition and thread. Rows that agree in all four are
+    Values per topic are sorted by sample, topic (by name), partition and thread. Values that agree in all four are
     merged, too.
     """
     key = keys(readings)
@@ -224,7 +224,7 @@ def grid_of(state: BucketState, settings: MonitorSettings) -> Grid:
 
 
 def horizons(state: BucketState, settings: MonitorSettings) -> Ints:
-    """Return a time per client (epoch ms, its own clock). Windows that end by this time take no new samples."""
+    """Return, for each client, a time (epoch ms, by its own clock): windows that end by then get no new samples."""
     last = state.clients.last
     clock = np.minimum(last, state.time_ms) if state.time_ms else last
     return np.where(last > 0, clock - 1000 * settings.watermark_seconds, NEVER_MS)
@@ -271,9 +271,9 @@ def compact(state: BucketState) -> None:
 
 
 def _pointed_to(texts: list[T], *positions: Ints) -> tuple[list[T], Ints]:
-    """Return the texts that are still used, and an array of the new position of each old position.
+    """Return the texts that are still used, and an array that maps each old position to the new one.
 
-    The array has one more element at its end, -1: the old position -1 means no text, and stays -1.
+    The array ends with an additional -1, because the position -1 means no text, and stays -1.
     """
     used = np.zeros(len(texts) + 1, bool)
     for column in positions:
@@ -284,7 +284,7 @@ def _pointed_to(texts: list[T], *positions: Ints) -> tuple[list[T], Ints]:
 
 
 def totals_added_up(readings: Readings, all_clients: Sequence[Client]) -> Readings:
-    """Return the samples with totals in place of deltas (OTLP): the counters are added up from the first sample on."""
+    """Return the samples; a client's counters that are deltas (OTLP) become totals, counted from its first sample."""
     of_delta = np.unique(readings.client[readings.delta > 0])
     if not len(of_delta):
         return readings

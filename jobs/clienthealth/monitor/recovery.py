@@ -1,4 +1,4 @@
-"""Decide when an incident is over: on evidence of recovery or of the client's end, never for lack of proof.
+"""Decide when an incident is over: on evidence that the client recovered or ended, never because evidence is missing.
 
 If the client reports, `LiveMode.recovered` decides. If the client stopped reporting, the incident stays open until the
 client's end is proved (`ends.has_ended`), at most for `[absence] shown_seconds` after its last data. In two cases the
@@ -22,8 +22,9 @@ from clienthealth.settings import Settings
 #: A mode may have a function `recovered`. Even if this function never returns True, the failure counts as over when the
 #: verdict is `ok` and no window of this time (ms) showed the failure or a symptom of it.
 NO_SYMPTOM_MS = 600_000
-#: Once `recovered` returns True, the failure is over if no window has shown it for this time (ms). If a log line shows
-#: the end, the failure is over at once. A failure that returns earlier belongs to the same incident.
+#: Once `recovered` returns True, the failure is over if no window has shown it for this time (ms). It is over without
+#: this delay if a log line shows that it has ended. If a window shows the failure again within this time, the same
+#: incident goes on.
 CALM_MS = 60_000
 #: If the client never reported, or if the failure makes the process log all the time (`logs_on`), the process counts as
 #: gone after this time (ms) without data.
@@ -31,7 +32,7 @@ GONE_MS = 180_000
 
 
 def shows(mode: Mode, window: ClientWindow) -> bool:
-    """True if any log line in the window is a symptom of the mode, even a symptom that proves nothing."""
+    """True if any log line in the window is a symptom of the mode, even one that alone proves no failure."""
     symptoms = mode.symptoms if window.logs else ()
     return any(event.signature in symptoms for event in window.logs)
 

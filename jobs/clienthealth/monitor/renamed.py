@@ -35,7 +35,7 @@ FASTER, LONGER = 3.0, 3.0
 def join(state: BucketState, closed: Ints) -> tuple[Ints, list[str], list[Transition]]:
     """If a client continues under another instance, merge its old entry in the state into the new one.
 
-    Also move each open incident that belongs to another client than it names (`_named`). Return (`closed` without the
+    Also move each open incident that names a wrong client to the right one (`_named`). Return (`closed` without the
     dropped clients, the keys that are no longer used, the changes of incidents).
 
     closed  per client, the time (epoch ms) up to which its windows are closed to new data
@@ -65,7 +65,7 @@ def join(state: BucketState, closed: Ints) -> tuple[Ints, list[str], list[Transi
 
 
 def _named(state: BucketState) -> list[tuple[OpenIncident, Client]]:
-    """Return (open incident, client) for each open incident that belongs to another client than the client it names.
+    """Return (open incident, client to which it belongs) for each open incident that names another client.
 
     An incident without a client id belongs to the only client of its kind in the process, once that client is known. An
     incident of a client that is known only from its log belongs to the client that reports with the same client id,
@@ -77,9 +77,8 @@ def _named(state: BucketState) -> list[tuple[OpenIncident, Client]]:
     }
     open_ = [incident for incident in state.incidents.all if not incident.client.client_id]
     for incident in state.incidents.all if spoken_of else ():
-        # Move the incident to the client that reports with the same client id, on two conditions: all evidence of the
-        # incident is log lines or thread dumps, and the incident is not about a client's end, because the reporting
-        # client has not ended.
+        # Move the incident to the client that reports with the same client id, but only if all its evidence is log
+        # lines or thread dumps. An incident about a client's end stays, because the reporting client has not ended.
         by_log = {evidence.kind for evidence in incident.verdict.evidence} <= {"log", "thread-dump"}
         about_end = incident.departed_ms or modes()[incident.verdict.mode].absence
         if (incident.client.key, incident.client.kind) in spoken_of and by_log and not about_end:

@@ -1,7 +1,8 @@
 """The state of a bucket of processes: what is remembered between two batches, and how it is saved as versioned bytes.
 
 The size of the state is bounded. Samples, events and dumps are kept until no window with them can be judged any more.
-Of a departed client, its open incidents stay, and for some time what the fields of type `Memory` hold.
+After a client has departed, the state keeps its open incidents and, for some time, its entries in the fields of type
+`Memory`.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class GroupState(msgspec.Struct):
     data             the bytes of an int64 matrix [observations, 6] in order of time: time (epoch ms), position in
                      `partitions`, committed, end and start offset, time of the commit (-1: not known)
     newest_ms        time of the newest sample
-    minute           the row for the history of the minute that is not finished yet
+    minute           the unfinished row of the current minute, for the history
     unwritten_ms     the first minute that may still be written to the history (epoch ms)
     """
 
@@ -123,8 +124,8 @@ class Run(msgspec.Struct, array_like=True):
 
     The fields are the client's instance, id and kind ("": the lines do not name it), the id of the known issue
     (`what`), the number of lines, the times of the first and last line (epoch ms), and the first line (`text`) with its
-    input record. `unwritten`: number of lines that are not in the history yet. `minutes`: maps a minute (its
-    start, epoch ms) to the number of these lines in it; lines before the minutes kept here are only in `unwritten`.
+    input record. `unwritten`: number of lines that are not in the history yet. `minutes`: maps a minute (its start,
+    epoch ms) to the number of these lines in it; lines of earlier minutes are only in `unwritten`.
     """
 
     instance: str
@@ -215,7 +216,8 @@ class Kept(msgspec.Struct, kw_only=True):
     waiting   log entries that wait for their process's metrics
     waited_ms  how long the oldest entry in `waiting` has waited, added up over this monitor's steps
 
-    Fields of type `Memory`. Their keys are processes, `Client.names`, or hashes (`mark`); those of `shared` are times.
+    Fields of type `Memory`. Their keys begin with a process (service, host), except in `shared` (two times), and in
+    `ended` and `reported_once` (hashes, see `mark`).
 
     groups    the consumer groups, by `Client.home`
     has_log_data  processes with a log line or a thread dump that was read
@@ -223,9 +225,9 @@ class Kept(msgspec.Struct, kw_only=True):
               it names none; event)
     also_seen counts of log lines that show known issues, by process, instance, client id, kind and issue
     gone      recently departed clients, so that lines of their processes are not assigned to their successors
-    former    clients with an open incident that stopped reporting, or that only their process's log names
+    former    clients that have an open incident but do not report: they stopped, or only log lines name them
     over      recently closed incidents, for the minutes that are not written yet
-    shared    times (from, to) without data of any client, which count against no client (`monitor/departures.py`)
+    shared    spans (from, to) in which no client at all sent data; not held against any client (`departures.py`)
     ended     for each client or process that has ended: the newest time of its samples or logs
     reported_once  clients that were left out at their first report (`monitor/intake.py`)
     """
@@ -282,12 +284,12 @@ class BucketState(Kept, kw_only=True):
         return grouped(range(len(self.all_clients)), [client.process for client in self.all_clients].__getitem__)
 
     def source(self, row: int) -> Source:
-        """Return the input record of a sample."""
+        """Return the input record of the sample in this row of `readings`."""
         readings = self.readings
         return Source(self.names[readings.topic[row]], int(readings.partition[row]), int(readings.offset[row]))
 
     def rows(self, number: int) -> slice:
-        """Return the rows of a client's samples."""
+        """Return the rows of `readings` with a client's samples."""
         return slice(*np.searchsorted(self.readings.client, [number, number + 1]).tolist())
 
     def newest(self, number: int) -> Source | None:
@@ -348,7 +350,9 @@ def _bytes(table: Table) -> bytes:
 
 
 def load(data: bytes | bytearray, buckets: int) -> BucketState:
-    """Return the saved state. Raises StateError for foreign bytes, a newer version, or another number of buckets."""
+    """Return the saved state. Raises StateError if the bytes are not a state, have a newer version, or were saved with
+    another number of buckets.
+    """
     if data[:3] != _MAGIC:
         raise StateError("the checkpoint holds no state of this monitor; name another folder in [monitor] checkpoint")
     if not 1 <= data[3] <= VERSION:
@@ -422,7 +426,7 @@ def _readings(saved: _Saved, form: int) -> Readings:
 
 
 def _named(values: Floats, before: Sequence[str], names: Sequence[str]) -> Floats:
-    """Return the columns `names` of a table with the columns `before`; NaN for columns that the table lacks."""
+    """Return the columns `names` of the table `values`, which has the columns `before`; missing columns become NaN."""
     if before == names:
         return values[:, : len(names)]
     known = np.column_stack([values, np.full(len(values), np.nan)])

@@ -37,7 +37,7 @@ class Published:
     """The result of a step: records of `client-health`, changes of incidents, and rows of the history (`minutes`).
 
     late      number of samples and events that came after their windows were closed
-    left_out  number of clients, samples and events that were left out, by the name of the limit
+    left_out  maps the name of a limit to the number of clients, samples or events that it left out
     clients   number of clients and groups in the state
     skewed    number of clients with a wrong clock
     """
@@ -123,7 +123,7 @@ def forget(state: BucketState, settings: Settings, living: Set[ProcessKey]) -> i
     state.has_log_data.evict(now_ms, 0, living=living)
     # Lines on a client's start and end stay as long as its process has data, and 15 minutes longer.
     too_many = state.lifecycle.evict(now_ms, process_log.LIFECYCLE_MS, limit=clients, living=living)
-    # Bound the issues of each process, because a program can make up a client id for each of its threads.
+    # Limit the number of entries per process, because a program may have a client id of its own in each thread.
     state.also_seen.evict(now_ms, 3_600_000, each=200)
     # Keep closed incidents for 15 minutes; by then the minutes in which they lasted are written. The number of closed
     # incidents has no limit.
@@ -131,9 +131,9 @@ def forget(state: BucketState, settings: Settings, living: Set[ProcessKey]) -> i
     state.gone.evict(now_ms, 900_000)
     # Forget groups without data for a whole lag window.
     state.groups.evict(now_ms, 1000 * settings.lag.window_seconds)
-    # Keep a gap in all clients' data until every client has had data after the gap.
+    # Keep a span in which no client sent data until every client has sent data after it.
     state.shared.evict(int(state.clients.last_seen.min(initial=now_ms)), 0)
-    # Remember the left-out clients that reported once, at most this bucket's share of REPORTED_ONCE: the newest stay.
+    # Remember the newest of the clients that were left out at their first report: this bucket's share of REPORTED_ONCE.
     state.reported_once.evict(now_ms, limit=intake.share(intake.REPORTED_ONCE, settings.monitor))
     state.ended.evict(now_ms, limit=clients)
     for key, client in [*state.former.items()]:

@@ -49,7 +49,7 @@ def gate(mode: LiveMode[T], w: Windows) -> tuple[Bools, list[str]]:
 
 
 def verdict(mode: FailureMode[T], window: ClientWindow, known: Context = NOTHING_MORE) -> Verdict:
-    """Judge one window, and apply the adjustments of stage "window". `known`: other knowledge about the client."""
+    """Judge one window, and apply the adjustments of stage "window". `known`: knowledge from outside the window."""
     context = dataclasses.replace(known, mode=mode, window=window)
     (adjusted,) = adjust("window", [mode.judge(window, mode.thresholds)], context)
     return adjusted
@@ -165,8 +165,8 @@ def united(counts: Iterable[Count]) -> tuple[Count, ...]:
 
 
 def gone_on_with(verdict: Verdict, seen_ms: int) -> tuple[Count, ...]:
-    """Return the counts of an incident's verdict. For each sum in `detail` without counts, add counts that hold this
-    sum as the number of effects before `seen_ms`.
+    """Return the counts of an incident's verdict. For each sum in `detail` that has no counts, add counts with this sum
+    as the total before `seen_ms`.
     """
     counted = {count.name for count in verdict.counts}
     mode = modes().get(verdict.mode)

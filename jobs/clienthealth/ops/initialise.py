@@ -214,7 +214,8 @@ def missing_subscriptions(settings: Settings, seconds: float) -> tuple[list[Subs
 def subscribe(settings: Settings, missing: Sequence[Subscription], say: Callable[[str], None]) -> list[str]:
     """Create or change the subscriptions `missing`, and return the names of those for which this failed.
 
-    Subscriptions are not essential, so such a failure raises no error. `say`: called with a text about each of them.
+    Subscriptions are not essential, so such a failure raises no error. `say`: called with a text about each
+    subscription.
     """
     refused = []
     with closing(_admin(settings)) as client:

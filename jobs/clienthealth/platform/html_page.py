@@ -1,4 +1,4 @@
-"""HTML pages from jinja2 templates: one common frame, inline style, and nothing loaded from other servers.
+"""Render HTML pages from jinja2 templates. Pages share one frame and inline style, and load nothing from other servers.
 
 A page that refreshes itself has one script, from the server of the page. The script replaces the page's <main>; a
 browser without scripts reloads the whole page. Templates escape all text from outside, such as client ids. The filter

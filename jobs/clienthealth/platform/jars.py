@@ -115,7 +115,8 @@ def local_files() -> Path | None:
 
 
 def class_archive(paths: str) -> Path | None:
-    """Return the archive of a JVM's classes (AppCDS) for this Java and class path; None if there is none.
+    """Return the class archive (AppCDS: a JVM with it starts faster) for this Java and class path; None if there is
+    none.
 
     `paths`: the class path, as for `java -cp`. An archive's file name contains the archive's size. An archive of
     another size is not used, because the JVM crashes on an archive that a full disk or a power failure has truncated.
@@ -168,7 +169,7 @@ def pins() -> Mapping[str, str]:
 
 
 def refuse_other(name: str, paths: Sequence[Path]) -> None:
-    """Delete each jar in `paths` with another SHA-256 than the pinned one.
+    """Delete each jar in `paths` that does not have the pinned SHA-256.
 
     Raises DependencyError with the names of the deleted jars, if any. `name`: name of the jars' set, for this message.
     """
@@ -245,7 +246,7 @@ def _read(listing: Path) -> list[Path] | None:
 
 
 def _downloaded(module: str, folder: Path) -> Path:
-    """Download a module's jar without dependencies, check the jar's SHA-1, and return its path. Needs no Java."""
+    """Download a module's jar, but not its dependencies; check the jar's SHA-1, and return its path. Needs no Java."""
     group, artifact, version, *classifier = module.split(":")
     name = "-".join((artifact, version, *classifier)) + ".jar"
     url = f"{repository()}{group.replace('.', '/')}/{artifact}/{version}/{name}"

@@ -175,7 +175,9 @@ def ask_in_chunks(
 
 
 def error_text(error: BaseException) -> str:
-    """Format an error as `type: message`; only the message if it already contains the type, as kafka-python's do."""
+    """Format an error as `type: message`; only the message if it already contains the type, as kafka-python's messages
+    do.
+    """
     kind, text = type(error).__name__, str(error)
     return text if kind in text else f"{kind}: {text}" if text else kind
 
@@ -214,7 +216,7 @@ def _attempts() -> Iterator[list[str]]:
 
 
 def _reason(failures: Sequence[str]) -> str | None:
-    """Return the most informative of the failures, in the words of _WORDS if listed there; None if there are none."""
+    """Return the most informative of the failures, or its replacement in _WORDS; None if there are no failures."""
 
     def vague(failure: str) -> int:
         return next((rank for rank, part in enumerate(_VAGUE, 1) if part in failure), 0)

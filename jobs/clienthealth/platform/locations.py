@@ -1,4 +1,4 @@
-"""Locations: folders and files of this machine, URLs of file systems that Spark reaches, modules of a checkout."""
+"""Work with locations: paths on this machine, and URLs that Spark reaches. Import modules of a checkout."""
 
 from __future__ import annotations
 

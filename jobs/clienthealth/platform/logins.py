@@ -34,7 +34,7 @@ from clienthealth.model.tables import converted, table
 from clienthealth.platform.jars import java
 from clienthealth.platform.secrecy import basic_auth, redacted
 
-#: Options that have the Java name with `_` in place of `.` in all of kafka-python's clients: name → default.
+#: Options that all clients of kafka-python have under the Java name with `_` in place of `.`; maps name to default.
 _SAME = {
     name: default
     for name, default in KafkaAdminClient.DEFAULT_CONFIG.items()
@@ -320,7 +320,7 @@ def _token(url: str, jaas: Mapping[str, str]) -> tuple[str, float]:
 def _aws(jaas: Mapping[str, str]) -> Callable[[], tuple[str, float]]:
     """Return a function that signs a token for Amazon MSK and returns (token, epoch second of its renewal).
 
-    The function signs with the role or the profile that the login module's options (`jaas`) name. Without both,
+    The function signs with the role or the profile that the login module's options (`jaas`) name. If they name neither,
     Amazon's libraries choose the credentials. Raises SettingsError if neither `AWS_REGION` nor `AWS_DEFAULT_REGION` is
     set.
     """

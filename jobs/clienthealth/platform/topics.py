@@ -79,8 +79,8 @@ def inputs(
 ) -> list[Topic]:
     """Return the topics that the monitor reads, in the order of the settings.
 
-    `partitions`: number of partitions of each topic; a number above Spark's CPU cores makes reading no faster.
-    `replicas`: -1 for the brokers' default.
+    `partitions`: number of partitions of each topic; more partitions than Spark has CPU cores do not make reading
+    faster. `replicas`: -1 for the brokers' default.
     """
     config = {"retention.ms": str(retention_ms), **_in_sync(replicas)}
     return [Topic(name, partitions, config, replicas) for name in dict.fromkeys((*settings.metrics, *settings.logs))]

@@ -1,9 +1,9 @@
 """The web server of the exporter and the monitor, with TLS, basic authentication, and limits on peers.
 
-A peer may be slow, silent, or hostile. The server answers at most MAX_ANSWERS requests at once; a further request gets
-a 503. A peer must send its request within REQUEST_SECONDS, and read the response within ANSWER_SECONDS. If there are
-MAX_CONNECTIONS connections, the connection that has waited longest without a request is closed to make room for the
-next connection.
+A peer may be slow, silent, or hostile. The server answers at most MAX_ANSWERS requests at the same time; a further
+request gets a 503. A peer must send its request within REQUEST_SECONDS, and read the response within ANSWER_SECONDS. If
+there are MAX_CONNECTIONS connections, the connection that has waited longest without a request is closed to make room
+for the next connection.
 
 A large body is made in pieces while it is sent, so that the server never holds the whole body in memory. If the peer
 accepts gzip, each piece is compressed before it is sent. A body that is not made in pieces is compressed only if it is
@@ -42,8 +42,8 @@ SECURITY_HEADERS = {
     "Cache-Control": "no-store",
 }
 #: MAX_CONNECTIONS: maximum number of open connections, including idle connections. MAX_ANSWERS: maximum number of
-#: requests that are answered at once, not counting probes, which are always answered. MAX_ANSWERS is smaller than
-#: MAX_CONNECTIONS, so that a full server usually has an idle connection to close in favour of a new one.
+#: requests that are answered at the same time, not counting probes, which are always answered. MAX_ANSWERS is smaller
+#: than MAX_CONNECTIONS, so that a full server usually has an idle connection to close in favour of a new one.
 #: RETRY_AFTER_SECONDS: time (s) after which a peer that got a 503 may try again.
 MAX_CONNECTIONS = 128
 MAX_ANSWERS = 32
@@ -144,8 +144,9 @@ class Server(ThreadingHTTPServer):
     def verify_request(self, request: Any, client_address: Any) -> bool:
         """True if the new connection is accepted.
 
-        If MAX_CONNECTIONS are open, the connection that has waited longest for a request is closed to make room. If all
-        of them are being answered, the new connection is rejected: with a 503, or under TLS without a response.
+        If MAX_CONNECTIONS are open, the connection that has waited longest for a request is closed to make room. If a
+        request is being answered on each of them, the new connection is rejected: with a 503, or under TLS without a
+        response.
         """
         if len(self._deadlines) < MAX_CONNECTIONS:
             return True

@@ -1,8 +1,8 @@
 """The command line: `kafka-health COMMAND`. `commands.toml` lists the commands, each with its module and options.
 
 A module has a function `run(args)`, which returns the exit code. If several commands share a module, the module has a
-function `run_COMMAND` for each. A module is imported only when its command runs, so that a command without Spark starts
-at once and needs no Spark.
+function `run_COMMAND` for each. A module is imported only when its command runs, so that a command that does not use
+Spark starts fast, and runs where Spark is not installed.
 """
 
 from __future__ import annotations

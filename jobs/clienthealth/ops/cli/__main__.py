@@ -1,4 +1,4 @@
-"""`python -m clienthealth.ops.cli` is `kafka-health`."""
+"""`python -m clienthealth.ops.cli` runs the command `kafka-health`."""
 
 from clienthealth.ops.cli import main
 

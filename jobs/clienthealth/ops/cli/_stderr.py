@@ -1,4 +1,4 @@
-"""Log lines and progress of the commands on standard error."""
+"""Write the commands' log lines and progress to standard error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kafka-health export jvm|groups|prometheus`: the programs that feed the monitor and show its results."""
+"""`kafka-health export jvm|groups|prometheus`: run an exporter, which feeds the monitor or shows its results."""
 
 from __future__ import annotations
 

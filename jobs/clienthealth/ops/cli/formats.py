@@ -55,8 +55,8 @@ def run(args: argparse.Namespace) -> int:
 def _of_topics(
     topics: Sequence[str], args: argparse.Namespace, settings: Settings
 ) -> Iterator[tuple[str, Stream | None, list[RawRecord], str]]:
-    """Yield, for each topic, its name, its stream (None if unknown), its newest records, and text on partitions that
-    cannot be read ('' if all can).
+    """Yield, for each topic: its name; its stream (metrics or logs; None if unknown); its newest records; a text about
+    partitions that cannot be read ('' if all can).
     """
     from clienthealth.ops.doctor.records import newest
 

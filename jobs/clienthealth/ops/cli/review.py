@@ -150,7 +150,7 @@ def actions_beside(folder: Path) -> Path:
 
 
 def run_maintain(args: argparse.Namespace) -> int:
-    """Delete old days and join small files in each table of the history; print what was done per table. Return 0."""
+    """Delete old days and join small files in each table of the history; report on each table. Return 0."""
     from clienthealth.configuration import load, placed
     from clienthealth.spark.history import maintain
     from clienthealth.spark.session import session

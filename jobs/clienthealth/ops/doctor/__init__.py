@@ -1,6 +1,7 @@
 """Check everything that a healthy installation needs, and describe each fault and its remedy.
 
-A check is a function from the settings to findings. A check reports each fault as a finding, and never raises.
+A check is a function that takes the settings and yields findings. A check reports each fault as a finding, and never
+raises.
 """
 
 from __future__ import annotations

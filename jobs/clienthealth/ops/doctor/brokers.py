@@ -30,7 +30,7 @@ from clienthealth.settings import Settings
 
 #: Number of newest records of a topic that are examined: enough to include many clients.
 NEWEST = 500
-#: Prefix of the ids of Spark's consumer groups.
+#: The ids of Spark's consumer groups begin with this text.
 READERS = "spark-kafka-source-"
 DESCRIBE = "To measure the lag of groups, grant Describe: kafka-acls.sh --operation Describe --topic '*' --group '*'."
 PUSHES = "pushes"
@@ -200,7 +200,7 @@ def _groups_seen(client: KafkaAdminClient) -> tuple[State, str]:
 
 
 def clients_asked(settings: Settings, client: KafkaAdminClient, nodes: Sequence[int]) -> Iterator[Finding]:
-    """Check that brokers have our plugin and ask clients to push metrics. `nodes`: the ids of the running brokers.
+    """Check that the brokers have our plugin, and ask clients for metrics. `nodes`: the ids of the running brokers.
 
     Yields a single finding `skipped` if no broker has the plugin, if brokers are older than 3.7, or if this user may
     not see the plugin. None of these is a failure, because exporters can supply the metrics that clients do not push.

@@ -72,7 +72,7 @@ def codecs_present(_: Settings) -> Iterator[Finding]:
 
 
 def of_topic(about: str, compression: str) -> Finding:
-    """Report whether the exporters on this machine can decompress a topic.
+    """Report whether the exporters on this machine can decompress the records of a topic.
 
     `about`: the finding's subject. `compression`: value of the topic's option `compression.type`, which is a codec,
     `uncompressed`, or `producer` (the producers choose).
@@ -92,7 +92,7 @@ def of_topic(about: str, compression: str) -> Finding:
 
 
 def places_work(settings: Settings) -> Iterator[Finding]:
-    """Check the folders of checkpoint, history and reviews: the right to write, and free space.
+    """Check that this user may write to the folders of checkpoint, history and reviews, and that space is free.
 
     If PySpark is installed, Spark also writes a file in each folder, makes a table in the history, and compares
     checkpoint, history and topics.

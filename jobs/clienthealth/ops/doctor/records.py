@@ -116,7 +116,7 @@ class Reject:
     """Records that are rejected for one reason.
 
     reason     what is wrong, without the detail
-    detail     the detail of the first of these records that has a detail; '' if none has
+    detail     the first detail that is known for any of these records; '' if there is none
     records    number of these records
     partition  the partition of the first record, None for a file
     offset     the offset of the first record
@@ -198,7 +198,7 @@ def records_readable(settings: Settings, topic: str, stream: Stream, records: Se
 
 
 def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -> Iterator[Finding]:
-    """Check that no sample is in the future, and that not all samples of a client are late (DELAY_WARNING_SECONDS)."""
+    """Check that no sample is in the future, and that no client has only late samples (DELAY_WARNING_SECONDS)."""
     now = time.time()
     anytime = replace(settings, monitor=replace(settings.monitor, future_seconds=LARGEST))
     # Seconds by client. `ahead`: the maximum by which a sample is ahead of this machine's clock. `behind`: the minimum
