@@ -1,6 +1,7 @@
 """Pack decoded data into one chunk per bucket (`packed.py`), with the time at which each client last reported.
 
-A single client's clock may be wrong, so `topic_clock` computes the time from neighbouring records of many clients.
+A single client's clock may be wrong, so `topic_clock` determines the time of a record from neighbouring records of many
+clients.
 """
 
 from __future__ import annotations
@@ -43,9 +44,10 @@ def topic_clock(times: Ints, clients: Ints) -> tuple[Ints, Ints]:
     `times` (epoch ms), `clients` (client numbers): one element per record, in the order of the topic. A block has at
     least NEIGHBOURS consecutive records; if there are fewer records, they are one block. Each client votes with the
     newest time of its records in the block. The time of a block is the median of these votes; it never falls from block
-    to block. The duration of a block is its time minus the time by which a third of its clients had their first record
-    in it (0 if negative). With few clients a block lasts for minutes, and a client may have ended halfway through the
-    block. So callers must also accept a time that is up to this duration earlier than its block's time.
+    to block. The duration of a block is the time from the moment by which a third of its clients have a record in it to
+    the block's time (0 if negative). With few clients a block lasts for minutes, and a client may have ended halfway
+    through the block. So callers must also accept a record's time that is up to this duration earlier than its block's
+    time.
     """
     block = np.minimum(np.arange(len(times)) // NEIGHBOURS, max(0, len(times) // NEIGHBOURS - 1))
     order = np.lexsort((times, clients, block))
@@ -136,7 +138,8 @@ class Packer:
         interval_ms: int = 10_000,
         delta: bool = False,
     ) -> tuple[_Open, int]:
-        """Add a sample. Return (open chunk, row number of the sample); with these `_Open.part` adds values per topic.
+        """Add a sample. Return the open chunk, and the number of the sample's row in it, which `_Open.part` needs to
+        add values per topic.
 
         `topic`, `partition`, `offset`: the input record. `values`: in the order of CLIENT_METRICS for the client's
         kind. `config`: the client's options. `interval_ms`: the client's reporting interval. `delta`: True if counters
@@ -260,8 +263,8 @@ _part = struct.Struct(f"={Parts.head()}q{len(TOPIC_METRICS)}d").pack
 class _Open:
     """A chunk that is being filled.
 
-    names    maps each name to its position; a new name gets the next position
-    configs  maps the object id of a configuration to (position, configuration)
+    names    maps each name to its position in the chunk's `names`; a new name gets the next position
+    configs  maps the `id()` of a configuration to (its position in the chunk's `configs`, the configuration)
     """
 
     rows: list[bytes] = field(default_factory=list)

@@ -6,15 +6,15 @@ for records; the greater of the two used shares counts. kafka-python 3 has no li
 the number of unacknowledged records is known.
 
 Callback latency is the time for which a producer's callbacks hold its I/O thread. An instrumented client reports this
-time (`callback-time-*`: measured). A Java client without instrumentation does not report it, so the time is derived:
-callbacks run on the I/O thread, outside the selector. A stretch is the time from one sample to the next. Over all
-stretches in which `select-total` grew:
+time (`callback-time-*`: measured). A Java client without instrumentation does not report it. So the time is derived
+from the time that the I/O thread spends outside the selector, because callbacks run there. A stretch is the time from
+one sample to the next. Over all stretches in which `select-total` grew:
 
     busy = 1 − (Δ io-time-ns-total + Δ io-wait-time-ns-total) / Δt
     seconds per record = busy × Δt / Δ record-send-total
 
-A select in progress is not counted yet, so the result of a single stretch can be too high or too low. Over a window
-these errors cancel out. In a test, the derived duration of a callback that sleeps 0.100 s was 0.1035 s.
+A call of select() in progress is not counted yet, so the result of a single stretch can be too high or too low. Over a
+window these errors cancel out. In a test, the derived duration of a callback that sleeps 0.100 s was 0.1035 s.
 """
 
 from __future__ import annotations
@@ -93,7 +93,8 @@ def seconds_to_full(w: Windows) -> Floats:
 
 
 class _Stretches(NamedTuple):
-    """For each row the changes since the previous row: time (ms), time inside the selector (ns), and sent records.
+    """One element per row (sample) of `Windows.table`, with the changes since the previous row: time (ms), time inside
+    the selector (ns), and sent records.
 
     All three are 0 if a counter of the selector is unknown or was reset, or if select-total did not change; `records`
     is 0 also if record-send-total is unknown or was reset. `counted`: for each row the number of earlier rows in
@@ -110,7 +111,7 @@ class Busy(NamedTuple):
     """How busy the I/O thread is; one element per window, NaN if unknown.
 
     ratio       share of time (0 to 1) that the thread spends outside the selector
-    per_record  seconds that the thread spends outside the selector per sent record
+    per_record  seconds that the thread spends outside the selector, divided by the number of sent records
     """
 
     ratio: Floats
@@ -170,12 +171,16 @@ def _stretches(w: Windows) -> _Stretches:
 
 
 def _change(values: Floats) -> Floats:
-    """Return, for each row, the change from the previous row; NaN for the first row."""
+    """Return how much each value differs from the value before it; NaN for the first value."""
     return np.diff(values, prepend=np.nan)
 
 
 class Stalls(NamedTuple):
-    """For each window: the first row with the final number of deliveries (-1: unknown), and the seconds since then."""
+    """Since when the producer has delivered nothing, one element per window.
+
+    since    the row (sample) at which the number of deliveries reached its maximum in the window; -1 if unknown
+    seconds  time from that row to the window's last row; 0 if nothing proves that records waited (see `stalls`)
+    """
 
     since: Ints
     seconds: Floats
@@ -191,7 +196,7 @@ class Stalls(NamedTuple):
 
 @per_rows
 def delivered(w: Windows) -> Column:
-    """Return the number of delivered records at each row: the acknowledged records, else sent records minus retries."""
+    """Return the number of delivered records at each sample: acknowledged records, else sent records minus retries."""
     acknowledged, sent, retried = map(w.col, ("record-ack-total", "record-send-total", "record-retry-total"))
     went = np.where(np.isnan(retried), sent, sent - retried)
     return Column(np.where(np.isnan(acknowledged), went, acknowledged))
@@ -199,7 +204,7 @@ def delivered(w: Windows) -> Column:
 
 @per_rows
 def waiting(w: Windows) -> Bools:
-    """Return an array with one flag per row: True if the producer certainly has undelivered records."""
+    """Return one flag per sample: True if the producer certainly has undelivered records."""
     used = w.col("buffer-total-bytes") - w.col("buffer-available-bytes")
     in_hand: Bools = (used > 0) | (w.col("queue-records") > 0) | (w.col("waiting-threads") > 0)
     return in_hand | ((w.col("requests-in-flight") > 0) & (w.col("record-send-rate") > 0))
@@ -207,7 +212,7 @@ def waiting(w: Windows) -> Bools:
 
 @per_rows
 def answers(w: Windows) -> Column:
-    """Return, for each row, how often the average request latency changed up to this row.
+    """Return, for each sample, how often the average request latency has changed since the first sample of the table.
 
     A change proves that a broker has answered. If the client rounds the average to 0.001 ms, an answer may leave the
     average unchanged. So a value that is a multiple of 0.001 ms always counts as a change.
@@ -219,7 +224,8 @@ def answers(w: Windows) -> Column:
 
 
 def failed_since(w: Windows, since: Ints) -> Bools:
-    """Return one flag per window: True if the error rate was 0 at the row `since`, and above 0 at the window's end.
+    """Return one flag per window: True if the error rate was 0 at the sample in row `since`, and above 0 at the
+    window's end.
 
     `since`: one row number per window.
     """
@@ -230,7 +236,8 @@ def failed_since(w: Windows, since: Ints) -> Bools:
 
 @per_windows
 def stalls(w: Windows) -> Stalls:
-    """Return, for each window, the first row with the final number of deliveries, and the seconds since that row.
+    """Return, for each window, the row (sample) at which the number of deliveries reached its maximum, and the seconds
+    since that row.
 
     The seconds are 0 unless two conditions hold: records waited at every sample after that row, and the window has at
     least MIN_READINGS samples from that row on. For a client that counts no deliveries (kafka-python, Java before 1.0),

@@ -5,9 +5,9 @@ its lag: an old Scala consumer with a full queue keeps reporting 0. So the state
 the consumer does not fetch. If it fetches, a tolerated lag is OK. A greater lag makes the state UNKNOWN if the consumer
 does not consume, if the partition is paused, or if the window has fewer than MIN_READINGS samples of the lag.
 
-Otherwise the trend of the lag decides. The state is WARN if two conditions hold, else OK: the lag climbs steadily
-(Theil–Sen slope, as for groups), and it is more than the client consumes from one partition in BACKLOG_SECONDS. For the
-second condition, the client's rate is divided equally among its partitions.
+Otherwise the trend of the lag decides. The state is WARN if the lag climbs steadily (Theil–Sen slope, as for groups)
+and is more than the client consumes from one partition in BACKLOG_SECONDS; otherwise the state is OK. The client's rate
+of consumption is divided equally among its partitions.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ class Points:
     topic    position of the topic's name in `Windows.names`
     records  the lag in records, known and ≥ 0
     paused   True if the client has paused the partition
-    before   index of the previous point of the same partition (it may be another client's); -1 if there is none
+    before   index of the previous point of the same partition, which another client may have reported; -1 if there is
+             none
     begin    for each row of the table: the position in `order` at which the row's points begin
     order    indices of points: order[begin[row]:begin[row + 1]] are the points of a row, by topic and partition
     """

@@ -377,7 +377,9 @@ def per_rows(make: Callable[[Windows], T]) -> Callable[[Windows], T]:
 
 
 def per_windows(make: Callable[Concatenate[Windows, P], T]) -> Callable[Concatenate[Windows, P], T]:
-    """Decorate a function so that its result is computed once for each selection of windows and further arguments."""
+    """Decorate a function so that its result is computed once for each selection of windows and each value of the
+    further arguments.
+    """
     name = f"{make.__module__}.{make.__qualname__}"
 
     @wraps(make)

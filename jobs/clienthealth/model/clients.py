@@ -74,7 +74,9 @@ class Client(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def home(self) -> tuple[str, str]:
-        """Two texts that determine the bucket: `process`; for a consumer group, service and instance with client id."""
+        """Return two texts that determine the bucket: `process`, or for a consumer group its service and a text made of
+        instance and client id.
+        """
         return (self.service, f"{self.instance}\0{self.client_id}") if self.kind == "group" else self.process
 
 

@@ -1,4 +1,4 @@
-"""Encode and decode a client's state with its verdicts: as records of the topic `client-health`, and in the history.
+"""Encode and decode a client's state and verdicts, for records of the topic `client-health` and for the history.
 
 Writers fill in `Written`; readers get a `HealthRecord`. Readers do not trust the records that they read: a number may
 be a text, NaN or missing.
@@ -113,7 +113,8 @@ def seen_json(seen: Seen) -> dict[str, Any]:
 
 
 def worst(verdicts: Iterable[Verdict]) -> Status:
-    """Return the worst failure in `verdicts`; without a failure `ok` if all verdicts are ok, else `unknown`.
+    """Return the status of the worst failure in `verdicts`; without a failure, `ok` if all verdicts are ok, else
+    `unknown`.
 
     Without verdicts the result is `unknown`.
     """

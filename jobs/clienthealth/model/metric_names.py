@@ -25,9 +25,10 @@ SCALA: Mapping[str, str] = SPELLINGS["scala"]
 #: Maps fields of Metricbeat's module `kafka` to our names. Fields with the same name as the MBean attribute are not
 #: listed.
 METRICBEAT: Mapping[str, str] = SPELLINGS["metricbeat"]
-#: Maps our name to (path, factor): the path in librdkafka's statistics, and the factor that converts to our unit.
+#: Maps our name of a metric to (path, factor): the path in librdkafka's statistics, and the factor to our unit.
 LIBRDKAFKA: Mapping[str, tuple[str, float]] = SPELLINGS["librdkafka"]
-#: Maps our name to the path in librdkafka's statistics of a partition (`topics.*.partitions.*`). The units agree.
+#: Maps our name of a metric to the path in librdkafka's statistics of a partition (`topics.*.partitions.*`). The units
+#: agree.
 LIBRDKAFKA_PARTITION: Mapping[str, str] = SPELLINGS["librdkafka_partition"]
 
 
@@ -45,7 +46,9 @@ def otel_agent(group: str, name: str) -> str:
 
 
 def micrometer(group: str, name: str) -> str:
-    """Return a metric's name in Prometheus, by Micrometer's KafkaClientMetrics: `kafka_producer_record_send_total`."""
+    """Return the name that Micrometer's KafkaClientMetrics gives to a metric in Prometheus:
+    `kafka_producer_record_send_total`.
+    """
     return f"kafka_{group.removesuffix('-metrics')}_{name}".replace("-", "_")
 
 
@@ -58,7 +61,7 @@ def jmx_exporter(group: str, name: str) -> str:
 
 
 def jmx_exporter_1(group: str, name: str) -> str:
-    """Return the name that the JMX exporter since 1.0 gives to a metric: without a final `_total`."""
+    """Return the name that the JMX exporter from 1.0 on gives to a metric: it has no final `_total`."""
     return jmx_exporter(group, name).removesuffix("_total")
 
 
@@ -72,7 +75,7 @@ Rule = Callable[[str, str], str]
 
 
 def spellings(*rules: Rule) -> dict[str, str]:
-    """Return a map from the names that `rules` make, also from older names of the Java client, to our names."""
+    """Return a map to our names from the names that `rules` make of the Java client's present and older names."""
     return {
         rule(group, spelled): name
         for group, names in JAVA.items()
@@ -95,7 +98,7 @@ def kinds() -> dict[str, str]:
 
 
 def telling() -> dict[str, str]:
-    """Return a map from each MBean attribute that only one kind of Java client has to that kind."""
+    """Map each MBean attribute that exists in only one kind of Java client to this kind."""
     return {name: _kind(group) for group, names in JAVA.items() for name in names if name not in SHARED}
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from clienthealth.model.clients import Kind
 
-#: Ends of the frames that show a thread inside a consumer's poll().
+#: A thread is inside a consumer's poll() if one of its frames ends with one of these texts.
 POLL_FRAMES = ("KafkaConsumer.poll", "KafkaShareConsumer.poll", "kafka.consumer.group.poll")
 
 
@@ -107,8 +107,8 @@ class ThreadDump:
 
     `threads`: those that belong to a Kafka client, those that an earlier dump shows in poll(), and `DestroyJavaVM`.
     `others`: the other threads that run code outside the JVM. They are kept only if a client of the process uses
-    librdkafka, because frames may not show which thread calls its poll(). `complete`: True if the dump is known to be
-    complete. `deadlocked`: names of the threads that the JVM reports as deadlocked.
+    librdkafka, because frames may not show which thread calls librdkafka's poll(). `complete`: True if the dump is
+    known to be complete. `deadlocked`: names of the threads that the JVM reports as deadlocked.
     """
 
     ts_ms: int

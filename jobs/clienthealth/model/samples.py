@@ -3,7 +3,8 @@
 Most formats use `Samples`, which collects the values of one process at one moment and makes one snapshot per client.
 All work except the final sort of topics takes linear time, so clients with thousands of partitions are cheap.
 
-Kafka clients number their connections as nodes. The connection to a coordinator has a node number of its own.
+Kafka clients give each connection a node number: the broker's id, or for the connection to a coordinator another
+number.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class Subject(NamedTuple):
 
     client_id  None if the value itself names no client; then the client id in `Samples.process` is used
     kind       kind of the client; None if the value is not a Kafka client's
-    node       the broker's id as `node` returns it; a value that the client reports for itself replaces brokers' values
+    node       the broker's id as the function `node` returns it; None if the value is not about a broker
     """
 
     client_id: str | None
@@ -186,7 +187,9 @@ class Samples:
 
 
 class Processes:
-    """The samples of several processes and moments in one record. `broken`: number of unusable parts of the record."""
+    """The samples in one record, which may come from several processes and moments. `broken`: number of unusable parts
+    of the record.
+    """
 
     def __init__(self) -> None:
         self._samples: dict[tuple[int | None, Identity], Samples] = {}
@@ -199,14 +202,14 @@ class Processes:
         return samples
 
     def snapshots(self) -> list[Snapshot]:
-        """Return one snapshot per client and moment, and one snapshot with an error per unusable part."""
+        """Return one snapshot per client and moment, and for each unusable part one snapshot with an error."""
         snapshots = [snapshot for samples in self._samples.values() for snapshot in samples.snapshots()]
         return snapshots + unusable(self.broken)
 
 
 @dataclass(slots=True)
 class _Client:
-    """The values of one client, of its single brokers, and of its topics, by our names."""
+    """The values of one client, of each of its brokers, and of each of its topics, by our names of the metrics."""
 
     own: dict[str, float] = field(default_factory=dict)
     nodes: dict[int, dict[str, float]] = field(default_factory=dict)
@@ -214,7 +217,7 @@ class _Client:
 
 
 def unusable(parts: int) -> list[Snapshot]:
-    """Return as many snapshots with the error `wrong-types` as the record has unusable parts."""
+    """Return one snapshot with the error `wrong-types` for each of the record's unusable `parts` (their number)."""
     return [Snapshot(error="wrong-types") for _ in range(parts)]
 
 

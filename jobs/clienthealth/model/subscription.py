@@ -39,7 +39,7 @@ MATCH_LIBRDKAFKA = (
     "client_software_name=.*rdkafka.*|confluent-kafka-.*,"
     "client_software_version=(.*rdkafka-)?(2[.]10[.][1-9]|2[.]1[1-9][.]|2[.][2-9][0-9][.]|[3-9][.])[0-9.A-Z-]*"
 )
-#: Prefixes of names of librdkafka's metrics: those that are read, and counters that show when a push's interval began.
+#: Prefixes of librdkafka's metric names: metrics that are read, and counters that show when a push's interval began.
 OF_LIBRDKAFKA: tuple[str, ...] = tuple(SPELLINGS["librdkafka_pushed"])
 #: Interval (s) between a client's pushes. 60 s would halve the load, but each report could come 30 s later.
 INTERVAL_SECONDS = 30
@@ -70,7 +70,7 @@ class Subscription:
         return (cls(tuple(prefixes), every, MATCH), cls(OF_LIBRDKAFKA, every, MATCH_LIBRDKAFKA, NAME_LIBRDKAFKA))
 
     def covers(self, other: Subscription) -> bool:
-        """True if this subscription makes the clients that `other` selects push all metrics that `other` names.
+        """True if, with this subscription, the clients that `other` selects push all metrics that `other` names.
 
         In `metrics`, `*` and an empty prefix mean all metrics. If this subscription has a filter, the result is
         False unless the filter of `other` is the same text.

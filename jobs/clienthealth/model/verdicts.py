@@ -15,8 +15,8 @@ EvidenceKind = Literal["metric", "log", "thread-dump", "absence"]
 #: Overall state of a client. `partial`: no failure was found, but some modes could not be judged.
 Standing = Literal["ok", "partial", "unknown", "suspected", "confirmed"]
 
-#: All statuses in ascending order. If overlapping windows give several verdicts of one mode, a failure counts before
-#: `ok` and `unknown`, and `confirmed` before `suspected`; without a failure the newest verdict counts.
+#: All statuses, the one that counts least first. If overlapping windows give several verdicts of one mode, a failure
+#: counts before `ok` and `unknown`, and `confirmed` before `suspected`; without a failure the newest verdict counts.
 STATUS_ORDER: tuple[Status, ...] = ("unknown", "ok", "suspected", "confirmed")
 #: The statuses that report a failure.
 UNHEALTHY: tuple[Status, ...] = ("suspected", "confirmed")
@@ -72,7 +72,7 @@ class Count:
 
     Overlapping windows share these half minutes, so that no effect is counted twice.
 
-    name        key of the sum in `Verdict.detail`; the true number of effects may be higher
+    name        key in `Verdict.detail` for the sum of `slots` and `settled`, a lower bound of the number of effects
     kind        kind of the evidence; if two kinds count the same effect, the greater sum is used
     slots       maps the start of a half minute (epoch ms) to the number of effects in it
     settled     sum of the effects in the half minutes before `settled_ms`, which no longer change
