@@ -137,7 +137,7 @@ class FailureMode(Facts, Generic[T]):
     def explanation(self, verdict: Verdict, library: str | None) -> Explanation:
         """Return what a verdict means for a client. `library`: the name of its library, None if unknown.
 
-        A mode with a `caution` has an action that cannot be undone, such as to end the process. So the remedy is the
+        If a mode has a `caution`, its action (for example, to end the process) cannot be undone. So the remedy is the
         `caution` until the verdict is confirmed. `first` (take a dump) is '' if the evidence contains a thread dump.
         """
         cause = self.cause(verdict) or Cause("")

@@ -57,8 +57,8 @@ class Circumstance:
 #: but does not help to confirm it.
 ANOTHERS = Circumstance(None, "another client that the line may be about", "own-lines")
 NOTHING_NEEDED = Circumstance(True)
-#: Minimum time (ms) between two dumps that can show whether a thread moves. A second less than the ten seconds that
-#: people are asked to wait, because nobody waits exactly ten.
+#: Minimum time (ms) between two dumps that can show whether a thread moves. It is one second less than the ten seconds
+#: that people are asked to wait, because nobody waits exactly ten.
 APART_MS = 9_000
 #: The circumstance of a fact about a goroutine that may have reached its frame only a moment before the dump.
 UNAGED = Circumstance(False, "one dump does not show how long the goroutine waits; a second, ten seconds later, would")
@@ -135,9 +135,10 @@ def conclude(
     """Return the verdict that the facts support.
 
     Without facts and doubts the verdict is ok, or unknown if `otherwise` says why missing facts do not show health.
-    `doubts`: facts that point to the failure but prove nothing; with only doubts the verdict is unknown. Beside other
-    facts, doubts only add evidence, for example the code at fault. A fact becomes a doubt if its circumstance does not
-    hold. `detail`: values for the verdict's detail; values that are None are left out.
+    `doubts`: facts that point to the failure but prove nothing; with only doubts the verdict is unknown. If there are
+    also facts, the doubts are only added to the evidence: they may show, for example, the code at fault. A fact becomes
+    a doubt if its circumstance does not hold. `detail`: values for the verdict's detail; values that are None are left
+    out.
     """
     doubts = [
         replace(doubt, text=f"{doubt.text}; but {doubt.given.text}") if doubt.refuted and doubt.given else doubt
@@ -179,10 +180,10 @@ Happened = Sequence[tuple[int, float]]
 
 
 def counted(window: ClientWindow, name: str, kind: EvidenceKind, happened: Happened) -> Count:
-    """Return a window's occurrences, counted per slot of SLOT_MS.
+    """Return the number of occurrences in each slot (SLOT_MS) of a window.
 
-    `name`: the counter's name in `detail`. `kind`: the kind of evidence that shows the occurrences. Those in the
-    window's first second are left out, because the previous window may have counted them.
+    `name`: the counter's name in `detail`. `kind`: the kind of evidence that shows the occurrences. `happened`: the
+    occurrences; those in the window's first second are left out, because the previous window may have counted them.
     """
     slots: dict[int, float] = defaultdict(float)
     for ts_ms, so_many in happened:
@@ -280,15 +281,15 @@ def events(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
 
 
 def stated(window: ClientWindow, meaning: Meaning) -> list[Fact]:
-    """Return a list of one indirect fact, from the line about the log event `meaning` that states the longest wait.
+    """Return a list of one indirect fact: of the lines that match `meaning`, the one that states the longest wait.
 
     Returns [] if no line matches `meaning`. A line's wait is the number that its log pattern captures as `minutes`, or
     0. If several lines state the longest wait, lines without a goroutine come first, then the newest line. The fact's
     text is `meaning.says` and the line (or only the frame, if the pattern captures one). The fact begins when the wait
     began: the earliest of (time of the line - minutes) over all lines with the same goroutine and frame.
 
-    If the line of a goroutine captures no minutes, the fact proves nothing, with two exceptions: a line at least
-    APART_MS earlier shows the goroutine in the same frame, or an undated text shows it there twice (`repeats`).
+    If the line is about a goroutine and captures no minutes, the fact proves nothing unless the goroutine was in the
+    same frame at least APART_MS earlier, or twice in an undated text (`repeats`).
     """
     if not (said := events(window, meaning)):
         return []

@@ -34,13 +34,15 @@ HEARTBEAT_SECONDS = 8.0
 
 
 def seconds_away(w: Windows) -> Floats:
-    """Return the longest time (s) outside poll(), between two polls or since the last poll; NaN if unknown."""
+    """Return, for each window, the longest time (s) outside poll(): between two polls, or since the last; NaN if
+    unknown.
+    """
     reported = np.fmax(w.max("last-poll-seconds-ago"), w.max("time-between-poll-max") / 1000)
     return _or_by_selector(w, reported, lambda windows, seconds: windows.reduced(np.fmax, seconds))
 
 
 def seconds_since(w: Windows) -> Floats:
-    """Return the seconds from the last call of poll() to the last sample; NaN if unknown."""
+    """Return, for each window, the seconds from the last call of poll() to the last sample; NaN if unknown."""
     reported = np.where(
         w.reported("last-poll-seconds-ago"), w.last("last-poll-seconds-ago"), w.max("time-between-poll-max")
     )
@@ -67,7 +69,7 @@ def _or_by_selector(w: Windows, reported: Floats, how: Callable[[Windows, Floats
 
 @per_rows
 def _without_waiting(w: Windows) -> Column:
-    """Return for each row the time (s) since the client last waited in the selector or fetched; NaN if unknown."""
+    """Return for each sample the time (s) since the client last waited in the selector or fetched; NaN if unknown."""
     names = ("io-wait-time-ns-total", "select-total", "fetch-total")
     waited, selected, fetched = (np.diff(w.col(name), prepend=np.nan) for name in names)
     passed = np.diff(w.ts, prepend=w.ts[:1]) / 1000
@@ -173,7 +175,7 @@ def pushes_on(window: ClientWindow) -> bool:
 
 
 def lived(window: ClientWindow) -> Sign | None:
-    """Return the newest sign that the process of a client without data is alive, or None."""
+    """Return the newest sign that the process still runs although the client sends no data; None without a sign."""
     return max(window.alive, key=lambda sign: sign.ts_ms, default=None)
 
 

@@ -76,8 +76,8 @@ def coordinator_answers(window: ClientWindow, at_ms: int) -> Circumstance:
 def process_runs(window: ClientWindow, at_ms: int) -> Circumstance:
     """Check that the client's process ran until the moment `at_ms`, neither frozen nor in a garbage collection.
 
-    Two kinds of data prove that the process ran: a thread dump within SETTLES_MS of the moment, or even intervals (see
-    UNEVEN) between the last READINGS samples before the moment. Without such data the circumstance is unknown.
+    Two kinds of data prove that the process ran: a thread dump within SETTLES_MS of the moment, or samples that came
+    regularly (see UNEVEN): the last READINGS samples before the moment. Without such data the circumstance is unknown.
     """
     if any(abs(dump.ts_ms - at_ms) <= SETTLES_MS for dump in window.dumps):
         return Circumstance(True, "a thread dump of the process was taken", "process-runs")
@@ -91,9 +91,9 @@ def process_runs(window: ClientWindow, at_ms: int) -> Circumstance:
 def io_thread_works(window: ClientWindow, at_ms: int) -> Circumstance:
     """Check that a producer's I/O thread worked around the moment `at_ms`; unknown if no data shows that.
 
-    The thread worked if it logged a line in the SETTLES_MS before the moment, or if a sample from that time or later
-    shows new selects. If the thread did not work, brokers may have stored records that still count as pending, so such
-    records are not certainly lost.
+    The thread worked if it logged a line in the SETTLES_MS before the moment, or if in a sample from that time or later
+    select-total has risen. If the thread did not work, brokers may have stored records that still count as pending, so
+    such records are not certainly lost.
     """
     name, since_ms = "io-thread-works", at_ms - SETTLES_MS
     if any(since_ms < one.ts_ms <= at_ms and (_unserved(one) or on_io_thread(one)) for one in window.known_logs):

@@ -57,13 +57,12 @@ def held(
     threads: Callable[[ThreadDump], Iterable[Thread]] = lambda dump: dump.threads,
     stays: Callable[[Held], bool] = lambda stay: True,
 ) -> list[Held]:
-    """For each thread in each dump, return the row of dumps, ending with this dump, that show the thread at its place.
-
-    A dump that shows the thread elsewhere, or not at all, ends a row. `dumps` are in order of time.
+    """For each thread in each dump, return the unbroken series of dumps, up to this one, that show the thread at its
+    place. A dump that shows the thread elsewhere, or not at all, breaks a series. `dumps` are in order of time.
 
     where    returns a thread's place in a dump; None if the thread is left out
     threads  returns the threads of a dump to examine
-    stays    returns False if other data shows that the thread moved between the dumps; the row then begins anew
+    stays    returns False if other data shows that the thread moved between the dumps; a new series then begins
     """
     found: list[Held] = []
     before: dict[tuple[str, Hashable], Held] = {}

@@ -51,7 +51,7 @@ class Attached:
     unread   why evidence that may be about the client could not be read; '' if all was read
     untimed  names of inputs with made-up times: the order of the lines is known, durations are not
     undated  names of inputs with lines that have no time of their own
-    pasted   names of inputs from which a person copied a part, so that the input ends before the log
+    pasted   names of inputs that are pasted texts: such an input may end before the log from which it was copied
     """
 
     look: Look
@@ -263,7 +263,7 @@ def _not_before_start(verdict: Verdict, context: Context) -> Verdict:
     "window", "Lines that report the failure put an `ok` in doubt, even if the client's samples contradict these lines."
 )
 def _contradicted_lines(verdict: Verdict, context: Context) -> Verdict:
-    """Runs after the judge, which did not see contradicted lines. So no finding rests on them; `ok` may be wrong."""
+    """Runs after the judge, which did not see contradicted lines: no failure rests on them, but `ok` may be wrong."""
     lines = context.mode.lines if context.mode and context.contradicted else ()
     if verdict.status != "ok" or not any(meaning.ids & context.contradicted for meaning in lines):
         return verdict

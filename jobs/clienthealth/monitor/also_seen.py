@@ -63,7 +63,8 @@ def take(state: BucketState, entries: Iterable[LogEntry]) -> None:
         state.also_seen.remember(key, run, run.last_ms)
 
 
-#: Maximum number of minutes for which a run keeps separate counts; earlier lines count for the next row of the history.
+#: Maximum number of minutes for which a run keeps separate counts. Lines of earlier minutes go into the next row of the
+#: history.
 MINUTES = 60
 #: `Trouble.least` is the minimum number of lines with which an issue is reported. In an excerpt, which a person picked
 #: from a log, an issue with a `least` below EVERYDAY_LINES is reported even with fewer lines.

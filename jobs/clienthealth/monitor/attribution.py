@@ -145,8 +145,8 @@ class ProcessLog:
     reporting  the clients of the process that report metrics
     former     the clients that do not report metrics and have an open incident
     lives      the lifetimes of the clients that report, and of the clients that recently stopped
-    named      maps a kind of client to the client ids of this kind, of clients that report and of those that only the
-               process's log names
+    named      maps a kind of client to the ids of the process's clients of this kind: those that report, and those that
+               only the log names
     topics     maps a topic to the names of the clients in lines about this topic
     earlier    the newest EARLIER_DUMPS dumps before the window of `entries`
     lead       the log events of the LEAD_MS before that window
@@ -176,8 +176,8 @@ class ProcessLog:
         """Return the events about a client, and the dumps of its process.
 
         An event is about the client if it names the client or no client. Entries of other processes on the same host
-        are left out. An event that also fits another client of the same name is treated as an event without a name. A
-        dump that also fits another client is left out.
+        are left out. An event that also fits another client of the same name is treated as an event that names no
+        client. A dump that also fits another client is left out.
         """
         begun = min((life.first_ms for life in self.lives if life.client.identity == client.identity), default=0.0)
         earlier = self._about((entry for entry in self.earlier if entry.ts_ms > begun - BEFORE_MS), client).dumps

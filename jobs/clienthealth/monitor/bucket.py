@@ -77,14 +77,17 @@ class Bucket:
 
     @cached_property
     def _of_deltas(self) -> frozenset[int]:
-        """The clients (positions in the state) with counters that are changes since the last sample (OTLP's deltas)."""
+        """The clients (positions in `state.all_clients`) that report counters as changes since the last sample (OTLP's
+        deltas).
+        """
         readings = self.state.readings
         return frozenset(readings.client[readings.delta > 0].tolist())
 
     def span(self, client: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints]:
         """Return (lo, hi): the rows [lo, hi) of each window [start, end).
 
-        Each argument has one element per window: the client's position in the state, start and end (epoch ms).
+        Each argument has one element per window: the client's position in `state.all_clients`, start and end (epoch
+        ms).
         """
         base = client << SHIFT
         return np.searchsorted(self.keys, base | np.maximum(start, 0)), np.searchsorted(self.keys, base | end)
@@ -92,7 +95,8 @@ class Bucket:
     def windows(self, kind: str, client: Ints, lo: Ints, hi: Ints) -> Windows:
         """Return the samples in the rows [lo, hi) as `Windows`. `lo`, `hi`: arrays with one element per window.
 
-        `client`: for each window, the number of its client (position in the state). All clients are of the kind `kind`.
+        `client`: for each window, the position of its client in `state.all_clients`. All clients are of the kind
+        `kind`.
         """
         state, readings = self.state, self.readings
         begin, end = (int(lo.min()), int(hi.max())) if len(lo) else (0, 0)
@@ -126,7 +130,7 @@ class Bucket:
 
     @cached_property
     def numbers(self) -> Mapping[ProcessKey, Sequence[int]]:
-        """For each process, the numbers of its reporting clients (positions in the state)."""
+        """For each process, the positions of its reporting clients in `state.all_clients`."""
         return self.state.numbers()
 
     @cached_property
@@ -231,8 +235,8 @@ class Bucket:
     ) -> ClientWindow:
         """Return a window of a client for the judges.
 
-        `number`: the client's position in the state; None if the client does not report. `span`: the window's times and
-        rows. `log`: the window's log events and dumps. `table`: returns the window's samples as a table.
+        `number`: the client's position in `state.all_clients`; None if the client does not report. `span`: the window's
+        times and rows. `log`: the window's log events and dumps. `table`: returns the window's samples as a table.
         """
         start, end, lo, hi = span
         before = max(0, start - max(LEAD_MS, end - start))

@@ -117,7 +117,7 @@ def _by_gate(mode: str, reason: str) -> Verdict:
 class Touched:
     """All windows with new data, for the clients of one kind. The windows are sorted by client and start.
 
-    `client`: for each window, the number of its client (position in the state). `lo`, `hi`: the rows [lo, hi) of each
+    `client`: for each window, the position of its client in `state.all_clients`. `lo`, `hi`: the rows [lo, hi) of each
     window.
 
     logs  maps the position of a window to the log entries in this window
@@ -147,7 +147,7 @@ class Touched:
 class Reporter(NamedTuple):
     """A client with new data in its windows.
 
-    number      the client's position in the state
+    number      the client's position in `state.all_clients`
     begin, end  the client's windows are [begin, end) in `Gated.touched`
     newest      position of the client's newest window with enough samples; if there is none, of its newest window
     seen        time of the client's newest sample, by its own clock (epoch ms)

@@ -63,7 +63,7 @@ def idle(state: BucketState, arrived: bool, now_ms: int) -> int:
 
 
 def due_in_outage(bucket: Bucket, before_ms: int) -> list[int]:
-    """Return the clients (positions in the state) to judge now, while no client reports.
+    """Return the clients (positions in `state.all_clients`) to judge now, while no client reports.
 
     While no client reports, missing data does not show that a client has ended, so only log lines on a client's own end
     open an incident. The clients' data is kept, because the clients may report again when input returns. `before_ms`:
@@ -95,7 +95,7 @@ def discount_outage(state: BucketState, before_ms: int) -> None:
 
 
 def departed(bucket: Bucket) -> list[int]:
-    """Return the clients (positions in the state) that have departed.
+    """Return the clients (positions in `state.all_clients`) that have departed.
 
     These clients have sent no data for the time in `Bucket.gaps` plus `[absence] watermark_seconds`. Gaps in the data
     of all clients (`state.shared`) are subtracted from a client's time without data.
@@ -111,9 +111,8 @@ def departed(bucket: Bucket) -> list[int]:
 
 
 def judge(bucket: Bucket, number: int, all_silent: bool = False) -> tuple[list[Record], list[Transition]]:
-    """Judge a client without data. Return (the client's record in a list, the changes of its incidents).
-
-    `number`: the client's position in the state. `all_silent`: True if no client reports.
+    """Judge a client without data. Return (the client's record in a list, the changes of its incidents). `number`: the
+    client's position in `state.all_clients`. `all_silent`: True if no client reports.
     """
     state, settings = bucket.state, bucket.settings
     seen = departure(bucket, number)

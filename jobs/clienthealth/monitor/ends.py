@@ -167,7 +167,8 @@ def is_by_process(bucket: Bucket, entry: LogEntry, client: Client, departed_ms: 
 
 
 def clients_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
-    """Return the reporting clients (positions in the state) that show that a silent client's process still runs.
+    """Return the reporting clients (positions in `state.all_clients`) that show that a silent client's process still
+    runs.
 
     `client`: the client that no longer reports. If its library reports only inside poll(), these are all other clients
     of the same instance. Otherwise these are the clients of the same service and host that reported before the data of
@@ -186,7 +187,7 @@ def clients_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
 
 
 def signs_of_life(bucket: Bucket, number: int, later: Sequence[LogEntry]) -> tuple[Sign, ...]:
-    """Return signs that the process of a client with overdue data lives, in order of time.
+    """Return signs, in order of time, that a client's process still runs although the client's data is overdue.
 
     There is at most one sign for each kind of evidence. Data is a sign if it comes more than `Bucket.quiet` after the
     client's last sample: entries in `later` (log entries of the process after that sample), and samples of other

@@ -57,7 +57,7 @@ class Departure(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """One change of an incident for the history. `previous`: status before the change.
+    """One change of an incident, to be written to the history. `previous`: status before the change.
 
     `ts_ms`: event time of the change.
     """
@@ -132,8 +132,9 @@ class Incidents:
         """Update a client's incidents from the verdicts on its windows that end at `end_ms`. Return the changes.
 
         `offset_ms`: watermark minus the client's own clock. `recovered`: returns True if there is evidence that the
-        fault of a mode is over. It is called for each verdict `ok`, even if the window that last showed the fault
-        is judged again with more data. Without `recovered`, an ok in a later window closes the incident.
+        fault of a mode is over. It is called for an `ok` verdict on the mode of an open incident, also if that verdict
+        is on the window that last showed the fault, judged again with more data. Without `recovered`, an ok in a later
+        window closes the incident.
         """
         changes = []
         for verdict in verdicts:

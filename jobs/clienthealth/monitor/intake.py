@@ -47,7 +47,7 @@ LONGEST_MS = 600_000
 
 @dataclass
 class Taken:
-    """The data of a batch that a bucket takes in.
+    """What a bucket takes in from a batch.
 
     chunks       the data, except that of clients that are left out
     log_entries  the new log entries
@@ -90,7 +90,7 @@ def without_repeated(state: BucketState, chunks: Sequence[Chunk], numbers: Numbe
     """Drop data that a collector sent again: the data of each ended client that has no sample newer than its end.
 
     Returns the chunks without this data, and the number of dropped samples. `numbers`: maps the identity of each
-    reporting client to its position in the state.
+    reporting client to its position in `state.all_clients`.
     """
     if not state.ended or all(client.identity in numbers for chunk in chunks for client in chunk.all_clients):
         return list(chunks), 0
@@ -159,8 +159,8 @@ def without_room(
     """Return the new clients and groups that exceed a limit.
 
     `left_out`: this function adds how many clients and groups exceed each limit, by the limit's name (new-clients,
-    clients, clients-per-service). `numbers`: maps the identity of each known client to its position in the state. A
-    client or group is new if its identity is neither in `numbers` nor that of a known group.
+    clients, clients-per-service). `numbers`: maps the identity of each known client to its position in
+    `state.all_clients`. A client or group is new if its identity is neither in `numbers` nor that of a known group.
     """
     if not any(chunk.all_clients or chunk.groups for chunk in chunks):
         return frozenset()

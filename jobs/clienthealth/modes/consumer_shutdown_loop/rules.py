@@ -151,8 +151,9 @@ def _looping(window: ClientWindow, limits: Thresholds) -> list[Fact]:
 def _is_excerpt(window: ClientWindow, storm: list[LogEvent], stay: Held | None, limits: Thresholds) -> bool:
     """True if the lines (`storm`) and dumps (`stay`) of a thread prove a loop, although they cover only a short time.
 
-    The proof is dumps of a look-up of the offset manager inside shutdown(), or at least `min_excerpt_repeats` lines in
-    a window of less than `suspect_seconds`. Returns False if the window has metrics, or log lines about an outage.
+    They prove it if the dumps show the thread looking up the offset manager inside shutdown(), or if there are at least
+    `min_excerpt_repeats` lines in a window of less than `suspect_seconds`. Returns False if the window has metrics, or
+    log lines about an outage.
     """
     if window.readings or events(window, OUTAGE):
         return False
@@ -299,7 +300,7 @@ BLIND_POLLS = "nothing shows that the consumer polls, and no thread dump shows w
 
 
 def silent(w: Windows, limits: Thresholds) -> Bools:
-    """Return one flag per window: True if a Java consumer has not polled for at least `silent_poll_seconds`."""
+    """For each window, True if a Java consumer has not polled for at least `silent_poll_seconds`."""
     return (w.last("last-poll-seconds-ago") >= limits.silent_poll_seconds) & (w.samples >= MIN_READINGS)
 
 
@@ -314,7 +315,9 @@ def blind(w: Windows, thresholds: Thresholds) -> Texts:
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """Return the flags of `silent`; False for old Scala consumers. Missing polls alone do not confirm the failure."""
+    """Return the flags of `silent` (one per window), but False for old Scala consumers. Missing polls alone do not
+    confirm the failure.
+    """
     return silent(w, thresholds) if w.kind == "consumer" else np.zeros(len(w), np.bool_)
 
 
@@ -385,7 +388,7 @@ def doubt(look: Look) -> str:
 
     - A shutdown completed.
     - Metrics continue to the end of the data. A Java consumer must also have polled until then.
-    - No thread in two dumps looks for its offset manager.
+    - There are two dumps, and neither shows a thread that looks for the offset manager.
 
     The mode stays possible if a shutdown or a look-up began, and no data shows how it ended.
     """

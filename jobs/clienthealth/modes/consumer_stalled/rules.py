@@ -108,12 +108,13 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 
 
 def interval(w: Windows) -> Floats:
-    """Return the configured max.poll.interval.ms in seconds, NaN if unknown."""
+    """Return, for each window, the configured max.poll.interval.ms in seconds; NaN if unknown."""
     return w.option("max.poll.interval.ms") / 1000
 
 
 def idle(w: Windows, limits: Thresholds) -> Bools:
-    """True if the consumer need not poll: it has no partitions, or it has no lag and never consumed a record.
+    """For each window, True if the consumer need not poll, because it has no partitions, or has no lag and never
+    consumed a record.
 
     Always True for a restore consumer of Kafka Streams (_RESTORES). A client without partitions must poll all the same
     if it has stopped its heartbeats (`left`): with the protocol of KIP-848, a client that polls too rarely loses its
@@ -127,14 +128,15 @@ def idle(w: Windows, limits: Thresholds) -> Bools:
 
 
 def takes(w: Windows) -> Bools:
-    """True if the application takes records from a librdkafka consumer, or if no records wait for the application."""
+    """For each window, True if the application takes records from a librdkafka consumer, or none wait for it."""
     positions = w.once_for_rows("consumer: positions", lambda: Column(w.summed("position")))
     taken: Bools = w.reported(positions) & (w.rose(positions) | (w.last(lags(w)) == 0))
     return taken
 
 
 def too_long(w: Windows, limits: Thresholds) -> Bools:
-    """True if a consumer that must poll was outside poll() for max.poll.interval.ms (if unknown, its default).
+    """For each window, True if a consumer that must poll was outside poll() for max.poll.interval.ms (if unknown, its
+    default).
 
     Also True if the last poll is at least `suspect_share` of that time ago, or if heartbeats have stopped (`left`).
     """
@@ -151,7 +153,7 @@ def too_long(w: Windows, limits: Thresholds) -> Bools:
 
 
 def left(w: Windows, limits: Thresholds) -> Bools:
-    """True if the client stopped its heartbeats because the application did not poll.
+    """For each window, True if the client stopped its heartbeats because the application did not poll.
 
     A client stops its heartbeats when max.poll.interval.ms has passed without a poll, but also while its coordinator
     does not answer; the judge finds out which cause it was. False if missing polls cannot be the cause: heartbeats
@@ -165,7 +167,8 @@ def left(w: Windows, limits: Thresholds) -> Bools:
 
 
 def circling(w: Windows, limits: Thresholds) -> Bools:
-    """True if the consumer joins its group again and again, is long outside poll() in between, and its lag grows.
+    """For each window, True if the consumer joins its group again and again, is long outside poll() in between, and its
+    lag grows.
 
     A group removes a member that is outside poll() for too long, and the member then joins again. False if the joins
     follow each other so fast that the longest time outside poll() does not fit in between: then other members cause
@@ -178,7 +181,8 @@ def circling(w: Windows, limits: Thresholds) -> Bools:
 
 
 def outlasting_locks(w: Windows, limits: Thresholds) -> Bools:
-    """True if a share consumer is outside poll() for `shortest_lock_seconds`, and brokers refuse its acknowledgements.
+    """For each window, True if a share consumer is outside poll() for `shortest_lock_seconds`, and brokers refuse its
+    acknowledgements.
 
     The locks on its records may then have expired before it acknowledged the records.
     """
@@ -187,20 +191,22 @@ def outlasting_locks(w: Windows, limits: Thresholds) -> Bools:
 
 
 def silent(w: Windows, limits: Thresholds) -> Bools:
-    """True if a consumer that must poll has not polled for `silent_seconds`, whatever its max.poll.interval.ms."""
+    """For each window, True if a consumer that must poll has not polled for `silent_seconds`, whatever its
+    max.poll.interval.ms.
+    """
     silent_long: Bools = (seconds_since(w) >= limits.silent_seconds) & (w.samples >= MIN_READINGS)
     return silent_long & ~idle(w, limits)
 
 
 def unseen(w: Windows, limits: Thresholds) -> Bools:
-    """True if a Java client up to 2.3 does not fetch. Only fetches show that the application of such a client polls."""
+    """For each window, True if a Java client up to 2.3 does not fetch; only fetches show its polls."""
     reported = w.reported("last-poll-seconds-ago") | w.reported("time-between-poll-max")
     counted = (w.count("fetch-total") >= MIN_READINGS) & ~w.rose("fetch-total")
     return counted & ~reported & ~idle(w, limits)
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """True if the application was outside poll() for too long, or nothing shows that it polls."""
+    """For each window, True if the application was outside poll() for too long, or nothing shows that it polls."""
     long = too_long(w, thresholds) | silent(w, thresholds) | outlasting_locks(w, thresholds)
     return long | circling(w, thresholds) | unseen(w, thresholds)
 
@@ -209,7 +215,7 @@ BLIND_POLLS = "the consumer's metrics do not include the time of its polls (a Ja
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
-    """Return why metrics do not show whether the consumer has the failure; '' if they do.
+    """Return, for each window, why metrics do not show whether the consumer has the failure; '' if they do.
 
     Metrics show this only if they show when the application polled, or (librdkafka) that the application takes records.
     """

@@ -3,9 +3,9 @@
 Java. One poll loop handles the records of all topics. So the time between two polls is the sum of the handlers' times
 for the records of the first poll. If one handler is slow, the time between polls is proportional to the number of
 records of this handler's topic. So the time per record (time between polls / the topic's records) is nearly constant
-for the slow topic, and differs several times over for other topics. The number of records in a poll is computed from
-the position in the partition (`records-lead` grows with the position). `records-consumed-total` is of no use, because
-this counter rises only after the application has received all records of a fetch.
+for the slow topic; for other topics it is several times as long at some polls as at others. The number of records in a
+poll is computed from the position in the partition (`records-lead` grows with the position). `records-consumed-total`
+is of no use, because this counter rises only after the application has received all records of a fetch.
 
 librdkafka. All topics may share one queue to the application. Then each topic reports the length of the whole queue,
 and no topic is fetched while the queue is full. If the position of only one topic still moves, this topic has the slow
@@ -42,7 +42,8 @@ def slow_topic(readings: Sequence[Reading], least_seconds: float, most_variation
 
 
 def _stretches(readings: Sequence[Reading]) -> Iterator[tuple[float, Mapping[str, float]]]:
-    """Yield pairs: the time (s) between two polls, and the number of records of each topic from the first poll.
+    """Yield pairs: the time (s) between two polls, and the number of records that the first of these polls returned, by
+    topic.
 
     In the last pair, the time is the time since the last poll.
     """

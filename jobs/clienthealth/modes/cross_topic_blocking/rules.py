@@ -66,18 +66,22 @@ def without_fetches(w: Windows, limits: Thresholds) -> Runs:
 
 
 def full(topic_queues: Queues, limits: Thresholds) -> Bools:
-    """True for each librdkafka queue that is filled to `librdkafka_full_ratio` of its limit."""
+    """Return one flag per queue: True if it is a librdkafka queue that is filled to `librdkafka_full_ratio` of its
+    limit.
+    """
     return topic_queues.share >= limits.librdkafka_full_ratio
 
 
 def starving(topic_queues: Queues) -> Bools:
-    """True for each librdkafka queue that is empty although records wait on the broker."""
+    """Return one flag per queue: True if it is a librdkafka queue that is empty although records wait on the broker."""
     empty: Bools = topic_queues.share == 0
     return empty & (topic_queues.lag > 0)
 
 
 def held_up(w: Windows, limits: Thresholds) -> Bools:
-    """True if a librdkafka client's last sample shows one topic with a full queue and another topic that starves."""
+    """For each window, True if a librdkafka client's last sample shows one topic with a full queue and another topic
+    that starves.
+    """
     of_topics = queues(w)
     culprit = flagged(w, of_topics.window[full(of_topics, limits)])
     victim = flagged(w, of_topics.window[starving(of_topics)])
@@ -95,7 +99,7 @@ def without_records(w: Windows, limits: Thresholds) -> Runs:
 
 
 def in_one_queue(w: Windows) -> Bools:
-    """True if all topics (two or more) of a librdkafka client share one queue.
+    """For each window, True if all topics (two or more) of a librdkafka client share one queue.
 
     Two signs show this: records of each topic wait on the broker, and all topics report the same queue length above 0.
     """
@@ -109,12 +113,12 @@ def in_one_queue(w: Windows) -> Bools:
 
 
 def stays_away(w: Windows, limits: Thresholds) -> Bools:
-    """True if a Java application stayed outside poll() for at least `slow_poll_seconds`."""
+    """For each window, True if a Java application stayed outside poll() for at least `slow_poll_seconds`."""
     return (seconds_away(w) >= limits.slow_poll_seconds) & (w.samples >= MIN_READINGS)
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """True if fetches, queues or polls suggest this failure. The judge then examines each topic."""
+    """For each window, True if fetches, queues or polls suggest this failure. The judge then examines each topic."""
     if w.kind == "legacy-consumer":
         return flagged(w, without_fetches(w, thresholds).window)
     unfetched = flagged(w, without_records(w, thresholds).window)
@@ -126,7 +130,7 @@ BLIND_POLLS = "the consumer reports neither the time of its polls (Java clients 
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
-    """Return why metrics do not show whether the consumer has the failure; '' if they do.
+    """Return, for each window, why metrics do not show whether the consumer has the failure; '' if they do.
 
     Metrics show this only if the client reports its queues per topic, or its polls.
     """

@@ -119,13 +119,13 @@ def troubles(w: Windows, since: Ints) -> Mapping[str, Floats | Bools]:
 
 
 def patience(w: Windows, windows: Ints, limits: Thresholds) -> Floats:
-    """Return how long (s) records may wait without suspicion, in each of the windows at the positions `windows`."""
+    """Return, for each of the windows at the positions `windows`, how long (s) records may wait without suspicion."""
     share = limits.delivery_timeout_share * w.option("delivery.timeout.ms", windows) / 1000
     return np.maximum(limits.min_stalled_seconds, np.fmin(limits.suspect_stalled_seconds, share))
 
 
 def stalled(w: Windows, limits: Thresholds) -> Bools:
-    """True if records wait too long and something failed meanwhile (`troubles`)."""
+    """For each window, True if records wait too long and something failed meanwhile (`troubles`)."""
     since, seconds = stalls(w)
     suspected: Bools = (w.samples >= MIN_READINGS) & (seconds >= limits.min_stalled_seconds)
     some = np.flatnonzero(suspected)
@@ -154,7 +154,7 @@ def net(w: Windows) -> Floats:
 
 @per_windows
 def refused(w: Windows, limits: Thresholds) -> Bools:
-    """True if brokers refuse every record until it expires.
+    """For each window, True if brokers refuse every record until it expires.
 
     That is so if records fail, the client counts at least as many retries as failed records, and `net` shows no
     delivered record.
@@ -165,7 +165,7 @@ def refused(w: Windows, limits: Thresholds) -> Bools:
 
 
 def frozen(w: Windows, limits: Thresholds) -> Bools:
-    """True if select-total rose by less than `min_select_growth` within the last `frozen_seconds`."""
+    """For each window, True if select-total rose by less than `min_select_growth` within the last `frozen_seconds`."""
     recent = w.ts[w.rows] > (w.ts[w.last_row] - 1000 * limits.frozen_seconds)[w.window_of_row]
     before = w.reduced(np.fmax, np.where(recent, np.nan, w.col("select-total")[w.rows]))
     return w.last("select-total") - before < limits.min_select_growth
@@ -187,7 +187,9 @@ def io_thread(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """True if records wait too long while the I/O thread runs, or if brokers refuse every record until it expires."""
+    """For each window, True if records wait too long while the I/O thread runs, or if brokers refuse every record until
+    it expires.
+    """
     waits: Bools = io_thread(w, thresholds) == LIVING
     return waits | refused(w, thresholds)
 
@@ -199,7 +201,7 @@ BLIND_FROZEN = "nothing is delivered, but the I/O thread is stuck: see producer-
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
-    """Return why metrics do not show whether the producer has the failure; '' if they do.
+    """Return, for each window, why metrics do not show whether the producer has the failure; '' if they do.
 
     Metrics show this only if sent and waiting records are reported, the I/O thread works, and no record has failed
     since the last delivery.
@@ -268,8 +270,8 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
     # The records of the first line had already waited for `waitMs` when the line was logged.
     span = spanned(failed) + captured(failed[0], "waitMs") / 1000 if failed else 0.0
     lasting = max(span * (len(failed) >= limits.min_failed_lines), _tried_for(failed)) >= limits.suspect_stalled_seconds
-    # librdkafka times out a produce request only when the records in it expire. So lines on such requests need no
-    # minimum time.
+    # librdkafka times out a produce request only when the records in it expire. So lines on such requests need not be
+    # spread over a minimum time.
     lasting |= sum(event.repeats for event in failed if "request" in event.captures) >= limits.min_failed_lines
     if failed and failed[-1].ts_ms >= window.start_ms and (facts or stalls_by_metrics or (lasting and not delivers)):
         text = f"{count_of(sum(e.repeats for e in failed), 'line')} in {elapsed(span)} like {quoted(failed[-1].text)}"
@@ -280,9 +282,9 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
 def _tried_for(refused: Sequence[LogEvent]) -> float:
     """Return for how long (s) a batch has waited at least, according to log events of failed attempts (`refused`).
 
-    An event about a request states the wait as `waitMs`. An event that states how many attempts are left shows how many
-    were made, at least 0.1 s (retry.backoff.ms) apart, if `retries` has its default. The longest of these times is
-    used. If an event shows that no attempt is left, the result is infinite.
+    An event about a request states the wait as `waitMs`. If `retries` has its default, an event that states how many
+    attempts are left shows how many were made; the attempts were at least 0.1 s (retry.backoff.ms) apart. The longest
+    of these times is used. If an event shows that no attempt is left, the result is infinite.
     """
     tried = max((captured(event, "waitMs") / 1000 for event in refused if "request" in event.captures), default=0.0)
     for left in (int(e.captures.get("left") or 0) for e in refused if e.captures.keys() & {"left", "final"}):
@@ -312,7 +314,7 @@ def _batches(expired: Sequence[LogEvent]) -> Happened:
 def _given_up(window: ClientWindow, w: Windows, limits: Thresholds) -> Happened:
     """Return (time in epoch ms, number of records) for each rise of `record-error-total` since the last delivery.
 
-    If there is no stall, the result is [], or all rises in the window if brokers refuse every record (`refused`).
+    Without a stall, the result is all rises in the window if brokers refuse every record (`refused`), else [].
     """
     since, seconds = stalls(w)
     if not seconds[0] and not refused(w, limits)[0]:

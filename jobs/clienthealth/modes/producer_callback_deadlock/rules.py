@@ -190,8 +190,8 @@ def _work_waits(w: Windows) -> Bools:
 def without_rate(w: Windows, limits: Thresholds) -> tuple[Runs, Column]:
     """Return (stretches, column) for clients without select-total: stretches with select-rate 0 while records wait.
 
-    io-ratio and io-wait-ratio must be 0, too, or unknown, because rates are averages over the past. The column has, at
-    each row that meets these conditions, the row's time (epoch ms); elsewhere NaN.
+    The averages io-ratio and io-wait-ratio must be 0, too, if they are reported. The column has, at each row that meets
+    these conditions, the row's time (epoch ms); elsewhere NaN.
     """
     uncounted = np.flatnonzero(~w.reported("select-total"))
     runs = w.at(uncounted).still("select-rate")
@@ -209,7 +209,7 @@ def _no_rate(w: Windows) -> Bools:
 
 
 def unserved(w: Windows, limits: Thresholds) -> Bools:
-    """True if librdkafka's queue of delivery reports grows at every sample and no report is delivered."""
+    """For each window, True if librdkafka's queue of delivery reports grows at every sample and none is delivered."""
     replies = w.count("reply-queue")
     rising: Bools = (replies >= MIN_READINGS) & (w.rises("reply-queue") == replies - 1)
     return rising & ~w.rose("record-ack-total") & (w.grown("reply-queue") >= limits.min_reply_growth)
@@ -217,7 +217,8 @@ def unserved(w: Windows, limits: Thresholds) -> Bools:
 
 @per_windows
 def inside(w: Windows) -> Floats:
-    """Return how long (s) a callback has been running at the last sample; NaN if no callback is known to run.
+    """Return, for each window, how long (s) a callback has been running at the last sample; NaN if none is known to
+    run.
 
     While a callback runs, callback-time-max grows as fast as the clock, and record-ack-total does not grow.
     """
@@ -231,7 +232,7 @@ def inside(w: Windows) -> Floats:
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """True if metrics alone raise suspicion, or if a stretch of `_at_end` keeps the verdict from being `ok`."""
+    """For each window, True if metrics alone raise suspicion, or if a stretch of `_at_end` forbids `ok`."""
     suspected = unserved(w, thresholds) | (inside(w) >= thresholds.suspect_inside_seconds)
     suspected |= flagged(w, frozen(w, thresholds).runs.window)
     if not w.reported("select-total").all():
@@ -256,7 +257,7 @@ BLIND_RATE = "records wait and select-rate falls: an average over the past does 
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
-    """Return why metrics do not show whether the producer has the failure; '' if they do."""
+    """Return, for each window, why metrics do not show whether the producer has the failure; '' if they do."""
     selector = w.reported("select-total") | w.reported("select-rate") | w.reported("reply-queue")
     load = w.reported(used_ratios(w)) | w.reported("waiting-threads")
     fades = ~w.reported("select-total") & (w.last("select-rate") < w.max("select-rate") / 2)
@@ -361,7 +362,7 @@ def _logged(window: ClientWindow) -> list[Fact]:
 
 
 def _refused(window: ClientWindow, limits: Thresholds) -> list[Fact]:
-    """Return facts on calls of flush() in a callback, which clients since 4.1 refuse."""
+    """Return facts on calls of flush() in a callback, which clients from 4.1 on refuse."""
     lines = events(window, FLUSH_REFUSED)
     if not lines or sum(line.repeats for line in lines) < limits.min_refused_lines:
         return []

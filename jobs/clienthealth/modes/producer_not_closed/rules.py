@@ -129,7 +129,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 
 
 def explicable(verdict: Verdict) -> bool:
-    """True if another mode may explain the loss, because that mode kept the records in the buffer.
+    """True if another mode may explain the loss, because its failure kept the records in the buffer.
 
     No other mode explains a missing close() that a log line proves.
     """
@@ -235,7 +235,7 @@ def _pending(window: ClientWindow) -> _Pending:
 
 
 def _terminated(event: LogEvent) -> Verdict:
-    """Judge the log line of a library or program that a producer ended with records undelivered.
+    """Judge a log line in which a library or program reports that a producer ended with undelivered records.
 
     The loss is a range from 0, because records in flight may still arrive: in a recording all 5,895 did, after
     flush(10 ms).

@@ -47,7 +47,7 @@ CONNECTION_FAILED, AUTHENTICATION = map(FILE.reads, ("connection-failed", "also-
 TLS, PRODUCER_CONFIG = map(FILE.reads, ("also-seen.tls", "self-descriptions.producer-config"))
 
 DENIED, LEADERLESS = ("TOPIC_AUTHORIZATION_FAILED", "not authorized"), "LEADER_NOT_AVAILABLE"
-#: Minimum time (s) between two dumps that find a thread waiting, so that the thread is not there by chance.
+#: If two dumps at least this time (s) apart show the same thread waiting, the thread is not there by chance.
 STAYS_SECONDS = 9.0
 
 
@@ -283,7 +283,9 @@ def _refusals(window: ClientWindow) -> list[LogEvent]:
 
 
 def _attempts(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Return a fact on repeated failures to connect; [] if the client has sent: then delivery-stalled applies."""
+    """Return a fact on repeated failures to connect; [] if the client has sent records, because then the mode
+    delivery-stalled applies.
+    """
     bootstraps = [e for e in events(window, UNREACHABLE, CONNECTION_FAILED) if e.captures.get("node", "-")[:1] == "-"]
     for lines, what, least in (
         (events(window, AUTHENTICATION, TLS), "a broker did not let the client in", limits.topic_error_seconds),
@@ -317,7 +319,7 @@ def unsent(w: Windows) -> Windows:
 
 @per_windows
 def sent_any(w: Windows) -> Bools:
-    """True if the total of sent records rose within the window."""
+    """For each window, True if the total of sent records rose within the window."""
     return w.rose("record-send-total")
 
 
@@ -373,7 +375,7 @@ def _metadata(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """True if sends fail and no send succeeds."""
+    """For each window, True if sends fail and no send succeeds."""
     return failing(w, thresholds) > 0
 
 
@@ -386,7 +388,7 @@ BLIND_ASKS = "nothing was sent since the client began to renew its metadata repe
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
-    """Return why metrics do not show whether the producer has the failure; '' if they do.
+    """Return, for each window, why metrics do not show whether the producer has the failure; '' if they do.
 
     Metrics show this only if the client sends records, or if they show why it sends none.
     """
