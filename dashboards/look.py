@@ -76,7 +76,7 @@ def coloured(texts: Mapping[str, str]) -> list[model.ValueMapping]:
 
 
 def unknown(words: str) -> list[model.ValueMapping]:
-    """Return mappings that show a missing value as `words` in the colour UNKNOWN, not in the colour of the value 0."""
+    """Return mappings that show a missing value as `words` in the colour UNKNOWN, so that it does not look like 0."""
     unknown = model.ValueMappingResult(text=words, color=UNKNOWN)
     return [model.SpecialValueMap(model.DashboardSpecialValueMapOptions(model.SpecialValueMatch.NULL_AND_NAN, unknown))]
 

@@ -41,7 +41,7 @@ class Page:
     """A dashboard.
 
     name       short name; the dashboard's uid contains it
-    variables  names of the dashboard's variables (for `scope.variable`)
+    variables  names of the dashboard's variables, as `scope.variable` takes them
     since      start of the time range when the dashboard is opened
     refresh    how often the dashboard reloads itself; '' means never, for heavy queries with results that change slowly
     """
@@ -129,7 +129,7 @@ def plain(dashboard: model.Dashboard) -> dict[str, Any]:
 
 
 def _kept(value: Any, settings: Settings) -> Any:
-    """Insert the labels (`keeping`) and the address (`_addressed`) of the settings into all texts of a JSON value."""
+    """Insert the labels and the status page of the settings into all texts of a JSON value."""
     if isinstance(value, dict):
         return {key: _kept(inner, settings) for key, inner in value.items()}
     if isinstance(value, list):
@@ -138,7 +138,7 @@ def _kept(value: Any, settings: Settings) -> Any:
 
 
 def _addressed(text: str, settings: Settings) -> str:
-    """In a link from a series or row, replace `${status_page}` by an address that contains labels of the series or row.
+    """In a link from a series or row, replace `${status_page}` by an address with labels of that series or row.
 
     Do this only if the address in the settings contains names of labels in braces, as it does if there are several
     status pages. Otherwise, and for any other text, return the text unchanged.
@@ -170,7 +170,7 @@ def _alerts(name: str, severity: str, colour: str, scope: str) -> build.Annotati
 
 
 def _deployments() -> build.AnnotationQuery:
-    """Return annotations for the times at which a service starts to run another version of a client library.
+    """Return the query for annotations that mark when a service starts to run another version of a client library.
 
     There is no annotation if the service ran the same version within the hour before, or had no clients in that hour.
     """

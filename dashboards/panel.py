@@ -23,7 +23,7 @@ from dashboards.scope import DATASOURCE
 Panel: TypeAlias = Builder[model.Panel]
 Linked: TypeAlias = Sequence[Builder[model.DashboardLink]]
 NOTHING = "no data"
-#: Text of a panel without data if this is good news, for example because no client fails.
+#: Text of a panel for which no data is good news, for example because it lists failing clients.
 NONE = "none"
 #: Grafana's units for seconds: AGE shows "1 hour, 45 minutes", for single values; CLOCK shows 01:45:00, for an axis.
 AGE, CLOCK = "dtdurations", "dthms"
@@ -76,7 +76,7 @@ def chart(
     """Return a chart with lines over time.
 
     above    threshold → colour from there on; each threshold is drawn as a dashed line
-    ceiling  the axis reaches this value, or higher
+    ceiling  the axis reaches at least this value
     width    in units of Grafana's grid, which has 24 columns
     links    the links that a click on a series offers
     stacked  True to draw each series on top of the one before, so that the top shows the sum
@@ -138,7 +138,7 @@ def number(
     legend: str = "",
     links: Linked = (),
 ) -> Panel:
-    """Return a panel with the newest value in large type; with `legend`, the series' name is shown instead.
+    """Return a panel with the newest value in large type; with `legend`, it shows the name of the series instead.
 
     `above`: threshold → colour from there on; below the first threshold the colour is GOOD. Without `above` and
     `mappings`, the value has no colour.

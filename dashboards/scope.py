@@ -73,8 +73,8 @@ LEGEND = f"{{{{instance}}}} · {{{{client_id}}}} {NAMED_KEPT}"
 BY_SHARD = listed((*KEPT, "shard", "service"))
 
 #: Variables for which Grafana offers a list: name → (title, query for the list). The lists change rarely, so Grafana
-#: queries them only when a dashboard is opened. The services are taken from the sums per service, because these series
-#: are few and always exist. A client without a service has an empty label, so "All" must be `.*`, not `.+`.
+#: queries them only when a dashboard is opened. The list of services comes from kafka_client_service_clients, because
+#: its series are few and always exist. A client without a service has an empty label, so "All" must be `.*`, not `.+`.
 _LISTS: Mapping[str, tuple[str, str]] = {
     "service": ("Service", f"label_values(kafka_client_service_clients{{{OF_KEPT}}}, service)")
 }

@@ -16,7 +16,7 @@ from dashboards.panel import CLOCK, Panel, Query, chart, rows
 from dashboards.panels.measurements import worst_clients
 from dashboards.scope import BY_CLIENT, LEGEND, NAMED_KEPT, OF_CLIENT, OF_SERVICE, WORST, to_client, worst
 
-#: Maximum number of services for which the service's healthiest client is drawn, too, for comparison.
+#: Maximum number of services for which a chart also shows the best client, for comparison.
 _BEST = 4
 #: Maximum number of rows in the table of undelivered records.
 _LEFT_ROWS = 100
@@ -26,7 +26,7 @@ _BY_SERVICE = listed((*KEPT, "service"))
 def _beside_best(metric: str, among: str, pick: str = "topk") -> list[Query]:
     """Return two queries: for the worst clients, and (drawn dashed) for the best client of each service.
 
-    At most _BEST services are drawn: those with the worst values of their best clients. `metric`: its name. `among`:
+    The best clients of at most _BEST services are drawn: those with the worst values. `metric`: its name. `among`:
     query; only clients in its result can be worst clients ('': all clients). `pick`: topk if large values are bad,
     bottomk if small values are bad.
     """

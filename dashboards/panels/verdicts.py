@@ -191,10 +191,10 @@ def failures(id_: int) -> Panel:
 
 
 def _over_time(by: str, shown: Sequence[str], of_status: str) -> str:
-    """Return a query for the _BANDS worst series, with the worst status at each time as a position in STATUS_ORDER.
+    """Return a query for the worst status of each series over time, as a position in STATUS_ORDER.
 
-    `by`: labels that identify a series. `shown`: the statuses to show. `of_status`: a query in which {} stands for a
-    status; its value is 1 for each series with that status.
+    Only the _BANDS worst series are selected. `by`: labels that identify a series. `shown`: the statuses to show.
+    `of_status`: a query in which {} stands for a status; its value is 1 for each series with that status.
     """
     parts = [f"{of_status.format(s)} * {STATUS_ORDER.index(s)}" for s in reversed(shown) if s != "ok"]
     return worst("\n  " + "\n  or\n  ".join(parts) + "\n", by, _BANDS)

@@ -11,8 +11,8 @@ from clienthealth.model.wording import clock
 from deploy.demo.progress import Course, unexplained
 from deploy.demo.webhook import Page
 
-#: Maximum time (s) from a failure's onset to its page, including the time in status suspected and delays because the
-#: machine is busy.
+#: Maximum time (s) from a failure's onset to its page. It includes the time for which the failure is only suspected,
+#: and delays on a busy machine.
 DUE_SECONDS = 300.0
 #: Maximum time (s) from the start of the run to the onset of a client's failure.
 BEGIN_SECONDS = 900.0
@@ -38,8 +38,8 @@ def shortcomings(
 
     Each failure must be suspected or confirmed without a gap until the end, with exactly one page, which still fires at
     the end. A client must not be confirmed in another mode; a client without an outage must not even be suspected in
-    one. Each alert must have a client as its reason (`Course.explains`) and link to a runbook; if it names a process,
-    it must also name a client. `pager`: False if there can be no pages, because no Alertmanager runs.
+    another mode. Each alert must have a client as its reason (`Course.explains`) and link to a runbook; if it names a
+    process, it must also name a client. `pager`: False if there can be no pages, because no Alertmanager runs.
     """
     sentences = []
     for course in courses:

@@ -79,7 +79,10 @@ def run(options: Options) -> int:
 
 
 def chosen(options: Options) -> list[DemoClient]:
-    """Return the clients to start. Raises InputError for an unknown client or mode, or a mode that none of them has."""
+    """Return the clients to start.
+
+    Raises InputError for an unknown client or mode, or a mode that none of the clients has.
+    """
     unknown = [name for name in options.clients if name not in CLIENTS]
     if unknown:
         raise InputError(f"unknown clients: {', '.join(unknown)}; known are {', '.join(CLIENTS)}")

@@ -96,7 +96,7 @@ def _names() -> str:
     return _table(" | ".join(header), map(" | ".join, rows))
 
 
-#: MBean groups with attributes of a topic or a partition. The second group also has some of the whole client.
+#: MBean groups with attributes of a topic or a partition. The second group also has attributes of the whole client.
 _OF_TOPICS = ("producer-topic-metrics", "consumer-fetch-manager-metrics")
 
 

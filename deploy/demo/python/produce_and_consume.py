@@ -1,4 +1,4 @@
-"""A healthy application with a Python library: a producer and a consumer on the same topics report metrics and logs.
+"""A healthy application: a Kafka library's producer and consumer use the same topics, and report metrics and logs.
 
     python produce_and_consume.py LIBRARY NAME=VALUE…
 
@@ -45,7 +45,7 @@ FLUSH_SECONDS = 20
 
 
 class Shipper(logging.Handler):
-    """A logging handler that sends each log line as JSON to the topic of logs. `send`: called with topic and text."""
+    """A logging handler that sends each log line as JSON to the topic for logs. `send`: called with topic and text."""
 
     def __init__(self, send: Callable[[str, str], None]) -> None:
         super().__init__()
