@@ -33,7 +33,7 @@ INIT, DOCTOR, *STARTED = commands(SECTION)
 
 
 class Here:
-    """An empty folder, and a shell with the environment of a checkout."""
+    """Runs commands in an empty folder, in a shell that finds the programs of this checkout on its PATH."""
 
     def __init__(self, folder: Path, broker: Broker) -> None:
         self.folder, self.broker = folder, broker

@@ -240,7 +240,7 @@ def test_from_a_client_to_prometheus(started: Started, settings: Settings) -> No
 
 
 def test_kafkas_tools_work_with_tls_and_a_password_as_in_the_runbooks(cluster: SecureBroker, tmp_path: Path) -> None:
-    """Run each runbook command that connects to a broker, with options and file as the page consumer-lag shows them."""
+    """Run the runbooks' commands that connect to a broker, with the options and properties shown in consumer-lag."""
     page = RUNBOOKS["consumer-lag"]
     ways = re.findall(r"`(B --[\w.-]+) CLIENT\.properties`", page)
     (file,) = re.findall(r"^```properties\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)

@@ -76,7 +76,7 @@ class Case:
 
 
 def drawn(seed: int, cases: int, only: Sequence[str] = (), families: Sequence[str] = ()) -> list[Case]:
-    """Draw cases: always two failures, then a control. Mechanisms come from shuffled decks (see `_Deck`).
+    """Draw cases: always two failures, then a control (without a failure). Mechanisms come from shuffled `_Deck`s.
 
     `only`, `families`: draw only mechanisms and families with one of these texts in their names; default: all.
     """

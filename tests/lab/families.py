@@ -68,8 +68,8 @@ class Family:
     lacks     names of mechanisms that do not apply to the family
     only      names of the only mechanisms that apply to the family; default: all
     routes    ways to read the clients' metrics; `none`: the metrics are not read
-    jars      key of SETS, for the jars to compile and run it with; None: the jars of `version`
-    ids       client ids that its framework derives from the configured one ({id}); {n} counts from 0, {m} from 1
+    jars      key of SETS: the jars to compile and run it with; None: the jars of `version`
+    ids       client ids that its framework makes of the configured one ({id}); {n}, {m}: number of the client from 0, 1
     requires  Python packages to run it with, if not the installed versions
     """
 
@@ -106,8 +106,8 @@ _BASE = ("jolokia-bulk", "jolokia-pretty", "jolokia-single", "jolokia-each", "jm
 _PUSHES = (*_BASE, "pushes")
 _ROUTES = (*_BASE, "micrometer", "otlp")
 _NO_THREAD = ("callback-exit", "callback-error", "callback-flush", "handler-error")
-#: Mechanisms in which an additional consumer tries to join the client's group. It does not get into a group with
-#: another protocol (Kafka Streams, KIP-848), and does not know the name of a Connect group.
+#: Mechanisms in which an additional, classic consumer tries to join the client's group. It cannot join a group of Kafka
+#: Streams or of KIP-848 consumers, because their protocols differ, and does not know the name of a Connect group.
 _OTHER_GROUP = ("rebalance", "rebalances")
 #: Mechanisms without usable brokers. The constructor of kafka-python and start() of aiokafka then raise, so there is no
 #: client to judge.

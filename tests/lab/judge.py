@@ -20,9 +20,9 @@ JUDGE_SECONDS = 600.0
 #: Exit codes of `diagnose` if nothing could be read, or no client could be judged.
 SAYS_NOTHING = (2, 3)
 BATCH_SECONDS = 5
-#: Batches that `streamed` adds after a case's last record. If the program still runs: until log lines no longer wait
-#: for samples (30 s). If it has ended by itself: until its clients have departed (65 s). If the program still runs
-#: and only one sample was taken, no batch is added, because the clients would seem to depart.
+#: Numbers of batches that `streamed` adds after a case's last record. If the program still runs, LATER_BATCHES: no log
+#: line waits longer than 30 s for samples. If it has ended by itself, DEPARTED_BATCHES: its clients depart within 65 s.
+#: If it still runs and only one sample was taken, no batch is added, because the clients would seem to depart.
 LATER_BATCHES, DEPARTED_BATCHES = 7, 20
 #: One in this many cases is also judged as the streaming monitor would, batch by batch.
 STREAMED = 3
@@ -34,7 +34,7 @@ Verdicts = Sequence[tuple[str, str, str]]
 
 @dataclass(frozen=True)
 class Graded:
-    """The grade of one mode's verdicts in a case. Modes that the case does not provoke are listed only if not right."""
+    """The grade of one mode's verdicts in a case. `right` is listed only for the mode that the case provokes."""
 
     case: str
     how: str
@@ -103,7 +103,7 @@ def streamed(folder: Path) -> Verdicts:
 
 
 def graded(folder: Path, how: str, verdicts: Verdicts) -> list[Graded] | None:
-    """Return grades of the case's mode and of wrong verdicts; None if the failure did not occur or nothing was seen."""
+    """Return grades of the case's mode and of wrong verdicts; None if the failure did not occur or `seen` is empty."""
     recorded = Recorded(folder)
     wanted = labels(recorded)
     if wanted is None or not any((folder / "seen").iterdir()):

@@ -29,8 +29,8 @@ from tests.lab.mechanisms import (
 Asked = Literal["nothing", "suspected", "confirmed"]
 #: Two dumps APART_SECONDS apart prove one long wait; so do metrics that stand still for STILL_SECONDS.
 APART_SECONDS, STILL_SECONDS = 10.0, 30.0
-#: For so many seconds, or for request.timeout.ms if that is longer, metrics that stand still do not prove that the I/O
-#: thread hangs: it may still wait for a response.
+#: Metrics must stand still for this time (s), or for request.timeout.ms if that is longer, to prove that the I/O thread
+#: hangs: before that, it may be waiting for a response.
 DEAD_SECONDS = 60.0
 #: A dump of code that works, sleeps, or waits with a limit does not prove a hang, nor does a Python dump, which shows
 #: no thread states. Two such dumps prove it if they are this far apart: in our programs, each callback that does return
@@ -40,8 +40,8 @@ _BUSY = ("callback-retry", "callback-sleep", "callback-spin", "callback-latch", 
 _BUSY_HANDLERS = ("handler-retry", "handler-sleep", "handler-spin")
 #: This many expired records, or equal samples, are no coincidence.
 MANY = 3
-#: First Java client versions with the consumer's time since its last poll, the producer's count of selects, and a log
-#: line about an overdue poll().
+#: Each is the first version of the Java client that reports a fact: the time since the consumer's last poll, the
+#: producer's count of selects, and (in a log line) an overdue poll().
 _LAST_POLL, _SELECTS, _OVERDUE = (2, 4), (1, 0), (2, 6)
 #: close() gives up after 30 s by default: two dumps with more time between them show that this close() does not.
 CLOSE_SECONDS = 45.0
@@ -122,9 +122,9 @@ class Recorded:
         return max(counted, default=0) - (max(before, default=0) if name != "callback_ms" else 0)
 
     def still_seconds(self, name: str) -> float:
-        """Return for how many seconds before the recording's end a count did not change; of several clients, the most.
+        """Return for how many seconds before the recording's end a count did not change.
 
-        Time before the onset does not count.
+        If there are several clients, return the longest such time. Time before the onset does not count.
         """
         longest = 0.0
         for client in {one["id"] for one in self.truth}:

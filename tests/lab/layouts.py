@@ -182,7 +182,7 @@ def _filebeat(line: Line) -> str:
     )
 
 
-#: Name → function that wraps a line as it appears in the collected file.
+#: Name → function that returns a line with its wrapping, as the file of the log shipper contains it.
 WRAPPINGS: Mapping[str, Callable[[Line], str]] = {
     "docker": _docker,
     "cri": _cri,

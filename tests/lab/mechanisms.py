@@ -26,9 +26,9 @@ class Mechanism:
     world     the event (a key of `world.EVENTS`) that begins at the onset; '': none
     early     True if the cause exists from the start: then the event begins before the program
     lasts     (fewest, most) seconds from the onset to recovery; None: no recovery
-    end       how the program ends at the onset: a signal (`kill`, `term`), or a word for Control.java; '': it runs on
+    end       how the program ends at the onset: a signal (`kill`, `term`), or an ending in Control.java; '': it runs on
     again     True if the program is restarted some seconds after its end
-    beside    for each other mode (in a control: each mode) that need not be ok, the worst verdict that is not an error
+    beside    other mode (in a control: any mode) → worst verdict that counts as right; for modes not named here: ok
     since     versions of the Java client: the first that has the mechanism, and the first that no longer has it
     """
 

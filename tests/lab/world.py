@@ -38,8 +38,8 @@ from deploy.demo.topics import ask_for_pushes
 DELAY_SECONDS = 0.6
 #: A topic to which writing is denied.
 DENIED = "ledger-of-others"
-#: QUOTA: the bytes a second that a client may send or fetch, fewer than it would. PUSH_SECONDS: interval (s) at which
-#: clients push their metrics.
+#: QUOTA: bytes a second that a client may send or fetch; without a quota, it would send or fetch more. PUSH_SECONDS:
+#: interval (s) at which clients push their metrics.
 QUOTA, PUSH_SECONDS = 3000, 10.0
 PUSHES = TopicSettings().metrics[0]
 
@@ -74,7 +74,7 @@ class Scene:
     joined: threading.Event = field(default_factory=threading.Event)
 
     def join(self, polls: int) -> None:
-        """Act as another member of the group, which commits nothing, until `self.joined` is set.
+        """Act as another member of the group until `self.joined` is set; this member commits nothing.
 
         `polls`: after so many polls the member leaves, and joins again 2 s later.
         """

@@ -62,7 +62,7 @@ def windows_by_kind(windows: Sequence[ClientWindow], mode: LiveMode[Any]) -> lis
 
 
 def assert_law(mode: LiveMode[Any], windows: Sequence[ClientWindow]) -> None:
-    """Assert the verdict of the judge on a window that the gate does not suspect: ok, or unknown for its reason."""
+    """Assert that the judge gives ok, or unknown with the gate's reason, if the gate does not suspect a window."""
     for same_kind in windows_by_kind(windows, mode):
         suspected, reasons = gate(mode, stacked(same_kind))
         for window, suspect, reason in zip(same_kind, suspected.tolist(), reasons, strict=True):

@@ -145,7 +145,7 @@ WORLDS = {
     "c": r"\bgdb\b|rd_kafka",
     "go": r"goroutine|pprof|kill -QUIT|\bdefer\b",
 }
-#: Library → runtimes. Verdicts on its clients may use the words of these runtimes only. librdkafka runs in programs of
+#: Library → runtimes: verdicts on the library's clients may use only the words of these. librdkafka runs in programs of
 #: many languages.
 OF_LIBRARY = {
     "java": {"java"},

@@ -240,7 +240,7 @@ def test_a_reading_every_ten_seconds_and_no_dump_confirm_within_a_minute(name: s
     [
         ("slow-handler-3.7", "b2", {"b1", "b3"}),  # idle1 is no victim: it has no unread records
         ("slow-handler-4.1", "payments", {"orders", "refunds"}),
-        ("slow-handler-librdkafka", "p3", {"p2", "p4"}),  # p2 is one: no more records are fetched from it
+        ("slow-handler-librdkafka", "p3", {"p2", "p4"}),  # p2 is a victim: no more records are fetched from it
         ("librdkafka-one-queue", "orders", {"mail", "audit"}),
         ("cross-topic-0.9", "lw4", {"lw1", "lw2", "lw3", "lw5", "lw6"}),
     ],

@@ -184,7 +184,10 @@ SENDING_NOTHING = {"effect": "producers sending nothing", "clients": "000012"}
 def test_titles_begin_with_owner_number_and_effect(
     alerts: int, status: str, annotations: dict[str, str], title: str, tmp_path: Path
 ) -> None:
-    """A title has the earliest start, the latest end, and "of N" if N (`clients`) is at least the number of alerts."""
+    """A notification's title has the alerts' earliest start and, if they are resolved, their latest end.
+
+    It has "of N" if N (the annotation `clients`) is at least the number of alerts.
+    """
     labels = {"alertname": "X", "service": "orders"}
     times = [("2026-11-20T21:09:00Z", "2026-11-20T21:18:00Z"), ("2026-11-20T21:04:00Z", "2026-11-20T21:11:00Z")]
     listed = [

@@ -28,7 +28,7 @@ ENVIRONMENTS: Mapping[str, Sequence[Mapping[str, str]]] = {
     "tickets for low tiers": [{"cluster": "eu", "env": "prod"}],
 }
 LOW_TIERS = replace(Settings(), prometheus=replace(Settings().prometheus, ticket_only={"tier": "[3-9]"}))
-#: A label and its value, as series write them.
+#: A label and its value in the notation of a series.
 LABEL = re.compile(r'\w+="(?:[^"\\]|\\.)*"')
 OWNED = 'team="t",tier="4",pager=""'
 

@@ -51,7 +51,7 @@ def own(frames: Sequence[str], state: str = "WAITING") -> Thread:
 
 
 def polling(away: Of, consumed: Of | None = None, lag: Of | None = None, **more: Of) -> list[Reading]:
-    """Return samples of a Java consumer. `away`: seconds since its last poll. `consumed`: by default, until 10 s."""
+    """Return samples of a Java consumer. `away`: seconds since a poll; `consumed`: by default it rises until 10 s."""
     names = {"last-poll-seconds-ago": away, "records-consumed-total": consumed or stuck_at(400, 10)}
     names |= {"assigned-partitions": still(2)} | {name.replace("_", "-"): of for name, of in more.items()}
     readings = consumer({"a": lag or still(0)})

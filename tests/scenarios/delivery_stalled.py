@@ -111,8 +111,8 @@ SCENARIOS: tuple[Scenario, ...] = (
             f"a-line-of-a-batch-with-{left}-attempts-left",
             window(logs=[mine(line(30, "produce-refused", error="NOT_ENOUGH_REPLICAS", partition="a-0", left=left))]),
         )
-        # `left`: retries left in the line; the default number of retries is 2,147,483,647. Using up 1,173 of them takes
-        # two minutes or more, using up 8 takes less than a second. At 0 the client gives up the batch.
+        # `left`: number of remaining retries, as the line states it. The default number of retries is 2,147,483,647.
+        # Using up 1,173 takes two minutes or more, using up 8 takes less than a second. At 0, the batch is given up.
         for left, make in (("2147482474", suspects), ("0", suspects), ("2147483639", unknown), ("2", unknown))
     ),
     suspects(

@@ -151,7 +151,7 @@ def test_alerts(week: Review) -> None:
 
 
 def test_pages(week: Review) -> None:
-    # No page for suspicions, nor for the incident that was opened for a process and moved to its client after a minute.
+    # Suspicions do not page, nor does the incident that was opened for a process and moved to its client soon after.
     assert week.pages is not None
     assert [(p.service, p.mode, p.start, p.stop, p.clients) for p in week.pages] == [
         ("orders-api", DEADLOCK, at(10, "10:05:00"), at(10, "11:40"), 1),

@@ -52,7 +52,7 @@ class Failure:
 
         `every`: seconds between two samples of one client in the stream; recordings have one sample a second.
 
-        A recording without an onset itself begins at `begin`.
+        If a recording has no onset, its first sample is at `begin`.
         """
         recording = _read(self.recording)
         onset_ms = recording.onset_ms or min(s.ts_ms for s in recording.snapshots if s.ts_ms)

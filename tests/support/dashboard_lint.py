@@ -330,7 +330,7 @@ def legend_labels(board: Board) -> Iterator[str]:
 def thresholds_explicit(board: Board) -> Iterator[str]:
     """Require thresholds in each panel: by default, Grafana shows values above 80 in red.
 
-    The base colour must not be one of a warning, because Grafana shows missing values in it.
+    The base colour must not be a warning colour, because Grafana shows missing values in the base colour.
     """
     for panel in panels(board):
         if panel["type"] in {"row", "text"}:

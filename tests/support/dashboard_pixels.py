@@ -28,8 +28,8 @@ class Look:
 
     `prometheus`: address of the data source, '' for none. `choice`: values of the dashboard's variables. `seconds`:
     length of the time range that ends at `now`. `scrape`: scrape interval in seconds. `theme`: dark or light.
-    `width`: in px; below 769 px Grafana stacks the panels. `picture`: file for a screenshot; if `short`, of its upper
-    part only.
+    `width`: in px; below 769 px Grafana stacks the panels. `picture`: file for a screenshot. `short`: the
+    screenshot shows only the upper part of the dashboard.
     """
 
     name: str

@@ -3,10 +3,10 @@
 uv run --frozen --no-sync --with coverage python -m tests.support.mutants [--seed 44] [--count 60] [--whole]
 
 The program first runs laws, unit tests and rules once in a copy of the checkout, to learn which test runs which line.
-Then it applies one mutant at a time. It runs the tests of the mutant's line until one fails, then the other tests of
-that file. Finally it applies all survivors together and runs all tests, because a test in another process, or one
-with a cached result, may notice them; for each failure it tries every survivor alone. `--whole`: include tests marked
-long. `--beside FOLDER`: only statements that this other checkout also has, so that both can try the same mutants.
+Then it applies one mutant at a time. It runs the tests of the mutant's line until one fails, then the tests of the
+file's other lines. Finally it applies all survivors together and runs all tests, because a test in another process, or
+one with a cached result, may notice them; for each failure it tries every survivor alone. `--whole`: include tests
+marked long. `--beside FOLDER`: only statements that this other checkout has too, so that both can try the same mutants.
 Results go to .cache/mutants/ as they arrive; the next run continues there.
 """
 
@@ -93,7 +93,7 @@ class Mutant:
 
 
 def mutants(root: Path = ROOT) -> Iterator[Mutant]:
-    """Yield every mutant of the product, in order."""
+    """Yield every mutant of the product, file by file."""
     for folder in ("jobs", "exporters"):
         for path in sorted((root / folder).rglob("*.py")):
             text = path.read_text(encoding="utf-8")
@@ -156,7 +156,7 @@ def shared(here: Iterable[Mutant], there: Iterable[Mutant]) -> Mapping[str, Muta
 
 
 def _by_place(every: Iterable[Mutant]) -> Mapping[str, Mutant]:
-    """Return mutants by name: place, file, and number within the file; a place with one mutant also is a name."""
+    """Return name → mutant: the name is place, file and number, and for a place's only mutant also the place alone."""
     by_place: dict[str, list[Mutant]] = {}
     for mutant in every:
         by_place.setdefault(mutant.place, []).append(mutant)

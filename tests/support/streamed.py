@@ -112,7 +112,7 @@ class Streamed:
         return {base64.b64decode(header["value"]).decode().partition(":")[0] for header in named}
 
     def published(self, service: str) -> list[list[bytes]]:
-        """Return the records, minutes and changes of a service's clients, by batch."""
+        """Return the records, minutes and incident changes of a service's clients, by batch."""
         return [
             sorted(value for kind, _, value, _ in rows if kind in PUBLISHED and value and _of(value, service))
             for rows in self.rows

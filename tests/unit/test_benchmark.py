@@ -1,4 +1,4 @@
-"""Test the open benchmark: it has all recordings, its copies omit the expected verdicts, and it scores as described."""
+"""Test the open benchmark: it has copies of all recordings, without the expected verdicts, and scores as described."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ def test_a_target_that_is_away_is_one_line(printed: dict[str, list[str]]) -> Non
 
 @pytest.mark.long
 def test_losses_are_logged_once_a_minute_with_their_number(printed: dict[str, list[str]]) -> None:
-    """A push fails and one is dropped each second for 100 s; after that, pushes are only dropped."""
+    """Each second a push fails (until 100 s) and another is dropped; each line has the numbers since the last line."""
     lines = [
         re.findall(r"(.*) Pushes .* line: (\d+) could not be written, (\d+) found", line) for line in printed["clock"]
     ]

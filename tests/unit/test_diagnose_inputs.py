@@ -172,7 +172,7 @@ def test_lines_that_stern_passes_on_keep_their_times(tmp_path: Path) -> None:
 
 
 def test_an_empty_answer_does_not_get_the_time_of_another(tmp_path: Path) -> None:
-    """Jolokia's first answer is from before the client existed and has no time; three answers with a time follow."""
+    """Jolokia's first answer, before the client existed, has no time, and does not get a time of the next answers."""
     request = {"mbean": "kafka.producer:type=producer-metrics,client-id=p", "type": "read"}
     absent = [{"request": request, "status": 404, "error": "No MBean"}]
     there = [

@@ -201,7 +201,7 @@ def test_file_names_show_whether_files_are_of_one_process(names: str, own: dict[
     ],
 )
 def test_a_framework_names_the_client_of_a_hanging_thread(recording: str, hangs: str) -> None:
-    """Only thread dumps are given; other threads of the same kind keep working."""
+    """Thread dumps alone accuse the client of the hanging thread, but no client of a similar thread that works."""
     found = verdicts(examine(sorted((RECORDINGS / recording).glob("jstack-*.txt")), Settings()))
     stalled = {
         client: client_verdicts["consumer-stalled"]

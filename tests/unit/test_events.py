@@ -135,7 +135,7 @@ NETWORK_THREAD = "kafka-producer-network-thread | p"
 def test_a_line_is_of_a_client_of_the_program_that_logs_it(
     thread: str, logger: str, text: str, own: bool | None
 ) -> None:
-    """`own`: True if the line is about such a client; None if it gives no event, as it quotes another log."""
+    """`own`: True if the line is about a client of its own program; None if it gives no event, as a quotation."""
     logged = events([line(LOG.format("ERROR", thread, logger, text))])
     assert {event.own for event in logged} == ({own} - {None})
 
@@ -324,7 +324,7 @@ def test_recorded_logs_give_the_events_that_a_search_of_their_text_finds() -> No
 
 
 def test_the_literals_survive_every_json_encoder() -> None:
-    """The filter searches raw JSON for the literals, so none may contain a character that a JSON encoder escapes."""
+    """Raw JSON is searched for the log patterns' literals, so these must not contain characters that JSON escapes."""
     assert not [text for text in catalogue().literals if set(text) & set("\"\\<>&'=/+") or not text.isascii()]
     assert not [literal for literal in LITERALS if not literal.isascii()]
 

@@ -1,4 +1,4 @@
-"""Test since when a thread has been at one place, by several dumps and by other data that contradicts them."""
+"""Test since when a thread is known to be at one place: several dumps show it, other data may contradict them."""
 
 from __future__ import annotations
 

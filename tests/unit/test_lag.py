@@ -88,7 +88,7 @@ def test_a_slow_topic_is_not_stop() -> None:
     assert lag.state in ("OK", "UNKNOWN")
 
 
-# The state of a partition
+# Tests of a partition's state
 
 
 def test_stop_lasts_when_the_last_commit_has_left_the_window() -> None:
@@ -145,7 +145,7 @@ def test_slow_but_steady_is_ok_and_allowed_lag_is_ok() -> None:
     assert partition_lag(climbing, LIMITS, allowed=550).state == "OK"
 
 
-# The figures of a partition
+# Tests of a partition's figures
 
 
 def test_records_seconds_age_and_retention() -> None:
@@ -179,7 +179,7 @@ def test_seconds_are_extrapolated_ten_minutes_at_most() -> None:
 
 
 def test_records_that_are_gone_do_not_count_for_the_seconds() -> None:
-    # Committed 0, but everything before 1030 has been deleted: the oldest unread record is from second 30.
+    # Offset 0 is committed, but all before offset 1030 is deleted: the oldest unread record is from second 30.
     lag = partition_lag(seen([(float(t), 0, 1000 + t) for t in range(0, 61, 10)], start=1030), LIMITS)
     assert lag.seconds == 30.0
     assert lag.retention_used_ratio == 1.0
@@ -207,7 +207,7 @@ def test_what_cannot_be_read_is_absent() -> None:
         assert (lag.records, lag.seconds, lag.quality, lag.state) == (None, None, "unknown", "UNKNOWN")
 
 
-# The state and figures of a group
+# Tests of a group's state and figures
 
 
 def test_a_group_is_as_bad_as_its_worst_partition() -> None:

@@ -54,7 +54,7 @@ def judged(case: list[Any], limits: LagSettings) -> str:
 
 @pytest.mark.parametrize("case", VECTORS["burrow"]["cases"], ids=lambda case: f"case-{case[0]}")
 def test_burrows_windows_with_its_own_rule_for_stop(case: list[Any]) -> None:
-    # Burrow's rule: STOP if the last commit is older than the time span of the window's commits, however short.
+    # Burrow's rule: STOP if more time has passed since the window's last commit than between its first and last commit.
     spans = len(case[1]) - 1
     limits = dataclasses.replace(LagSettings(), stop_min_seconds=0, stop_gaps=spans + 1e-9, window_seconds=10_000)
     expected, _ = AS_BURROW.get(case[0], (case[6].upper(), ""))

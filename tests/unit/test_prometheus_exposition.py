@@ -120,7 +120,7 @@ def test_consumers_own_lag_counts_only_where_no_group_record_speaks() -> None:
 
 
 def test_last_seen_is_never_in_the_future() -> None:
-    """A window that is still open ends 30 s from now."""
+    """A window that is still open ends 30 s from now; the present time is served instead."""
     assert f"kafka_client_last_seen_timestamp_seconds{{{LABELS}}} 1795208640" in served(record(end_ms=NOW_MS + 30_000))
 
 
@@ -199,7 +199,7 @@ def test_beyond_the_bound_the_gone_make_room_then_the_healthy_for_those_that_fai
 
 
 def test_ids_without_end_fill_neither_memory_nor_page() -> None:
-    """3,000 clients with new names, half of them gone, arrive at one moment, as if there had been 3,000 restarts."""
+    """Of 3,000 new clients, half of them gone, 100 are kept, nearly all of these live, and 40 are served."""
     many = [healthy(n, instance=f"i{n}", departed=n % 2 == 0) for n in range(3000)]
     states = room(100, *many, looked_every=0.0)
     assert len(states.live()) == 100

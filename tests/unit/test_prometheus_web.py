@@ -226,7 +226,7 @@ def test_a_client_with_an_unverified_certificate_is_refused(certificate: tuple[s
     text = f"tls_server_config: {{cert_file: {cert}, key_file: {key}, client_ca_file: {cert}, "
     with serving(config(tmp_path, text + "client_auth_type: RequireAndVerifyClientCert}\n")) as server:
         context = ssl.create_default_context(cafile=cert)
-        # With TLS 1.3, a client without a certificate is refused only while it reads: by an alert, a reset or an end.
+        # With TLS 1.3, a client without a certificate is refused only when it reads, by an alert or a lost connection.
         with pytest.raises(OSError):
             urllib.request.urlopen(f"{server.url}/healthz", timeout=60, context=context)
         context.load_cert_chain(cert, key)

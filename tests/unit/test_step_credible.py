@@ -131,7 +131,7 @@ def test_a_client_without_later_metrics_is_accused_by_later_lines() -> None:
 
 
 def test_other_libraries_count_otherwise() -> None:
-    """kafka-python's producers do not count sends that fail for lack of metadata: no count contradicts such lines."""
+    """kafka-python does not count sends that fail for lack of metadata, so no count contradicts lines about them."""
     readings = [producer(s) for s in range(0, 420, 10)]
     for reading in readings:
         reading.client = structs.replace(reading.client, library="kafka-python")

@@ -71,7 +71,7 @@ def test_a_log_file_shipped_again_repeats_no_failure_of_clients_without_metrics(
 
 
 def test_a_client_that_returns_is_judged() -> None:
-    """A job with the same name runs every ten minutes; its second run hangs."""
+    """A job runs every ten minutes under the same name; if its second run hangs, that opens an incident."""
     first = [producer(s, "job") for s in range(0, 60, 10)]
     second = [producer(s, "job", born=600, stuck_since=620) for s in range(610, 800, 10)]
     changes = run(Stepped(), 800, (0, [*first, *second]))

@@ -83,7 +83,7 @@ def test_a_killed_deadlocked_client_is_one_failure_with_its_possible_loss() -> N
 @pytest.mark.parametrize("instance", [None, "h:1"], ids=["nameless", "named"])
 @pytest.mark.parametrize("logs", [True, False], ids=["goes on logging", "silent"])
 def test_the_forced_close_of_a_process_is_not_its_successors(instance: str | None, logs: bool) -> None:
-    """The successor is healthy and reports for 100 s; then its agent fails."""
+    """The successor is healthy until its agent fails after 100 s; only its predecessor's failure is confirmed."""
     monitor = Stepped()
     inputs = [reading(s, "h:1", 4e6) for s in range(0, 60, 10)] + forced_close(55, instance)
     inputs += [logged(66, "producer-config", "p", instance=instance and "h:2")]
@@ -199,7 +199,7 @@ def test_a_successor_that_logs_keeps_no_incident_of_its_predecessor_open() -> No
 
 
 def test_what_was_killed_on_its_host_before_its_last_reading_was_another() -> None:
-    """An idle pod is OOM-killed at 100 s. The busy pod on its host stops reporting at 300 s, as its agent fails."""
+    """An idle pod is OOM-killed at 100 s; this does not accuse a busy pod on its host, whose agent fails at 300 s."""
     monitor = Stepped()
     idle = [
         snapshot(s, {"buffer-total-bytes": BUFFER, "buffer-available-bytes": BUFFER}, "q") for s in range(0, 100, 10)

@@ -200,7 +200,7 @@ def test_the_word_of_its_end_ends_the_incident_of_a_producer(monitor: Monitor, l
 
 
 def test_a_close_that_has_begun_is_no_end(monitor: Monitor) -> None:
-    """The producer's I/O thread is stuck, so the stopping process hangs in close()."""
+    """The I/O thread is stuck, so the stopping process hangs in close(), and the incident must stay open."""
     monitor.run([*stuck(200), logged(205, "producer-closing", "p", timeout="1")], 1200, 0)
     assert (DEADLOCK, "closed") not in monitor.of("p")
 

@@ -115,7 +115,7 @@ def test_what_a_client_logged_of_its_end_is_judged_at_once() -> None:
 
 
 def test_a_suspended_monitor_accuses_no_client() -> None:
-    """The monitor was suspended for an hour, and its first step finds no input yet."""
+    """After an hour's suspension, the first step finds no input yet, but must not count any client as gone."""
     monitor = Stepped()
     report(monitor, 0, 100, CLIENTS)
     monitor.batch([], 105)

@@ -141,7 +141,7 @@ QUEUES = {
     ),
     "kafka-python producer": queueing("kafka-python producer", "producer", topic("orders", record_send_total=1)),
     "Java consumer": queueing("Java consumer", "consumer", topic("orders", 0, records_lag=5)),
-    # An invalid `queued.min.messages` is replaced by the default, 100,000. Without a limit in bytes there is no ratio.
+    # An invalid `queued.min.messages` is replaced by the default, 100,000. A limit of 0 bytes gives no fill ratio.
     "odd options": queueing(
         "odd options",
         "consumer",

@@ -409,7 +409,7 @@ WATCH = [sys.executable, "-m", "clienthealth.ops.cli", "watch"]
 
 @pytest.mark.long
 def test_after_a_watch_that_was_killed_its_agent_is_taken_out_and_the_next_one_works(tmp_path: Path) -> None:
-    """A second watch also uses the first one's agent while that runs, and leaves it in place."""
+    """While the first watch runs, a second one uses the agent of the first, and leaves it in place."""
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     with sleeping(tmp_path) as process:
         first = subprocess.Popen(
