@@ -1,4 +1,4 @@
-"""Measure what the reporter for Python clients costs an application: its sends per second without and with it.
+"""Measure what the reporter for Python clients costs: an application's sends per second without and with it.
 
 Part of `make bench`; also `python -m tests.bench.bench_reporter`.
 """

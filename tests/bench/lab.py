@@ -146,7 +146,7 @@ class Monitor:
         self.process = Process(name, command, folder / "monitor.log", environment=environment)
 
     def wait_until(self, ready: Callable[[], bool], seconds: float) -> None:
-        """Wait for a condition. Raises ServiceError, with the end of the log, if the monitor ends or takes too long."""
+        """Wait for a condition. Raises ServiceError, with the last log lines, if the monitor ends or takes too long."""
 
         def looked() -> bool:
             self.checkpoints.look()

@@ -183,7 +183,7 @@ FLOODS: Mapping[str, Callable[[Lab, float, Flood], None]] = {
 
 
 def _beside(lab: Lab, outcome: Flood, flood: Callable[[Monitor], None], most: float = math.inf) -> None:
-    """Let the clients of `Onlookers` report before, during and after a flood; compare delays of verdicts on stuck ones.
+    """Let clients of `Onlookers` report before, during and after a flood; compare delays of verdicts on stuck clients.
 
     `most`: how much longer (s) the longest delay of a verdict may be during the flood than before it.
     """

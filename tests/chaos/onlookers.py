@@ -21,7 +21,7 @@ SERVICE = "onlookers"
 
 
 class Onlookers:
-    """Context manager that sends clients' records; the first client stays healthy. `sent`: number of records."""
+    """Context manager that sends clients' records; the first client stays healthy. `sent`: number of sent records."""
 
     def __init__(self, servers: str, topic: str, clients: int) -> None:
         self._topic, self._clients = topic, clients
@@ -34,7 +34,7 @@ class Onlookers:
 
     @property
     def sent(self) -> int:
-        """Return the number of records so far."""
+        """Return the number of records sent so far."""
         return self._load.sent
 
     def stuck(self, since: float, until: float) -> Sequence[tuple[str, float]]:

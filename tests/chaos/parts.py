@@ -129,7 +129,7 @@ def workers(command: str) -> bool:
 
 
 def session(leader: int) -> list[tuple[int, str]]:
-    r"""Return process ids and command lines (arguments end with \0) of the session that a process leads."""
+    r"""Return (pid, command line) of each process in the session of `leader`; \0 ends each argument."""
     pids = []
     for path in Path("/proc").glob("[0-9]*"):
         try:

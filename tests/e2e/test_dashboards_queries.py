@@ -188,7 +188,7 @@ def sick() -> list[dict[str, Any]]:
 
 
 def traffic(rate: float, seconds: float) -> dict[str, dict[str, Any]]:
-    """Return kind → indicators of traffic. `rate`: failures per second; `seconds`: delays; both 0: healthy."""
+    """Return kind → indicators of traffic. `rate`: failures per second; `seconds`: delays. 0, 0: a healthy client."""
     return {
         "producer": {
             "record_error_rate": rate,

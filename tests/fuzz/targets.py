@@ -426,7 +426,7 @@ def _of_attachments() -> Iterator[bytes]:
 
 
 def lives(data: bytes) -> None:
-    """Let a client send a record again and again, then be silent until it is gone; others' results must not change."""
+    """Let a client repeat a record, then be silent until it is gone; the results of other clients must not change."""
     monitor = hostile.repeated(data[2:], bool(data[0] & 1))
     assert "step-failed" not in monitor.reasons
     assert monitor.published("good") == _undisturbed()

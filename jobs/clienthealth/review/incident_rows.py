@@ -188,7 +188,7 @@ def alerts(touching: DataFrame, period: Period) -> DataFrame:
 
 
 def _severity(status: Literal["confirmed", "suspected"]) -> Column:
-    """Return the severity of the alert for a row's `mode`, while the mode has this status.
+    """Return the severity of the alert for a row's `mode` when the verdict has this status.
 
     A mode that this release does not know has the default: critical if confirmed, warning if suspected.
     """

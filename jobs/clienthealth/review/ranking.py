@@ -85,7 +85,7 @@ def _entry(what: str, topic: str | None = None, seconds: str | None = None) -> C
 def _first(rows: DataFrame, kind: str, highest: str, most: int, *ties: str) -> list[Row]:
     """Return, for each value of the column `kind`, the `most` rows with the greatest values in the column `highest`.
 
-    The greatest value comes first. `ties`: columns that order rows with equal values.
+    The greatest value comes first. `ties`: columns that decide the order of rows with equal values.
     """
     order = Window.partitionBy(kind).orderBy(F.desc(highest), *ties)
     return (
