@@ -1,6 +1,6 @@
 """`make image`: run the Dockerfile's steps in a Debian root file system without a container engine, and try the result.
 
-python -m deploy.supply.image FOLDER      as root; FOLDER is made, takes 3 GB, and is removed at the end
+python -m deploy.supply.image FOLDER      (as root; FOLDER is created, needs 3 GB, and is removed after the run)
 
 Debian's Python takes the place of the Python image that the Dockerfile pins. Packages, jars, user and environment are
 those of the Dockerfile. The monitor then runs there without privileges, with the root file system read-only. A
@@ -88,7 +88,8 @@ def built(folder: Path) -> Stage:
     Raises ServiceError if a step fails.
     """
     base = folder / "base"
-    # Let mmdebstrap mount in a separate namespace. If it is killed, no mount is left, so `main` can remove `folder`.
+    # Let mmdebstrap mount in a separate namespace: its mounts vanish even if it is killed, so `main` can remove
+    # `folder`.
     _run(["unshare", "--mount", "mmdebstrap", "--variant=minbase", f"--include={PACKAGES}", "bookworm", str(base)])
     (base / "usr/local/bin/python").symlink_to("/usr/bin/python3")
     stages: dict[str, Stage] = {}
@@ -130,7 +131,7 @@ def instructions(text: str) -> Iterator[tuple[str, str]]:
 def judged(image: Stage, folder: Path) -> float:
     """Return the seconds from the monitor's start in the image until it publishes a confirmed failure of a client.
 
-    Raises ServiceError after VERDICT_SECONDS, or if the monitor ends.
+    Raises ServiceError if the monitor ends first, or confirms no failure within VERDICT_SECONDS.
     """
     with Broker(folder / "broker") as broker:
         settings = Settings(kafka=broker.kafka)

@@ -22,7 +22,7 @@ _FILE = re.compile(r"(?P<name>.+?)-(?P<version>\d[\w.+-]*?)\.jar")
 
 @dataclass(frozen=True)
 class Jar:
-    """A jar. `used_by`: the jar's set in `deploy.demo.jars`, or PYSPARK; `group`: Maven group id, '' if unknown."""
+    """A jar. `used_by`: its set of jars (in `deploy.demo.jars`), or PYSPARK; `group`: Maven group id, '' if unknown."""
 
     used_by: str
     group: str
@@ -69,8 +69,8 @@ def vulnerabilities() -> list[Mapping[str, Any]]:
 def judged(present: Iterable[Jar], cves: Iterable[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
     """Compare jars with the entries of known_cves.toml; return (required changes, accepted vulnerabilities).
 
-    The items of both lists are sentences. If an entry accepts the vulnerability for a set of jars (`stays`), but no jar
-    of that set has it any more, removing this acceptance is a required change, too.
+    The items of both lists are sentences. An entry may accept its vulnerability for a set of jars (`stays`). If no jar
+    of that set has the vulnerability any more, it is a required change to remove the acceptance.
     """
     mend, stays, present = [], [], list(present)
     for cve in cves:

@@ -38,7 +38,7 @@ def advisories(present: Iterable[Jar], url: str = URL) -> list[tuple[Jar, Adviso
 
 
 def unlisted(found: Iterable[tuple[Jar, Advisory]], cves: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return a line for each advisory in `found` without an entry for its jar in known_cves.toml (`cves`), sorted."""
+    """Return sorted lines: one for each (jar, advisory) in `found` that known_cves.toml (`cves`) does not list."""
     listed: dict[str, set[str]] = {}
     for cve in cves:
         listed.setdefault(cve["jar"], set()).update((cve["id"], *cve.get("also", ())))

@@ -65,7 +65,7 @@ def main() -> int:
 
 
 def publication(out: Path) -> list[Path]:
-    """Write the files for a Maven repository into a folder. Return their paths: jar, POM, sources, documentation.
+    """Write the plugin's files for a Maven repository to `out`. Return their paths: jar, POM, sources, documentation.
 
     Raises DependencyError if a tool of the JDK or a jar is missing, ServiceError if a tool fails.
     """

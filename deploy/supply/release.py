@@ -5,7 +5,7 @@ python -m deploy.supply.release VERSION [FOLDER]      (default: dist/)
 Only the printed commands need an account. The commit raises the version in pyproject.toml (`kafka-health generate`
 copies the version to the chart) and in uv.lock, and renames the heading *Unreleased* in CHANGELOG.md to the version.
 Files in dist/ get the commit's time, so that every build gives the same bytes. A second run continues an interrupted
-release, and builds a tagged release again.
+release; if the release is tagged already, it only builds the files again.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ def raise_to(version: str, day: str) -> None:
 def build(version: str, out: Path, epoch: int) -> list[Path]:
     """Build all files of a release into `out`. Return their paths; the last one is the file of checksums.
 
-    `epoch`: the time of the files in epoch seconds. Raises ServiceError if a tool fails, InputError if a page has a
-    broken link.
+    `epoch`: the modification time that the files get (epoch s). Raises ServiceError if a tool fails, InputError if a
+    page has a broken link.
     """
     out.mkdir(parents=True, exist_ok=True)
     os.environ["SOURCE_DATE_EPOCH"] = str(epoch)
@@ -111,7 +111,7 @@ def build(version: str, out: Path, epoch: int) -> list[Path]:
 
 
 def settled(archive: bytes, epoch: int) -> bytes:
-    """Return a .tar.gz with its files sorted by name, without owners, and with `epoch` as the time of each file."""
+    """Return the .tar.gz with its files sorted by name, without owners, and each with `epoch` as modification time."""
     packed = io.BytesIO()
     with (
         tarfile.open(fileobj=io.BytesIO(archive)) as before,

@@ -2,8 +2,8 @@
 
 python -m deploy.supply.site [FOLDER]      (default: dist/site)
 
-The site has README.md, the runbooks, and all pages and files that links in these lead to, directly or through other
-pages. Sphinx and MyST read Markdown and anchors as GitHub does, and check each link between pages.
+The site has README.md, the runbooks, and all pages and files to which these link, directly or through other pages.
+Sphinx and MyST read Markdown and anchors as GitHub does, and check each link between pages.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def build(out: Path, root: Path | None = None) -> int:
 
 
 def gather(root: Path, source: Path) -> list[str]:
-    """Copy README.md, the runbooks, and all pages and files that links in these lead to, into the folder `source`.
+    """Copy README.md, the runbooks, and all pages and files to which these link, into the folder `source`.
 
     Return the pages' paths relative to `root`, sorted.
     """
@@ -130,7 +130,7 @@ def _section(page: str) -> str:
 
 
 def _as_in_site(root: Path, page: str, link: re.Match[str]) -> str:
-    """Return a link of a page as the site needs it.
+    """Return a link of a page, changed so that it works in the site.
 
     If a link lacks the suffix `.md`, as links between runbooks do, it gets the suffix. A link to a folder leads to the
     repository on the web.

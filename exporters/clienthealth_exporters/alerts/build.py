@@ -45,8 +45,8 @@ def routes_of(owners: Owners, text: str) -> str:
         kind, block = match[1], match[2]
         blocks = []
         for name in dict.fromkeys(names[kind]):
-            # A matcher needs the owner's name exactly as in the alerts' labels. The name of a receiver is also part
-            # of a file's path, so characters that are invalid in a path are replaced.
+            # A matcher needs the owner's name exactly as in the alerts' labels. A receiver's name is also part of the
+            # path of its secret file, so characters that are invalid in a path are replaced.
             matched = json.dumps(name, ensure_ascii=False).replace("'", "''")
             file = re.sub(r"[^\w.-]+", "-", name)
             of_owner = block.replace(json.dumps(_EXAMPLE[kind]), matched)
@@ -59,7 +59,7 @@ def routes_of(owners: Owners, text: str) -> str:
 def write(out: Path, settings: Settings, dry_run: bool) -> list[Path]:
     """Write rules, alertmanager.yml and notification templates into the folder `out`. Return the paths of the files.
 
-    Raises SettingsError if a file of owners cannot be read, and the errors of `rules`.
+    Raises SettingsError if a file of owners cannot be read, or for a reason that `rules` states.
     """
     routes = routes_of(read_owners(settings.owners.files), (FILES / "alertmanager.yml").read_text(encoding="utf-8"))
     written = []
@@ -81,7 +81,7 @@ def write(out: Path, settings: Settings, dry_run: bool) -> list[Path]:
 def rules(settings: Settings, dry_run: bool = False) -> dict[str, str]:
     """Return the text of each rules file, by file name. In a dry run every severity is info.
 
-    Raises SettingsError if a label in the settings has an invalid name, or the name of a label of our own series.
+    Raises SettingsError if a label in the settings has an invalid name, or a name that a label of our own series has.
     """
     head = "# Dry run: every severity is info.\n" if dry_run else ""
     return {

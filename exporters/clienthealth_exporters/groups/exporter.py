@@ -240,9 +240,9 @@ class GroupExporter:
             self._publisher.close()
 
     def _note(self, failing: Mapping[str, str]) -> None:
-        """Count the failures of a reading, and log each failure that this reading has begun or ended.
+        """Count the failures of a reading, and log each failure that is new or over since the reading before.
 
-        `failing`: maps what could not be read to the reason.
+        `failing`: maps each group, partition or cluster that could not be read to the reason.
         """
         self.failures_total += len(failing)
         for what in failing.keys() - self._failing.keys():

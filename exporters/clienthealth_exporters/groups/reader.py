@@ -107,7 +107,7 @@ class GroupsReading:
     groups             the groups that were read, without those that were not due or could not be read
     failed_groups      the reason for each group that could not be read
     failed_partitions  the reason for each partition with an unknown end offset, and for each partition of
-                       __consumer_offsets without a leader. `names` lacks the groups that are stored in the latter
+                       __consumer_offsets without a leader. `names` lacks the groups stored in such a partition
     left_out           number of groups that `[groups] include` and `exclude` leave out
     """
 
@@ -217,7 +217,7 @@ class GroupReader:
                 self._admin = None
 
     def _listed(self, attempt: _Attempt) -> dict[str, Listed]:
-        """List by name all groups that the settings do not leave out. Raises ServiceError if no broker answers."""
+        """Return all groups that the settings do not leave out, by name. Raises ServiceError if no broker answers."""
         brokers = [broker["broker_id"] for broker in attempt.admin.describe_cluster()["brokers"]]
 
         def ask(one: Sequence[int]) -> dict[int, Any]:
@@ -376,7 +376,7 @@ class _Seen:
 
     committed  a hash of the group's committed offsets; None if they could not be read
     failing    why the group could not be read; '' if it was read
-    since      when its state or committed offsets last changed, or when it became readable or unreadable
+    since      time of the last change: of the state or committed offsets, or from readable to unreadable or back
     at         when the attempt was made
     """
 
@@ -401,7 +401,7 @@ class Pace:
         self._seen: dict[str, _Seen] = {}
 
     def due(self, states: Mapping[str, str], now: float) -> set[str]:
-        """Return the groups to read now. `states`: the state of every existing group; all others are forgotten."""
+        """Return the groups to read now. `states`: the state of every existing group; other groups are forgotten."""
         self._seen = {name: seen for name, seen in self._seen.items() if name in states}
         wait = {
             name

@@ -1,13 +1,13 @@
 """`kafka-health export jvm`: read the Kafka clients of JVMs through their Jolokia agents.
 
 Each JVM is read once per interval, with one request for all its MBeans. A snapshot of each client goes to the topic of
-client metrics. If a snapshot gives a reason (see `dumps`), a thread dump goes to the topic of client logs. If a JVM
-does not answer, this is logged, and the JVM is read less and less often, without delaying the reads of other JVMs.
+client metrics. If a snapshot is a reason for a thread dump (see `dumps`), a dump goes to the topic of client logs. If a
+JVM does not answer, this is logged, and the JVM is read less and less often, without delaying the reads of other JVMs.
 
-A target is `[SERVICE=]URL`, followed by options of the JVM's clients that JMX does not show. An example is
-`orders=http://10.0.0.7:8778/jolokia/ max.block.ms=10000 group.id=billing`. The option `metrics=pushed` says
-that the JVM's clients push their metrics through the broker plugin. Then the exporter publishes no metrics of the JVM,
-and only looks for reasons to take thread dumps.
+A target is `[SERVICE=]URL`, followed by client options, which JMX does not show. An example is
+`orders=http://10.0.0.7:8778/jolokia/ max.block.ms=10000 group.id=billing`. The option `metrics=pushed` says that the
+JVM's clients push their metrics through the broker plugin. Then the exporter publishes no metrics of the JVM, and only
+looks for reasons to take thread dumps.
 """
 
 from __future__ import annotations

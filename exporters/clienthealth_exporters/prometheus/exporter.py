@@ -159,7 +159,7 @@ class Exporter:
             yield from self._rendered(services.samples(states))
             cluster = self.settings.prometheus.cluster_name
             yield from self._rendered(services.owners_of(states, self._owners.current(), cluster))
-        # `lacking` counts the left-out series by metric. It is complete only now, after the lines of all clients.
+        # `lacking` counts the left-out series by metric. It is complete only now, after all lines were made.
         self._dropped.update(lacking)
         left_out = Counter({EVERYBODY: self.states.left_out}) if self.states.left_out else Counter[str]()
         dropped: list[Sample] = [((name,), count) for name, count in sorted((self._dropped + left_out).items())]
@@ -174,7 +174,7 @@ class Exporter:
         yield from self._rendered((METRICS[f"kafka_client_health_{name}"], samples) for name, samples in own.items())
 
     def _rendered(self, metrics: Iterable[tuple[Family, list[Sample]]]) -> Iterator[str]:
-        """Yield the text of each metric that has samples. The metrics are those of services or of the exporter."""
+        """Yield the text of each metric that has samples. `metrics`: metrics about services or the exporter."""
         return (exposition.rendered(family, samples, self._begin) for family, samples in metrics if samples)
 
     def _view(self) -> status_page.View:

@@ -174,7 +174,7 @@ def _once(
 
 
 def rendered(family: Family, samples: Iterable[Sample], begin: str = "") -> str:
-    """Return the text of a metric of services or of the exporter.
+    """Return the text of a metric about services or the exporter.
 
     `begin`: the labels with which every series begins (from `beginning`).
     """

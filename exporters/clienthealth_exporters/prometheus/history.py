@@ -104,7 +104,7 @@ class History:
         self.begun: float | None = None
 
     def note(self, state: State) -> None:
-        """Add a state to its client's samples, and count it in the share of its client's service in that hour."""
+        """Add a state to its client's samples, and count it in the hourly share of the client's service."""
         at = state.seen
         with self._lock:
             self.begun = at if self.begun is None else min(self.begun, at)

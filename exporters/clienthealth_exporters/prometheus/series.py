@@ -41,8 +41,8 @@ class Family(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
 
     extra      labels in addition to the labels of the scope
     indicator  path of the value in a record's indicators, with a dot between two levels
-    stats      names of numbers, if the value at `indicator` is a mapping; each number gives a sample, with its name as
-               the value of the extra label
+    stats      if the value at `indicator` is a mapping: the keys of the numbers that become samples; the extra label of
+               each sample has the key as its value
     nonzero    True if a series exists only while the value is not 0, because for nearly all clients the value is 0
     lag        name of a number in the rows of the indicator `lag`; there is a row, and so a sample, for each partition
     reads      key in READS; the function under this key returns the samples

@@ -114,7 +114,7 @@ def _versions(clients: Iterable[State]) -> list[Sample]:
 def owners_of(states: Iterable[State], owners: Owners, cluster: str) -> Iterator[tuple[Family, list[Sample]]]:
     """Yield the metrics of the owners of services and groups; nothing if no owners are configured.
 
-    `cluster`: name of the cluster of groups without a record of their own. (A group's record names its cluster.)
+    `cluster`: the cluster name for groups without a record of their own. (A group's own record names the cluster.)
     """
     if not owners.rows:
         return

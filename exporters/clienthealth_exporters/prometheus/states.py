@@ -112,7 +112,7 @@ class State:
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """The identity of the client or group. A group's has no service, because two services may report the group."""
+        """The identity of the client or group: a group's without service, because two services may report the group."""
         client = self.client
         if client.kind == "group":
             return "group", client.instance, self.group
@@ -146,7 +146,7 @@ class States:
     records of its members. Second, the records of unhealthy clients (`recalled`), so that a link to a client's page
     works on any exporter.
 
-    Raises SettingsError if a label in the settings has an invalid name, or the name of a label of our own series.
+    Raises SettingsError if a label in the settings has an invalid name, or a name that a label of our own series has.
     """
 
     def __init__(self, settings: Settings, clock: Callable[[], float] = time.time) -> None:
@@ -217,7 +217,7 @@ class States:
 
     @property
     def newest_of(self) -> Mapping[str, float]:
-        """The newest event times (epoch s) of all clients (key CLIENTS) and of all groups (key GROUPS), if any."""
+        """The newest event time (epoch s) of any client (key CLIENTS) and of any group (key GROUPS), if known."""
         with self._lock:
             return dict(self._newest)
 

@@ -135,7 +135,7 @@ def report(
 
 
 def _module_of(client: Any) -> Any:
-    """Return the module for the library of a client or class. Raises TypeError if there is no module for it."""
+    """Return our module for the library of a client or client class. Raises TypeError if we have none."""
     of = client if isinstance(client, type) else type(client)
     for base in of.__mro__:
         if (name := _LIBRARIES.get(base.__module__.partition(".")[0])) is not None:

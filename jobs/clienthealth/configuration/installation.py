@@ -49,7 +49,7 @@ def fixed_labels(settings: Settings) -> Mapping[str, str]:
 def runbooks(settings: LinkSettings, status_page: str | None = None) -> str:
     """Return the base URL of the runbooks without a trailing slash, by default below the status page.
 
-    `status_page`: the URL of the status page, by default the configured one; '.' if the page itself contains the links.
+    `status_page`: the URL of the status page, by default the configured one; '.' for links on that page.
     """
     page = settings.status_page if status_page is None else status_page
     return settings.runbooks.rstrip("/") or f"{page.rstrip('/')}{RUNBOOKS}"
@@ -91,7 +91,7 @@ def named_apart(settings: PrometheusSettings) -> Callable[[Client], bool]:
 
 
 def own_page(settings: Settings, shard: str = "1") -> str:
-    """Return the URL of the status page of one shard of this installation, without a trailing slash.
+    """Return the URL of a shard's status page in this installation, without a trailing slash.
 
     Labels in braces in `[links] status_page` are replaced by their values, `{shard}` by `shard`. Returns '' if no
     status page is configured.

@@ -276,7 +276,7 @@ class _Before(NamedTuple):
 
 
 NO_LINE = _Before("", "", 0)
-#: Maximum time (ms) between a line that names a client and an exception that names none: the exception then belongs to
+#: If a line names a client, and an exception that names none follows within this time (ms), the exception belongs to
 #: that client.
 JUST_BEFORE_MS = 1_000
 #: The process of a file: (service, instance). Records of the file that name no other process belong to this process.

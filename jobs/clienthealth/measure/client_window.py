@@ -14,8 +14,8 @@ from clienthealth.measure.view import POSITION, TOPIC_POSITION, About, Rows, Win
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import LogEvent, Reading, Sign, ThreadDump
 
-#: Events before a window may explain how it begins. So the rules also see the log events of the LEAD_MS (ms) before the
-#: window, and the samples of the same time (or of a time as long as the window, if that is longer).
+#: Events before a window may explain how it begins. So the rules also see the log events within LEAD_MS (ms) before the
+#: window, and the samples within the same time before it, or within the window's length if that is longer.
 LEAD_MS = 30_000
 
 
@@ -26,9 +26,9 @@ class ClientWindow:
     `readings` (samples), `logs` (events) and `dumps` are in order of time. Events and dumps without a client id belong
     to each client of their process.
 
-    `earlier_dumps`: the newest dumps of the COMPARED_MS before the window (`monitor/attribution.py`). Compared with
+    `earlier_dumps`: the newest dumps within COMPARED_MS before the window (`monitor/attribution.py`). Compared with
     later dumps, they show whether threads have moved. `earlier_readings`: the samples of the time before the window;
-    this time is as long as the window, and at least LEAD_MS. `earlier_logs`: the events of the LEAD_MS before the
+    this time is as long as the window, and at least LEAD_MS. `earlier_logs`: the events within LEAD_MS before the
     window. `has_log_data`: True if a log line or dump of the process was ever read.
 
     `departed_ms`: the time of the last sample (epoch ms) if the client stopped reporting, else None. For such a client

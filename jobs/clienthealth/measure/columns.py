@@ -49,7 +49,7 @@ class Table:
 
     @classmethod
     def of_matrix(cls, matrix: Floats, head: int) -> Self:
-        """Return the table of a float matrix with `head` integer columns, then the values.
+        """Return the table made from a float matrix: first `head` integer columns, then the values.
 
         NaN in an integer column becomes -1. A matrix of an earlier release may have fewer integer columns than this
         table; the missing columns become 0.

@@ -56,7 +56,7 @@ class Parts(Table):
     """The samples' values per topic, partition and thread; `values`: in the order of TOPIC_METRICS.
 
     row            row number of the sample in the table of samples
-    topic, thread  positions in the list of names; `thread` is -1 for values of a whole topic or partition
+    topic, thread  positions in `Chunk.names`; `thread` is -1 for values of a whole topic or partition
     partition      number of the partition; -1 for values of a whole topic or thread
     """
 

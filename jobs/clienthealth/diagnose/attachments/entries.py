@@ -360,11 +360,11 @@ _FREQUENT = b" eatinosrlcd.:-0123m=/[]u,p"
 class Scanner:
     """Finds many texts in a block of bytes, as fast as memory can be read.
 
-    Seven bytes at any place in the block contain four bytes that begin at a multiple of four. The rarest seven
-    bytes of each text contain four such pieces of four bytes. So numpy reads only the four bytes at every fourth place
-    of the block, and compares them with these pieces. Each hit is then compared in full. Searching forty texts one by
-    one, or by one regular expression, is fifty times slower. Texts of less than seven bytes are searched one by one,
-    so there should be few of them.
+    Seven bytes at any place in the block contain four bytes that begin at a multiple of four. So if the block contains
+    a text, one of the four pieces of four bytes in the text's rarest seven bytes begins at a multiple of four. numpy
+    reads the four bytes at every fourth place of the block, and compares them with these pieces of all texts. Each hit
+    is then compared in full. Searching forty texts one by one, or by one regular expression, is fifty times slower.
+    Texts of less than seven bytes are searched one by one, so there should be few of them.
     """
 
     def __init__(self, texts: Iterable[bytes]) -> None:

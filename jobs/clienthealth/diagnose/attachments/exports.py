@@ -68,7 +68,7 @@ def exported(content: bytes, lines: Sequence[bytes], is_record: Callable[[bytes]
 
 
 def of_table(text: str) -> list[Row] | None:
-    """Return the rows of a table that is separated by commas, tabs or semicolons.
+    """Return the rows of a table with columns separated by commas, tabs or semicolons.
 
     The first line must name a column of times. It must also name a column of messages, or all its other columns must be
     metrics. Otherwise returns None.

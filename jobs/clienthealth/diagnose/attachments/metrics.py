@@ -65,8 +65,8 @@ _ANYWHERE = re.compile(r"(?:\[\s*)?\{\s*\"")
 _AT_LINE = re.compile(rf"^[ \t\ufeff]*(?={_ANYWHERE.pattern})", re.MULTILINE)
 _PARTED = re.compile(r"[\s,]*")
 #: The search for JSON in a text ends when failed attempts to parse have read _ATTEMPTS times as many characters as the
-#: text has. A failed attempt also counts as one character per _COUNTED characters between the text's beginning and
-#: the error, because the parser then counts the line ends in that part.
+#: text has. To report an error, the parser counts the line ends before it. So each failed attempt also counts as one
+#: character per _COUNTED characters before the error.
 _ATTEMPTS, _COUNTED = 4, 50
 _NOT_NUMBER = re.compile(r"(?<=[\s:(\[,])-?(?:inf|nan)\b")
 

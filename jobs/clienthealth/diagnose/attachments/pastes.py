@@ -89,11 +89,11 @@ def restored(content: bytes) -> bytes:
 def context(content: bytes) -> Callable[[int], Context]:
     """Return a function from a line's number to the line's context. `content`: a text as `restored` returns it.
 
-    Only a text with Markdown, or in Chinese, Japanese or Korean, has `explained` lines: the rows of tables, and lines
-    near which words that explain ("usually") weigh at least as much as words that report ("crashed"). A program's
-    output nearby counts as words that report. Words in quotations and code do not count, but a command for the reader
-    counts as a word that explains. The first line of a stack is never `explained`. Other lines are `quoted` if no line
-    near them has a time, else `logged`. In a text larger than _PAGE all lines are `logged`.
+    Only a text with Markdown, or in Chinese, Japanese or Korean, has `explained` lines. A row of a table is one, and so
+    is a line near which words that explain ("usually") weigh at least as much as words that report ("crashed"). A
+    program's output nearby counts as words that report. Words in quotations and code do not count, but a command for
+    the reader counts as a word that explains. The first line of a stack is never `explained`. Other lines are `quoted`
+    if no line near them has a time, else `logged`. In a text larger than _PAGE all lines are `logged`.
     """
     text = content.decode("utf-8", "replace") if len(content) <= _PAGE else ""
     for_people = _RE["for_people"].search(text) is not None

@@ -81,7 +81,7 @@ class Page:
             return False
 
     def publish(self) -> None:
-        """Read the page. Raises ServiceError if it does not answer."""
+        """Read the page. Raises ServiceError if the server does not answer."""
         self._session.take(self._read())
 
     def _read(self) -> RawRecord:

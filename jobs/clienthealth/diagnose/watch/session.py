@@ -196,7 +196,8 @@ class Session:
     def ended_processes(self, ended: Mapping[str, int]) -> Mapping[str, Mapping[str, Any]]:
         """Return a JSON object for each process, by its instance id.
 
-        Keys: `threads`, the threads that `standing` returns; `ended`, when an ended process ended (from the argument).
+        The object has `threads` (those that `standing` returns) and, if the process has ended, `ended` (from the
+        argument).
         """
         by_instance: dict[str, dict[str, Any]] = defaultdict(dict)
         for instance in self.stands:
