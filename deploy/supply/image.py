@@ -1,4 +1,4 @@
-"""`make image`: run the Dockerfile's steps in a Debian root file system without a container engine, and try the result.
+"""`make image`: run the Dockerfile's steps in a Debian root file system without a container engine, and try the image.
 
 python -m deploy.supply.image FOLDER      (as root; FOLDER is created, needs 3 GB, and is removed after the run)
 

@@ -22,7 +22,7 @@ _FILE = re.compile(r"(?P<name>.+?)-(?P<version>\d[\w.+-]*?)\.jar")
 
 @dataclass(frozen=True)
 class Jar:
-    """A jar. `used_by`: its set of jars (in `deploy.demo.jars`), or PYSPARK; `group`: Maven group id, '' if unknown."""
+    """A jar. `used_by`: set in `deploy.demo.jars` that has it, or PYSPARK; `group`: Maven group id, '' if unknown."""
 
     used_by: str
     group: str

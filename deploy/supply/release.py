@@ -5,7 +5,7 @@ python -m deploy.supply.release VERSION [FOLDER]      (default: dist/)
 Only the printed commands need an account. The commit raises the version in pyproject.toml (`kafka-health generate`
 copies the version to the chart) and in uv.lock, and renames the heading *Unreleased* in CHANGELOG.md to the version.
 Files in dist/ get the commit's time, so that every build gives the same bytes. A second run continues an interrupted
-release; if the release is tagged already, it only builds the files again.
+release; if the release is tagged already, the run only builds the files and prints the commands.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def build(version: str, out: Path, epoch: int) -> list[Path]:
 
 
 def settled(archive: bytes, epoch: int) -> bytes:
-    """Return the .tar.gz with its files sorted by name, without owners, and each with `epoch` as modification time."""
+    """Return `archive` (.tar.gz) with its files sorted by name, without owners, and modified at the time `epoch`."""
     packed = io.BytesIO()
     with (
         tarfile.open(fileobj=io.BytesIO(archive)) as before,

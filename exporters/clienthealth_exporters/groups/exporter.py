@@ -185,7 +185,7 @@ def next_reading(now: float, interval: float, lead: float) -> float:
 
     This is the first time after `now` that is `lead` seconds before a multiple of `interval`, or `now` if `lead` is at
     least `interval`. The monitor's batches begin at multiples of the trigger interval. So snapshots that are published
-    just before such a multiple are judged at once; all others wait for the next batch.
+    just before such a multiple are judged at once; later ones wait for the next batch.
     """
     return now if lead >= interval else ((now + lead) // interval + 1) * interval - lead
 

@@ -1,7 +1,7 @@
 """Thread dumps: the reasons to take one, the schedule of the dumps, and the log record that contains a dump.
 
 A reason is *weak* if it can also hold for an idle client, otherwise *strong*. Most reasons come from the method
-`worth_a_dump` of the failure modes. While all reasons are weak, at most WEAK_DUMPS dumps are taken.
+`worth_a_dump` of the failure modes. While a JVM has only weak reasons, at most WEAK_DUMPS dumps of it are taken.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class DumpBudget:
 
 
 class DumpPlan:
-    """Decides when to take dumps of one JVM: at least `min_seconds` apart, less often the longer a reason persists.
+    """Decides when to take dumps of one JVM: at least `min_seconds` apart, less and less often while a reason persists.
 
     The plan asks `budget` for two dumps at a time, because only the comparison of two dumps shows a stuck thread. If
     no reason is left, and the last dump is at least 2 × `min_seconds` old, the pauses start again with the shortest.

@@ -313,7 +313,7 @@ class Api:
         return {**msgspec.structs.asdict(answer), "clients": short}
 
     def client(self, key: str, _query: Mapping[str, str]) -> ClientDetails | None:
-        """Return the client with this key, even if dropped or served by another shard; None if no record is kept."""
+        """Return the client with this key, even if dropped or served by another exporter; None if no record is kept."""
         state = next((state for state in self._states.live() if state.key == key), None)
         if state is None and (names := key_parts(key)) is not None:
             state = self._states.recalled(names)

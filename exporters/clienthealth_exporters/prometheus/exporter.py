@@ -194,9 +194,9 @@ class Exporter:
         return self._facets[2]
 
     def _client(self, request: Request) -> Response:
-        """Return a client's page. If another shard serves the client, redirect to that shard if its address is known.
+        """Return a client's page. If another exporter serves the client, redirect there if its address is known.
 
-        Clients that this exporter has dropped and clients of other shards have pages, too: an alert may link to them.
+        Clients that were dropped and clients of other exporters have pages, too: an alert may link to them.
         """
         service, instance, client_id = (request.query.get(name, "") for name in ("service", "instance", "client_id"))
         names = service, instance, client_id

@@ -3,7 +3,7 @@
 The library prometheus-client builds and prints every sample at each scrape. For 12,000 partitions these are 90,000
 lines, which take seconds (tests/bench/bench_scrape.py measures it). With this module, a scrape only joins texts made
 before. To save memory, the labels that all lines of a client have in common are stored once, and lines with the same
-end share one object for it. Most healthy clients, for example, have lines that end in `} 1`.
+end share one string for this end. Most healthy clients, for example, have lines that end in `} 1`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Filters of the status page: values of fields, a text, and the page number, as the page's address contains them."""
+"""The filters in the address of the status page: values of fields, a search text, and the page number."""
 
 from __future__ import annotations
 

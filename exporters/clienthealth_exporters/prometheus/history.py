@@ -1,8 +1,8 @@
 """What the exporter remembers of the past: clients' newest samples and status changes, services' health per hour.
 
 The history is empty when the exporter starts, because the topic has only the newest record of each client. Its size is
-limited: one hour of 2,000 clients takes 12 MB (measured). `Recall` keeps records of clients that this exporter no
-longer serves or that another shard serves, because an alert may link to their pages.
+limited: one hour of 2,000 clients takes 12 MB (measured). `Recall` keeps records of clients that this exporter has
+dropped or that another exporter serves, because an alert may link to their pages.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ class NamedRecord(msgspec.Struct):
 
 
 class Recall:
-    """Records of clients that this exporter no longer serves or that another shard serves, for their pages.
+    """Records of clients that this exporter has dropped or that another exporter serves, for their pages.
 
     Thread-safe. Keeps the newest record of each client, and at most MAX_RECALLED records.
     """
@@ -185,7 +185,7 @@ class Recall:
         self._records: dict[Names, tuple[str, bytes, float]] = {}
 
     def keep(self, names: Names, key: str, raw: bytes, written: float) -> None:
-        """Keep a client's record instead of its earlier one. `raw`: the record as JSON; `written`: epoch seconds."""
+        """Keep a client's newest record. `raw`: the record as JSON; `written`: when the monitor wrote it (epoch s)."""
         with self._lock:
             self._records.pop(names, None)
             if len(self._records) >= MAX_RECALLED:

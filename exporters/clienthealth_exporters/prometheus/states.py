@@ -112,7 +112,7 @@ class State:
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """The identity of the client or group: a group's without service, because two services may report the group."""
+        """The identity of the client or group; for a group without the service, because two services may report it."""
         client = self.client
         if client.kind == "group":
             return "group", client.instance, self.group
@@ -257,7 +257,7 @@ class States:
         return ordered
 
     def recalled(self, names: Names) -> State | None:
-        """Return the last state of a client that was dropped or belongs to another shard; None if none is kept."""
+        """Return the last state of a client that was dropped or that another exporter serves; None if none is kept."""
         if (known := self._recall.get(names)) is None:
             return None
         key, raw, written = known
@@ -322,9 +322,10 @@ class States:
         return False
 
     def _note(self, key: str, value: bytes, written: float) -> None:
-        """Process another shard's record: keep a group's name, and the record of a client that is or was unhealthy.
+        """Process the record of a client or group that another exporter serves.
 
-        `written`: epoch seconds.
+        Keeps a group's name, and the record of a client that is or was unhealthy. `written`: when the monitor wrote the
+        record (epoch s).
         """
         try:
             record = _ELSEWHERE.decode(value)

@@ -163,7 +163,7 @@ def fleet(view: View, states: list[State], history: History) -> str:
 def missing(view: View, name: str, shard: str) -> str:
     """Return the HTML page for a client without a record. `name`: the client in words.
 
-    `shard`: another shard that serves the client, '' if none.
+    `shard`: name of the other exporter (shard) that serves the client, '' if none.
     """
     return page("missing.html.j2", view=view, refresh=None, name=name, shard=shard)
 

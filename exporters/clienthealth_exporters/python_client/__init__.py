@@ -15,9 +15,9 @@ The application runs as before. Every 10 s the reporter sends a snapshot of each
 the same cluster. The reporter sends a last snapshot when the client is closed or the process ends. A snapshot contains:
 
 - of a producer: the numbers of records sent, acknowledged, failed, and not yet acknowledged (`record-send-total`,
-  `record-ack-total`, `record-error-total`, `queue-records`), and by topic those sent and failed; the time from `send()`
-  to the acknowledgement (`ack-latency-avg`, `-max`); the duration of the application's callbacks, including the time so
-  far of a callback that has not returned (`callback-time-avg`, `-max`, `-p99`); all times in ms;
+  `record-ack-total`, `record-error-total`, `queue-records`), and for each topic the numbers sent and failed; the time
+  from `send()` to the acknowledgement (`ack-latency-avg`, `-max`); the duration of the application's callbacks,
+  including the time so far of a callback that has not returned (`callback-time-avg`, `-max`, `-p99`); all times in ms;
 - of a consumer: the share of time in `poll()` (`poll-idle-ratio-avg`), the time since the last poll
   (`last-poll-seconds-ago`, in s) and between polls (`time-between-poll-max`, in ms), and for each partition records
   consumed, position and lag, even if the consumer never commits;
@@ -89,7 +89,7 @@ def report(
 
     If the first argument is a class of confluent-kafka, return a subclass of it instead; the subclass's clients report.
 
-    service        by default $KAFKA_HEALTH_SERVICE, or $OTEL_SERVICE_NAME
+    service        name of the service; by default $KAFKA_HEALTH_SERVICE, or $OTEL_SERVICE_NAME
     instance       a name of the process; by default $KAFKA_HEALTH_INSTANCE, or host:pid
     topic          topic for the snapshots
     logs_topic     topic for log lines, "" for none; by default `client-logs` for confluent-kafka, else none

@@ -304,7 +304,7 @@ class ConsumerProbe:
 
     @contextmanager
     def poll(self, consumer: Any) -> Iterator[Polled]:
-        """Time a poll. The caller must put the records that the poll returned into the yielded object."""
+        """Measure a poll. The caller must put the records that the poll returned into the yielded object."""
         got = Polled()
         self.polling()
         try:

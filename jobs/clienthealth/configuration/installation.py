@@ -81,8 +81,8 @@ def place(key: bytes, settings: PrometheusSettings) -> int:
 def named_apart(settings: PrometheusSettings) -> Callable[[Client], bool]:
     """Return a function that takes a client, and returns True if it has series of its own even while it is healthy.
 
-    With `client_series` = "all" these are all clients. With "unhealthy" these are the clients with a
-    `service/client_id` that a glob in `named_clients` matches.
+    With `client_series` = "all" every client has such series. With "unhealthy" only clients with a `service/client_id`
+    that a glob in `named_clients` matches have them.
     """
     if settings.client_series == "all":
         return lambda client: True

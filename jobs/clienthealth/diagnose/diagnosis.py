@@ -207,10 +207,10 @@ def _examined(chunks: Iterable[Chunk], settings: Settings, inputs: Sequence[Inpu
 
 
 def _with_version(client: Client, log_entries: Iterable[LogEntry]) -> Client:
-    """Return a Java client with the version that its process's log contains.
+    """Return the client with the version of its Java library that its process's log contains.
 
-    The client is returned unchanged if it has a version or another library, or if the log contains no version or
-    several.
+    The client is returned unchanged if its version is known, if it is known not to be a Java client, or if the log
+    contains no version or several.
     """
     if client.version or client.library not in (None, "", "java") or client.kind not in ("producer", "consumer"):
         return client

@@ -1,4 +1,4 @@
-"""Collect the context for adjusting a client's verdicts in a post-mortem."""
+"""Collect what the adjustments of a client's verdicts need to know in a post-mortem."""
 
 from __future__ import annotations
 

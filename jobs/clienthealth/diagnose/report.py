@@ -24,7 +24,7 @@ INDENT = 2
 #: FACTS: maximum number of facts shown per verdict. FRAMES: maximum number of frames shown per thread. SEVERAL: from
 #: this number on, inputs of one kind share a line, which shows at most this number of names.
 FACTS, FRAMES, SEVERAL = 3, 4, 3
-#: Maximum characters of a quoted line.
+#: Maximum number of characters of a quoted line.
 QUOTED = 160
 _PACKAGE = "clienthealth.diagnose"
 T = TypeVar("T")

@@ -37,7 +37,8 @@ Packing = Literal["gz", "bz2", "xz", "zst", "zip", "tar", "eml"]
 _TAR_MAGIC, _TAR_AT = b"ustar", 257
 #: The header fields of a saved mail (RFC 5322).
 _MAIL = re.compile(rb"(?:[\w-]{1,80}:[^\n]*\n(?:[ \t][^\n]*\n)*){2,200}\r?\n")
-#: First bytes, names and endings that show packed files, files without evidence, and archives that cannot be opened.
+#: First bytes, names and endings by which a file is recognised as packed, as one without evidence, or as an archive
+#: that cannot be opened.
 _FILES: Mapping[str, Mapping[str, str]] = table(Path(__file__).with_suffix(".toml"))
 _BY_ENDING = {ending: what for what, endings in _FILES["endings"].items() for ending in endings}
 
@@ -163,7 +164,7 @@ def extract(raw: Readable, packing: Packing, folder: Path, limit: int) -> Iterat
 
     Yields (name, reason, True if the member may be evidence) for each member that is left out. A zip that is itself a
     document (an Office file, a jar) is left out as a whole, with the name ''. Raises UnreadableError if the archive is
-    damaged, has more than MAX_MEMBERS members or exceeds `limit`; files that were unpacked before stay.
+    damaged, has more than MAX_MEMBERS members or exceeds `limit`; files that are already unpacked stay.
     """
     try:
         yield from {"zip": _zip, "eml": _mail}.get(packing, _tar)(raw, folder, limit)

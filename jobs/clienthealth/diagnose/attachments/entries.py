@@ -22,7 +22,8 @@ from clienthealth.read.logs.bursts import SAMPLING_MS
 from clienthealth.read.logs.dump_formats import LITERALS as DUMP_LITERALS
 from clienthealth.read.logs.times import Stamp, Times
 
-#: Number of bytes before (BACK) and after (AHEAD) a Kafka text that are parsed as lines.
+#: Number of bytes before (BACK) and after (AHEAD) a text that only Kafka's clients log: these bytes are parsed as
+#: lines.
 BACK, AHEAD = 1 << 14, 1 << 16
 #: Once an entry has more than this number of bytes, the next line begins a new entry.
 MAX_PART = 1 << 22
@@ -111,7 +112,7 @@ class _Open:
 
 
 class Splitter:
-    """Takes the blocks of one file, and yields the file's entries that contain a Kafka text.
+    """Takes the blocks of one file, and yields its entries that contain a Kafka text (see the module).
 
     lines    number of lines read so far
     first_ms, last_ms  time range of these lines
@@ -329,7 +330,8 @@ def _is_long(entry: _Open, line: bytes) -> bool:
 def _spans(block: bytes, hits: Sequence[int], hot: int) -> Iterator[tuple[int, int]]:
     """Yield (begin, end) of each part of the block that must be parsed; a part consists of whole lines.
 
-    `hot`: number of bytes at the block's beginning that are parsed because of a Kafka text in the block before.
+    `hot`: number of bytes at the block's beginning that are parsed because a Kafka text is near the end of the block
+    before.
     """
     spans: list[tuple[int, int]] = [(0, hot)] if hot else []
     for hit in hits:

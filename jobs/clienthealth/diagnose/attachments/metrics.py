@@ -3,8 +3,8 @@
 Three forms have one value per line: a Prometheus exposition, scraped once or often; `attribute = value`, which JMX
 shells print after or below the name of an MBean; and `group:name:{tags} : value`, which Kafka's tools print. JmxTool's
 CSV has one sample per line. Three forms occur within a line of a log: librdkafka's statistics, answers of Jolokia, and
-`print(producer.metrics())` of kafka-python. A sample ends where one of its series occurs again, or at the next time
-that the text contains.
+`print(producer.metrics())` of kafka-python. A sample ends where one of its series occurs again, or at the next
+timestamp in the text.
 """
 
 from __future__ import annotations
@@ -107,7 +107,8 @@ def _is_csv(line: str) -> bool:
 def readings(lines: Iterable[str], jvm: ClientProcess, file_ms: int) -> Iterator[Reading]:
     """Yield the samples in the lines of a text. `jvm`: the process to which clients in MBeans belong.
 
-    `file_ms`: the file's time. The snapshots of a sample without a time get this time; `Reading.ts_ms` is then None.
+    `file_ms`: the file's time (epoch ms). The snapshots of a sample without a time get this time; `Reading.ts_ms` is
+    then None.
     """
     table: _Table | None = None
     pile = _Pile(jvm, file_ms)
@@ -222,7 +223,7 @@ class _Pile:
 
 
 def rounds(document: object) -> list[Any]:
-    """Split Jolokia's answers to repeated requests into one list per repetition; put any other document into a list."""
+    """Split Jolokia's answers to repeated requests into one list per repetition; return [document] for any other."""
     if not isinstance(document, list) or not all(isinstance(one, dict) and "request" in one for one in document):
         return [document]
     result: list[Any] = []

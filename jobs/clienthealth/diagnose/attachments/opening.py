@@ -1,7 +1,7 @@
 """Open the inputs of `diagnose` as named streams of bytes: files, folders, archives (also nested), standard input.
 
-Files of one folder that are given together belong to one process, and so do all files of a given folder or archive. An
-inner folder is a separate process, unless the inner folder's name only sorts files (`logs/`, `dumps/`).
+Files that are given together belong to one process if they are in one folder, and so do all files of a given folder or
+archive. An inner folder is a separate process, unless the inner folder's name only sorts files (`logs/`, `dumps/`).
 
 Names can separate processes, too. If there is a file `X-metrics.jsonl`, this file and `X.log` belong to a process X.
 Logs of several names (`worker-1.log`, `worker-2.log`) are separate processes if every other file is named after one of

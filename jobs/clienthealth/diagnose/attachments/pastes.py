@@ -212,7 +212,7 @@ def _is_log(line: str) -> bool:
 
 
 def _unwrapped(text: str) -> str:
-    """Join frames, locks and names of threads that continue on the next lines."""
+    """Join wrapped frames, locks and thread names with the lines on which they continue."""
     joined_lines: list[str] = []
     joined = 0
     for line in text.split("\n"):

@@ -129,7 +129,7 @@ def attached(pid: int, jar: Path, with_password: bool = False) -> Iterator[Agent
         port = free_port()
         options = ("--host", "127.0.0.1", "--port", str(port), "--discoveryEnabled", "false", "--config", str(config))
         with password.open(encoding="utf-8") as lock:
-            # The system releases the lock when this process ends, so a held lock shows that its `watch` is running.
+            # The system releases the lock when this process ends, so a lock that is held shows a running `watch`.
             fcntl.flock(lock, fcntl.LOCK_EX)
             output = _launch(jar, *options, "start", str(pid))
             if _ATTACHED_BEFORE in output:

@@ -98,7 +98,7 @@ class Stand(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """For how long (s) the thread has had these frames, at least."""
+        """The time (s) from the first to the last of the dumps that show the thread in these frames."""
         return (self.at_ms - self.since_ms) / 1000
 
     def as_json(self) -> dict[str, Any]:
