@@ -18,8 +18,8 @@ from tests.bench.results import ROOT
 from tests.bench.templates import BUFFER_BYTES, Template, Values
 
 FORMATS = ROOT / "tests" / "formats"
-#: Metric → a healthy client's value. It replaces the sample's value, because the KIP-714 sample is from a full buffer
-#: and a stuck consumer.
+#: Metric → a healthy client's value. It replaces the sample's value, because the KIP-714 sample is from a producer with
+#: a full buffer and from a stuck consumer.
 HEALTHY: Mapping[str, Any] = {
     "producer.bufferpool.wait.ratio": 0.0,
     "producer.bufferpool.wait.time.ns.total": 0.0,
@@ -46,7 +46,7 @@ HEALTHY: Mapping[str, Any] = {
 
 
 def librdkafka() -> Template:
-    """Return the statistics of a librdkafka producer with one broker and one partition; the key names the service."""
+    """Return statistics of a librdkafka producer with one broker and partition; the record's key names the service."""
     sample = _sample("librdkafka_stats_producer.json")
     sample |= {"name": "orders-<<client>>#producer-1", "client_id": "orders-<<client>>", "time": "<<<ts_s>>>"}
     sample |= {"ts": "<<<io_ns>>>", "replyq": 0, "msg_cnt": 2, "msg_size": 2048, "txmsgs": "<<<sent>>>"}
@@ -74,7 +74,7 @@ def telegraf() -> Template:
 
 
 def jolokia() -> Template:
-    """Return Jolokia's answer with all attributes of a process's producers; the key names the process."""
+    """Return Jolokia's answer with all attributes of a process's producers; the record's key names the process."""
     sample = _sample("jolokia_bulk_response.json")[:1]
     sample[0]["request"]["attribute"] = ["buffer-available-bytes", "select-total"]
     sample[0]["value"] = {"kafka.producer:client-id=order-producer,type=producer-metrics": PRODUCER}

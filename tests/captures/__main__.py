@@ -111,7 +111,7 @@ def captured(folder: Path, collector: Path, telegraf: Path) -> Iterator[tuple[st
 
 
 def _of_telegraf(broker: Broker) -> Iterator[tuple[str, bytes]]:
-    """Yield (file name, content) of Telegraf's files: the content is one record of each series in the file's format."""
+    """Yield (file name, content) of Telegraf's files; each content has one record per series, in the file's format."""
     for name in TELEGRAF:
         awaited(broker, f"telegraf-{name}", TOPIC.encode())
         records = awaited(broker, f"telegraf-{name}", b"kafka")

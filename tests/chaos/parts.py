@@ -113,7 +113,7 @@ class Supervised:
 
 
 def everything(_: str) -> bool:
-    """Match all processes: a value for the parameter `chosen` of the methods of `Supervised`."""
+    """Return True for every command line: used as `chosen`, it makes methods of `Supervised` act on all processes."""
     return True
 
 

@@ -1,4 +1,4 @@
-"""Fuzz the code that reads input of other programs, guided by coverage: records, log lines, dumps and attachments.
+"""Fuzz, guided by coverage, the code that reads input of other programs: records, log lines, dumps, attachments.
 
 python -m tests.fuzz [TARGET…] [--minutes 60] [--keep]
 
@@ -26,7 +26,7 @@ WORK = ROOT / ".cache" / "fuzz"
 CORPUS = Path(__file__).parent / "corpus"
 #: Packages that guide the fuzzer: it looks for inputs that reach new branches in them.
 GUIDED = ("clienthealth.read", "clienthealth.diagnose.attachments")
-#: Further packages that guide the fuzzer, only for the target `lives`, which also judges the client.
+#: Further packages that guide the fuzzer, only for the target `lives`, which also judges clients.
 JUDGING = ("clienthealth.measure", "clienthealth.modes", "clienthealth.monitor")
 TARGETS = ("records", "texts", "attachments", "lives")
 MAX_MB = 1500

@@ -112,7 +112,7 @@ def test_an_incident_that_was_open_is_closed_and_not_opened_again(continued: Con
 
 
 def test_readings_in_the_state_make_minutes(continued: Continued) -> None:
-    """From samples in its state, the monitor makes rows per minute that the earlier release had not written yet."""
+    """From samples in its state, the monitor writes rows for minutes that the earlier release had not written yet."""
     old = [row for row in continued.minutes if row["minute"] < continued.begin_ms - 600_000]
     assert Counter(row["host"] for row in old) == dict.fromkeys(left.HOSTS, left.SECONDS // 60)
     assert len({(row["host"], row["minute"]) for row in old}) == len(old)

@@ -53,7 +53,7 @@ def points(change: float | None) -> str:
 
 
 def number(value: float | None) -> str:
-    """Return a count with thousands separated, and a fraction rounded to the nearest integer; NONE if it is None."""
+    """Return a number as text, rounded to an integer and with its thousands separated; NONE if it is None."""
     return NONE if value is None else wording.number(value)
 
 

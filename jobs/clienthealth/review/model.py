@@ -63,9 +63,9 @@ class Theme:
     """Incidents with the same mode, cause and culprit topic: one item of the review meeting.
 
     `seconds`: duration of all incidents inside the period, added up. `detect`: median seconds from the onset of an
-    incident to its detection. `clear`: median seconds from detection to the end. `lost_records`, `lost_bytes`: losses
-    of all incidents, added up; None if no incident has a loss; `lost_bytes` is also None if any loss is not known in
-    bytes.
+    incident to its detection. `clear`: median seconds from an incident's detection to its end. `lost_records`,
+    `lost_bytes`: losses of all incidents, added up; None if no incident has a loss; `lost_bytes` is also None if any
+    loss is not known in bytes.
     """
 
     mode: str

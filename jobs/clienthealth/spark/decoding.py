@@ -88,7 +88,7 @@ class Count(msgspec.Struct, array_like=True):
 
 
 def decoder(settings: Settings, literals: tuple[str, ...], numbers: Sequence[int] = ()) -> ArrowFunction:
-    """Return the function that decodes in a worker.
+    """Return the function with which a worker decodes records.
 
     A log record without any of the `literals` is not about Kafka, so it is skipped.
 
@@ -120,7 +120,7 @@ def decompressed(data: bytes | memoryview) -> bytes:
 
 
 class _Task:
-    """One task of Spark: usually a range of records of one partition of a topic."""
+    """One task of Spark: it usually has a range of records from one partition."""
 
     def __init__(self, settings: Settings, literals: tuple[str, ...], numbers: Sequence[int] = ()) -> None:
         import pyarrow as pa

@@ -105,8 +105,8 @@ class ReplayGuard:
 
 #: Assumed maximum difference (ms) between the clocks of two machines that wrote the same table one after the other.
 CLOCKS_MS = 600_000
-#: Number of newest commits that are searched for commits of batches. `_taken_in` searches more commits if these do not
-#: reach back far enough.
+#: Number of newest commits among which commits of batches are looked for. `_taken_in` searches more commits if these do
+#: not reach back far enough.
 COMMITS = 20
 
 

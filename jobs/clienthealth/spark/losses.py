@@ -2,8 +2,9 @@
 
 Losses are records that Kafka deleted before the query read them. Neither losses nor a missing input topic stop the
 monitor: the source skips gaps. This module finds gaps before each batch, by comparing the query's positions with the
-brokers' offsets. A topic that was created again is found in the progress of the query (`SelfMetrics.progressed`). The
-Java client queries the brokers, because it supports every security option of Spark's own clients.
+brokers' offsets. Topics that were created again are detected in Spark's reports on the query
+(`SelfMetrics.progressed`). The Java client queries the brokers, because it supports every security option of Spark's
+own clients.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ class Run(msgspec.Struct):
     deaths   number of processes in a row that ended in this batch with a sign of a record's fault
     kills    number of processes in a row that ended in this batch without such a sign
     fault    True if a record's fault ended the query
-    limit    maximum number of metrics records, and of log records, in a batch; 0: as in the settings
+    limit    maximum number of records of each kind (metrics, logs) in a batch; 0: as in the settings
     skipped  the record that is left out, as (source, topic, partition, offset)
     until    end offsets, before any narrowing, of the batch that last ended the monitor: (topic, partition, offset)
     heap     True if the heap was exhausted
@@ -97,7 +97,7 @@ class Guard:
 
     @property
     def limit(self) -> int:
-        """The maximum number of metrics records, and of log records, in a batch. 0: the settings apply."""
+        """The maximum number of records of each kind (metrics, logs) per batch; 0: the settings apply."""
         return self._run.limit
 
     def begin(self, certain: bool = False) -> None:

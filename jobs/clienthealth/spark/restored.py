@@ -174,7 +174,7 @@ class Opened:
         self._missing.difference_update(bucket for bucket in buckets if bucket is not None)
 
     def committed(self) -> None:
-        """Write the note once no incident is missing in the state. Call this when all batches so far are committed."""
+        """Write the note OPENED once the state lacks no incident. Call this when all batches so far are committed."""
         if not self._missing and not self._noted:
             self._checkpoint.write(OPENED, "in the state")
             self._noted = True

@@ -21,7 +21,7 @@ TARGETS = {"batch": 0.7, "memory": 900.0}
 
 @dataclass(frozen=True)
 class Run:
-    """Cost of a start (until the first batch was committed) and of one warm batch; memory (MB) at the end."""
+    """Cost of a start (until the first batch was committed) and of one warm batch; memory (MB) at the run's end."""
 
     start: Cost
     batch: Cost

@@ -1,4 +1,4 @@
-"""Measure a live fleet beside Kafka Streams on the same topic: CPU per record, memory, time from onset to verdict."""
+"""Measure the monitor of a live fleet beside Kafka Streams: CPU per record, memory, time from onset to verdict."""
 
 from __future__ import annotations
 

@@ -388,7 +388,7 @@ def _chosen(values: Sequence[str], which: Any, mask: Any = None) -> pa.Array:
 
 
 def _verdicts(ref: Identities, ill: Ill, day: date) -> pa.Table:
-    """Return a day's rows of the table `verdicts`: each incident opens at its hour and closes ten minutes later."""
+    """Return a day's rows of the table `verdicts`: each incident opens on the hour and closes ten minutes later."""
     midnight = datetime.combine(day, datetime.min.time(), UTC)
     rows: list[dict[str, Any]] = []
     for at, (client, hour) in enumerate(ill):
