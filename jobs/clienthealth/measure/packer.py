@@ -80,7 +80,8 @@ def _packing(kind: str) -> tuple[Callable[..., bytes], bytes]:
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """A client's positions in the open chunk, kept so that `Packer.reading` need not look them up for each sample.
+    """Where a client, its options and its last topic are in the open chunk, kept so that `Packer.reading` need not look
+    them up for each sample.
 
     pack, pad  the result of `_packing`
     round      value of `Packer._round` (number of calls of `chunks`) for which the positions are valid
@@ -105,9 +106,9 @@ class Slot:
 class Packer:
     """Collects decoded data in one chunk per bucket.
 
-    `log_times`: maps a process (service, host) to the time of its newest log line or dump (epoch ms). `clock`: (the
-    task's watermark in epoch ms, number of clients from which the watermark was computed); None until `chunks` was
-    called with data.
+    `log_times`: maps a process (service, host) to the time of its newest log line or dump (epoch ms). `clock`:
+    (watermark of this packer's data in epoch ms, number of clients from which the watermark was computed); None until
+    `chunks` was called with data.
     """
 
     def __init__(self, buckets: int, max_events: int = 1_000_000) -> None:
@@ -224,7 +225,7 @@ class Packer:
         return chunks
 
     def _time(self, chunks: Iterable[Chunk]) -> None:
-        """Set `last_seen` in each chunk (when each of its clients last reported), and `clock` (the task's watermark).
+        """Set `last_seen` in each chunk (when each of its clients last reported), and `clock` (the watermark).
 
         A single clock may be hours wrong. Neighbouring records of a topic were written at about the same time, so the
         median of their clients' times is right nevertheless (`topic_clock`). A sample's own time counts only if it is

@@ -5,7 +5,7 @@ HealthError
 ├── InputError         something that the user gave cannot be read
 │   ├── RecordError      a record of the topic client-health does not describe a client's state
 │   └── UnreadableError  a part of the input of diagnose cannot be read; the text gives the reason
-├── CatalogueError     a file of this package that describes failure modes or log lines holds a mistake
+├── CatalogueError     a TOML file of this package (for example, a `mode.toml`) has a mistake
 ├── StateError         the checkpoint cannot be continued: an incompatible release or other settings wrote it
 ├── DependencyError    a program, jar or Python extra is missing; the text describes how to get it
 └── ServiceError       a broker, Prometheus, Grafana or mail server did not fulfil a request
@@ -35,7 +35,7 @@ class RecordError(InputError):
 
 
 class CatalogueError(HealthError):
-    """A file of this package that describes failure modes or log lines holds a mistake; the text names file and key."""
+    """A TOML file of this package (for example, a `mode.toml`) has a mistake; the text names file and key."""
 
 
 class StateError(HealthError):

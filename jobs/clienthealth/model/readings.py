@@ -52,10 +52,10 @@ class Reading:
 class LogEvent:
     """A log line that matches a log pattern. `signature`: the pattern's id; `captures`: the pattern's named groups.
 
-    `ts_ms`: time of the line (epoch ms). `client_id`: None if the line names no client. `text`: the line of the
-    message, or of the exception below the message, in which the match begins; cut to 500 characters. `repeats`: the
-    number of similar lines merged into this event; in a burst, one event per tenth of a second is kept. `kind`: the
-    kind of client, if a field of the record names the kind.
+    `ts_ms`: time of the line (epoch ms). `client_id`: None if the line names no client. `text`: the line in which the
+    match begins, in the message or in the exception below it; cut to 500 characters. `repeats`: the number of similar
+    lines merged into this event; in a burst, one event per tenth of a second is kept. `kind`: the kind of client, if a
+    field of the record names the kind.
 
     `own`: True if a client in the program that wrote the log certainly logged the line itself. False if a text quotes
     the line, if an application's text precedes the library's text, or if several clients may have logged the line.

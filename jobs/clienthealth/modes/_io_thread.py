@@ -9,7 +9,7 @@ from clienthealth.model.readings import LogEvent, Thread, ThreadDump
 from clienthealth.read.logs.fields import JVM_FRAMES, NETWORK_THREAD
 
 CALLBACK_FRAMES = ("onCompletion", "completeFutureAndFireCallbacks", "RecordBatch.done")
-#: Innermost client frames of an application thread that waits for the I/O thread, in send() or flush().
+#: A thread of the application is inside send() or flush() if one of its frames ends with one of these texts.
 SENDING = ("clients.producer.KafkaProducer.doSend", "clients.producer.KafkaProducer.flush")
 #: Frames with these prefixes do not show where a thread is: they belong to the JVM, or are places where Python waits.
 _RUNTIME = (*JVM_FRAMES, "selectors.", "socket.", "ssl.", "threading.")

@@ -53,8 +53,8 @@ def seconds_since(w: Windows) -> Floats:
 def _or_by_selector(w: Windows, reported: Floats, how: Callable[[Windows, Floats], Floats]) -> Floats:
     """Return `reported` (one value per window), with missing values (NaN) computed from selector metrics by `how`.
 
-    `how`: a function of the windows and of the time (s) outside the selector at each sample; it returns one value per
-    window.
+    `how`: takes the windows, and for each sample the time (s) since the client last waited in the selector; returns one
+    value per window.
     """
     some = np.flatnonzero(np.isnan(reported) & w.reported("io-wait-time-ns-total"))
     if not len(some):
@@ -89,7 +89,7 @@ def polled_ms(reading: Reading) -> int | None:
 
 
 def longest_between(readings: Sequence[Reading]) -> float:
-    """Return the longest known time (s) between two polls before the last one; 0 if unknown."""
+    """Return the longest known time (s) between two polls, up to the last poll; 0 if unknown."""
     last = (polled_ms(readings[-1]) if readings else None) or 0
     gaps = [gap / 1000 for _, gap in reported(readings, "time-between-poll-max")]
     gaps += [ago for ts_ms, ago in reported(readings, "last-poll-seconds-ago") if ts_ms < last]

@@ -105,10 +105,10 @@ def io_thread_works(window: ClientWindow, at_ms: int) -> Circumstance:
 
 
 def answered_at(window: ClientWindow, at_ms: int) -> Circumstance:
-    """Like `coordinator_answers`, but only for a moment (`at_ms`) inside the window and after the first known sample.
+    """Return `coordinator_answers` if the moment `at_ms` is inside the window and after the first known sample.
 
-    For an earlier moment, which only the verdict on an earlier window can judge, the circumstance does not hold. But it
-    is unknown if dumps show that no thread is inside a call of the client, so that a suspicion remains.
+    An earlier moment can only be judged with an earlier window: the circumstance then does not hold, so the fact proves
+    nothing. But if dumps show no thread inside a call of the client, it is unknown, so a suspicion remains.
     """
     known = window.known_readings
     if at_ms >= window.start_ms and at_ms > known[0].ts_ms:
@@ -135,7 +135,8 @@ def inside_the_client(window: ClientWindow, thread: Thread, at_ms: int) -> Circu
     """Return whether brokers answered while a thread was inside a Kafka client; None if the thread ran other code.
 
     Stacks do not show librdkafka's C calls. So each thread of an application that uses librdkafka may be inside the
-    client. Without data on answers, the circumstance is unknown; but it does not hold if the stack shows the client.
+    client. If no data shows whether brokers answered, the stack decides: if it shows the client, the circumstance does
+    not hold; otherwise it is unknown.
     """
     own, hidden = in_foreign_code(thread), reports_in_poll(window.client.library)
     answers = None if own and not hidden else coordinator_answers(window, at_ms)

@@ -1,4 +1,4 @@
-"""THE list of adjustments: all changes of a verdict after the judge of its failure mode, in the order of application.
+"""THE list of adjustments: every change that is made to a verdict after its failure mode's judge, in order.
 
 A judge sees only one window of one client. Other knowledge may change the verdict: the client's start, its open
 incidents, other failures, unread input. Only entries of `ADJUSTMENTS` make such changes. The monitor, `watch` and

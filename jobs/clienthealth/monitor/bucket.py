@@ -147,7 +147,7 @@ class Bucket:
 
     @cached_property
     def quiet(self) -> Floats:
-        """Per client, the time (ms) without data after which its process is searched for signs of life."""
+        """Per client, the time (ms) without data after which other data may show that its process still runs."""
         often = np.maximum(INTERVALS * intervals(self.state), 1000.0 * self.settings.absence.min_gap_seconds)
         return np.minimum(self.gaps, often)
 

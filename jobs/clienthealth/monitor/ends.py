@@ -172,8 +172,8 @@ def clients_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
 
     `client`: the client that no longer reports. If its library reports only inside poll(), these are all other clients
     of the same instance. Otherwise these are the clients of the same service and host that reported before the data of
-    `client` went missing. In the second case the result is empty if no open incident of `client` has missing data as
-    evidence, or if any reporting client of that service and host has the same client id.
+    `client` went missing. In the second case there is a result only if an open incident of `client` has missing data as
+    evidence, and no reporting client of that service and host has its client id.
     """
     state, others = bucket.state, bucket.numbers.get(client.process, ())
     if reports_in_poll(client.library):

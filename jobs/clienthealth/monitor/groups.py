@@ -1,4 +1,4 @@
-"""Compute the lag of a bucket's consumer groups from committed offsets: records to publish, and rows of the history."""
+"""Compute the lag of consumer groups from their committed offsets, for records to publish and rows of the history."""
 
 from __future__ import annotations
 

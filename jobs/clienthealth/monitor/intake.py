@@ -11,8 +11,8 @@ a limited number of clients that have reported once. All others enter at their s
 send.
 
 Log lines of a process are judged only up to the time of its metrics. After a pause, the monitor reads the topics of
-logs and metrics from where it stopped, and can be further in one topic than in the other. If it judged log lines that
-are minutes ahead of the metrics, it would compare them with older samples, or their client would seem to report no
+logs and metrics from where it stopped, and can be further in one topic than in the other. If log lines that are minutes
+ahead of the metrics were judged, they would be compared with older samples, or their client would seem to report no
 metrics.
 
 A restarted collector can send old data again. Such old data counts as late for clients that still report and for
@@ -156,11 +156,11 @@ def share(limit: int, settings: MonitorSettings) -> int:
 def without_room(
     state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings, left_out: Counter[str], numbers: Numbers
 ) -> frozenset[Identity]:
-    """Return the new clients and groups that exceed a limit.
+    """Return the new clients and groups that are left out because of a limit.
 
-    `left_out`: this function adds how many clients and groups exceed each limit, by the limit's name (new-clients,
-    clients, clients-per-service). `numbers`: maps the identity of each known client to its position in
-    `state.all_clients`. A client or group is new if its identity is neither in `numbers` nor that of a known group.
+    `left_out`: this function adds how many of them each limit excludes, by the limit's name (new-clients, clients,
+    clients-per-service). `numbers`: maps the identity of each known client to its position in `state.all_clients`. A
+    client or group is new if its identity is neither in `numbers` nor that of a known group.
     """
     if not any(chunk.all_clients or chunk.groups for chunk in chunks):
         return frozenset()

@@ -156,7 +156,7 @@ def left(w: Windows, limits: Thresholds) -> Bools:
     """For each window, True if the client stopped its heartbeats because the application did not poll.
 
     A client stops its heartbeats when max.poll.interval.ms has passed without a poll, but also while its coordinator
-    does not answer; the judge finds out which cause it was. False if missing polls cannot be the cause: heartbeats
+    does not answer; the judge finds out which was the cause. False if missing polls cannot be the cause: heartbeats
     ended together with the polls, or the last poll is less than `suspect_share` of max.poll.interval.ms ago.
     """
     polled, beat = w.last("last-poll-seconds-ago"), w.last("last-heartbeat-seconds-ago")

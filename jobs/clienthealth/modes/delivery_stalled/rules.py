@@ -98,7 +98,9 @@ def _delivers(w: Windows, limits: Thresholds) -> bool:
 
 
 def grown_since(w: Windows, name: str, since: Ints) -> Floats:
-    """Return by how much a counter rose from each row in `since` to the end of its window; 0 if unknown."""
+    """Return, for each window, by how much a counter rose from the sample in row `since` to the window's end; 0 if
+    unknown.
+    """
     column = w.column(name)
     lo = np.clip(since, w.lo, w.hi)
     return or_zero(column.last(lo, w.hi) - column.first(lo, w.hi))

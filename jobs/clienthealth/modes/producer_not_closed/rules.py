@@ -208,7 +208,8 @@ def _missed(
 def _may_live_on(window: ClientWindow) -> bool:
     """True if the client may be alive although it pushes no more metrics.
 
-    Its version may end all pushes after a broken connection, or its last two samples do not show that sends had ended.
+    That is so if its version may stop all pushes after a broken connection, or if its last two samples do not show that
+    it had stopped sending.
     """
     if not pushes_on(window):
         return True
