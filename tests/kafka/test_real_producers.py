@@ -79,7 +79,7 @@ AGENT = {
     "p.client.id": "jvm-producer",
     "rate": "20",
 }
-#: The option with which the agent reports Kafka's metrics, as documented in deploy/clients.md.
+#: The option that makes the agent report the metrics of Kafka clients, as documented in deploy/clients.md.
 SWITCH = "-Dotel.instrumentation.kafka-clients-metrics.enabled=true"
 LAYOUTS = ("EcsLayout", "GelfLayout", "JsonLayout", "LogstashJsonEventLayoutV1")
 READS = (

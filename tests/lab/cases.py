@@ -32,7 +32,7 @@ class Case:
 
     `onset`: seconds for which the program works before the mechanism begins; `after`: seconds from the onset to the
     end; `lasts`: seconds from the onset to recovery. `weather`: an event that hits the brokers before the onset, its
-    start (s after the program works) and its duration (s).
+    start (s after the program has begun to work) and its duration (s).
     """
 
     number: int
@@ -62,7 +62,7 @@ class Case:
 
     @property
     def troubled(self) -> Sequence[str]:
-        """Return the ids of the failing clients: all clients if the brokers have the fault."""
+        """Return the ids of the clients that fail; a fault of the brokers makes all clients fail."""
         inside = "trouble" in self.options
         return self._ids(int(self.options.get("trouble.clients", "1"))) if inside else self.client_ids
 

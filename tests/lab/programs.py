@@ -38,7 +38,8 @@ OTEL = (
 #: Log messages of other programs about their Kafka clients, one per line.
 QUOTES = HERE / "quotes.txt"
 #: Program → libraries to compile it with; other programs are compiled with the libraries of their family. Plain is
-#: compiled once for all versions; Legacy (Scala) also needs a Java client for the common code; Vertx also needs SLF4J.
+#: compiled once for all versions; Legacy (Scala) also needs a Java client, for the code that all programs share; Vertx
+#: also needs SLF4J.
 COMPILED_WITH = {
     "Plain": ("lab-java-2.2", "lab-micrometer"),
     "Legacy": ("lab-java-2.2", "legacy"),

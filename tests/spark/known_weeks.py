@@ -132,7 +132,7 @@ FAULT_ELSEWHERE = Fault(ELSEWHERE, DEADLOCK, at(10, "10:00"), at(10, "11:00"), a
 
 
 def write_elsewhere(spark: SparkSession, root: str) -> None:
-    """Write the other cluster's history, six days of W46, at `root`."""
+    """Write the history of a second cluster (six days of W46) at `root`."""
     history.create(spark, root)
     length = 6 * 24 * 60
     status, modes = status_of([FAULT_ELSEWHERE])

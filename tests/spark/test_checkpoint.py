@@ -111,7 +111,7 @@ def test_ticks_go_on_where_the_clock_was_set_back(spark: SparkSession, tmp_path:
 
 @pytest.mark.long
 def test_no_code_is_compiled_for_another_batch_of_ticks(spark: SparkSession, tmp_path: Path) -> None:
-    """No plan may contain the batch's time; otherwise Spark would compile new code for each batch."""
+    """A query plan must not contain the batch's time; otherwise Spark would compile new code for each batch."""
     jvm: Any = spark.sparkContext._jvm
     compilations = jvm.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME()
     after_batch: list[int] = []

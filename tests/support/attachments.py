@@ -82,7 +82,7 @@ def each_line(wrap: Callable[[str, datetime], str]) -> Callable[[str], str]:
 
 
 def entries(layout: Callable[[datetime, str, str, str, str], str], whole_stacks: bool = False) -> Callable[[str], str]:
-    """Turn a layout of one entry (time, level, thread, logger, message) into a function that converts a text.
+    """Turn a function that formats an entry (time, level, thread, logger, message) into one that converts a text.
 
     `whole_stacks`: True if lines that follow an entry, such as a stack trace, belong to its message; by default they
     are not converted.

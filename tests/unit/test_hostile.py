@@ -135,6 +135,6 @@ def test_a_group_too_large_for_the_topic_is_reported_and_stays_known() -> None:
 
 @pytest.mark.parametrize("size", long_after(2, [1_047_000, 1_048_500, 3_000_000]))
 def test_a_record_that_cannot_be_read_fits_among_the_rejects(size: int) -> None:
-    """A reject has a reason and a position besides the record, and still must not exceed the topic's limit."""
+    """A reject has the record, its position and a reason; together they must not exceed the topic's limit."""
     monitor = repeated(b"\xff" + random.Random(2).randbytes(size))
     assert monitor.reasons == {"binary"} and max(sizes(monitor)) < TAKEN

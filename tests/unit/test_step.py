@@ -78,7 +78,7 @@ FATE = [*map(working, range(0, 310, 10)), *map(standing, range(310, 420, 10))]
 def published(every: int, repeated: bool = False) -> tuple[list[int], list[tuple[int, Any]]]:
     """Return the seconds at which a client's records were published, and (second, changed verdicts) pairs.
 
-    `repeated`: the monitor ends before a batch is committed; the next one repeats the batch from the state before it.
+    `repeated`: each batch runs twice from the same state, as if the monitor had ended before the commit.
     """
     monitor = Stepped(
         dataclasses.replace(SETTINGS, monitor=dataclasses.replace(SETTINGS.monitor, publish_seconds=every))

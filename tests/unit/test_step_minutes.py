@@ -142,8 +142,8 @@ def test_a_group_s_minutes_are_the_same_in_batches_of_any_length(seconds: float)
     monitor = Stepped()
     monitor.batches(readings_of_a_group(), seconds)
     samples = {(row["minute"] - START) // 60_000: row["samples"] for row in monitor.minutes}
-    # Lag windows last fifteen minutes, and one ends every five: the first that ends after a given minute began 10 to 15
-    # minutes before it.
+    # Lag windows last fifteen minutes, and one ends every five minutes. The next to end after a minute's start began 10
+    # to 15 minutes before that start.
     offset = START // 1000 % 300
     windows = {minute: (minute * 60 + offset) // 300 * 300 + 300 - 900 - offset for minute in range(44)}
     assert samples == {minute: 6 * (minute + 1) - max(0, begin) // 10 for minute, begin in windows.items()}

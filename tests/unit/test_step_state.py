@@ -24,7 +24,7 @@ from clienthealth.monitor.state import UNDELIVERED, BucketState, Memory, load, s
 from tests.support.rows import long_after
 from tests.support.stepped import START, Stepped, logged, snapshot
 
-#: Numbers of columns before the values in the rows of samples, of topics, and of clients.
+#: Number of columns that precede the values in the rows of samples, of topics, and of clients.
 HEAD, PART_HEAD, CLIENT_HEAD = 9, 4, 8
 QUEUES = [
     TopicMetrics("slow", thread="0", metrics={"queue-chunks": 2.0}),

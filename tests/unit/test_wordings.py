@@ -26,8 +26,8 @@ SPEAKERS = {"java", "scala", "librdkafka", "kafka-python", "aiokafka", "jvm", "l
 SPEAKERS |= {"python", "spring-kafka", "confluent-kafka", "sarama", "franz-go", "kafka-go", "kafkajs", "go"}
 SPEAKERS |= {"ruby-kafka", "kafka-node", "pykafka", "flink", "logstash", "fluent-bit", "libbeat", "kcat"}
 SPEAKERS |= {"smallrye", "faust", "telegraf", "brod"}
-#: Libraries with their own log messages. Others pass these on: confluent-kafka and rdkafka-ruby pass on librdkafka's,
-#: Spring Kafka, Connect, Flink and Logstash the Java client's.
+#: Libraries with their own log messages. Others pass these on: confluent-kafka and rdkafka-ruby pass on librdkafka's;
+#: Spring Kafka, Connect, Flink and Logstash pass on the Java client's.
 LIBRARIES = ("java", "librdkafka", "kafka-python", "aiokafka", "sarama", "franz-go", "kafka-go", "kafkajs")
 #: Log lines of programs that run another project's client and wrap its messages.
 AROUND = {
