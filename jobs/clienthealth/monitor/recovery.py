@@ -20,7 +20,7 @@ from clienthealth.monitor.state import BucketState
 from clienthealth.settings import Settings
 
 #: A mode may have a function `recovered`. Even if this function never returns True, the failure counts as over when the
-#: verdict is `ok` and no window of this time (ms) showed the failure or a symptom of it.
+#: verdict is `ok` and, for this time (ms), no window has shown the failure or a symptom of it.
 NO_SYMPTOM_MS = 600_000
 #: Once `recovered` returns True, the failure is over if no window has shown it for this time (ms). It is over without
 #: this delay if a log line shows that it has ended. If a window shows the failure again within this time, the same
@@ -63,7 +63,7 @@ def refresh(
     incidents: Incidents, key: str, verdicts: list[Verdict], window: Callable[[], ClientWindow], end_ms: int
 ) -> None:
     """Prolong open incidents of modes that have a symptom in the window, even if the window's verdict reports no
-    failure. `window`: returns the client's window that ends at `end_ms`; `verdicts`: those on this window.
+    failure. `window`: returns the client's window that ends at `end_ms`; `verdicts`: the verdicts on this window.
     """
     for verdict in verdicts:
         goes_on = verdict.mode in incidents.of_client(key) and not verdict.unhealthy
@@ -86,9 +86,9 @@ def without_explained(incidents: Incidents, key: str, end_ms: int) -> list[Trans
 def expired(state: BucketState, settings: Settings, ended: Set[str]) -> list[Transition]:
     """Close the open incidents that are over because their client is gone. Return the changes.
 
-    A closed incident ends at the time of the last data of the client or its process (`OpenIncident.heard_ms`). If this
-    time is unknown, or if missing data itself is the sign of the mode, the incident ends at the watermark. `ended`:
-    keys of clients with a proved end.
+    A closed incident ends when the client or its process last sent data (`OpenIncident.heard_ms`). If this time is
+    unknown, or if missing data itself is the sign of the mode, the incident ends at the watermark. `ended`: keys of
+    clients with a proved end.
     """
     shown_ms = 1000 * settings.absence.shown_seconds
     living = cache(lambda: {(ref.service, ref.instance, ref.client_id) for ref in state.all_clients})

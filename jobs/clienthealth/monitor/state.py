@@ -276,7 +276,7 @@ class BucketState(Kept, kw_only=True):
         return self.groups, self.has_log_data, self.lifecycle, self.also_seen, self.gone, self.former, self.over
 
     def end(self, names: Iterable[str], newest_ms: int) -> None:
-        """Remember that a client or a process has ended, with the newest time of its data by its own clock."""
+        """Remember that a client or a process has ended, and the newest time in its data (its own clock)."""
         self.ended.remember(mark(names), max(newest_ms, self.ended.get(mark(names)) or 0), self.time_ms)
 
     def numbers(self) -> dict[ProcessKey, list[int]]:
@@ -392,7 +392,7 @@ def load(data: bytes | bytearray, buckets: int) -> BucketState:
 
 
 def _memories_of_form_1(saved: dict[str, Any]) -> dict[str, Any]:
-    """Convert the `Memory` fields of a state of version 1, which saved each in its own format. New fields are empty."""
+    """Convert the `Memory` fields of a state of version 1, in which each has its own format. New fields are empty."""
     now_ms = saved["time_ms"]
     lines = zip(saved["farewells"], saved["instances"], strict=True)
     memories: dict[str, dict[tuple[Any, ...], tuple[int, Any]]] = {

@@ -1,8 +1,9 @@
 """Render HTML pages from jinja2 templates. Pages share one frame and inline style, and load nothing from other servers.
 
-A page that refreshes itself has one script, from the server of the page. The script replaces the page's <main>; a
-browser without scripts reloads the whole page. Templates escape all text from outside, such as client ids. The filter
-`foreign` also keeps such a text's direction (left to right or right to left) from affecting the rest of the page.
+A page that refreshes itself has one script, which comes from the page's own server. The script replaces the page's
+<main>; a browser without scripts reloads the whole page. Templates escape all text from outside, such as client ids.
+The filter `foreign` also keeps such a text's direction (left to right or right to left) from affecting the rest of the
+page.
 
 Plots are inline SVG; the text in a plot keeps its size at any width of the plot. Widths are in per cent of the plot,
 heights in pixels. Each page's style colours the classes `plot`, `grid` and `tick`. Nothing is shown by colour alone.

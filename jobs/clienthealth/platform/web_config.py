@@ -1,4 +1,4 @@
-"""TLS and passwords of the web server, in the file format of Prometheus, Alertmanager and their exporters.
+"""Read the web server's TLS options and users from a file in the format of Prometheus, Alertmanager and exporters.
 
 https://prometheus.io/docs/prometheus/latest/configuration/https/ describes the format. The sections `tls_server_config`
 and `basic_auth_users` are read. File names in such a file are relative to the file's folder. The following options are

@@ -168,7 +168,7 @@ def may_carry(topics: TopicSettings, topic: str, service: str) -> bool:
 
 
 def latest_ms(settings: Settings, now_ms: int) -> int:
-    """Return the latest time (epoch ms) that is not yet a `future-timestamp`. `now_ms`: the monitor's clock."""
+    """Return the latest time (epoch ms) that is not rejected as `future-timestamp`. `now_ms`: the monitor's clock."""
     return now_ms + settings.monitor.future_seconds * 1000
 
 

@@ -139,7 +139,7 @@ def process_of(service: str, mbeans: MBeans, config: Mapping[str, str]) -> Clien
 
 
 def snapshots(mbeans: MBeans, process: ClientProcess, ts_ms: int) -> list[Snapshot]:
-    """Return one snapshot for each Kafka client of the JVM that has a known value, sorted by kind and client id.
+    """Return one snapshot for each of the JVM's Kafka clients with a known value, sorted by kind and client id.
 
     `mbeans`: the MBeans read from the JVM. `ts_ms`: the time of reading (epoch ms).
     """

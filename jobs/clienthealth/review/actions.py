@@ -1,4 +1,4 @@
-"""Actions carried from review to review: `actions.toml`, kept by people beside the reports.
+"""Read `actions.toml`, a list of actions that people keep beside the reports and carry from review to review.
 
 [[action]]
 title = "Move the confirmation mail out of the producer callback"

@@ -129,7 +129,8 @@ def clients(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
 def lag(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
     """Return one row per client key (of a group or a consumer), `period` (index), `lag_topic` and `class`.
 
-    Class 0 is no lag, and class n is a lag with n digits. The highest class, LAG_CLASSES, also has all greater lags.
+    Class 0 is no lag, and class n is a lag with n digits. The highest class, LAG_CLASSES, also contains all greater
+    lags.
 
     The other columns are `group`; the highest lag in `records` and in `seconds`; `n`, the number of minutes; and the
     sums for a regression line, `sx`, `sy`, `sxy`, `sxx`, in decimals of 38 digits (x: minute of the period, y: lag in

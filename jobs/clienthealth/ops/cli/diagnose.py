@@ -71,7 +71,7 @@ def run_watch(args: argparse.Namespace) -> int:
 
 
 def _processes(args: argparse.Namespace, settings: Settings) -> int:
-    """Watch processes: print each change of an incident when it occurs, then the report. Return the exit code."""
+    """Watch processes: print each change of an incident when it occurs; finally the report. Return the exit code."""
     from clienthealth.diagnose.outcome import Diagnosis, exit_code, json_lines
     from clienthealth.diagnose.report import show
     from clienthealth.diagnose.watch.screen import Screen, endings, threads

@@ -49,7 +49,7 @@ def _one_thrown(thrown: dict[str, Any]) -> str:
 
 
 def _frame(frame: Any) -> str:
-    """Return a line such as Java prints for a stack frame; '' if class or method is missing.
+    """Return a stack frame as the line that Java prints for it; '' if class or method is missing.
 
     `frame`: the JSON object in which log4j2 describes the stack frame.
     """
@@ -63,7 +63,7 @@ def _texts(values: list[Any]) -> list[str]:
     return [text for text in map(as_text, values) if text is not None]
 
 
-#: A line's own time without a zone is used only if it differs from the shipper's time by at most BELIEVED_MS (ms). A
+#: A time without a zone in a line is used only if it differs from the shipper's time by at most BELIEVED_MS (ms). A
 #: local time would be hours off, and shippers rarely delay a line by more than BELIEVED_MS.
 BELIEVED_MS = 600_000
 #: The text before a JSON line from stern (pod and container) or Docker Compose (service and a bar).
@@ -136,7 +136,8 @@ def _above(above: Any, below: Any, names: Iterable[str]) -> dict[str, Any]:
 
 
 def named(line: LogLine) -> LogLine:
-    """Complete a parsed line: search its text for the client's name, unify its level, make its stack trace one text.
+    """Complete a parsed line: search its text for the client's name, give its level the usual name, make its stack
+    trace one text.
 
     An empty level, logger, thread or stack trace becomes None. A line without message, stack trace and dumps gets an
     error. Never raises.

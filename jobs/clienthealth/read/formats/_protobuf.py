@@ -19,7 +19,8 @@ from clienthealth.model.errors import DependencyError
 from clienthealth.model.tables import table
 from clienthealth.model.telemetry import Stream
 
-#: Maximum number of entries in each of two caches: single attributes, and sets of attributes. The keys are their bytes.
+#: Maximum number of entries in each of two caches: one for single attributes, one for sets of attributes. The keys are
+#: encoded attributes.
 REMEMBERED = 65_536
 #: The `aggregation_temporality` of a sum that counts since the previous data point.
 DELTA = 1

@@ -81,7 +81,7 @@ class FastTopic(msgspec.Struct, gc=False):
 
 
 class FastClient:
-    """A client. All records of a client share this object while the object is cached.
+    """A client, as its records name it. All records of the client share this object while it is in the cache.
 
     `read`: a function that takes `_Record.metrics`, and returns the values of the metrics that this kind of client has.
     """

@@ -1,7 +1,7 @@
 """OTLP metrics as JSON: KIP-714 pushes through a broker's plugin, and the OpenTelemetry Java agent.
 
-`_otlp.py` defines the meaning of names and attributes. Numbers may be strings. Histograms, summaries and resources
-without Kafka metrics are skipped.
+`_otlp.py` defines the meaning of names and attributes. Numbers may be strings. Histograms and summaries are skipped, as
+are resources without Kafka metrics.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _take(scopes: list[list[Any]], into: Points, ids: tuple[str, ...]) -> None:
 
 
 def _points(one: Mapping[str, Any]) -> tuple[list[Any], bool]:
-    """Return (data points of a metric, True if they are the deltas of a sum); [] without data points."""
+    """Return (data points of a metric, True if they are the deltas of a sum); the list may be empty."""
     total = one.get("sum")
     points, delta = None, False
     if type(total) is dict:

@@ -4,8 +4,8 @@
 counts as unknown. Kafka's own clients write a separate resource around every single metric; equal resources are merged.
 
 Two pushes of the same metrics differ only in times and values, which always take eight bytes each. So the reader finds
-the positions of these numbers once, together with the metric, client and topic of each number. From the next push the
-reader takes the numbers at these positions. If the remaining bytes are in a cache, the numbers mean the same as before.
+the positions of these numbers once, together with the metric, client and topic of each number. In the next push the
+reader looks for the numbers at these positions. If all other bytes are in a cache, the numbers mean the same as before.
 For metrics of other programs, the reader compares only the names and skips all other bytes.
 """
 
@@ -87,7 +87,7 @@ class _Meaning(NamedTuple):
     """What the numbers in a scope mean: the metric and client of each number, without the numbers themselves.
 
     values   maps a subject (client, topic, …) to its values: (position of the value in Parts, our name of the metric)
-    deltas   positions in Parts of the times of those data points that are deltas
+    deltas   positions in Parts of the times of data points, only for data points that are deltas
     kip714   True if any metric has a name that KIP-714 pushes use
     """
 

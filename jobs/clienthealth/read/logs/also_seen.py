@@ -28,7 +28,7 @@ class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     option  the option's name; names that begin with `measured.` are the client's own measurements
     one_of  `is` in TOML: the texts, in lower case; the case of the option's value does not matter
     like    regular expression; the condition also holds if the expression matches the whole value
-    of      name of another option; its value is the unit of `below` and `above`. '' if they are plain numbers
+    of      name of another option: `below` and `above` are multiples of its value. '': they are plain numbers
     """
 
     option: str
@@ -89,7 +89,8 @@ _DESCRIBED_BY = {
     "ruby-kafka": "lib/kafka",
     "pykafka": "cluster.py, broker.py and producer.py",
 }
-#: Characters that JSON may escape. Literals of patterns are searched in raw JSON records, so they have none of these.
+#: Characters that JSON may escape. Literals of patterns are searched in raw JSON records, so they contain none of these
+#: characters.
 _ESCAPED = re.compile(r"[\"\\<>&'=/+]")
 #: The beginning of each word except the first, in the class name of an error.
 _WORDS = re.compile(r"(?<=[a-z\d])(?=[A-Z])")

@@ -40,8 +40,8 @@ _STAMP_LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", re.ASCII)
 def dumps_of(line: LogLine, source: Source | None) -> list[ThreadDump]:
     """Return the first MAX_DUMPS dumps in a log record, prepared for the failure modes. `source`: the input record.
 
-    Each dump gets the record's time. But if the first dump and a later dump contain their own times, the difference of
-    these times is added for the later dump.
+    Each dump gets the record's time. If dumps contain times of their own, a later dump gets the record's time plus the
+    time that passed since the first dump.
     """
     first = line.dumps[0].ts_ms if line.dumps else None
     return [

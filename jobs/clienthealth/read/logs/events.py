@@ -36,12 +36,13 @@ _LIBRARY = re.compile(r"kafka|\bo(?:rg)?\.a(?:pache)?\.k|rdkafka|confluent", re.
 #: Prefix of lines that librdkafka itself writes. A logger that writes such a line forwards the line of another program.
 _OF_RDKAFKA = re.compile(r"%\d\|")
 #: _NAMES: the prefix `[Producer clientId=…` of a Java client, or librdkafka's prefix. If an application's line has such
-#: a prefix before the match, the application copied a client's line; a library's logger in the line does not show this.
-#: _TOLD: how a copied line begins: with JSON, with librdkafka's prefix, or with two words before the Java client's
-#: prefix.
+#: a prefix before the match, the application copied a client's line. A library's logger in the text would not prove
+#: that. _TOLD: how a copied line begins: with JSON, with librdkafka's prefix, or with two words before the Java
+#: client's prefix.
 _NAMES = re.compile(rf"{KAFKA_PREFIX.pattern}|{_OF_RDKAFKA.pattern}", re.ASCII)
 _TOLD = re.compile(r"\s*(?:\{|%\d\||(?!\[\w+ (?:\w+=[^,]*, )*clientId=)\S+\s+(?!\[\w+ (?:\w+=[^,]*, )*clientId=)\S)")
-#: _QUOTED: text between two quotation marks or backticks. _OPENED: a mark without a second one, and the text after it.
+#: _QUOTED: text between two quotation marks or backticks. _OPENED: a quotation mark or backtick that is not closed, and
+#: the text after it.
 _QUOTED = re.compile(r"([\"`])(?!\d+\[)[^\"`]*\1")
 _OPENED = re.compile(r"(?<!\\)(?:\"|`(?!\d+\[))(?:[^\"`]|`(?=\d+\[))*\Z")
 #: Text right before a quoted value: `msg=`, `:message=>`, `"message": `, `[`.
@@ -60,7 +61,8 @@ _EXCEPTION = re.compile(
     r"(?:(?:Exception|Error|Timeout|Expired|Full)\b[:({]|KafkaError\{)[^:]*\Z|(?:Exception|Error), :message=>\"\Z"
 )
 #: Text that may precede a library's message. _BEGINNING is for lines with a known logger: a level, or the handle and
-#: thread that librdkafka passes to a logger. _AFTER_LAYOUT is for lines without: the end of a log layout's fields.
+#: thread that librdkafka passes to a logger. _AFTER_LAYOUT is for lines without a known logger: the end of a log
+#: layout's fields.
 _BEGINNING = re.compile(
     r"\A\s*(?:[A-Z]{3,40}:? )?(?:\[[^\s\[\]|]{1,255}#(?:producer|consumer)-\d{1,9}\] ?)?(?:\[thrd:[^\]]{0,400}\]: )?\Z"
 )

@@ -1,8 +1,8 @@
 """Parse log lines in the usual layouts of log4j, logback, Spring Boot, Storm, Python, Kafka's tools and librdkafka.
 
-One regular expression reads the first line of an entry. If that expression finds no level, fields in brackets or
-columns are tried. The lines below the first (a stack trace, the values of a configuration) are the entry's `stack`. If
-no layout fits, the whole first line is the message.
+One regular expression reads the first line of an entry. If that expression finds no level, the fields are searched in
+brackets and in columns. The lines below the first (a stack trace, the values of a configuration) are the entry's
+`stack`. If no layout fits, the whole first line is the message.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ _PATTERN = re.compile(
     rf"{_CONTAINER}(?:\[?({_TIME})\]?(?: - |[ \t]+|: ?))?(?:{'|'.join(f'(?:{pattern})' for pattern, _ in _LAYOUTS)})",
     re.ASCII,
 )
-#: The last group of a match shows which layout matched. So this maps the number of the last group to the layout's
-#: fields, and each field to the number of its group.
+#: Maps the number of the last group that matched, which shows the layout, to the layout's fields; each field is mapped
+#: to the number of its group.
 _GROUPS: dict[int, dict[str, int]] = {}
 for _, _names in _LAYOUTS:
     _numbers = {_name: _number for _number, _name in enumerate(_names, max(_GROUPS, default=1) + 1)}

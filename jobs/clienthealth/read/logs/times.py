@@ -115,9 +115,9 @@ ZONE_MS, MOST_ZONES, SOON_MS = 1_800_000, 28, 10_000
 def zone_between(written_ms: int, there_ms: int) -> int | None:
     """Return the offset (ms) to add to a time without a zone, so that it becomes UTC; None if it cannot be inferred.
 
-    `written_ms`: the time, read as UTC. `there_ms`: when the text with this time arrived. If the two differ by a
-    multiple of half an hour (± SOON_MS), the difference counts as the zone's offset, because a text that merely arrives
-    late is rarely late by such a multiple.
+    `written_ms`: the time, read as UTC. `there_ms`: the time (epoch ms) at which the text arrived. If the two differ by
+    a multiple of half an hour (± SOON_MS), the difference counts as the zone's offset, because a text that merely
+    arrives late is rarely late by such a multiple.
     """
     away = there_ms - written_ms
     zone = round(away / ZONE_MS) * ZONE_MS
@@ -190,7 +190,7 @@ class Times:
 
     forms     (name, pattern) of the file's forms of time, the most frequent first; empty if no line has a time
     order     the order of year, month and day in a date of three numbers
-    day       the date for a time without a date: that of the last time that was read, at first that of `until`
+    day       the date for a time without a date: that of the last time read or, before the first, that of `until`
     last      the last time that was read
     zoned     True if any time so far named its zone or was an epoch time (a number)
     ahead_ms  difference (ms) between UTC and the zone of the last time that was read; positive east of UTC

@@ -68,7 +68,7 @@ _PYTHON_NETWORK = re.compile(r"(?P<client>.{1,250}?)(?:-network-thread)\Z")
 
 @dataclass
 class Block:
-    """A thread of a dump while it is read. `frames`: innermost first.
+    """A thread of a dump while the thread's lines are read. `frames`: innermost first.
 
     line    number of the thread's first line in the text, from 0
     state   the thread's state, by the tool's or the JVM's name; '' if the dump has no states
