@@ -25,7 +25,7 @@ class Advisory:
 
 
 def advisories(present: Iterable[Jar], url: str = URL) -> list[tuple[Jar, Advisory]]:
-    """Return (jar, advisory) for each OSV advisory on a jar in `present`; jars of unknown group are left out.
+    """Return (jar, advisory) for each OSV advisory on a jar in `present`; jars of unknown Maven group are left out.
 
     Raises OSError if the service does not answer.
     """

@@ -2,10 +2,10 @@
 
 python -m deploy.supply.release VERSION [FOLDER]      (default: dist/)
 
-Only the printed commands need an account. The commit raises the version in pyproject.toml (`kafka-health generate`
-copies the version to the chart) and in uv.lock, and renames the heading *Unreleased* in CHANGELOG.md to the version.
-Files in dist/ get the commit's time, so that every build gives the same bytes. A second run continues an interrupted
-release; if the release is tagged already, the run only builds the files and prints the commands.
+Only the printed commands need accounts on other servers. The commit raises the version in pyproject.toml (`kafka-health
+generate` copies the version to the chart) and in uv.lock, and renames the heading *Unreleased* in CHANGELOG.md to the
+version. Files in dist/ get the commit's time, so that every build gives the same bytes. A second run continues an
+interrupted release; if the release is tagged already, the run only builds the files and prints the commands.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ def rendered(settings: Settings, severity: Callable[[str], str], limits: object 
     def levels(level: str) -> list[tuple[str, str]]:
         """Return (severity, label matcher) for each rule that a condition needs. `level`: severity in the template.
 
-        A critical condition needs two rules: one that pages, and one for series with `quiet="yes"` that opens a ticket.
+        A critical condition needs two rules: one that pages, and one that opens a ticket for series with `quiet="yes"`.
         The second rule sets the label `quiet` to '', so that Prometheus drops it from the alert.
         """
         if level != "critical":

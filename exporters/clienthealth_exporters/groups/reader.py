@@ -53,7 +53,8 @@ _DESCRIBE = {kind.lower(): _message(f"{kind}GroupDescribe") for kind in ("Consum
 _SHARE_OFFSETS = _message("DescribeShareGroupOffsets")
 #: States of a group without members.
 MEMBERLESS = ("Empty", "Dead")
-#: If a group that is empty or cannot be read has not changed for a time t, it is read again after SHARE × t.
+#: If a group is empty or cannot be read, and had not changed for a time t at the last attempt to read it, the next
+#: attempt is SHARE × t later.
 SHARE = 0.1
 
 
@@ -104,7 +105,7 @@ class GroupsReading:
 
     ts_ms              time (epoch ms) just after the committed offsets were read
     names              names of all existing groups that the settings do not leave out
-    groups             the groups that were read, without those that were not due or could not be read
+    groups             the groups that were due and could be read
     failed_groups      the reason for each group that could not be read
     failed_partitions  the reason for each partition with an unknown end offset, and for each partition of
                        __consumer_offsets without a leader. `names` lacks the groups stored in such a partition

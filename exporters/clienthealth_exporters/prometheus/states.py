@@ -138,8 +138,8 @@ class States:
     client keeps its series if the monitor gets no data; but its `ok` verdicts become `unknown` some minutes after its
     last record (see SILENT_SECONDS), at the time `silent_from`.
 
-    The setting `max_clients` limits the number of clients, so that client names that change at every start neither fill
-    the memory nor slow the scrapes. `left_out` counts the records that were dropped because of this limit.
+    The setting `max_clients` limits the number of clients: if client names change at every start, they must neither
+    fill the memory nor slow the scrapes. `left_out` counts the records that were dropped because of this limit.
 
     If several exporters (shards) share a fleet, each keeps its own clients and two things about the clients of others.
     First, the names of groups that have records: the lag of such a group comes from the group's record, not from the

@@ -30,7 +30,8 @@ from clienthealth_exporters.python_client.probes import (
 )
 
 log = logging.getLogger(__name__)
-#: Prefixes of options for the connection to the cluster. The reporter's own producer copies them from the client.
+#: The options for the connection to the cluster have names that begin like this. The reporter's own producer copies
+#: these options from the client.
 _CONNECTION = ("bootstrap_servers", "security_", "ssl_", "sasl_", "proxy_url", "socks5_proxy", "client_dns_lookup")
 #: Factors that convert a metric to milliseconds. kafka-python 3.0 reports these metrics in seconds, but documents
 #: milliseconds.

@@ -67,7 +67,7 @@ def load(path: str | None = None, environ: Mapping[str, str] = os.environ) -> Se
 
 
 def placed(settings: Settings, folder: str = "") -> Settings:
-    """Return the settings with absolute locations; empty locations stay empty.
+    """Return the settings with all locations of files and folders made absolute; empty locations stay empty.
 
     A relative location is relative to `folder`, by default to the current folder.
     """

@@ -295,8 +295,8 @@ def pack(decoded: Decoded, source: Source, packer: Packer, repeats: int = 1, bef
         process = process_of(line.client)
         events, dumps = events_and_dumps(line, source, catalogue())
         for event in events:
-            # An exception that names no client belongs to the previous line's client, if that line was at most
-            # JUST_BEFORE_MS earlier and the exception can occur in this kind of client.
+            # An exception that names no client belongs to the client of the line before, if that line was at most
+            # JUST_BEFORE_MS earlier, and if the exception can occur in this kind of client.
             near = before.client_id and before.kind and 0 <= event.ts_ms - before.ts_ms <= JUST_BEFORE_MS
             unnamed = event.client_id is None and line.stack
             if unnamed and near and catalogue().by_id[event.signature].kind in (None, before.kind):

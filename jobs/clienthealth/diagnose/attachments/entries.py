@@ -30,8 +30,9 @@ MAX_PART = 1 << 22
 #: MAX_ENTRY_LINES: once an entry has this number of lines, the next unindented line begins a new entry. MAX_DUMP: like
 #: MAX_PART, for an entry that contains a thread dump.
 MAX_ENTRY_LINES, MAX_DUMP = 500, 1 << 26
-#: A shipper writes UTC, an application its local time. The difference of the two counts as the application's time zone
-#: if it is a multiple of QUARTER_MS (± ZONE_EXACT_MS), and at most MOST_QUARTERS quarters of an hour (14 hours).
+#: A shipper writes times in UTC, an application in its local time. The difference of the two counts as the
+#: application's time zone if it is a multiple of QUARTER_MS (± ZONE_EXACT_MS), and at most MOST_QUARTERS quarters of an
+#: hour (14 hours).
 QUARTER_MS, MOST_QUARTERS, ZONE_EXACT_MS = 900_000, 56, 60_000
 #: Maximum number of entries that `Splitter` remembers to recognise repeated entries of a burst.
 _REMEMBERED = 20_000

@@ -86,7 +86,7 @@ class Stand(NamedTuple):
     dumps     number of these consecutive dumps
     cpu_ms    CPU time (ms) that the thread used since the first of these dumps; None if there is only one, or if a dump
               does not show CPU times
-    polled    True if this dump or an earlier one shows the thread inside poll()
+    polled    True if the newest dump or an earlier one shows the thread inside poll()
     """
 
     thread: DumpedThread
