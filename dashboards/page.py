@@ -56,7 +56,7 @@ class Page:
 
 
 def rendered(page: Page, settings: Settings) -> dict[str, Any]:
-    """Return the dashboard as JSON values, with the labels and addresses of the settings.
+    """Return the dashboard as JSON values, with labels and addresses from the settings.
 
     Raises CatalogueError if two panels have the same id, SettingsError if the settings name no label that
     distinguishes installations.

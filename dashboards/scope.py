@@ -210,8 +210,8 @@ def _narrowed(uid: str, field: str, labels: tuple[str, ...]) -> str:
 def to_client(dashboard: str, field: str = "__field.labels") -> list[Builder[model.DashboardLink]]:
     """Return two links from a client's series or row: to a dashboard of only this client, and to the client's page.
 
-    `field`: `__field.labels` for links from a series, `__data.fields` for links from a table row. The links do
-    not contain the label `host`, because its value may be unknown, and because all other labels are enough.
+    `field`: `__field.labels` for links from a series, `__data.fields` for links from a table row. The links do not
+    contain the label `host`, because its value may be unknown, and because the other labels identify the client.
     """
     labels = tuple(label for label in CLIENT if label != "host")
     evidence = "&".join(f"{label}=${{{field}.{label}:percentencode}}" for label in labels)

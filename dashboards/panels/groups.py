@@ -118,7 +118,7 @@ def lag_by_topic() -> Panel:
 
 
 def _busiest(offset: str, partition: str, by: str) -> str:
-    """Return a query for records per second that selects the series with the most records in the time shown.
+    """Return a query for records per second that selects the series with the most records in the time range.
 
     `offset`: query for the offsets of partitions. `partition`: labels that identify a partition. `by`: labels that
     identify a series; its value is the sum over its partitions.

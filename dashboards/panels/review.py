@@ -25,7 +25,7 @@ CONFIRMED = "service:kafka_client_confirmed:count"
 
 
 def _minutes(series: str, by: str = "") -> str:
-    """Return a query for the client-minutes in the time shown.
+    """Return a query for the client-minutes in the time range of the dashboard.
 
     `series`: name of a recorded series that counts clients, with one sample a minute. `by`: a clause
     ` by (labels)`, '' for one total.

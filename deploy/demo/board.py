@@ -14,7 +14,7 @@ _COLOURS = {"ok": "32", "suspected": "33", "confirmed": "31"}
 
 
 class Board:
-    """Prints to standard output. On a terminal, also draws the live table, in colour."""
+    """Prints the events of the demo to standard output. On a terminal, also draws the live table, in colour."""
 
     def __init__(self) -> None:
         self._terminal = sys.stdout.isatty()

@@ -105,7 +105,7 @@ class Outage:
 class DemoClient:
     """A client of the demo: a program with options, and the outages that it meets.
 
-    program        name of the Java source file without `.java`
+    program        name of the Java source file without `.java`; for a Python client produce_and_consume
     service        the service name in reports and logs
     mode           id of the failure mode that the client shows, None for a control (a healthy client)
     kinds          minimum number of different kinds of evidence that a verdict on the client must cite

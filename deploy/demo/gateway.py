@@ -60,7 +60,7 @@ class Gateway:
         self._delay = seconds
 
     def close(self) -> None:
-        """Refuse new connections, drop the open ones, and end the thread."""
+        """Refuse new connections, drop the open ones, and end the gateway's thread."""
         self._closed.set()
         self.shut()
 

@@ -19,7 +19,7 @@ BEGIN_SECONDS = 900.0
 
 
 def report(courses: Sequence[Course], pages: Sequence[Page]) -> list[str]:
-    """Return a line for each failure that has begun: when its pages came, and from when to when it was shown."""
+    """Return a line for each failure that has begun: times of its pages, and when it was suspected or confirmed."""
     lines = []
     for course in courses:
         if course.client.mode is None or course.running.onset_ms is None:

@@ -140,7 +140,10 @@ def _perform(options: Options, clients: Sequence[DemoClient], stack: Stack, boar
 
 
 def _watch(options: Options, courses: Sequence[Course], stack: Stack, board: Board) -> None:
-    """Wait until the run is over or all expected pages came. Raises ServiceError if a process of the product ends."""
+    """Wait until the run is over, or until it meets `Options.expect`, if that is not empty.
+
+    Raises ServiceError if a process of the product ends.
+    """
     deadline = None if options.seconds is None else time.monotonic() + options.seconds
     seen_pages = 0
     begun: set[str] = set()

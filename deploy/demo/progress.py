@@ -49,7 +49,7 @@ class Course:
 
     @property
     def worst(self) -> tuple[Status, str]:
-        """The worst present status, as (status, mode); ("unknown", "") before the first verdict."""
+        """The client's worst current status, as (status, mode); ("unknown", "") before the first verdict."""
         return max(((status, mode) for mode, status in self.now.items()), key=_order, default=("unknown", ""))
 
     @property
@@ -93,7 +93,7 @@ class Course:
         ]
 
     def take_timeline(self) -> list[str]:
-        """Return the texts on outages and rolls (`Cluster.roll`) that the timeline got since the previous call."""
+        """Return the texts on outages and rolls (`Cluster.roll`) added to `Running.timeline` since the last call."""
         new = self.running.timeline[self.events :]
         self.events += len(new)
         return [what for _, what in new if what.startswith(("ROLL", "OUTAGE"))]

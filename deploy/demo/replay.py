@@ -1,7 +1,7 @@
 """Play recordings onto the input topics as if they happened now, by shifting the times in records of any format.
 
-Records are not decoded. A record's own time is in a field with a known name, at the beginning of a line, or at the end
-of a sample in InfluxDB's line protocol or Prometheus' text format. Times are epoch numbers (10 digits: seconds, 13:
+Records are not decoded. A record's own time is in a field with a known name, at the beginning of the record, or at the
+end of a sample in InfluxDB's line protocol or Prometheus' text format. Times are epoch numbers (10 digits: seconds, 13:
 milliseconds, 16: microseconds, 19: nanoseconds) or dates in ISO 8601: with a space or `T` before the time of day, a
 point or comma before a fraction of a second, with or without a zone.
 """

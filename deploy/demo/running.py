@@ -131,7 +131,10 @@ class Running:
         self.timeline.append((int(time.time() * 1000), what))
 
     def stop(self) -> None:
-        """Ask the program to end, kill it after STOP_SECONDS, and wait until its `actions` end."""
+        """Ask the program to end, and kill it after STOP_SECONDS.
+
+        Then wait for each of its `actions` for at most STOP_SECONDS.
+        """
         self._stopping.set()
         if self.alive:
             self._process.terminate()

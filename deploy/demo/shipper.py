@@ -40,7 +40,7 @@ class Shipper:
         self._followed: dict[str, tuple[ClientProcess, LogFile]] = {}
 
     def run(self, stop: threading.Event) -> None:
-        """Ship until `stop` is set, then ship at most one more chunk of each file, and close the files."""
+        """Ship log events until `stop` is set, then at most one more chunk of each file. Close the files."""
         while not stop.is_set():
             if not self.ship():
                 stop.wait(PAUSE_SECONDS)
@@ -86,7 +86,7 @@ class Shipper:
 
 
 def main(files: Path, settings: Settings) -> int:
-    """Ship until SIGTERM or Ctrl-C. Return 1 if records could not be delivered, else 0."""
+    """Ship log events until SIGTERM or Ctrl-C. Return 1 if records could not be delivered, else 0."""
     stop = stop_event()
     publisher = Publisher.to(settings, "kafka-health-shipper", compression_type="gzip")
     try:

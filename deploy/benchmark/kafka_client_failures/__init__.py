@@ -31,7 +31,7 @@ class Case:
     onset_ms       time at which the failure began, epoch ms; None if unknown or for a control
     versions       library and version of the client
     notes          description of the client and its failure
-    files          the data that a monitor could have seen
+    files          paths of the data that a monitor could have seen
     """
 
     name: str

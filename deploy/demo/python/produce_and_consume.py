@@ -1,10 +1,10 @@
-"""A healthy application: a Kafka library's producer and consumer use the same topics, and report metrics and logs.
+"""A healthy application: a Kafka library's producer and consumer use the same topics, and report to the monitor.
 
     python produce_and_consume.py LIBRARY NAME=VALUE…
 
-LIBRARY is confluent-kafka, kafka-python or aiokafka. The application reports as our documentation asks: the statistics
-of confluent-kafka, the metrics of kafka-python by our function `report`, and for aiokafka, which has no metrics, only
-the log. SIGTERM ends the application normally. Options:
+LIBRARY is confluent-kafka, kafka-python or aiokafka. With every library, the application sends its log to the monitor;
+with confluent-kafka also the statistics, with kafka-python also the metrics (by our function `report`). SIGTERM ends
+the application normally. Options:
 
 service, topics        the service's name; names of topics, separated by commas
 rate                   records per second to each topic
@@ -200,7 +200,7 @@ class Application:
 def supervise(seconds: float) -> int:
     """Run two worker processes, and replace the older one every `seconds` until SIGTERM.
 
-    Return 1 if a worker ends by itself or with an error, else 0.
+    Return 1 if a worker ends by itself, or with an error when it is replaced, else 0.
     """
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
