@@ -181,7 +181,7 @@ def test_a_verdict_holds_no_word_of_another_librarys_world(mode: Mode, library: 
 
 
 def test_no_id_is_written_outside_its_mode() -> None:
-    """Product code takes ids from the mode (`rules.ID`) or from the catalogue of modes.
+    """Product code takes a mode's id from the mode itself (`rules.ID`) or from the catalogue of modes.
 
     Exempt: the demo's programs, each made for one mode; the benchmark, a package of its own; pages, which show
     examples.

@@ -17,7 +17,7 @@ from tests.support.recorded import RECORDINGS
 
 ROOT = Path(clienthealth.__file__).parent
 MOST_FILES = 9
-#: Minimum length of a string that counts as a piece of the file's text; shorter strings are results of parsing.
+#: Minimum length of a string that counts as a piece of the file's text; shorter strings count as parsed.
 PIECE = 40
 EXPOSITION = """\
 # TYPE kafka_producer_producer_metrics_record_send_total counter

@@ -15,7 +15,7 @@ def key(service: str, instance: str, client_id: str) -> bytes:
 
 
 def verdict(mode: str, status: str, **more: Any) -> dict[str, Any]:
-    """Return a verdict; suspected and confirmed ones began 90 s before NOW_MS."""
+    """Return a verdict; if it is suspected or confirmed, its failure began 90 s before NOW_MS."""
     fields: dict[str, Any] = {"mode": mode, "status": status}
     if status in ("suspected", "confirmed"):
         fields |= {"since": NOW_MS - 90_000, "detail": {}, "evidence": []}

@@ -6,8 +6,8 @@ The program first runs laws, unit tests and rules once in a copy of the checkout
 Then it applies one mutant at a time. It runs the tests of the mutant's line until one fails, then the tests of the
 file's other lines. Finally it applies all survivors together and runs all tests, because a test in another process, or
 one with a cached result, may notice them; for each failure it tries every survivor alone. `--whole`: include tests
-marked long. `--beside FOLDER`: only statements that this other checkout has too, so that both can try the same mutants.
-Results go to .cache/mutants/ as they arrive; the next run continues there.
+marked long. `--beside FOLDER`: change only statements that the checkout in FOLDER has too, so that the same mutants can
+be tried in both. Results go to .cache/mutants/ as they arrive; the next run continues there.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Each wire format is found by its file's name, and each has its own place in the order in which formats are tried."""
+"""Each wire format has the name of its module, and each has its own place in the order in which formats are tried."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ NAMED = ((LETTERS[:5_000], None), ("t", LETTERS[:5_000]), ("t", "short"))
 
 
 def test_a_group_too_large_for_the_topic_is_reported_and_stays_known() -> None:
-    """The group reads 6,400 partitions of topics that have different names of maximum length."""
+    """A group that reads 6,400 partitions of topics with the longest possible names is rejected, but not forgotten."""
     parts = [
         {"topic": LETTERS[249 * n : 249 * (n + 1)], "partition": n, "metrics": {"end-offset": 2**52 + n * n}}
         for n in range(6_400)

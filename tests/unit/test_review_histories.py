@@ -1,4 +1,4 @@
-"""Test which histories a review reads, and the clusters' names."""
+"""Test which histories a review reads, and the names and environments of their clusters."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def test_a_wait_that_the_client_does_not_count_is_no_health() -> None:
 
 
 def test_a_dead_thread_is_that_of_the_client_without_further_selects() -> None:
-    """A canary and the old version share client id and host, so a line about a dead I/O thread may be about either."""
+    """A canary and the old version share id and host; the line about a dead I/O thread accuses the one that stopped."""
     inputs = [producer(s, "a") for s in range(0, 420, 10)] + [producer(s, "b", 200) for s in range(3, 420, 10)]
     changes = run(Stepped(), [*inputs, logged(200, "io-thread-died", "p")])
     assert [(c.client.instance, c.change, c.verdict.status) for c in changes] == [("b", "opened", "confirmed")]

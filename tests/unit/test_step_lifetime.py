@@ -149,7 +149,7 @@ def test_lines_of_a_nameless_process_count_for_its_client_once_that_is_known() -
 
 
 def test_a_process_that_named_its_client_at_its_start_is_never_nameless() -> None:
-    """A starved JVM reports no metrics, but it logged its client's name minutes before its shutdown loop."""
+    """A starved JVM reports no metrics; minutes before the loop its log named the client, so the incident names it."""
     monitor = Stepped()
     others = [snapshot(second, {"select-total": second}, OTHER) for second in range(0, 720, 5)]
     named = logged(5, "legacy-client-named", client="group")

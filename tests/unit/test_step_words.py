@@ -166,7 +166,7 @@ def test_the_client_is_named_by_its_prefix_or_by_what_a_layout_left_of_its_threa
 
 
 def test_a_producer_that_sends_nothing_is_not_known_to_be_well_where_nothing_of_its_process_was_read() -> None:
-    """A connected producer with a misspelt topic: its metrics look the same as those of an idle producer."""
+    """A producer with a misspelt topic looks like an idle one, so an idle one is ok only if its log was read."""
 
     def statuses(sends: bool, logs: bool) -> set[str]:
         monitor = Stepped()

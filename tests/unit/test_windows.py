@@ -116,7 +116,7 @@ WAITING = (
 
 @pytest.mark.parametrize("ill", [False, True])
 def test_what_a_dump_showed_is_of_the_client_that_reports_later_under_another_instance(ill: bool) -> None:
-    """The dump comes first, then pushes with an instance set by our broker plugin; the log keeps the old instance.
+    """After the dump, pushes come under another instance, set by our broker plugin, and the incident moves there.
 
     `ill`: the producer keeps waiting, its metrics show this, and the incident stays open.
     """
@@ -149,7 +149,7 @@ def test_what_a_dump_showed_is_of_the_client_that_reports_later_under_another_in
 
 
 def test_a_dump_of_one_process_does_not_count_for_its_namesake() -> None:
-    """Two replicas on one host report no metrics; the dump shows that one of them waits for its first metadata."""
+    """Two replicas on one host report no metrics; only the one that a dump shows waiting for metadata is accused."""
     monitor = Stepped()
     for second in (0, 40, 80):
         lines = [logged(second + n, "buffer-exhausted", "p", instance=f"h:{n}") for n in (1, 2)]
