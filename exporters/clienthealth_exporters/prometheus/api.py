@@ -28,7 +28,7 @@ from clienthealth_exporters.prometheus.filters import FIELDS, Filters
 from clienthealth_exporters.prometheus.states import State, States
 
 PREFIX = "/api/v1/"
-#: Number of clients or incidents per answer. PAGE is the default, and MAX_PAGE the maximum that a request may choose.
+#: Number of clients or incidents per answer. PAGE is the default; a request may choose up to MAX_PAGE.
 PAGE, MAX_PAGE = 60, 500
 
 

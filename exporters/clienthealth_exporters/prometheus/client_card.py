@@ -220,7 +220,7 @@ def measurements(record: HealthRecord) -> list[Measurement]:
 def _buffer(name: str, record: HealthRecord) -> Measurement:
     used, queued = amount(record.value("buffer_used_ratio", "last")), amount(record.value("buffer", "queued_records"))
     if used is None:
-        # Show the number of records instead: the buffer of kafka-python 3 has no limit, so it has no used share.
+        # Without a used share, show the number of queued records: the buffer of kafka-python 3 has no limit.
         return Measurement(name, None if queued is None else f"{wording.count(queued)} records queued")
     waiting, full = record.value("buffer", "waiting_threads"), record.value("buffer", "seconds_to_full")
     notes = (

@@ -203,7 +203,7 @@ class Exporter:
         for state in self.states.live():
             if (state.client.service, state.client.instance, state.client.client_id) == names:
                 return Response(status_page.client(self._view(), state, self.states.history.track(state.key)))
-        # If another shard serves the client: `shard` is its name (such as 2/4), `page` the address of its status page.
+        # If another exporter serves the client: `shard` is its name (such as 2/4), `page` its status page.
         shard, page, ours = "", "", self.settings.prometheus
         asked = Client(service, "", instance, client_id)
         number = place(asked.key.encode("utf-8", "replace"), ours)

@@ -16,8 +16,8 @@ from clienthealth_exporters.prometheus.states import State
 #: The fields to filter by, in the order of the form on the status page.
 FIELDS = ("cluster", "team", "service", "mode", "cause", "status", "library", "version")
 PAGE_SIZE = 60
-#: For a field with at most MAX_LISTED values the form has a list to choose from, for any other field a text box with at
-#: most MAX_PROPOSED suggestions.
+#: If a field has at most MAX_LISTED values, the form has a list to choose from, else a text box with at most
+#: MAX_PROPOSED suggestions.
 MAX_LISTED = 40
 MAX_PROPOSED = 500
 #: For each field in FIELDS: the number of clients with each value.

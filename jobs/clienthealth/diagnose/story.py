@@ -272,7 +272,8 @@ def _weight(fact: Evidence) -> tuple[float, float]:
 def _of_all(name: str, value: Any, mode: Mode) -> str:
     """Return a value of `Verdict.detail` in words.
 
-    The words begin with "at least" if `name` is in `mode.sums`, with "up to" if `name` is in `mode.peaks`.
+    They begin with "at least" if `name` is in `mode.sums`, and with "up to" if it is in `mode.peaks` and `value` is an
+    integer.
     """
     most = name in mode.peaks and isinstance(value, int)
     return f"{'at least ' if name in mode.sums else 'up to ' if most else ''}{_value(name, value)}"

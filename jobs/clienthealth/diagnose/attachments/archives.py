@@ -74,8 +74,8 @@ def document(members: list[str]) -> str | None:
 
 CHUNK = 1 << 16
 MAX_MEMBERS = 20_000
-#: Maximum unpacked size (bytes): BASE_BYTES plus MAX_RATIO times the packed size. A packed log has about a
-#: hundredth of its unpacked size, a packed zip bomb far less.
+#: Maximum unpacked size (bytes): BASE_BYTES plus MAX_RATIO times the packed size. A packed log has about a hundredth of
+#: its unpacked size; a packed zip bomb has far less.
 BASE_BYTES, MAX_RATIO = 1 << 28, 200
 _UNSAFE = re.compile(r"[^\w.+@=, -]")
 

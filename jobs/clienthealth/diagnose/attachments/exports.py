@@ -20,9 +20,9 @@ from clienthealth.read.logs.times import Times
 
 MAX_DEPTH, MAX_ROWS = 12, 2_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-#: Possible names of the field with the application's line (_MESSAGES) and of the field with the time (_TIMES).
-#: `trace` holds the error in a task's status from Kafka Connect, `error` the error in an answer of Kafka's REST proxy,
-#: and `value` the exception in an event of Sentry.
+#: Possible names of the field with the application's line (_MESSAGES) and of the field with the time (_TIMES). `trace`:
+#: the error in a task's status from Kafka Connect. `error`: the error in an answer of Kafka's REST proxy. `value`: the
+#: exception in an event of Sentry.
 _MESSAGES = (
     *("_raw", "message", "@message", "textPayload", "line", "msg", "log", "content", "body", "text", "MESSAGE"),
     *("trace", "error", "value"),

@@ -364,7 +364,8 @@ def _is_counting(matches: Sequence[re.Match[bytes]]) -> bool:
 #: Prefixes that either a tool or the application may have written. Maps the name of such a prefix to a function that
 #: takes the matches of the prefix (one per line), and returns True if they show that a tool wrote it.
 _DOUBTFUL: Mapping[str, Callable[[Sequence[re.Match[bytes]]], bool]] = {
-    # An application writes a time only before an entry's first line, a tool also before the lines of a stack trace.
+    # An application writes a time only before an entry's first line; a tool writes it also before the lines of a stack
+    # trace.
     "timestamps": lambda found: _count(_GOES_ON, found) > 0 or 2 * _count(_TIMED_REST, found) > len(found),
     "syslog": _is_syslog,
     "compose": _is_compose,
