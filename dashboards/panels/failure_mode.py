@@ -1,4 +1,4 @@
-"""Build each failure mode's dashboard from its mode.toml: deciding measurements, then the verdict, then further ones.
+"""Build a dashboard per failure mode from its mode.toml: deciding measurements, the verdict, other measurements.
 
 `panels` in mode.toml names the panels with the deciding measurements. The choice of further panels depends only on the
 kinds of client that can have the mode. Until a client is chosen, charts show only failing clients. Evidence from logs
