@@ -55,7 +55,7 @@ class Readings(Table):
 class Parts(Table):
     """The samples' values per topic, partition and thread; `values`: in the order of TOPIC_METRICS.
 
-    row            row number of the sample in the table of samples
+    row            number of the sample's row in `Readings`
     topic, thread  positions in `Chunk.names`; `thread` is -1 for values of a whole topic or partition
     partition      number of the partition; -1 for values of a whole topic or thread
     """
