@@ -44,10 +44,9 @@ def topic_clock(times: Ints, clients: Ints) -> tuple[Ints, Ints]:
     `times` (epoch ms), `clients` (client numbers): one element per record, in the order of the topic. A block has at
     least NEIGHBOURS consecutive records; if there are fewer records, they are one block. Each client votes with the
     newest time of its records in the block. The time of a block is the median of these votes; it never falls from block
-    to block. The duration of a block is the time from the moment by which a third of its clients have a record in it to
-    the block's time (0 if negative). With few clients a block lasts for minutes, and a client may have ended halfway
-    through the block. So callers must also accept a record's time that is up to this duration earlier than its block's
-    time.
+    to block. The duration of a block begins when a third of its clients have a record in it, and ends at the block's
+    time (0 if negative). With few clients a block lasts for minutes, and a client may have ended halfway through the
+    block. So callers must also accept a record's time that is up to this duration earlier than its block's time.
     """
     block = np.minimum(np.arange(len(times)) // NEIGHBOURS, max(0, len(times) // NEIGHBOURS - 1))
     order = np.lexsort((times, clients, block))

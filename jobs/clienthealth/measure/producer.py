@@ -79,7 +79,7 @@ def seconds_to_full(w: Windows) -> Floats:
         u = used.values[w.rows]
         reported = ~np.isnan(u)
         u = np.where(reported, u, 0.0)
-        # Times count from the window's first point, because squares of epoch times would lose digits.
+        # Times count from the window's first known value, because squares of epoch times would lose digits.
         since, origin = w.ts / 1000, used.first_row(w.lo, w.hi)
         t = np.where(reported, since[w.rows] - since[origin][w.window_of_row], 0.0)
         n = w.count(used)

@@ -96,7 +96,7 @@ def _finite(ratio: Floats) -> Floats:
 
 
 def queue_entries(w: Windows) -> list[list[dict[str, Any]]]:
-    """Return one list per window with the queues in its last sample, as JSON objects.
+    """Return, for each window, a list of JSON objects: the queues in the window's last sample.
 
     Fields: `topic`, `used_ratio` (0 to 1) and, if reported, `records`.
     """
@@ -111,7 +111,7 @@ def queue_entries(w: Windows) -> list[list[dict[str, Any]]]:
 
 
 def topic_rate_entries(w: Windows) -> list[list[dict[str, Any]]]:
-    """Return one list per window of JSON objects with `topic` and `consumed_rate` (records per second).
+    """Return, for each window, a list of JSON objects with `topic` and `consumed_rate` (records per second).
 
     The list is empty unless the client consumes several topics. A rate is the growth of the topic's counter of consumed
     records between the window's first and last sample, per second. A topic is left out if it is missing from one of

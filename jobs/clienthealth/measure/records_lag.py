@@ -101,7 +101,7 @@ def lags(w: Windows) -> Lags:
 
 
 def lag_entries(w: Windows, limits: LagSettings) -> list[list[dict[str, Any]]]:
-    """Return one list per window of JSON objects, one per partition with a reported lag in the window's last sample.
+    """Return, for each window, a list of JSON objects: one for each partition with a reported lag in the last sample.
 
     Fields: topic, partition, records, seconds, quality, state, paused. `quality`: exact, or unknown if the client does
     not fetch. `records`: absent if the quality is unknown. `seconds`: 0 if the lag is 0, else absent.

@@ -188,7 +188,7 @@ class Windows:
 
     @cached_property
     def rows(self) -> Ints:
-        """The row numbers of all windows, one window after the other."""
+        """The numbers of the rows in all windows, one window after the other."""
         return spread(self.lo, self.hi)[0]
 
     @cached_property
@@ -335,7 +335,8 @@ class Windows:
         return self.parts.values[:, TOPIC_POSITION[name]]
 
     def summed(self, name: str) -> Floats:
-        """Return, for each row, the sum of a metric of TOPIC_METRICS over all topics; NaN if no topic has a value."""
+        """Return, for each sample, the sum of a metric of TOPIC_METRICS over all topics; NaN if no topic has a value.
+        """
         values, begin, end = self.of_topics(name), self.part_begin[:-1], self.part_begin[1:]
         counts = counted(~np.isnan(values))
         sums = np.concatenate([[0.0], np.cumsum(or_zero(values))])

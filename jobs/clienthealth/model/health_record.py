@@ -277,7 +277,9 @@ def _config(row: Any) -> Mapping[str, str]:
 
 
 def document(value: bytes) -> Any:
-    """Parse a record. NaN and Infinity, which JSON does not allow, become None. Raises ValueError if it is no JSON."""
+    """Parse a record. NaN and Infinity, which JSON does not allow, become None. Raises ValueError if `value` is not
+    JSON.
+    """
     try:
         return msgspec.json.decode(value)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -291,7 +293,7 @@ def strict(value: bytes) -> bytes:
 
 
 def aged(value: bytes, reason: str) -> bytes:
-    """Return the record of a client that sends no newer data, changed because parts of it may no longer hold.
+    """Return the record of a client that sends no newer data, without the statements that may no longer be true.
 
     Verdicts that are `ok` become `unknown` and get `reason` as their reason. If `worst` is `ok`, it becomes `unknown`,
     too. The indicators are removed. Failures stay, because only evidence ends them. `stale` becomes true.

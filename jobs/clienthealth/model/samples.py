@@ -217,7 +217,7 @@ class _Client:
 
 
 def unusable(parts: int) -> list[Snapshot]:
-    """Return one snapshot with the error `wrong-types` for each of the record's unusable `parts` (their number)."""
+    """Return `parts` snapshots with the error `wrong-types`: one for each unusable part of a record."""
     return [Snapshot(error="wrong-types") for _ in range(parts)]
 
 

@@ -135,6 +135,6 @@ def listing(names: Iterable[str], most: int = 3) -> str:
 
 
 def quoted(text: str, most: int = 160) -> str:
-    """Return the first line of a text in quotation marks, cut to `most` characters."""
+    """Put the first line of a text, cut to `most` characters, in quotation marks."""
     line = text.strip().split("\n", 1)[0]
     return f'"{line if len(line) <= most else line[: most - 1] + "…"}"'

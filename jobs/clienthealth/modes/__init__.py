@@ -167,7 +167,7 @@ class FailureMode(Facts, Generic[T]):
 
 @dataclass(frozen=True, kw_only=True)
 class LiveMode(FailureMode[T]):
-    """A mode that is judged while its client still reports.
+    """A mode that is judged while the client still reports.
 
     gate       conditions on metrics that select the windows for the judge
     recovered  returns True if the client's newest window shows that the fault is over. None: the fault is over as soon
@@ -185,7 +185,7 @@ class LiveMode(FailureMode[T]):
 
 @dataclass(frozen=True, kw_only=True)
 class AbsenceMode(FailureMode[T]):
-    """A mode that can be judged only after its client has stopped reporting."""
+    """A mode that can be judged only after the client has stopped reporting."""
 
     absence: ClassVar[bool] = True
 

@@ -346,7 +346,7 @@ def has_frame(thread: Thread, *parts: str) -> bool:
 
 
 def innermost(thread: Thread) -> str:
-    """Return the innermost frame outside the JVM's own classes as Class.method.
+    """Return, as Class.method, the innermost frame outside the JVM's own classes.
 
     If all frames belong to the JVM, the innermost of them is returned; '' if the thread has no frames.
     """

@@ -92,7 +92,7 @@ def _in_client(thread: Thread) -> bool:
 
 
 def _above_runtime(thread: Thread) -> str:
-    """Return the innermost frame without a prefix of _RUNTIME; '' if there is none."""
+    """Return the innermost frame that does not begin with a prefix in _RUNTIME; '' if there is none."""
     return next((frame for frame in thread.frames if not frame.startswith(_RUNTIME)), "")
 
 

@@ -1,8 +1,8 @@
 """Circumstances that modes check before they accuse an application. A client's data shows whether a circumstance holds.
 
-While brokers do not answer, calls of a Kafka client wait, for example a commit, a flush, or a framework's calls.
-Meanwhile the application cannot poll, and is not at fault. So a mode accuses an application of a delay only if brokers,
-and the group's coordinator, answered the client during that delay.
+While brokers do not answer, calls of a Kafka client wait: for example a commit or a flush, also if a framework makes
+the call. Meanwhile the application cannot poll, and is not at fault. So a mode accuses an application of a delay only
+if brokers, and the group's coordinator, answered the client during that delay.
 """
 
 from __future__ import annotations
@@ -107,8 +107,8 @@ def io_thread_works(window: ClientWindow, at_ms: int) -> Circumstance:
 def answered_at(window: ClientWindow, at_ms: int) -> Circumstance:
     """Return `coordinator_answers` if the moment `at_ms` is inside the window and after the first known sample.
 
-    An earlier moment can only be judged with an earlier window: the circumstance then does not hold, so the fact proves
-    nothing. But if dumps show no thread inside a call of the client, it is unknown, so a suspicion remains.
+    Otherwise the circumstance does not hold, because only an earlier window shows what happened at that moment. But it
+    is unknown if dumps show no thread inside a call of the client, so that a suspicion remains.
     """
     known = window.known_readings
     if at_ms >= window.start_ms and at_ms > known[0].ts_ms:

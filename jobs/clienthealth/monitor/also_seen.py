@@ -37,7 +37,7 @@ def _troubles() -> Mapping[str, Trouble]:
 
 
 def take(state: BucketState, entries: Iterable[LogEntry]) -> None:
-    """Count the log lines that show known issues, in `state.also_seen`."""
+    """Count, in `state.also_seen`, the log lines that show known issues."""
     telling: list[tuple[LogEntry, LogEvent, Trouble, Kind | Literal[""], str]] = []
     for entry in without_copies(entries):
         event = entry.event

@@ -268,8 +268,8 @@ class ProcessLog:
         """True if an event names the client, or names no client and fits the client's kind.
 
         If several clients send no metrics, a line without a client id is about none of them, because nothing shows
-        which one is meant. A line that may be a quotation from another program is about a client without an id only if
-        the process's log names no client id.
+        which one is meant. A line that may be quoted from another program counts for a client without an id only if the
+        process's log names no client id at all.
         """
         if not _is_of(event, client):
             return False

@@ -200,7 +200,7 @@ class Bucket:
     _configs: dict[int, Mapping[str, str]] = field(default_factory=dict)
 
     def reading(self, row: int) -> Reading:
-        """Return the sample of a row as an object."""
+        """Return the sample in this row of the bucket's samples as a `Reading`."""
         if (reading := self._readings.get(row)) is None:
             state, readings, parts = self.state, self.readings, self.state.parts
             values = readings.values[row].tolist()

@@ -189,7 +189,8 @@ def judge(bucket: Bucket, new: Sequence[LogEntry], horizon: Ints, now_ms: int) -
 
 
 def overdue(bucket: Bucket, before_ms: int) -> list[LogEntry]:
-    """Return the log entries for which the longest wait for a sample (LONGEST_MS) ended in this step without a sample.
+    """Return the log entries that waited LONGEST_MS for the client's next sample: the wait ended in this step, and none
+    came.
 
     Verdicts from log lines wait for the client's next sample (`adjust._await_samples`). A client that exits because of
     a failure logs the failure and sends no further sample, so windows with such entries are judged once more.

@@ -242,7 +242,9 @@ def died(window: ClientWindow) -> tuple[Caused, str | None]:
 
 
 def deadlocked(window: ClientWindow) -> Caused:
-    """Return the JVM's own report of a deadlock of the I/O thread with other threads. Such a deadlock never ends."""
+    """Return a fact if the JVM itself reports that the I/O thread is deadlocked with other threads, else []. Such a
+    deadlock never ends.
+    """
     facts = []
     for dump, thread in network_threads(window):
         if thread.name in dump.deadlocked:

@@ -173,8 +173,7 @@ def frozen(w: Windows, limits: Thresholds) -> Frozen:
 
 @per_rows
 def _while_counted(w: Windows) -> tuple[Column, Column, Column]:
-    """Return three columns: free bytes; 1.0 if records wait; 1.0 if none wait. Otherwise, or without select-total, NaN.
-    """
+    """Return three columns: free bytes; 1.0 if records wait; 1.0 if none wait. NaN otherwise or without select-total."""
     counted, works = ~np.isnan(w.col("select-total")), _work_waits(w)
     return (
         Column(np.where(counted, w.col("buffer-available-bytes"), np.nan)),
@@ -242,7 +241,7 @@ def suspects(w: Windows, thresholds: Thresholds) -> Bools:
 
 
 def _at_end(w: Windows, limits: Thresholds) -> Runs:
-    """Return stretches of unchanged `select-total` that end at a window's last sample, while records wait there.
+    """Return stretches of unchanged `select-total` up to a window's last sample, if records wait at that sample.
 
     A stretch lasts at least `unmoved_seconds` plus linger.ms.
     """
