@@ -335,8 +335,7 @@ class Windows:
         return self.parts.values[:, TOPIC_POSITION[name]]
 
     def summed(self, name: str) -> Floats:
-        """Return, for each sample, the sum of a metric of TOPIC_METRICS over all topics; NaN if no topic has a value.
-        """
+        """Return, for each sample, the sum of a metric of TOPIC_METRICS over all topics; NaN if no topic has it."""
         values, begin, end = self.of_topics(name), self.part_begin[:-1], self.part_begin[1:]
         counts = counted(~np.isnan(values))
         sums = np.concatenate([[0.0], np.cumsum(or_zero(values))])

@@ -173,7 +173,7 @@ def frozen(w: Windows, limits: Thresholds) -> Frozen:
 
 @per_rows
 def _while_counted(w: Windows) -> tuple[Column, Column, Column]:
-    """Return three columns: free bytes; 1.0 if records wait; 1.0 if none wait. NaN otherwise or without select-total."""
+    """Return columns: free bytes; 1.0 if records wait; 1.0 if none wait. NaN otherwise and without select-total."""
     counted, works = ~np.isnan(w.col("select-total")), _work_waits(w)
     return (
         Column(np.where(counted, w.col("buffer-available-bytes"), np.nan)),
