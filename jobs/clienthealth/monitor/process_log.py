@@ -152,7 +152,7 @@ def _keep_pollers(entries: Iterable[LogEntry], new: Set[int], in_poll: Set[Proce
 
 
 def _remember(state: BucketState, entry: LogEntry) -> None:
-    """Keep a line on the start or end of a client. A line that names no client is kept under an empty name.
+    """Keep a line on the start or end of a client. A line that names no client is kept under the client id ''.
 
     Of each log pattern only the first line and the last LAST_KEPT lines are kept.
     """

@@ -187,10 +187,10 @@ class Memory(msgspec.Struct, Generic[K, V], array_like=True):
         living: Container[object] = (),
         each: float = math.inf,
     ) -> list[K]:
-        """Delete entries that are too old at `now_ms` or beyond a limit. Return the keys deleted because of a limit.
+        """Delete entries that are too old at `now_ms`, and the oldest above a limit. Return the keys of the latter.
 
-        Entries older than `ttl_ms` are kept if their process is in `living`. Beyond a limit, the oldest entries are
-        deleted. `limit`: maximum number of entries. `each`: maximum number of entries per process.
+        Entries older than `ttl_ms` are kept if their process is in `living`. `limit`: maximum number of entries.
+        `each`: maximum number of entries per process.
         """
         old = [key for key, (at, _) in self.kept.items() if now_ms - at > ttl_ms and key[:2] not in living]
         for key in old:

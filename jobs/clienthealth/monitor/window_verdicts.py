@@ -87,7 +87,7 @@ def stale_verdicts(window: ClientWindow, overrides: Overrides) -> list[Verdict]:
 
 
 def merged(verdicts: Sequence[Verdict]) -> Verdict:
-    """Merge verdicts of one mode on overlapping windows: the worst status, with the earliest onset of that fault.
+    """Merge the verdicts of one mode on overlapping windows into one: the worst status, and the fault's earliest onset.
 
     If no verdict is unhealthy, the verdict on the newest window with enough samples is returned. An `ok` of an earlier
     window does not rule out a failure that began later, such as records that fail after the last delivery. Each fact of

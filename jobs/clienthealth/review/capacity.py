@@ -37,7 +37,7 @@ def percentile(histogram: Mapping[int, int], share: float) -> int | None:
 
 
 def buffers(rows: Iterable[Mapping[str, Any]], periods: int) -> list[Capacity]:
-    """Return how full each service's buffers are. The services with buffers that will be full soonest come first.
+    """Return how full each service's buffers are. Services with the least time until their buffers are full come first.
 
     `rows`: numbers of client-minutes by service, period and buffer peak (from `client_minutes.buffers`). `periods`:
     number of periods in these rows.

@@ -174,7 +174,7 @@ def lag_per_client(lag: DataFrame, reviewed: int) -> DataFrame:
 
 
 def per_minute(quality: DataFrame, period: Period) -> Sequence[Row]:
-    """Return one row per source topic and minute: at most 10,080 rows a week and topic.
+    """Return one row per source topic and minute: at most 10,080 rows per topic and week.
 
     Columns: `at` (epoch seconds), `source_topic`, and the numbers of records: `records`, `rejected`, `late` (null if
     late records were not counted).
@@ -203,7 +203,7 @@ def inputs(rows: Iterable[Mapping[str, Any]]) -> list[InputQuality]:
 
 
 def clocks(minutes: DataFrame, period: Period) -> list[WrongClock]:
-    """Return the clients with a wrong clock in the period, the greatest deviation of a clock first."""
+    """Return the clients with a wrong clock in the period, the largest deviation first."""
     off = within(minutes, period.start, period.end).filter("clock_skew_seconds is not null")
     worst = F.max_by("clock_skew_seconds", F.abs("clock_skew_seconds")).alias("skew_seconds")
     rows = off.groupBy(*CLIENT_KEY).agg(worst, F.count("*").alias("minutes")).collect()
@@ -212,7 +212,7 @@ def clocks(minutes: DataFrame, period: Period) -> list[WrongClock]:
 
 
 def gaps(period: Period, minutes: Iterable[int]) -> list[Period]:
-    """Return the stretches of the period without a watched minute.
+    """Return the parts of the period in which no minute is watched.
 
     `minutes`: start of each watched minute (epoch seconds), in order of time.
     """

@@ -70,7 +70,7 @@ class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             parsers = parser.add_subparsers(dest="action", metavar=self.action, required=True)
             for name, action in self.actions.items():
                 sub = parsers.add_parser(name, help=action.help)
-                # Accept --config also after the name of an action, because people write options there.
+                # Accept --config also after an action (`export jvm --config FILE`), because people write options there.
                 sub.add_argument("--config", metavar="FILE", default=argparse.SUPPRESS, help=CONFIG)
                 action.configure(sub)
 

@@ -245,7 +245,7 @@ class Times:
         return any(pattern.match(line, 0, 200) for _, pattern in self.forms)
 
     def stamp(self, line: bytes) -> Stamp | None:
-        """Return the time at the beginning of a line; None if no form fits. Call it for the file's lines in order."""
+        """Return the time at a line's beginning; None if no form fits. Call `stamp` for the file's lines in order."""
         for _, pattern in self.forms:
             if match := pattern.match(line, 0, 200):
                 parts = {name: part.decode("utf-8", "replace") for name, part in match.groupdict().items() if part}
