@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -65,6 +66,28 @@ def test_minutes_and_incidents_do_not_hang_on_the_batches(parts: list[load.Slice
 def test_a_backlog_of_half_an_hour_in_one_batch_gives_the_same(parts: list[load.Slice], settings: Settings) -> None:
     whole = load.Slice(0, BEGIN_MS, tuple(record for part in parts[:5] for record in part.records))
     assert stepped([whole, parts[5]], 0, settings) == stepped(parts[:6], 0, settings)
+
+
+def unevenly(parts: Sequence[load.Slice]) -> list[load.Slice]:
+    """Divide the records into three batches. Each partition of each topic is up to ten minutes ahead or behind."""
+    chosen, batches = random.Random(7), [list[load.Published]() for _ in range(3)]
+    third_ms = 1000 * load.SECONDS * len(parts) // 3
+    ends: dict[Any, list[int]] = {}
+    for record in (record for part in parts for record in part.records):
+        key = record.stream, record.partition(2)
+        if key not in ends:
+            ends[key] = [BEGIN_MS + at * third_ms + chosen.randrange(-300_000, 300_000) for at in (1, 2)]
+        batches[sum(record.ts_ms >= end_ms for end_ms in ends[key])].append(record)
+    return [load.Slice(at, BEGIN_MS, tuple(records)) for at, records in enumerate(batches)]
+
+
+@pytest.mark.long
+def test_partitions_of_a_backlog_that_are_read_unevenly_lose_nothing(
+    parts: list[load.Slice], settings: Settings
+) -> None:
+    batches = [*unevenly(parts[:5]), parts[5]]
+    assert sorted(len(batch.records) for batch in batches)[0] > 500
+    assert stepped(batches, 0, settings) == stepped(parts[:6], 0, settings)
 
 
 def test_the_same_seed_gives_the_same_records() -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from clienthealth.measure.packed import Chunk
+from clienthealth.measure.packer import SKEW_MS
 from clienthealth.monitor import (
     client_verdicts,
     departures,
@@ -30,6 +31,10 @@ from clienthealth.monitor.incidents import Transition
 from clienthealth.monitor.minutes import Row
 from clienthealth.monitor.state import BucketState, ProcessKey
 from clienthealth.settings import Settings
+
+#: Maximum time (ms) for which the watermark waits, in a backlog, for the task that is furthest behind. It bounds the
+#: samples and log entries that the state keeps meanwhile.
+HELD_MS = 900_000
 
 
 @dataclass
@@ -148,12 +153,17 @@ def clock(state: BucketState, chunks: Sequence[Chunk], now_ms: int) -> int:
     Each task that decoded a part of the batch reports the time up to which the task has read (`Packer`). The watermark
     is the median of these times, weighted by the tasks' numbers of clients. So a partition that has only one client,
     with a wrong clock, has no effect. The watermark never goes back, and is never ahead of `now_ms`. Tasks that read
-    only logs may be far ahead, so their times are used only if no other task reports.
+    only logs may be far ahead, so their times enter the median only if no other task reports.
+
+    A backlog may be read further in one partition than in another, and logs further than metrics. So the watermark then
+    waits for the task that is furthest behind, but for at most HELD_MS, and not if the median is within SKEW_MS of
+    `now_ms`.
     """
     reported = sorted(clock for chunk in chunks for clock in chunk.clocks)
     clocks = [clock for clock in reported if clock[1]] or reported
     if not clocks:
         return state.time_ms
     weights = np.cumsum([max(1, clients) for _, clients in clocks])
-    middle = clocks[int(np.searchsorted(weights, weights[-1] / 2))][0]
-    return max(state.time_ms, min(now_ms, middle))
+    middle = min(now_ms, clocks[int(np.searchsorted(weights, weights[-1] / 2))][0])
+    waits_ms = min(HELD_MS, max(0, now_ms - middle - SKEW_MS))
+    return max(state.time_ms, middle - waits_ms, min(middle, reported[0][0]))
