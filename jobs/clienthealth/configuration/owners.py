@@ -46,7 +46,7 @@ class Owner:
 
     @property
     def labels(self) -> tuple[str, str, str]:
-        """Return the values of the labels OWNER_LABELS, in the same order."""
+        """Return the values of the labels team, tier and pager."""
         return self.team, self.tier, self.pager
 
 

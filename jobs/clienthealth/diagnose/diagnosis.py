@@ -224,7 +224,7 @@ EXCERPT_LINES = 60
 
 
 def _also_seen(state: BucketState, clients: Sequence[Client], excerpt: bool) -> dict[Client, list[Seen]]:
-    """Return known issues by client. `excerpt`: True if all inputs together are an excerpt (EXCERPT_LINES).
+    """Return known issues by client. `excerpt`: True if all inputs together have few lines (EXCERPT_LINES).
 
     A line that fits no client or several clients is listed under the client or process that it names.
     """
@@ -295,8 +295,8 @@ def pack(decoded: Decoded, source: Source, packer: Packer, repeats: int = 1, bef
         process = process_of(line.client)
         events, dumps = events_and_dumps(line, source, catalogue())
         for event in events:
-            # An exception that names no client belongs to the client of the line before, if that line was at most
-            # JUST_BEFORE_MS earlier, and if the exception can occur in this kind of client.
+            # An exception that names no client belongs to the client of the line before, if that line was at most a
+            # second (JUST_BEFORE_MS) earlier, and if the exception can occur in this kind of client.
             near = before.client_id and before.kind and 0 <= event.ts_ms - before.ts_ms <= JUST_BEFORE_MS
             unnamed = event.client_id is None and line.stack
             if unnamed and near and catalogue().by_id[event.signature].kind in (None, before.kind):
@@ -320,7 +320,7 @@ def bucket_of(chunks: Iterable[Chunk], settings: Settings) -> Bucket:
 
 
 def judged(bucket: Bucket, undated: frozenset[str] = frozenset()) -> dict[str, tuple[Client, list[Verdict]]]:
-    """Return (client, verdicts) by `client_key`. A client has one verdict per mode, see `_worst`.
+    """Return (client, verdicts) by `client_key`. A client has one verdict per mode: on its worst incident.
 
     `undated`: topics (names of inputs) with lines that have no time of their own.
     """
@@ -396,7 +396,7 @@ def add_ends(
 
 
 def _outlived(bucket: Bucket, number: int) -> bool:
-    """True if the bucket's newest data is later than the client's last sample by more than `Bucket.quiet` allows.
+    """True if the bucket has data so much newer than the client's last sample that the client has stopped reporting.
 
     `number`: the client's index in `bucket.state.all_clients`.
     """

@@ -70,8 +70,8 @@ def seconds_behind(
 ) -> tuple[float | None, Quality]:
     """Return (seconds from the production of the first unread record to `now_ms`, quality); None seconds if unknown.
 
-    `offset`: offset of the first unread record. `history`: as in `produced_at`, with times in epoch ms like `now_ms`.
-    An extrapolated time of production is at most `max_extrapolation_seconds` before the first point. Without an unread
+    `offset`: offset of the first unread record. `history`: end offsets in order of time (epoch ms); they never fall. An
+    extrapolated time of production is at most `max_extrapolation_seconds` before the first point. Without an unread
     record the result is (0, exact).
     """
     if history and offset >= history[-1].offset:
@@ -155,7 +155,7 @@ def partitions_lag(
 def _lag(history: Sequence[Observation], known: Known, limits: LagSettings) -> PartitionLag:
     """Return the lag of one partition at the last observation of its `history`.
 
-    `known`: the input of the function `state`; this function sets its fields `lag` and `idle`.
+    `known`: what else determines the partition's state. Its fields `lag` and `idle` are ignored and computed here.
     """
     now_ms, *offsets, commit_ts = history[-1]
     committed, end, start = (None if offset is None else int(offset) for offset in offsets)
@@ -189,7 +189,9 @@ def since_reset(history: Sequence[Observation]) -> Sequence[Observation]:
 
 
 def commits_of(history: Iterable[Observation]) -> list[Commit]:
-    """Return the newest COMMITS commits, oldest first. A commit shows as a change of the offset or of the commit time.
+    """Return the ten newest commits (COMMITS), oldest first.
+
+    A commit shows as a change of the offset or of the commit time.
 
     A commit without a commit time gets the time of the first observation with its offset.
     """

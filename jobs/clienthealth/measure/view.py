@@ -64,7 +64,7 @@ class Runs:
     seconds: Floats
 
     def at(self, chosen: Bools | Ints) -> Runs:
-        """Return the runs that `chosen` selects (a mask or positions)."""
+        """Return the runs that `chosen` selects (a mask, or indexes of runs)."""
         return Runs(self.window[chosen], self.first[chosen], self.last[chosen], self.seconds[chosen])
 
     def __len__(self) -> int:
@@ -85,7 +85,7 @@ class Rows(NamedTuple):
     ts      times of the samples (epoch ms)
     values  in the order of CLIENT_METRICS[kind]; NaN if unknown, else finite and ≥ 0; counters are cumulative
     parts   the samples' values per topic, in the order of the samples' rows
-    names   the names of topics and threads; `parts` has positions in this list
+    names   the names of topics and threads; `parts` has indexes into this list
     """
 
     ts: Ints
@@ -116,7 +116,7 @@ class Windows:
         return len(self.lo)
 
     def at(self, windows: Ints | Bools) -> Windows:
-        """Return the windows that `windows` selects: a mask, or positions in the wanted order."""
+        """Return the windows that `windows` selects: a mask, or indexes of windows in the wanted order."""
         selected = Windows(self.kind, self.table, self.lo[windows], self.hi[windows], self._about)
         selected._which = self._which[windows]
         selected._columns, selected._of_rows = self._columns, self._of_rows
@@ -150,8 +150,8 @@ class Windows:
     def once(self, name: Hashable, make: Callable[[], T]) -> T:
         """Return the result of `make`, which is computed once for this selection of windows.
 
-        `name`: key of the result in the cache. If the result is an array, it must have one element per window. `alone`
-        does not reuse arrays of integers, because the integers may be row numbers.
+        `name`: key of the result in the cache. If the result is an array, it must have one element per window.
+        `alone` returns a window that reuses these results, except arrays of integers: these may be row numbers.
         """
         if (known := self._of_windows.get(name)) is None:
             taken = self._taken_over(name)
@@ -183,29 +183,29 @@ class Windows:
         return column
 
     def col(self, name: str) -> Floats:
-        """Return a metric's values, one per row of the table; NaN if unknown."""
+        """Return a metric's values, one per sample of the table; NaN if unknown."""
         return self.column(name).values
 
     @cached_property
     def rows(self) -> Ints:
-        """The numbers of the rows in all windows, one window after the other."""
+        """The row numbers of the samples in all windows, one window after the other."""
         return spread(self.lo, self.hi)[0]
 
     @cached_property
     def _starts(self) -> Ints:
-        """The position in `rows` at which each non-empty window begins."""
+        """For each non-empty window, the index in `rows` of its first sample."""
         counts = self.samples[self.samples > 0]
         return np.cumsum(counts) - counts
 
     @cached_property
     def window_of_row(self) -> Ints:
-        """The number of the window to which each element of `rows` belongs."""
+        """For each element of `rows` (a sample in a window), the number of that window."""
         return np.repeat(np.arange(len(self.lo)), self.samples)
 
     def reduced(self, how: np.ufunc, values: Floats) -> Floats:
-        """Return, for each window, the `values` of its rows reduced by a ufunc (`how`); NaN for an empty window.
+        """Return, for each window, the `values` of its samples reduced by a ufunc (`how`); NaN for an empty window.
 
-        `values`: one number per element of the property `rows`.
+        `values`: one number for each sample in a window, in the order of the property `rows`.
         """
         if not len(values):
             return unknown(len(self))
@@ -217,9 +217,10 @@ class Windows:
         return whole
 
     def total(self, values: Floats, skip_first: bool = False) -> Floats:
-        """Return, for each window, the sum of the `values` of its rows; 0 for an empty window.
+        """Return, for each window, the sum of the `values` of its samples; 0 for an empty window.
 
-        `values`: one number per row of the table, never NaN. `skip_first`: True to leave out each window's first row.
+        `values`: one number per sample of the table, never NaN. `skip_first`: True to leave out each window's first
+        sample.
         """
         differences = values[self.rows]
         if skip_first:
@@ -291,7 +292,7 @@ class Windows:
         column = self.column(name)
         begin, end = column.still
         a, b = column.bounds(self.lo, self.hi)
-        # A run belongs to a window if at least two of its rows are in the window.
+        # A run of equal values belongs to a window if at least two of the run's samples are in the window.
         behind = np.where(b - a > 1, np.searchsorted(begin, b - 1, "left"), 0)
         at, window = spread(np.searchsorted(end, a + 1, "right"), behind)
         first, last = np.maximum(begin[at], a[window]), np.minimum(end[at], b[window]) - 1
@@ -307,7 +308,7 @@ class Windows:
         return np.where(self.samples > 0, self.hi - 1, -1)
 
     def about(self, windows: Ints | None = None) -> list[About]:
-        """Return the `About` of each window's client. `windows`: the numbers of the windows, None for all."""
+        """Return what is known about each window's client. `windows`: the numbers of the windows, None for all."""
         which = self._which if windows is None else self._which[windows]
         return list(map(self._about, which.tolist()))
 
@@ -327,15 +328,15 @@ class Windows:
 
     @property
     def part_begin(self) -> Ints:
-        """For each row of the table the position of its first entry in `parts`; the last element is len(`parts`)."""
+        """For each sample the index of its first entry in `parts`, its values per topic; last element: len(`parts`)."""
         return self.once_for_rows("parts", lambda: np.searchsorted(self.parts.row, np.arange(len(self.ts) + 1)))
 
     def of_topics(self, name: str) -> Floats:
-        """Return a metric of TOPIC_METRICS, one value per entry of `parts`; NaN if unknown."""
+        """Return a metric that clients report per topic: one value per entry of `parts`; NaN if unknown."""
         return self.parts.values[:, TOPIC_POSITION[name]]
 
     def summed(self, name: str) -> Floats:
-        """Return, for each sample, the sum of a metric of TOPIC_METRICS over all topics; NaN if no topic has it."""
+        """Return, for each sample, the sum of a metric per topic over all topics; NaN if no topic has it."""
         values, begin, end = self.of_topics(name), self.part_begin[:-1], self.part_begin[1:]
         counts = counted(~np.isnan(values))
         sums = np.concatenate([[0.0], np.cumsum(or_zero(values))])
@@ -348,7 +349,7 @@ class Windows:
         return self.part_begin[self.hi] > self.part_begin[self.lo]
 
     def last_parts(self) -> tuple[Ints, Ints]:
-        """Return (begins, ends): for each window the span [begin, end) of its last sample's entries in `parts`."""
+        """Return (begins, ends): for each window the span [begin, end) of its last sample's topics in `parts`."""
         row = np.maximum(self.hi - 1, self.lo)
         return self.part_begin[row], np.where(self.samples > 0, self.part_begin[np.minimum(row + 1, self.hi)], 0)
 

@@ -43,9 +43,9 @@ def measurement(value: Any) -> float | None:
 
 
 def number(value: Any) -> float | None:
-    """Return the result of `measurement` for a number, or for a number that is written as text.
+    """Return a number, or a number that is written as text, as float; None if it means unknown (see `measurement`).
 
-    None for any other text, also for a number with `_` or with digits outside ASCII.
+    Also None for any other text, for example for a number with `_` or with digits outside ASCII.
     """
     if type(value) is str:
         if "_" in value or not value.isascii():
@@ -58,13 +58,13 @@ def number(value: Any) -> float | None:
 
 
 def option(value: str | None) -> float | None:
-    """Return the number in an option's value; None unless the value is an integer from 0 to MAX_INT."""
+    """Return the number in an option's value; None unless the value is an integer from 0 to 2³¹ − 1."""
     known = number(value) if value is not None and len(value) <= MAX_NAME else None
     return known if known is not None and known <= MAX_INT and known.is_integer() else None
 
 
 def all_known(values: Sequence[Any]) -> bool:
-    """True if `measurement` would return a number for each of `values`, and their sum fits a float."""
+    """True if each of `values` is a finite number ≥ 0 (no boolean), and their sum fits a float."""
     if not _NUMBERS.issuperset(map(type, values)):
         return False
     try:
@@ -108,13 +108,13 @@ def mapping(value: Any) -> Mapping[str, Any]:
 
 
 def measured(metrics: Any, names: Iterable[str]) -> dict[str, float]:
-    """Return the metrics in `names` that have a known value (`measurement`) in the JSON object `metrics`, by name."""
+    """Return, by name, the metrics in `names` that have a finite value ≥ 0 in the JSON object `metrics`."""
     document = mapping(metrics)
     return {name: value for name in names if (value := measurement(document.get(name))) is not None}
 
 
 def millis(value: float | None) -> int | None:
-    """Round a time to whole epoch milliseconds; None if the time is not from EARLIEST_MS to LATEST_MS."""
+    """Round a time to whole epoch milliseconds; None if the year is not from 2010 to 9999."""
     return int(value + 0.5) if value is not None and EARLIEST_MS <= value <= LATEST_MS else None
 
 

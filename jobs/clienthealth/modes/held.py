@@ -20,7 +20,7 @@ class Held:
 
     @property
     def dump(self) -> ThreadDump:
-        """The last dump of `seen`."""
+        """The last dump that shows the thread at that place."""
         return self.seen[-1][0]
 
     @property
@@ -30,12 +30,12 @@ class Held:
 
     @property
     def since_ms(self) -> int:
-        """The time of the first dump of `seen` (epoch ms)."""
+        """The time of the first dump that shows the thread at that place (epoch ms)."""
         return self.seen[0][0].ts_ms
 
     @property
     def seconds(self) -> float:
-        """The time from the first dump of `seen` to the last (s); 0 for a single dump."""
+        """The time (s) from the first to the last dump that shows the thread at that place; 0 for a single dump."""
         return (self.dump.ts_ms - self.since_ms) / 1000
 
     @property

@@ -63,8 +63,8 @@ def take(state: BucketState, entries: Iterable[LogEntry]) -> None:
         state.also_seen.remember(key, run, run.last_ms)
 
 
-#: Maximum number of minutes for which a run keeps separate counts. Lines of earlier minutes go into the next row of the
-#: history.
+#: Maximum number of minutes for which the lines of an issue are counted minute by minute. Lines of earlier minutes go
+#: into the next row of the history.
 MINUTES = 60
 #: `Trouble.least` is the minimum number of lines with which an issue is reported. In an excerpt, which a person picked
 #: from a log, an issue with a `least` below EVERYDAY_LINES is reported even with fewer lines.
@@ -72,7 +72,7 @@ EVERYDAY_LINES = 8
 
 
 def is_reported(run: Run, excerpt: bool = False) -> bool:
-    """True if a run has enough lines to be reported.
+    """True if the lines of one known issue (`run`) are enough to report the issue.
 
     False if an earlier release counted the issue and this release does not know it.
 
@@ -97,9 +97,9 @@ def by_process(state: BucketState, excerpt: bool = False) -> Mapping[tuple[str, 
 def seen(state: BucketState, runs: Sequence[Run], client: Client, kinds: Mapping[str | None, int]) -> list[Seen]:
     """Return a client's known issues.
 
-    `runs`: the runs of the client's process. `kinds`: number of clients of each kind in the process. A line that names
-    no client counts for every client that it can be about. If there are several such clients, `Seen.of_process` is
-    True.
+    `runs`: the issues in the log of the client's process. `kinds`: number of clients of each kind in the process. A
+    line that names no client counts for every client that it can be about. If there are several such clients,
+    `Seen.of_process` is True.
     """
     by_what: dict[tuple[str, bool], Seen] = {}
     for run in runs:
@@ -118,7 +118,8 @@ def unattributed(
 ) -> list[tuple[Client, Seen]]:
     """Return the issues that belong to none of `clients` or to several of them.
 
-    Each issue comes with the client or process that its lines name. `runs_of`: the result of `by_process`.
+    Each issue comes with the client or process that its lines name. `runs_of`: the issues by process (service,
+    host).
     """
     left = []
     for process, runs in runs_of.items():

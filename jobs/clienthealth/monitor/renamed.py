@@ -65,7 +65,7 @@ def join(state: BucketState, closed: Ints) -> tuple[Ints, list[str], list[Transi
 
 
 def _named(state: BucketState) -> list[tuple[OpenIncident, Client]]:
-    """Return (open incident, client to which it belongs) for each open incident that names another client.
+    """Return each open incident that does not name the client to which it belongs, together with that client.
 
     An incident without a client id belongs to the only client of its kind in the process, once that client is known. An
     incident of a client that is known only from its log belongs to the client that reports with the same client id,
@@ -101,7 +101,7 @@ def _named(state: BucketState) -> list[tuple[OpenIncident, Client]]:
 
 
 def _pairs(state: BucketState) -> Iterator[tuple[int, int]]:
-    """Yield pairs of client numbers: a client without data, and the client that continues it."""
+    """Yield pairs of clients, by number: one that has stopped reporting, and the same client under its new instance."""
     clients = state.clients
     silent = np.flatnonzero(state.time_ms - clients.last_seen > OVERDUE * clients.every)
     new = np.flatnonzero(clients.last - clients.first < NEW_MS) if len(silent) else silent

@@ -140,7 +140,7 @@ def keep_archive(draft: Path, paths: str) -> None:
 
 
 def _made_with(paths: str) -> str:
-    """Return a hash (12 hex digits) of everything that a class archive depends on, for the archive's file name.
+    """Return a hash (12 hex digits) of all that a class archive (AppCDS) depends on, for the archive's file name.
 
     The JVM refuses an archive that was made with another Java or with other files of the class path.
     """

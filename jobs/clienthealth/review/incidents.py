@@ -117,7 +117,7 @@ def counts(touching: DataFrame) -> Row:
 
 
 def cleared(touching: DataFrame, links: Links) -> list[Incident]:
-    """Return the earliest suspicions that ended without confirmation, at most LISTED_CLEARED."""
+    """Return the ten earliest suspicions (LISTED_CLEARED) that ended without confirmation."""
     rows = touching.filter(CLEARED).orderBy("start", *CLIENT_KEY, "mode").limit(LISTED_CLEARED)
     return [_incident(row.asDict(), links) for row in rows.collect()]
 
@@ -145,9 +145,9 @@ def opens_tickets_only(settings: Settings) -> bool:
 
 
 def of_fleet(single: Sequence[Page]) -> list[Page]:
-    """If pages of at least FLEET_SERVICES services began within FLEET_WITHIN, merge them into one, with '' as service.
+    """If pages of at least ten services began within ten minutes, merge them into one, with '' as service.
 
-    `single`: oldest first. A page that begins within FLEET_WITHIN of the last merged page is merged, too. The result is
+    `single`: oldest first. A page that begins within ten minutes of the last merged page is merged, too. The result is
     oldest first.
     """
     storms: list[list[int]] = []

@@ -80,7 +80,7 @@ def axis(review: Review) -> Markup:
 
 
 def track(review: Review, theme: Theme) -> Markup:
-    """Return the listed incidents of one theme (`Theme.listed`) over the period: one bar each.
+    """Return a plot of the incidents that the review lists for a theme: one bar for each incident, over the period.
 
     A bar is thinner while the failure was only suspected.
     """
@@ -108,9 +108,10 @@ def name_of(theme: Theme) -> str:
 
 
 def budget_left(review: Review) -> list[tuple[str, list[float]]]:
-    """Return (name, shares): the share of the error budget that is left after each slot (`Review.slot_minutes`).
+    """Return (name, shares): the share of the error budget that is left after each point of the time axis.
 
-    All services together come first, then the LINES worst services. A share is negative if the budget is overspent.
+    All services together come first, then the four worst services (LINES). A share is negative if the budget is
+    overspent.
     """
     spenders = [s for s in review.services if s.minutes.unhealthy][:LINES]
     slots = -(-review.period.minutes // review.slot_minutes)
@@ -149,7 +150,7 @@ def burn_down(review: Review) -> Markup:
 
 
 def heat_columns(review: Review) -> list[tuple[datetime, datetime]]:
-    """Return (start, end) of each column of the heat strip: at most CELLS; in a week, each column is a day."""
+    """Return (start, end) of each column of the heat strip: at most ten (CELLS); in a week, each column is a day."""
     begins = [at for at, _ in _steps(review.period, CELLS)]
     return list(pairwise([*begins, review.period.end]))
 
@@ -165,7 +166,7 @@ def heat_names(review: Review) -> list[str]:
 
 
 def heat(review: Review) -> list[HeatRow]:
-    """Return the unhealthy client-minutes per service and column of the heat strip, for the ROWS worst services."""
+    """Return the unhealthy client-minutes of the 12 worst services (ROWS), per column of the heat strip."""
     rows = []
     for slo in (slo for slo in review.services[:ROWS] if slo.minutes.observed or slo.minutes.unknown):
         cells = []

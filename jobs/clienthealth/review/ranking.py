@@ -45,7 +45,7 @@ def clients_per_service(per_client: DataFrame, reviewed: int) -> dict[str, int]:
 
 
 def listed_clients(per_client: DataFrame, lag: DataFrame, reviewed: int) -> Mapping[str, Sequence[ClientRow]]:
-    """Return, for each criterion of RANKINGS, at most TOP clients, the worst first.
+    """Return, for each of "unhealthy", "buffer", "queue" and "lag", at most five clients (TOP), the worst first.
 
     A client is ranked by its unhealthy minutes, the peak of its buffer or queue (0 to 1), or its lag (records). `lag`:
     one row per client, period, topic and class of lag (`client_minutes.lag`).
@@ -99,7 +99,7 @@ def _first(rows: DataFrame, kind: str, highest: str, most: int, *ties: str) -> l
 def top_topics(
     per_client: DataFrame, lag: DataFrame, incidents: DataFrame, reviewed: int
 ) -> Mapping[str, Sequence[TopicRow]]:
-    """Return, for each of "unhealthy", "queue" and "lag", at most TOP topics, the worst first.
+    """Return, for each of "unhealthy", "queue" and "lag", at most five topics (TOP), the worst first.
 
     A topic is ranked by the minutes of all `incidents` that name it as culprit, by the peak of its fullest queue (0 to
     1), or by its greatest lag (records).
@@ -152,7 +152,7 @@ def fleet(per_client: DataFrame, reviewed: int) -> Fleet:
 def _versions(per_client: DataFrame, reviewed: int) -> tuple[tuple[Upgrade, ...], tuple[KnownBugs, ...]]:
     """Return (upgrades, groups of clients with known bugs).
 
-    Upgrades are sorted by service and library, at most LISTED. The groups are sorted by size, the largest first.
+    Upgrades are sorted by service and library, at most 20 (LISTED). The groups are sorted by size, the largest first.
     """
     is_now, is_before = F.col("period") == reviewed, F.col("period") == reviewed - 1
     rows = (

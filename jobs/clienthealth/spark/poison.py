@@ -12,12 +12,12 @@ a failure. From these notes the next process concludes how the previous process 
 - By a fault of the only record of the part: this record is skipped, and its batch runs without any record. If this
   batch succeeds, the record was the cause. Only then is the record published as a reject, with its place.
 - From outside: without a sign of a record's fault, the batch is not narrowed. But if a whole container runs out of
-  memory, no process is left to note the cause. So a batch is also narrowed if KILLS processes in a row end while they
-  read it.
+  memory, no process is left to note the cause. So a batch is also narrowed if 20 processes in a row (KILLS) end while
+  they read it.
 
 Once a record is skipped, all other records are read at full speed again. Full speed also returns once all records that
 had ended the monitor were read without a failure. If the heap was exhausted and no single record is the cause, too many
-records were read at a time. Then the limit of records per batch rises only after CALM batches that succeed.
+records were read at a time. Then the limit of records per batch rises only after 20 batches that succeed (CALM).
 
 Apart from the skipped record nothing is lost, and nothing is read twice, because the end of a batch is moved only
 before any result of the batch is written.
@@ -154,8 +154,8 @@ class Guard:
         self._calm += batches
         if batches and (run.skipped is not None or (run.until and not run.heap)):
             positions = self._checkpoint.positions()
-            # If all records that had ended the monitor are committed, except the skipped record, no limit is needed any
-            # more.
+            # If the fatal record is found and skipped, or if all records of the batch that ended the monitor have
+            # succeeded, no limit is needed any more.
             if run.skipped is not None or all(positions.get((t, p), 0) >= end for t, p, end in run.until):
                 self.unlimited()
                 return True
@@ -228,7 +228,7 @@ class Guard:
 
 
 def narrowed(sizes: Mapping[Part, int], choose: random.Random) -> dict[Part, int]:
-    """Return how many records to read of each part: a SHARE-th of the part's records.
+    """Return how many records to read of each part: a sixteenth (SHARE) of the part's records, but at least one.
 
     If each part has only one record, read half of the parts. `choose`: selects these parts at random.
     """

@@ -50,7 +50,7 @@ class Recorder:
         self._dumps: dict[str, int] = {}
 
     def readings(self, value: Mapping[str, Any]) -> None:
-        """Write a snapshot of a client as a line."""
+        """Append a client's snapshot to `metrics.jsonl` as a line, without service, host and instance."""
         client = value["client"]
         anonymous = {**client, "service": None, "host": None, "instance": None}
         line = {**value, "client": anonymous, "config": shown(value["config"])}
@@ -113,7 +113,7 @@ class Session:
     newest  the state of each client as the monitor would publish it, by the client's key
     found   the worst verdict on each failure so far, by the client's key and the mode; a verdict that is withdrawn, or
             moved to another client, is removed
-    dumps   the threads in the newest KEPT_DUMPS records with dumps, by the `Source` of the record
+    dumps   the threads in the 20 newest records with dumps (KEPT_DUMPS), by the `Source` of the record
     stands  a `Stand` for each thread of the application, by the instance id of its process, then by the thread's name
     faults  the texts of the errors that kept data or clients from being judged
     """
@@ -196,8 +196,8 @@ class Session:
     def ended_processes(self, ended: Mapping[str, int]) -> Mapping[str, Mapping[str, Any]]:
         """Return a JSON object for each process, by its instance id.
 
-        The object has `threads` (those that `standing` returns) and, if the process has ended, `ended` (from the
-        argument).
+        The object has `threads` (the application's threads in the newest dump) and, if the process has ended, `ended`
+        (the time of the end, from the argument).
         """
         by_instance: dict[str, dict[str, Any]] = defaultdict(dict)
         for instance in self.stands:

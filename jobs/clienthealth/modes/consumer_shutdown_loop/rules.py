@@ -181,7 +181,8 @@ def _seen(stay: Held, direct: bool, since_ms: int) -> list[Fact]:
 
 
 def _storm(window: ClientWindow, thread: str, limits: Thresholds) -> list[LogEvent]:
-    """Return the lines of a thread's longest series of bursts. A burst is many lines a second about failed look-ups.
+    """Return the lines of a thread's longest series of bursts. A burst is many lines a second about
+    failed searches for the offset manager.
 
     `thread`: its name; '' for lines without a thread. A log shipper that limits the rate of lines causes gaps between
     bursts. Gaps shorter than `gap_seconds` count as time in the loop.
@@ -212,7 +213,7 @@ def _is_burst(lines: list[LogEvent], limits: Thresholds) -> bool:
 
 
 def _spinning(window: ClientWindow, limits: Thresholds) -> dict[str, Held]:
-    """Return, by thread name, the newest unbroken row of dumps that show a thread running inside a look-up.
+    """Return, by thread name, the newest unbroken row of dumps that show a thread looking for the offset manager.
 
     A thread that used less than `spin_cpu_share` of a CPU between the dumps is left out, unless its frames change
     (`_moves`).
@@ -229,7 +230,7 @@ def _spinning(window: ClientWindow, limits: Thresholds) -> dict[str, Held]:
 
 
 def _moves(stay: Held, limits: Thresholds) -> bool:
-    """True if at least `min_repeats` dumps show the thread in the look-up, and their frames differ.
+    """True if at least `min_repeats` dumps show the thread looking for the offset manager, in differing frames.
 
     Such a thread loops, however little CPU time it gets.
     """
@@ -327,8 +328,8 @@ GATE = Gate(blind, suspects)
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
     """True if the consumer was closed, or if it consumes again.
 
-    An old Scala consumer was closed if its shutdown completed without an exception after the last look-up. It consumes
-    again if it fetches, and the window has no look-up.
+    An old Scala consumer was closed if its shutdown completed without an exception after the last search for its offset
+    manager. It consumes again if it fetches, and no log line in the window reports such a search.
     """
     w = window.table
     if window.client.kind == "consumer":

@@ -41,7 +41,7 @@ def servers(settings: Settings) -> Iterator[Finding]:
 
 
 def _prometheus_answers(about: str, url: str) -> Iterator[Finding]:
-    """Check that Prometheus answers, that its clock agrees with this machine's, and that it scrapes JOBS."""
+    """Check that Prometheus answers, that its clock agrees with this machine's, and that it scrapes our programs."""
     document, skew_seconds = _get(f"{url}/api/v1/targets?state=active")
     active = document["data"]["activeTargets"]
     targets = [(target["labels"].get("job"), target["health"], target.get("lastError")) for target in active]

@@ -65,7 +65,7 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
 
     @cached_property
     def readings(self) -> Mapping[str, Sequence[_Reading]]:
-        """Maps a field to its paths, each in the two forms of `_Reading`. Fields without paths are left out."""
+        """Maps each field that has paths to the paths: each as text with dots, and as names of nested fields."""
         by_field: dict[str, Sequence[_Reading]] = {}
         for name, paths in msgspec.structs.asdict(self).items():
             if not paths:

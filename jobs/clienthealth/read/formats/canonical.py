@@ -22,7 +22,7 @@ METRIC_NAMES: tuple[str, ...] = tuple(dict.fromkeys(name for names in CLIENT_MET
 
 
 def options(config: Any) -> dict[str, str]:
-    """Return the options in CONFIG_OPTIONS that `config` (a JSON object) has, as texts.
+    """Return, as texts, the client options in `config` (a JSON object) that failure modes use.
 
     Options with null, a list or an object as value are left out.
     """

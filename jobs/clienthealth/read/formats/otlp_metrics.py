@@ -19,7 +19,8 @@ from clienthealth.settings import IdentitySettings
 
 DELTA = (1, "1", "AGGREGATION_TEMPORALITY_DELTA")
 
-#: Maximum number of entries in each cache: one maps resources to processes, one maps attribute sets to subjects.
+#: Maximum number of entries in each cache: one maps resources to processes, one maps a data
+#: point's attributes to what they describe.
 REMEMBERED = 16_384
 
 Attributes = tuple[tuple[str, str], ...]
