@@ -22,7 +22,11 @@ _FILE = re.compile(r"(?P<name>.+?)-(?P<version>\d[\w.+-]*?)\.jar")
 
 @dataclass(frozen=True)
 class Jar:
-    """A jar. `used_by`: set in `deploy.demo.jars` that has it, or PYSPARK; `group`: Maven group id, '' if unknown."""
+    """A jar.
+
+    `used_by`: name of the set of jars in `deploy.demo.jars` that contains it, or PYSPARK. `group`: Maven group id; ''
+    if unknown.
+    """
 
     used_by: str
     group: str
@@ -70,7 +74,7 @@ def judged(present: Iterable[Jar], cves: Iterable[Mapping[str, Any]]) -> tuple[l
     """Compare jars with the entries of known_cves.toml; return (required changes, accepted vulnerabilities).
 
     The items of both lists are sentences. An entry may accept its vulnerability for a set of jars (`stays`). If no jar
-    of that set has the vulnerability any more, it is a required change to remove the acceptance.
+    of that set has the vulnerability any more, the required changes include that the acceptance is removed.
     """
     mend, stays, present = [], [], list(present)
     for cve in cves:

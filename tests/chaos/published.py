@@ -50,7 +50,7 @@ def _ms(time: datetime) -> int:
 
 @dataclass
 class History:
-    """The tables of a run's history."""
+    """The tables of the history that one run of the monitor writes."""
 
     folder: Path
     minutes: Table = field(init=False)

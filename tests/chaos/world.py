@@ -279,8 +279,8 @@ class Run:
                 **self._more,
             },
             "registry": {"url": self.registry.url},
-            # Show departed clients for a week. A shorter time would end earlier in one run than in another: time
-            # without any report does not count, and its length depends on how records are cut into batches.
+            # Show departed clients for a week. If they were shown for a shorter time, its end would differ from run to
+            # run: time without any report does not count, and depends on how records are cut into batches.
             "absence": {"shown_seconds": 7 * 86_400},
             "prometheus": {"port": free_port(), "ttl_seconds": 7 * 86_400},
         }

@@ -128,7 +128,7 @@ class Demo:
             time.sleep(0.2)
 
     def wait_until_measured(self, seconds: float) -> None:
-        """Wait until the exporter has the series of MEASURED, and its page shows buffer use, queue use and lag."""
+        """Wait until the exporter has all series of MEASURED, and its page shows buffer use, queue use and lag."""
         deadline = time.monotonic() + seconds
         while missing := self._not_shown():
             assert self.process.poll() is None, self.printed

@@ -74,7 +74,7 @@ class Scene:
     joined: threading.Event = field(default_factory=threading.Event)
 
     def join(self, polls: int) -> None:
-        """Act as another member of the group until `self.joined` is set; this member commits nothing.
+        """Act as a second member of the group until `self.joined` is set; this member commits nothing.
 
         `polls`: after so many polls the member leaves, and joins again 2 s later.
         """
@@ -241,7 +241,7 @@ def _deny(scene: Scene) -> None:
 
 
 def _join(polls: int) -> Event:
-    """Return an event in which another member joins the group, leaves after `polls` polls, and joins again."""
+    """Return an event in which a second member joins the group, leaves after `polls` polls, and joins again."""
     return Event(
         lambda scene: threading.Thread(target=scene.join, args=(polls,), daemon=True).start(),
         lambda scene: scene.joined.set(),

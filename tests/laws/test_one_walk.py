@@ -1,4 +1,4 @@
-"""The text of an attached file passes through at most MOST_FILES code files until it is parsed."""
+"""The text of an attached file passes through functions of at most nine source files until it is parsed."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_text_visits_few_files(kind: str, tmp_path: Path) -> None:
 
 
 def walk(file: Path) -> tuple[set[str], int]:
-    """Parse `file`; return the code files that get its text or a piece of it, and the number of records in it."""
+    """Parse `file`; return the source files with functions that get text from it, and its number of records."""
     visited: set[str] = set()
 
     def called(frame: FrameType, event: str, _: object) -> None:

@@ -31,7 +31,7 @@ def at(change: Transition) -> float:
 
 
 def producer(second: int, stuck_since: int, until: int) -> dict[str, float]:
-    """Return a sample of a producer with a stuck I/O thread in [stuck_since, until); its buffer is full after 30 s."""
+    """Return a producer's sample. Its I/O thread is stuck in [stuck_since, until); within 30 s the buffer is full."""
     standing = stuck_since <= second < until
     moved = min(second, stuck_since) + max(0, second - until)
     free = max(0.0, BUFFER * (1 - max(0, second - stuck_since) / 30)) if standing else BUFFER
@@ -116,7 +116,7 @@ def test_a_loop_with_a_thinned_log_stays_one_incident_until_its_process_is_gone(
         == [change for _, change in transitions].count("closed")
         == 1
     )
-    # The incident ends with the loop's last line, which came in the last second before `end`.
+    # The incident ends with the last log line of the shutdown loop, which came in the last second before `end`.
     assert -1 <= at(changes(monitor, LOOP)[-1]) - end <= 0
 
 
@@ -149,7 +149,7 @@ def test_lines_of_a_nameless_process_count_for_its_client_once_that_is_known() -
 
 
 def test_a_process_that_named_its_client_at_its_start_is_never_nameless() -> None:
-    """A starved JVM reports no metrics; minutes before the loop its log named the client, so the incident names it."""
+    """A JVM reports no metrics; minutes before its shutdown loop its log named the client, and so does the incident."""
     monitor = Stepped()
     others = [snapshot(second, {"select-total": second}, OTHER) for second in range(0, 720, 5)]
     named = logged(5, "legacy-client-named", client="group")

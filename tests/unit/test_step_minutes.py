@@ -96,7 +96,7 @@ def test_minutes_of_clients_that_fall_silent_with_all_others_are_written_though_
     assert Counter((row["client_id"], row["minute"]) for row in monitor.minutes) == Counter(
         (name, START + 60_000 * n) for name in CLIENTS for n in range(15)
     )
-    # Late samples do not repeat a minute that is already written; later minutes are complete.
+    # Late samples do not write a minute to the history again; the minutes after it get all their samples.
     again = [snapshot(SECONDS - 60 + s, {"select-total": s}, "b", instance="h:b") for s in range(5, 240, 10)]
     monitor.batch(again, SECONDS + 320)
     monitor.batch([], SECONDS + 330)
@@ -142,8 +142,8 @@ def test_a_group_s_minutes_are_the_same_in_batches_of_any_length(seconds: float)
     monitor = Stepped()
     monitor.batches(readings_of_a_group(), seconds)
     samples = {(row["minute"] - START) // 60_000: row["samples"] for row in monitor.minutes}
-    # Lag windows last fifteen minutes, and one ends every five minutes. The next to end after a minute's start began 10
-    # to 15 minutes before that start.
+    # Lag windows last fifteen minutes, and one ends every five minutes. At the start of any minute, the lag window that
+    # ends next has already run for 10 to 15 minutes.
     offset = START // 1000 % 300
     windows = {minute: (minute * 60 + offset) // 300 * 300 + 300 - 900 - offset for minute in range(44)}
     assert samples == {minute: 6 * (minute + 1) - max(0, begin) // 10 for minute, begin in windows.items()}

@@ -83,7 +83,7 @@ def statuses(record: Mapping[str, Any] | None) -> dict[str, str]:
 
 
 def push_of(after: float, **metrics: float) -> Snapshot:
-    """Return another push of the consumer that hung, `after` seconds after the onset; by default it polls again."""
+    """Return a push of the hanging consumer, `after` seconds after the onset; by default it shows polls again."""
     last = OF_HANGS[-1]
     polls = {"last-poll-seconds-ago": 0.0, "last-heartbeat-seconds-ago": 0.0, "records-consumed-total": after}
     ts_ms = START + int(1000 * (ONSET + after))

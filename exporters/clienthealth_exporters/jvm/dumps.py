@@ -1,7 +1,7 @@
 """Thread dumps: the reasons to take one, the schedule of the dumps, and the log record that contains a dump.
 
 A reason is *weak* if it can also hold for an idle client, otherwise *strong*. Most reasons come from the method
-`worth_a_dump` of the failure modes. While a JVM has only weak reasons, at most WEAK_DUMPS dumps of it are taken.
+`worth_a_dump` of the failure modes. While a JVM has only weak reasons, at most three dumps of it are taken.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def _reading(snapshot: Snapshot) -> Reading:
 def dump_record(process: ClientProcess, ts_ms: int, dump: str, reason: str) -> dict[str, Any]:
     """Return a thread dump as one log record in the Elastic Common Schema, with keys such as `host.name`.
 
-    A dump of more than MAX_DUMP_BYTES is cut, see `shortened`. `ts_ms`: time of the dump (epoch ms).
+    A dump of more than 900 kB is cut (`shortened`). `ts_ms`: time of the dump (epoch ms).
     """
     record = {
         "@timestamp": datetime.fromtimestamp(ts_ms / 1000, UTC).isoformat(timespec="milliseconds"),

@@ -79,7 +79,7 @@ def facets(states: Iterable[State], settings: Settings, owners: Owners) -> Facet
 def _values(name: str, state: State, settings: Settings, owners: Owners) -> list[str]:
     """Return the values that a client has in the field `name` (several only in `mode` and `cause`).
 
-    The cluster of a group is its instance.
+    A consumer group has the name of its cluster as its instance.
     """
     client = state.client
     if name == "mode":

@@ -24,8 +24,8 @@ CHECK_SECONDS = 5.0
 ANSWER_MS = 4_000
 RETRY_SECONDS = 2.0
 CLIENT_ID = "kafka-client-health-exporter"
-#: Options of the admin client. Its metadata expires after CHECK_SECONDS, because the client looks for new and returning
-#: brokers only when its metadata has expired.
+#: Options of the admin client. Its metadata expires as often as the brokers are checked (CHECK_SECONDS), because the
+#: client looks for new and returning brokers only when its metadata has expired.
 ASKING = {"request_timeout_ms": ANSWER_MS, "metadata_max_age_ms": round(CHECK_SECONDS * 1000)}
 #: Options of the consumer and the admin client. kafka-python connects to a random broker first. If that broker is down,
 #: the timeout leaves time to try another broker.
@@ -37,9 +37,9 @@ CODECS = "pip install 'kafka-client-health[exporters]' brings all codecs"
 class HealthTopic:
     """The reader of the topic `client-health`: calls `put(key, value, timestamp_ms)` for every record.
 
-    The reader uses no consumer group, so that several exporters can each read everything. Every CHECK_SECONDS the
-    reader requests the end offsets from the brokers, because polls do not show the loss of a broker. While a partition
-    has no leader, the reader reads the other partitions. When the whole topic has been read, the reader calls
+    The reader uses no consumer group, so that several exporters can each read everything. Every 5 s (CHECK_SECONDS)
+    the reader requests the end offsets from the brokers, because polls do not show the loss of a broker. While a
+    partition has no leader, the reader reads the other partitions. When the whole topic has been read, the reader calls
     `prepare`, and only then sets `trouble` to None.
 
     `connect`: makes the consumer. `ask`: makes the admin client.

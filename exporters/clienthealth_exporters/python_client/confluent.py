@@ -257,7 +257,7 @@ class Sender:
         self._producer: Any = None
 
     def deliver(self, records: Sequence[tuple[str, bytes, bytes]]) -> int:
-        """Send records (topic, key, value). Return how many were acknowledged within DELIVERY_SECONDS.
+        """Send records (topic, key, value). Return how many were acknowledged within 5 s.
 
         Waits up to one second longer, so that librdkafka can report records that were not acknowledged.
         """

@@ -157,10 +157,10 @@ class Chunk(msgspec.Struct, array_like=True):
 
     `configs`: the different sets of client options (name → value). `rows`, `parts`: the tables `readings` and
     `topic_parts` as bytes. `last_seen`: time (epoch ms) of the newest sample of each of `all_clients`: by the client's
-    own clock if it is credible (`packer.SKEW_MS`), else by the median clock of neighbouring records. `names`: the
-    topics and threads of `rows` and `parts`. `clocks`: only at the end of the task's input: its watermark (epoch ms),
-    and the number of clients from which the watermark was computed. `left_out`: number of events that the task dropped
-    because of `[monitor] max_events_per_process`.
+    own clock if that is close to the clock of neighbouring records (`packer.SKEW_MS`), else by the median clock of
+    these records. `names`: the topics and threads of `rows` and `parts`. `clocks`: only at the end of the task's input:
+    its watermark (epoch ms), and the number of clients from which the watermark was computed. `left_out`: number of
+    events that the task dropped because of `[monitor] max_events_per_process`.
     """
 
     all_clients: list[Client] = []

@@ -28,8 +28,8 @@ _COORDINATORS = 2**30
 def node(name: str | None) -> int | None:
     """Return the broker id in a node's name (`node-3`, `coordinator-3`, `3`).
 
-    UNNAMED if the name has no id, None if `name` is None. A coordinator's number (above _COORDINATORS) is converted to
-    the id of its broker.
+    UNNAMED (-1) if the name has no id, None if `name` is None. The number of a connection to a coordinator (above 2³⁰)
+    is converted to the id of the coordinator's broker.
     """
     if name is None:
         return None
@@ -85,7 +85,7 @@ class Samples:
 
     process    the identity that the process's clients share. Its `client_id` is used for subjects without a client id.
                Its `library` holds for all clients except the Scala consumer (always `scala`). Its `version` and `group`
-               hold for clients for which `saw` noted no others
+               hold for clients without a version or group of their own (noted by `saw`)
     ts_ms, interval_ms, delta  copied to the fields of the same names in all snapshots
     """
 
@@ -229,9 +229,9 @@ def _of_clients(metrics: Mapping[str, float]) -> dict[str, float]:
 
 
 def _of_nodes(nodes: Mapping[int, Mapping[str, float]], whole: bool) -> dict[str, float]:
-    """Return, for each metric in OF_NODES, the largest of all brokers' values.
+    """Return, for each metric that clients report per broker (OF_NODES), the largest of all brokers' values.
 
-    If `nodes` has all brokers (`whole`), the result also has the metrics of `slowest_node`.
+    If `nodes` has all brokers (`whole`), the result also has id and latency of the slowest one (`slowest_node`).
     """
     values = {name: [metrics[name] for metrics in nodes.values() if name in metrics] for name in OF_NODES}
     largest = {name: max(of_all) for name, of_all in values.items() if of_all}
@@ -256,7 +256,7 @@ def _order(part: Part) -> tuple[str, bool, int, str]:
 
 
 def _derived(by_part: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """Compute a client's metrics in SUMMED and LARGEST from the metrics of its topics and partitions."""
+    """Compute a client's sums (metrics in SUMMED) and maxima (LARGEST) over its topics and partitions."""
     derived: dict[str, float] = {}
     for metrics in by_part:
         for name in SUMMED:

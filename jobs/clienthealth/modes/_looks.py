@@ -43,7 +43,7 @@ class Look:
         """Return why the dumps do not prove that the client is healthy; '' if they prove it.
 
         `what`: a clause that says what the dumps show, or why there is no dump. The proof is two dumps that are at
-        least APART_MS apart, the later of them fresh (FRESH_MS).
+        least 9 s apart (APART_MS), the later of them at most a minute old (FRESH_MS).
         """
         if not dumps:
             return what
@@ -67,8 +67,8 @@ def unmeasured(look: Look) -> str:
 def unpolled(look: Look) -> str:
     """Return why a consumer's last samples do not show health, '' if the samples do.
 
-    The samples do not show health if the time from the last poll() to the last sample is at least APART_MS, and not
-    shorter than any earlier time between two polls.
+    The samples do not show health if the time from the last poll() to the last sample is at least 9 s (APART_MS), and
+    at least as long as the longest earlier time between two polls.
     """
     window = look.window
     if window.client.kind != "consumer" or not window.readings:
@@ -80,7 +80,7 @@ def unpolled(look: Look) -> str:
 
 
 def io_thread(window: ClientWindow) -> tuple[list[ThreadDump], str]:
-    """Return (dumps, a clause on what they show), for `Look.twice`.
+    """Return (dumps, a clause on what they show). From these, `Look.twice` decides whether the producer is healthy.
 
     The dumps are those that show the client's I/O thread at work. If any dump shows the thread inside a callback, only
     the window's last dump is returned, which alone proves no health.
@@ -105,7 +105,7 @@ class TwoReadings:
     config: Mapping[str, str]
 
     def risen(self, name: str) -> float | None:
-        """Return by how much a counter rose between the two samples; None if unknown."""
+        """Return by how much a counter rose from the previous sample to the newest; None if unknown."""
         first, last = None if self.before is None else self.before.get(name), self.now.get(name)
         return None if first is None or last is None else last - first
 

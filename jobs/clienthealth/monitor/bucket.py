@@ -147,7 +147,7 @@ class Bucket:
 
     @cached_property
     def quiet(self) -> Floats:
-        """Per client, the time (ms) without data after which other data may show that its process still runs."""
+        """Per client, a time (ms) after its last sample: if other data of its process comes later, the process runs."""
         often = np.maximum(INTERVALS * intervals(self.state), 1000.0 * self.settings.absence.min_gap_seconds)
         return np.minimum(self.gaps, often)
 
@@ -236,7 +236,8 @@ class Bucket:
         """Return a window of a client for the judges.
 
         `number`: the client's position in `state.all_clients`; None if the client does not report. `span`: the window's
-        times and rows. `log`: the window's log events and dumps. `table`: returns the window's samples as a table.
+        times, and the rows of its samples. `log`: the window's log events and dumps. `table`: returns the window's
+        samples as a table.
         """
         start, end, lo, hi = span
         before = max(0, start - max(LEAD_MS, end - start))

@@ -1,10 +1,10 @@
 """Judge clients that stopped reporting.
 
-A client has departed if it sends no data for three of its reporting intervals (`[absence] min_gap_seconds` at least)
-and then for another `[absence] watermark_seconds`. This time is measured by the watermark. The client is then judged by
-its last sample and the log lines on its end, and removed from the state. The client's open incidents stay until data
-proves that the client has ended (`ends.has_ended`), at most for `[absence] shown_seconds`. Missing data alone proves
-nothing, because a hanging process pushes no metrics, and a metrics agent can fail while its client runs.
+A client has departed if it sends no data for three reporting intervals (at least `[absence] min_gap_seconds`) plus
+`[absence] watermark_seconds`. This time is measured by the watermark. The client is then judged by its last sample and
+the log lines on its end, and removed from the state. The client's open incidents stay until data proves that the client
+has ended (`ends.has_ended`), at most for `[absence] shown_seconds`. Missing data alone proves nothing, because a
+hanging process pushes no metrics, and a metrics agent can fail while its client runs.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def idle(state: BucketState, arrived: bool, now_ms: int) -> int:
 
     If input arrived, `state.idle_ms` and the result are 0.
 
-    A step adds the time since the previous step, but at most AWAKE_MS. After a longer time the machine must have slept,
-    and no client can report to a sleeping machine.
+    A step adds the time since the previous step, but at most 20 s (AWAKE_MS). If more time has passed, the machine must
+    have slept, and no client can report to a sleeping machine.
     """
     passed = min(max(0, now_ms - state.stepped_ms), AWAKE_MS) if state.stepped_ms else 0
     before, state.stepped_ms = state.idle_ms, now_ms
@@ -85,7 +85,7 @@ def discount_outage(state: BucketState, before_ms: int) -> None:
     """Remember a gap in the data of all clients, so that it counts against no client and no incident.
 
     In such a gap input was lost, or the monitor did not run. There is a gap if the watermark has jumped by more than
-    SHARED_MS from `before_ms`, its value before this step.
+    a minute (SHARED_MS) from `before_ms`, its value before this step.
     """
     jump = state.time_ms - before_ms
     if not before_ms or jump <= SHARED_MS:
@@ -97,8 +97,9 @@ def discount_outage(state: BucketState, before_ms: int) -> None:
 def departed(bucket: Bucket) -> list[int]:
     """Return the clients (positions in `state.all_clients`) that have departed.
 
-    These clients have sent no data for the time in `Bucket.gaps` plus `[absence] watermark_seconds`. Gaps in the data
-    of all clients (`state.shared`) are subtracted from a client's time without data.
+    These clients have sent no data for three reporting intervals or the minimum gap (`Bucket.gaps`), plus `[absence]
+    watermark_seconds`. Gaps in the data of all clients (`state.shared`) are subtracted from a client's time without
+    data.
     """
     state = bucket.state
     last_seen = state.clients.last_seen
@@ -137,8 +138,8 @@ def _left_open(
     """Update a departed client's open incidents, and return the changes. The incidents close if the client's end is
     proved.
 
-    `of_end`: verdicts on the client's end; incidents of the same modes are left out. `silent`: verdicts on the client's
-    missing data, which are used only while its process lives. `offset`: watermark minus the client's own clock (ms).
+    `of_end`: verdicts on the client's end; incidents of their modes are not updated here. `silent`: verdicts on the
+    client's missing data, used only while its process lives. `offset`: watermark minus the client's own clock (ms).
     """
     state, client, key = bucket.state, bucket.state.all_clients[number], seen.client.key
     departed_ms = int(state.clients.last[number])
@@ -184,8 +185,8 @@ REMINDED_MS = 300_000
 def reminders(state: BucketState, before_ms: int, settings: Settings) -> list[Record]:
     """Return records of departed clients with open incidents. Without new records exporters would drop these clients.
 
-    Such records are due every REMINDED_MS, and at least twice in `[prometheus] ttl_seconds`. If they are not due, the
-    list is empty. `before_ms`: the watermark before this step.
+    Such records are due every five minutes (REMINDED_MS), and at least twice in `[prometheus] ttl_seconds`. If they are
+    not due, the list is empty. `before_ms`: the watermark before this step.
     """
     every_ms = min(REMINDED_MS, 1000 * settings.prometheus.ttl_seconds // 2)
     if before_ms // every_ms == state.time_ms // every_ms:
@@ -210,7 +211,7 @@ def departure(bucket: Bucket, number: int) -> ClientWindow:
     earlier = int(np.sum(state.readings.ts[rows] < since))
     readings = tuple(map(bucket.reading, range(rows.start + earlier, rows.stop)))
     if client.kind == "producer":
-        # If the last sample lacks values of UNDELIVERED, use the newest known values.
+        # If the last sample lacks metrics of undelivered records (UNDELIVERED), use their newest known values.
         newest: dict[str, float] = {}
         completed = []
         for reading in readings:

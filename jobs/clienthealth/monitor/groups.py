@@ -50,7 +50,7 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: Settings) -> tup
 
 
 def _enter(group: GroupState, readings: Sequence[GroupReading]) -> None:
-    """Add samples to the observations of a group."""
+    """Add samples to `group.data`, in order of time: one row (an observation) per sample and partition."""
     positions = {(topic, number): position for position, (topic, number, _) in enumerate(group.partitions)}
     rows = []
     for reading in sorted(readings, key=lambda r: r.ts_ms):

@@ -6,9 +6,9 @@ clients are left out. Of samples and events the newest are kept, because they sh
 counted.
 
 A new client costs more than a sample of a known client: a new client needs a place in the state, a record, a row of the
-history, and a decision on its end. A flood of made-up client ids must not delay known clients. So a batch takes in only
-a limited number of clients that have reported once. All others enter at their second report, which made-up ids never
-send.
+history, and later a verdict on its end. A flood of made-up client ids must not delay known clients. So a batch takes in
+only a limited number of clients that have reported once. All others enter at their second report, which made-up ids
+never send.
 
 Log lines of a process are judged only up to the time of its metrics. After a pause, the monitor reads the topics of
 logs and metrics from where it stopped, and can be further in one topic than in the other. If log lines that are minutes
@@ -39,7 +39,8 @@ from clienthealth.monitor.state import BucketState, Memory, ProcessKey, mark
 from clienthealth.read.logs.bursts import newest, of_each_process
 from clienthealth.settings import MonitorSettings
 
-#: If both topics are read without delay, a process's newest log line is at most this time (ms) ahead of its metrics.
+#: If the topics of logs and metrics are read without delay, a process's newest log line is at most this time (ms) ahead
+#: of the process's metrics.
 AHEAD_MS = 60_000
 #: Maximum time (ms, by this machine's clock) for which a log line waits for metrics.
 LONGEST_MS = 600_000
@@ -106,9 +107,9 @@ def without_repeated(state: BucketState, chunks: Sequence[Chunk], numbers: Numbe
 def due(
     state: BucketState, entries: Sequence[LogEntry], readings_arrived: bool, now_ms: int, settings: MonitorSettings
 ) -> list[LogEntry]:
-    """Return the log entries that can be judged now. All others wait in `state.waiting`, at most LONGEST_MS.
+    """Return the log entries that can be judged now. All others wait in `state.waiting`, at most ten minutes.
 
-    If a process's log is more than AHEAD_MS ahead of the process's metrics (and of the watermark), the entries after
+    If a process's log is more than a minute ahead of the process's metrics (and of the watermark), the entries after
     these metrics wait. An entry does not wait if its time is ahead of this machine's clock, or if its process is known
     to report no metrics. No entry waits if more than this bucket's share of `max_events` would wait, or if no samples
     of any client came (`readings_arrived` is False), because then all metrics have been read.
@@ -158,9 +159,9 @@ def without_room(
 ) -> frozenset[Identity]:
     """Return the new clients and groups that are left out because of a limit.
 
-    `left_out`: this function adds how many of them each limit excludes, by the limit's name (new-clients, clients,
-    clients-per-service). `numbers`: maps the identity of each known client to its position in `state.all_clients`. A
-    client or group is new if its identity is neither in `numbers` nor that of a known group.
+    `left_out`: maps a limit (new-clients, clients, clients-per-service) to the number of clients and groups that it
+    excludes; this function adds to it. `numbers`: maps the identity of each known client to its position in
+    `state.all_clients`. A client or group is new if its identity is neither in `numbers` nor that of a known group.
     """
     if not any(chunk.all_clients or chunk.groups for chunk in chunks):
         return frozenset()
@@ -198,7 +199,7 @@ def without_room(
     left_out.update(refused.values())
     once = [identity for identity, limit in refused.items() if limit == "new-clients"]
     if not once:
-        # No new client was left out at its first report, so none has to be remembered until its second report.
+        # All new clients were taken in at their first report, so no first report has to be remembered.
         state.reported_once = Memory()
     for identity in once:
         state.reported_once.remember(mark(identity), None, state.time_ms)

@@ -62,7 +62,9 @@ def mark(names: Iterable[str]) -> tuple[int]:
 
 @dataclass
 class Clients(Table):
-    """The clients that report, one row each. `values`: the newest known values of UNDELIVERED.
+    """The clients that report, one row each.
+
+    `values`: the newest known values of the metrics that show a producer's undelivered records (UNDELIVERED).
 
     first, last  time of the client's first and newest sample (its own clock, epoch ms)
     last_seen    time of the client's last data, by the watermark (`step.clock`)
@@ -124,8 +126,8 @@ class Run(msgspec.Struct, array_like=True):
 
     The fields are the client's instance, id and kind ("": the lines do not name it), the id of the known issue
     (`what`), the number of lines, the times of the first and last line (epoch ms), and the first line (`text`) with its
-    input record. `unwritten`: number of lines that are not in the history yet. `minutes`: maps a minute (its start,
-    epoch ms) to the number of these lines in it; lines of earlier minutes are only in `unwritten`.
+    input record. `unwritten`: number of lines that are not in the history yet. `minutes`: maps each of the
+    newest 60 minutes with such lines (start in epoch ms) to their number; older lines are counted only in `unwritten`.
     """
 
     instance: str
@@ -187,7 +189,7 @@ class Memory(msgspec.Struct, Generic[K, V], array_like=True):
         living: Container[object] = (),
         each: float = math.inf,
     ) -> list[K]:
-        """Delete entries that are too old at `now_ms`, and the oldest above a limit. Return the keys of the latter.
+        """Delete entries that are too old at `now_ms`. If too many remain, delete the oldest and return their keys.
 
         Entries older than `ttl_ms` are kept if their process is in `living`. `limit`: maximum number of entries.
         `each`: maximum number of entries per process.
@@ -219,10 +221,10 @@ class Kept(msgspec.Struct, kw_only=True):
     Fields of type `Memory`. Their keys begin with a process (service, host), except in `shared` (two times), and in
     `ended` and `reported_once` (hashes, see `mark`).
 
-    groups    the consumer groups, by `Client.home`
-    has_log_data  processes with a log line or a thread dump that was read
-    lifecycle lines on the start and end of a client, by process and client id: (instance in the line, "" if
-              it names none; event)
+    groups    the consumer groups, by service and a text of instance and client id (`Client.home`)
+    has_log_data  processes of which any log line or thread dump was read
+    lifecycle by process and client id: the log events of the client's start and end, each with the instance that
+              the line names ("": none)
     also_seen counts of log lines that show known issues, by process, instance, client id, kind and issue
     gone      recently departed clients, so that lines of their processes are not assigned to their successors
     former    clients that have an open incident but do not report: they stopped, or only log lines name them

@@ -209,7 +209,7 @@ _text_of_key = lru_cache(maxsize=4096)(_text_of)
 
 
 def _header_values(headers: Mapping[str, bytes]) -> dict[str, str]:
-    """Return the non-empty headers that `_READ` names, as text."""
+    """Return the headers that this module reads (`_READ`) as text; empty headers are left out."""
     return {name: text for name in _READ if name in headers and (text := present(_text_of(headers[name])))}
 
 

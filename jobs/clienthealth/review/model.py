@@ -218,8 +218,8 @@ class KnownBugs:
 class Fleet:
     """New and vanished client ids of the fleet, library upgrades, and versions with known bugs.
 
-    `new`, `vanished`, `upgrades`: at most `ranking.LISTED` entries each. `new_count`, `vanished_count`: numbers of all
-    new and of all vanished client ids.
+    `new`, `vanished`, `upgrades`: at most 20 entries each (`ranking.LISTED`). `new_count`, `vanished_count`: numbers of
+    all new and of all vanished client ids.
     """
 
     new: tuple[FleetRow, ...] = ()
@@ -275,7 +275,7 @@ class ModeChange:
 
     @property
     def seen(self) -> bool:
-        """True if either period has any incident or unhealthy minute."""
+        """True if this or the previous period has any incident or unhealthy minute of the mode."""
         return any((self.incidents, self.incidents_before, self.minutes, self.minutes_before))
 
 

@@ -43,8 +43,9 @@ def rows(
 ) -> DataFrame:
     """Return the step's output rows (ROWS), as a stream.
 
-    `opened`: maps a bucket to its incidents that are open in the history, packed. `numbers`: the key by which Spark
-    groups each bucket (`numbers_of`). `limit`: maximum number of records per source and batch; 0: as in the settings.
+    `opened`: maps a bucket to its incidents that are open in the history, packed. `numbers`: for each bucket, the
+    key under which Spark keeps its state (`numbers_of`). `limit`: maximum number of records per source and batch; 0:
+    as in the settings.
     """
     decoded = raw(spark, settings, limit).mapInArrow(decoder(settings, literals(catalogue()), numbers), DECODED)
     # Every bucket gets an empty chunk, so that its step measures the time since the last input even without input.
@@ -74,8 +75,8 @@ def start(
 ) -> StreamingQuery:
     """Start the query from its checkpoint. `batch`: called with the rows and the number of each batch.
 
-    `opened`: maps a bucket to its incidents that are open in the history, packed. `numbers`: the key by which Spark
-    groups each bucket. `limit`: maximum number of records per source and batch; 0: as in the settings.
+    `opened`: maps a bucket to its incidents that are open in the history, packed. `numbers`: for each bucket, the
+    key under which Spark keeps its state. `limit`: maximum number of records per source and batch; 0: as in settings.
     """
     return (
         rows(spark, settings, opened, numbers, limit)

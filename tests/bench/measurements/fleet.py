@@ -40,8 +40,10 @@ class Seen:
     """What was observed during the run.
 
     behind            unread input, as the time (s) that the fleet takes to send it
-    scrapes, rules    duration (s) of each scrape of the exporter; of each evaluation of all rules
-    clients, sick     number of clients that Prometheus knows; of those with a confirmed failure
+    scrapes           duration (s) of each scrape of the exporter
+    rules             duration (s) of each evaluation of all rules
+    clients           number of clients that Prometheus knows
+    sick              number of clients with a confirmed failure, as Prometheus knows them
     firing            names of the alerts that fired
     """
 

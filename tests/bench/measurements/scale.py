@@ -28,7 +28,7 @@ LOOK_SECONDS = 5.0
 class Live:
     """What the monitor costs for one fleet, in the second half of the run.
 
-    `behind`: unread records, as the time (s) that the fleet takes to send them; one value per LOOK_SECONDS.
+    `behind`: unread records, as the time (s) that the fleet takes to send them; one value every 5 s.
     """
 
     clients: int

@@ -89,11 +89,11 @@ def restored(content: bytes) -> bytes:
 def context(content: bytes) -> Callable[[int], Context]:
     """Return a function from a line's number to the line's context. `content`: a text as `restored` returns it.
 
-    Only a text with Markdown, or in Chinese, Japanese or Korean, has `explained` lines. A row of a table is one, and so
-    is a line near which words that explain ("usually") weigh at least as much as words that report ("crashed"). A
+    Only a text with Markdown, or in Chinese, Japanese or Korean, has `explained` lines. These are the rows of tables,
+    and lines near which words that explain ("usually") weigh at least as much as words that report ("crashed"). A
     program's output nearby counts as words that report. Words in quotations and code do not count, but a command for
     the reader counts as a word that explains. The first line of a stack is never `explained`. Other lines are `quoted`
-    if no line near them has a time, else `logged`. In a text larger than _PAGE all lines are `logged`.
+    if no line near them has a time, else `logged`. In a text of more than 256 KiB (_PAGE) all lines are `logged`.
     """
     text = content.decode("utf-8", "replace") if len(content) <= _PAGE else ""
     for_people = _RE["for_people"].search(text) is not None
@@ -186,7 +186,7 @@ def _unescaped(text: str) -> str:
 
 
 def _undecorated(text: str) -> str:
-    """Remove a prefix that at least _ALIKE frames share, from all lines that have it. Removes at most two prefixes."""
+    """Remove a prefix that at least three frames share (_ALIKE), from all lines that have it; at most two prefixes."""
     prefixes = [*_RE["before_frame"].findall(text), *_RE["after_sign"].findall(text)] if "at " in text else []
     shapes = Counter(_shape(before) for before in prefixes if not _RE["sentence"].search(before))
     for shape, count in shapes.most_common(2):
@@ -231,8 +231,8 @@ def _unwrapped(text: str) -> str:
 def _indented(text: str) -> str:
     """Join a sentence with the indented lines that continue it.
 
-    Also join `… with correlation id N :` with the map on the next line. In a text not longer than _EXCERPT, also join
-    two lines that only together match a log pattern.
+    Also join `… with correlation id N :` with the map on the next line. In a text of at most 64 KiB
+    (_EXCERPT), also join two lines that only together match a log pattern.
     """
 
     @cache

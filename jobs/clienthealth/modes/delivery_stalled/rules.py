@@ -145,8 +145,9 @@ def net(w: Windows) -> Floats:
     """Return the number of delivered records of each window; NaN if unknown.
 
     For a client without `record-ack-total`, this is the number of sent records minus retries and failed records. A
-    record that brokers refuse until it expires counts as 0: its last attempt counts as sent, then as failed. Records
-    that fail without a send make the number too small, so 0 or less does not prove that nothing was delivered.
+    record that brokers refuse until it expires adds 0: each attempt counts as sent, and is subtracted as a retry or, at
+    the end, as a failure. Records that fail without a send make the number too small, so 0 or less does not prove that
+    nothing was delivered.
     """
     acknowledged = w.reported("record-ack-total")
     grown: Floats = w.grown(delivered(w))
@@ -370,7 +371,7 @@ def _detail(window: ClientWindow, w: Windows, lost: int | None) -> dict[str, obj
 def _cause(window: ClientWindow, w: Windows, since: Ints) -> dict[str, object]:
     """Return entries for the verdict's detail: why acknowledgements are missing, and the address or node to examine.
 
-    `since`: for each window, the row of the last delivery.
+    `since`: for each window, the row of the sample with the last delivery.
     """
     if _refused(window):
         return {"cause": "not-enough-replicas"}

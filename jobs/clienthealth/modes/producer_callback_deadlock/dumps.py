@@ -75,8 +75,8 @@ def in_dumps(window: ClientWindow, limits: Thresholds, overdue_seconds: float) -
 def _stays_inside(window: ClientWindow, limits: Thresholds) -> Caused:
     """Return a fact on an I/O thread that the newest dumps show in one callback.
 
-    At least MIN_READINGS dumps in a row must show the thread there, over at least `suspect_inside_seconds`. Returns []
-    if select-total is reported, because select-total then shows whether the thread returned.
+    At least three dumps in a row (MIN_READINGS) must show the thread there, over at least `suspect_inside_seconds`.
+    Returns [] if select-total is reported, because select-total then shows whether the thread returned.
     """
 
     def callback(_: ThreadDump, thread: Thread) -> Hashable:
@@ -97,7 +97,7 @@ def _stays_inside(window: ClientWindow, limits: Thresholds) -> Caused:
 def _shown(window: ClientWindow, stay: Held, cause: str, limits: Thresholds, overdue_seconds: float) -> Fact | None:
     """Return what a dump proves about a thread in foreign code; None if no data shows whether the thread returns.
 
-    `stay`: the dumps up to this one that show the thread at the same place. `cause`: the result of `_cause_of`.
+    `stay`: the dumps up to this one that show the thread at the same place. `cause`: id of the cause (`_cause_of`).
     A lock, queue or loop without a time limit that holds the thread beyond `overdue_seconds` holds the thread for ever.
     Only CPU times or select-total prove that, because without them the thread may have left its place and come back.
     """
@@ -143,7 +143,10 @@ def _inside(thread: Thread) -> str:
 
 
 def _cause_of(thread: Thread) -> str | None:
-    """Return the id of the cause that the thread's frames show; None if the thread is not in foreign code."""
+    """Return the id of the cause that the thread's frames show.
+
+    None if the thread is neither in a callback nor waits in other code that is not the client's, such as a logger.
+    """
     if has_frame(thread, "ProduceRequestResult.await"):
         return "flush-in-callback" if has_frame(thread, "KafkaProducer.flush") else "get-in-callback"
     if not in_callback(thread):
@@ -163,7 +166,7 @@ def _rises(window: ClientWindow, since_ms: int) -> bool:
 
 
 def _unmoved(window: ClientWindow, dump: ThreadDump) -> bool:
-    """True if at least MIN_READINGS samples with select-total followed the dump, all with an unchanged select-total.
+    """True if at least three samples (MIN_READINGS) with select-total followed the dump, and select-total did not rise.
 
     The caller has left out dumps after which select-total rose (`_came_back`). Also True if no such sample can follow,
     because the client does not report select-total, or because its samples ended before the dump.
@@ -222,7 +225,7 @@ def died(window: ClientWindow) -> tuple[Caused, str | None]:
     """Return (facts on an I/O thread that ended, the exception that ended it; None if the log does not name it).
 
     A log line can show the end. So can dumps with threads in send() or flush() but without an I/O thread, if the dumps
-    are complete. Dumps less than APART_SECONDS apart are indirect evidence: the I/O thread may only be starting.
+    are complete. Dumps less than 5 s apart (APART_SECONDS) are indirect evidence: the I/O thread may just be starting.
     """
     facts = [Fact.of("log", e, quoted(e.text), True) for e in events(window, THREAD_DIED)[-1:]]
     thrown = next((e.captures["thrown"] for e in events(window, THREAD_DIED) if "thrown" in e.captures), None)

@@ -38,7 +38,7 @@ class _Redacted(logging.Formatter):
 
 
 class _Repeated(logging.Filter):
-    """Suppress lines that a library repeats within REPEAT_SECONDS. Lines that differ only in numbers count as equal."""
+    """Suppress lines that a library repeats within a minute. Lines that differ only in numbers count as equal."""
 
     def __init__(self, library: str) -> None:
         super().__init__()

@@ -30,7 +30,8 @@ WELL_SECONDS = 300.0
 def run(args: argparse.Namespace) -> int:
     """Run the monitor until a signal ends it, and return its exit code.
 
-    A failed job is restarted after a pause, except after the exit codes in FINAL. The pauses grow from 1 to 60 s.
+    A failed job is restarted after a pause, unless its exit code shows that a restart would not help (FINAL). The
+    pauses grow from 1 to 60 s.
 
     Under spark-submit the job is not restarted here, because that is the submitter's task.
     """

@@ -21,8 +21,8 @@ from clienthealth.read.formats import Format, Record, having
 KEYSPACE = re.compile(
     r"^(?:.*?\.)?([^.]+_\d+)\.kafka[._](producer|consumer)\.(.+)\.([a-z]+-[a-z-]*metrics)\.([^.]+)$", re.DOTALL
 )
-#: Splits group 3 of KEYSPACE if group 4 is consumer-fetch-manager-metrics. Groups of this pattern: 1 client id, 2
-#: topic, 3 partition.
+#: Splits the rest of the MBean's name (group 3 of KEYSPACE) if the MBean type (group 4) is
+#: consumer-fetch-manager-metrics. Groups of this pattern: 1 client id, 2 topic, 3 partition.
 PARTITION = re.compile(r"(.+)\.([^.]+)\.(\d+)", re.DOTALL)
 PORT = re.compile(r"_(\d+)$")
 

@@ -109,7 +109,10 @@ class _Shape:
 
 
 class Shapes:
-    """A cache of shapes. For a scope, only the shapes of earlier scopes with the same size in bytes are tried."""
+    """A cache of shapes (`_Shape`: where the numbers are in the bytes of an instrumentation scope).
+
+    For a scope, only the shapes of earlier scopes with the same size in bytes are tried.
+    """
 
     def __init__(self) -> None:
         self._of_size: dict[int, dict[str, _Shape]] = {}

@@ -52,7 +52,7 @@ def service_of_pod(pod: str) -> str:
 
 
 def body_of(line: LogLine) -> str:
-    """Return the text that log patterns search: a line's message and the lines below it, cut to MAX_BODY characters."""
+    """Return the text that log patterns search: a line's message and the lines below it, cut to 65,536 characters."""
     if line.stack is None:
         return (line.message or "")[:MAX_BODY]
     return (line.stack if line.message is None else f"{line.message}\n{line.stack}")[:MAX_BODY]

@@ -86,7 +86,7 @@ class Block:
     key: str = ""
 
     def add(self, method: str, place: str) -> None:
-        """Add a frame: the caller of the frames that were added before. At most MAX_FRAMES frames are kept.
+        """Add a frame: the caller of the frames that were added before. At most 1,024 frames are kept.
 
         `method`: `package.Class.method`; if Kafka's packages were relocated, the prefix is removed. `place`: file and
         line, or ''.
@@ -105,7 +105,7 @@ class Block:
         return any(not frame.method.startswith(JVM_FRAMES) for frame in self.frames)
 
     def thread(self, number: int) -> DumpedThread:
-        """Return the finished thread. A thread without a name is named after its frames (_BY_FRAME), else `number`."""
+        """Return the finished thread. Without a name, it is named by its frames (_BY_FRAME), else `thread NUMBER`."""
         state = self.state if self.state in STATES else _state_by_frames(self.frames)
         return DumpedThread(self._named(number), state, self.frames, self.cpu_ms, self.line)
 
@@ -132,14 +132,14 @@ def _state_by_frames(frames: Sequence[Frame]) -> str:
 def dump_of(
     what: str, blocks: Iterable[Block], ts_ms: int | None, taken: frozenset[int], complete: bool | None
 ) -> Dump:
-    """Make a dump of at most MAX_THREADS threads.
+    """Make a dump of at most 256 threads (MAX_THREADS).
 
     `what`: the program that wrote the dump. `ts_ms`: the dump's time (epoch ms). `taken`: numbers of the text's lines
     that belong to the dump. `complete`: True if the dump's last line is present, False if it is missing, None if such
     dumps have no last line.
 
-    Threads of a Kafka client, and the thread EXITING, come first. Then come other threads that have a name and run code
-    outside the JVM. All other threads are left out.
+    Threads of a Kafka client, and the thread DestroyJavaVM (EXITING), come first. Then come other threads that have a
+    name and run code outside the JVM. All other threads are left out.
     """
     of_kafka, others = [], []
     for block in blocks:
