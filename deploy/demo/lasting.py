@@ -38,7 +38,7 @@ def shortcomings(
 
     Each failure must be suspected or confirmed without a gap until the end, with exactly one page, which still fires at
     the end. A client must not be confirmed in another mode; a client without an outage must not even be suspected in
-    another mode. Each alert must have a client as its reason (`Course.explains`) and link to a runbook; if it names a
+    another mode. Each alert must be explained by a client (`Course.explains`) and link to a runbook; if it names a
     process, it must also name a client. `pager`: False if there can be no pages, because no Alertmanager runs.
     """
     sentences = []

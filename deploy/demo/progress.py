@@ -54,12 +54,12 @@ class Course:
 
     @property
     def accused(self) -> set[str]:
-        """The modes, other than the client's own, that were ever suspected or confirmed."""
+        """The modes that were ever suspected or confirmed, without the mode in which this client is meant to fail."""
         return {mode for mode, status in self.first if _RANK[status] >= _RANK["suspected"]} - {self.client.mode}
 
     @property
     def wronged(self) -> set[str]:
-        """The modes in `accused` that count as errors; if the client has an outage, only the confirmed ones."""
+        """The wrong accusations: all modes in `accused`, but only the confirmed ones if the client has an outage."""
         convicted = {mode for mode, status in self.first if status == "confirmed"} - {self.client.mode}
         return convicted if self.client.outage else self.accused
 
@@ -117,7 +117,7 @@ class Course:
 
         A failing client is the reason for alerts that name the client or its service, unless they name another mode.
         A failing consumer is also the reason for a ticket on its group, but not for a page. Any client is the reason
-        for tickets on its `DemoClient.measurements`.
+        for tickets on the measurements that it exceeds by design (`DemoClient.measurements`).
         """
         if "group" in labels:
             fails = self.client.mode is not None and labels["group"] == self.client.options.get("c.group.id")
@@ -158,7 +158,7 @@ class Course:
 
 
 def unexplained(pages: Sequence[Page], courses: Sequence[Course]) -> list[str]:
-    """Return one sentence for each alert that has no client as its reason (`explains`), or no link to a runbook."""
+    """Return one sentence for each alert that no client explains (`Course.explains`) or that links to no runbook."""
     sentences = []
     for page in pages:
         labels = page.labels

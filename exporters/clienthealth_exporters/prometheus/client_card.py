@@ -102,7 +102,7 @@ def onset(view: View, record: HealthRecord) -> str:
 def facts_of(verdict: Verdict) -> tuple[list[Evidence], list[Evidence]]:
     """Return (deciding facts, other facts), both in the order of the verdict's evidence.
 
-    The deciding facts are at most DECIDING: the newest fact of each kind, then the newest of the other facts. Facts of
+    At most three facts are deciding: first the newest fact of each kind, then the newest of the other facts. Facts of
     different kinds are preferred, because they prove more than further facts of the same kind.
     """
     facts = verdict.evidence

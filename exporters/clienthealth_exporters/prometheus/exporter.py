@@ -77,7 +77,7 @@ class Exporter:
     clock    function that returns the time in epoch seconds
     idle     function that returns the seconds since the health topic was last polled
 
-    Raises SettingsError if the owners' files cannot be read.
+    Raises SettingsError if a file that lists the owners of services (`[owners] files`) cannot be read.
     """
 
     settings: Settings
@@ -126,7 +126,7 @@ class Exporter:
             case path if path.startswith(api.PREFIX):
                 return self._api(request)
             case path if path.startswith(RUNBOOKS) and path.endswith("/"):
-                # Redirect to the path without the slash, because the page's relative links do not work with it.
+                # Redirect to the path without the last slash, because with it the page's relative links do not work.
                 above = {"Location": f"../{path.rstrip('/').rpartition('/')[2]}"}
                 return Response("", "text/plain", HTTPStatus.MOVED_PERMANENTLY, above)
             case path if path.startswith(RUNBOOKS):

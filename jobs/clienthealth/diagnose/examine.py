@@ -74,8 +74,8 @@ def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Seque
     """Yield the records of an attachment (`identified`) that has times of day only, with a date added.
 
     The date comes from the file's name, else from the dated attachments (`dated`) of the process; without either, the
-    records stay undated. If the time in the file's name is more than NEAR_MS away from the dated attachments, the
-    records are moved back by APART_MS, so that they share no window with those attachments.
+    records stay undated. If the time in the file's name is over half an hour away from the dated attachments, the
+    records are moved back by APART_MS (ten days), so that they share no window with those attachments.
     """
     process, attached = identified
     spans = [other.span_ms for of_other, other in dated if of_other == process and other.span_ms is not None]
@@ -102,7 +102,7 @@ def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Seque
 
 
 def apart(process: tuple[str, str], record: Recorded, dated: Sequence[Attached]) -> Recorded:
-    """Move an undated record to APART_MS before all dated data of its process, so that they share no window.
+    """Move an undated record to ten days (APART_MS) before all dated data of its process: they share no window.
 
     An undated record has its file's time, which does not show how far the record is from the dated ones.
     """

@@ -85,7 +85,7 @@ class ClientWindow:
         if rows is not None:
             return rows()
         readings, kind = self.readings, self.client.kind
-        # `entries`: the samples' values per topic. `index`: name of a topic or thread → its position in `Rows.names`.
+        # `entries`: the samples' values per topic. `index`: name of a topic or thread → its index in `Rows.names`.
         entries = [topic for reading in readings for topic in reading.topics]
         named: Iterable[str | None] = (name for entry in entries for name in (entry.topic, entry.thread))
         index = {name: at for at, name in enumerate(dict.fromkeys(name for name in named if name is not None))}

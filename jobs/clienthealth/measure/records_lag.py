@@ -3,10 +3,10 @@
 A consumer learns the end offsets of its partitions only by fetching. A consumer that no longer fetches does not know
 its lag: an old Scala consumer with a full queue keeps reporting 0. So the state of a partition is UNKNOWN, never OK, if
 the consumer does not fetch. If it fetches, a tolerated lag is OK. A greater lag makes the state UNKNOWN if the consumer
-does not consume, if the partition is paused, or if the window has fewer than MIN_READINGS samples of the lag.
+does not consume, if the partition is paused, or if the window has fewer than three samples of the lag.
 
 Otherwise the trend of the lag decides. The state is WARN if the lag climbs steadily (Theil–Sen slope, as for groups)
-and is more than the client consumes from one partition in BACKLOG_SECONDS; otherwise the state is OK. The client's rate
+and is more than the client consumes from one partition in ten seconds; otherwise the state is OK. The client's rate
 of consumption is divided equally among its partitions.
 """
 
@@ -33,12 +33,11 @@ class Points:
     """All reported lags of partitions, one element per sample and partition.
 
     row      row number of the sample in `Windows.table`
-    topic    position of the topic's name in `Windows.names`
+    topic    index of the topic's name in `Windows.names`
     records  the lag in records, known and ≥ 0
     paused   True if the client has paused the partition
-    before   index of the previous point of the same partition, which another client may have reported; -1 if there is
-             none
-    begin    for each row of the table: the position in `order` at which the row's points begin
+    before   index of the previous point of the same partition, from whichever client; -1 if there is none
+    begin    for each row of the table: the index in `order` at which the row's points begin
     order    indices of points: order[begin[row]:begin[row + 1]] are the points of a row, by topic and partition
     """
 
@@ -58,7 +57,7 @@ class Lags:
 
     window  number of the window
     point   index into `Points`, from which topic, partition, records and paused are copied
-    blind   True if the client's last MIN_READINGS samples show no fetch: the reported lag may then be out of date
+    blind   True if the client's last three samples show no fetch: the reported lag may then be out of date
     """
 
     window: Ints
@@ -138,7 +137,7 @@ def states(w: Windows, limits: LagSettings) -> NDArray[np.object_]:
     state = np.full(len(lag.point), "OK", np.object_)
     state[lag.blind | (~fine & (stuck[lag.window] | lag.paused | ~measured))] = "UNKNOWN"
     for at in np.flatnonzero(~fine & (state == "OK") & (lag.records > backlog[lag.window])).tolist():
-        # The newest points (at most COMMITS) of each partition in the window: time (s) and lag.
+        # The partition's newest points in the window, at most ten: time (s) and lag.
         first, newest = w.lo[lag.window[at]], lag.point[at]
         seen: list[tuple[float, float]] = []
         while newest >= 0 and p.row[newest] >= first and len(seen) < COMMITS:

@@ -160,7 +160,8 @@ class HealthRecord:
     """A record that was read: the newest state of a client. Times in epoch milliseconds. Unknown indicators are absent.
 
     `seen_ms`: time of the client's newest data. If the record lacks this time, `seen_ms` is the end of the window or
-    the record's Kafka timestamp, whichever is earlier. `stale`: True if `aged` has rewritten the record.
+    the record's Kafka timestamp, whichever is earlier. `stale`: True if no newer record came in time, so that `aged`
+    has removed what may no longer be true.
     """
 
     client: Client

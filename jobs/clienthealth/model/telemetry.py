@@ -92,7 +92,7 @@ class Snapshot(msgspec.Struct):
     error: str | None = None
 
     def drop_impossible(self) -> list[str]:
-        """Drop values outside 0 to metrics.MOST, options that `values.option` rejects, and topics with too long names.
+        """Drop negative or too large values (metrics.MOST), options that `values.option` rejects, and long topic names.
 
         Return the names of the dropped metrics and options, and the word `topics` once per dropped topic.
         """

@@ -87,7 +87,7 @@ class Count:
 
     @property
     def total(self) -> float:
-        """The number of effects over all time."""
+        """The number of effects in all half minutes together."""
         return self.settled + sum(self.slots.values())
 
 

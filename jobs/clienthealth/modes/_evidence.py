@@ -53,8 +53,8 @@ class Circumstance:
     name: str = ""
 
 
-#: The circumstance of a fact from a line that may be about another client. Such a fact can make a verdict suspected,
-#: but does not help to confirm it.
+#: The circumstance of a fact from a line that may be about a client other than the one judged. Such a fact can make a
+#: verdict suspected, but does not help to confirm it.
 ANOTHERS = Circumstance(None, "another client that the line may be about", "own-lines")
 NOTHING_NEEDED = Circumstance(True)
 #: Minimum time (ms) between two dumps that can show whether a thread moves. It is one second less than the ten seconds
@@ -205,7 +205,7 @@ def reported(readings: Sequence[Reading], name: str) -> list[tuple[int, float]]:
 def increases(window: ClientWindow, name: str, first_row: int = 0) -> Happened:
     """Return (time in epoch ms, amount) for each rise of a counter between two samples that have this counter.
 
-    The time is that of the later sample. `first_row`: samples before this position in the window are left out.
+    The time is that of the later sample. `first_row`: index of the first sample of the window that is used.
     """
     pairs = itertools.pairwise(reported(window.readings[first_row:], name))
     return [(ts, after - before) for (_, before), (ts, after) in pairs if after > before]
@@ -231,7 +231,7 @@ class Run:
         return spanned(self.readings)
 
     def values(self, name: str) -> list[float]:
-        """Return the known values of a metric over the run."""
+        """Return the known values of a metric in these samples."""
         return [value for _, value in reported(self.readings, name)]
 
 
@@ -281,15 +281,15 @@ def events(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
 
 
 def stated(window: ClientWindow, meaning: Meaning) -> list[Fact]:
-    """Return a list of one indirect fact: of the lines that match `meaning`, the one that states the longest wait.
+    """Return a list with one indirect fact, from the line that matches `meaning` and states the longest wait.
 
     Returns [] if no line matches `meaning`. A line's wait is the number that its log pattern captures as `minutes`, or
     0. If several lines state the longest wait, lines without a goroutine come first, then the newest line. The fact's
     text is `meaning.says` and the line (or only the frame, if the pattern captures one). The fact begins when the wait
     began: the earliest of (time of the line - minutes) over all lines with the same goroutine and frame.
 
-    If the line is about a goroutine and captures no minutes, the fact proves nothing unless the goroutine was in the
-    same frame at least APART_MS earlier, or twice in an undated text (`repeats`).
+    If the line is about a goroutine and captures no minutes, the fact counts only if another line shows the
+    goroutine in the same frame at least 9 s (APART_MS) earlier, or an undated text shows it there twice (`repeats`).
     """
     if not (said := events(window, meaning)):
         return []
@@ -331,7 +331,7 @@ def occurrences(window: ClientWindow, meaning: Meaning) -> Happened:
 
 
 def captured(event: LogEvent, name: str) -> float:
-    """Return the number that the log pattern captured as `name`; 0 without this number in the line."""
+    """Return the number that the log pattern captured as `name`; 0 if the line lacks this number."""
     return float(event.captures.get(name) or 0)
 
 

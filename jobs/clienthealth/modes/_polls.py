@@ -60,7 +60,7 @@ def _or_by_selector(w: Windows, reported: Floats, how: Callable[[Windows, Floats
     if not len(some):
         return reported
     windows = w.at(some)
-    # Ignore samples from before the window, because they may belong to another client.
+    # Count from the window's first sample at most: the sample before it in the table may be another client's.
     inside = (windows.ts[windows.rows] - windows.ts[windows.lo][windows.window_of_row]) / 1000
     reported = reported.copy()
     reported[some] = how(windows, np.minimum(_without_waiting(w).values[windows.rows], inside))

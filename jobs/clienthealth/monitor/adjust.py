@@ -251,7 +251,7 @@ def _refuted(confusion: Confusion, proofs: Sequence[Proof]) -> Circumstance:
 
 @_adjustment("window", "A failure cannot have begun before its client was started.")
 def _not_before_start(verdict: Verdict, context: Context) -> Verdict:
-    """Runs before verdicts are merged, because a start matters only for the windows that contain it."""
+    """Runs before verdicts are merged, because a client's start matters only for windows that contain it."""
     if verdict.since_ms is None or not verdict.evidence:
         return verdict
     newest_ms = max(fact.ts_ms for fact in verdict.evidence)
@@ -263,7 +263,7 @@ def _not_before_start(verdict: Verdict, context: Context) -> Verdict:
     "window", "Lines that report the failure put an `ok` in doubt, even if the client's samples contradict these lines."
 )
 def _contradicted_lines(verdict: Verdict, context: Context) -> Verdict:
-    """Runs after the judge, which did not see contradicted lines: no failure rests on them, but `ok` may be wrong."""
+    """Runs after the judge: the judge did not see the contradicted lines, so its `ok` may be wrong."""
     lines = context.mode.lines if context.mode and context.contradicted else ()
     if verdict.status != "ok" or not any(meaning.ids & context.contradicted for meaning in lines):
         return verdict
@@ -340,7 +340,7 @@ def _evidence_of_end(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("moment", "One failure gets one verdict: the symptoms of a known failure are not a second failure.")
 def _explained(verdict: Verdict, context: Context) -> Verdict:
-    """Runs last in its stage, because the verdicts that are unhealthy after it open the incidents."""
+    """Runs last in its stage, because the verdicts that are still unhealthy after it open incidents."""
     if verdict.status == "unknown":
         return verdict
     present = {mode: incident.status for mode, incident in context.incidents.items()}
@@ -415,7 +415,7 @@ def _unproven_ok(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("shown", "An onset computed from made-up times would be wrong.")
 def _undated_onset(verdict: Verdict, context: Context) -> Verdict:
-    """Runs last in its stage, because it needs the evidence that is finally shown."""
+    """Runs last in its stage, because it takes the onset from the evidence that the other adjustments have left."""
     attached = context.attached
     sourced = [fact for fact in verdict.evidence if fact.source is not None]
     if attached is None or not sourced or verdict.since_ms is None:

@@ -42,9 +42,10 @@ STOP_SECONDS = 60
 JVM_SECONDS, OUT_OF_MEMORY = 10, 3
 #: Interval (s) at which the query's positions are compared with Kafka's offsets while no batch ends.
 LOOK_SECONDS = 10
-#: Number of batches after which a monitor starts to make the archive of classes, from which later JVMs start faster.
+#: Number of batches after which a monitor begins to make the JVM's class data archive, with which JVMs start faster.
 ARCHIVE_AFTER = 10
-#: Time (s) after which the classes of a query without brokers are archived. Planning its first batch takes no longer.
+#: Time (s) from the start of the query in `main` until the JVM's classes are archived: the query has then planned its
+#: first batch, and so loaded most classes.
 STARTED_SECONDS = 10
 FIXED = (
     "the checkpoint spreads its state over %s partitions and keeps this number: [monitor] shuffle_partitions = %s "
@@ -174,8 +175,8 @@ class _Run:
 def _stop(running: StreamingQuery, metrics: SelfMetrics) -> None:
     """Stop the query. First wait up to STOP_SECONDS for the end of a batch, so that a restart has little to repeat.
 
-    The end of one batch suffices: a time at which no batch runs is rare, because ticks start batches even without
-    input.
+    The end of one batch suffices: waiting for a moment without a batch would take too long, because the query's
+    ticks (Spark's rate source) start batches even without input.
     """
     deadline, batches = time.monotonic() + STOP_SECONDS, metrics.batches
     while running.isActive and running.status["isTriggerActive"] and metrics.batches == batches:
@@ -186,7 +187,7 @@ def _stop(running: StreamingQuery, metrics: SelfMetrics) -> None:
 
 
 def _archivable(settings: Settings) -> bool:
-    """True if this JVM would use an archive of classes (for a faster start), but there is none yet.
+    """True if this JVM would use a class data archive (for a faster start), but there is none yet.
 
     `main` makes the archive with the default settings, so the result is False if `settings` change the class path.
     """
@@ -195,7 +196,7 @@ def _archivable(settings: Settings) -> bool:
 
 
 def main() -> None:
-    """Make the archive of classes, with which later JVMs start faster.
+    """Make the class data archive (AppCDS), with which later JVMs start faster.
 
     The build of an image and the first run of a monitor call this function.
 

@@ -53,7 +53,7 @@ class Reader(Protocol):
 
 @dataclass
 class Watched:
-    """A process that is watched. `silent`: why the process does not answer, '' while it answers.
+    """A process that `watch` reads. `silent`: why the process does not answer, '' while it answers.
 
     `ended_ms`: when the process's end was noticed (epoch ms), 0 while it runs.
     """
@@ -121,7 +121,7 @@ def watch(
 ) -> None:
     """Read and judge the processes until `stop` is set, `seconds` are over, or all have ended.
 
-    `show` is called after each step with the changes of findings.
+    `show` is called after each step with the changes of the clients' incidents.
     """
     due = time.monotonic()
     end = due + (math.inf if seconds is None else seconds)

@@ -312,7 +312,7 @@ def _one_queue(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[li
 def _in_turn(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
     """Return a fact if an application slowly takes records of several topics from one librdkafka queue; else [].
 
-    Metrics do not show whether one topic holds up the others.
+    The fact is indirect, because metrics do not show whether one topic holds up the others or all topics are slow.
     """
     positioned = [(reading, at) for reading in window.readings if (at := positions(reading, "position"))]
     if not in_one_queue(w)[0] or len(positioned) < MIN_READINGS:
@@ -332,7 +332,7 @@ def _in_turn(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
 
 
 def _away(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Return a fact on a Java application that stayed outside poll() and got no record of some topic; else []."""
+    """Return a fact if a Java application stayed outside poll() and got no record of one of its topics; else []."""
     topics = _with_records(window) if stays_away(w, limits)[0] else []
     first, last = (_topics(window.readings[at], "records-consumed-total") if topics else {} for at in (0, -1))
     stood = [topic for topic in topics if topic in last and last[topic] == first.get(topic)]

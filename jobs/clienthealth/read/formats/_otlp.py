@@ -46,7 +46,7 @@ class Metric(NamedTuple):
     kind    kind of the client
     name    our name of the metric; None for a metric that is not read
     kip714  True if the name is one that KIP-714 pushes use
-    whole   the subject if a data point has no attributes: the point then describes the client that the resource names
+    whole   what a data point without attributes describes: the client that the resource names, as a whole
     """
 
     kind: str

@@ -125,7 +125,8 @@ def _coded(error: str) -> dict[str, object]:
 def _described(library: str, text: str) -> dict[str, object]:
     """Return the log pattern (as in TOML) that recognises an error by a library's description of it (`text`).
 
-    The descriptions of librdkafka and sarama all begin with a text such as `Broker: `, which is the pattern's literal.
+    A description by librdkafka or sarama begins with a text such as `Broker: `. This text is the pattern's `literal`:
+    the regular expression is tried only in lines that contain it.
     """
     shared = library in ("librdkafka", "sarama")
     return {
@@ -162,8 +163,8 @@ def lint(options: Mapping[str, str], kind: Kind | None) -> list[tuple[Trouble, s
     """Return (known issue, text) for each issue that a client's options or measurements show.
 
     The text lists the options that show the issue: `name = value, …`. `options`: options by name, and measurements
-    by name with the prefix MEASURED. `kind`: kind of the client; issues that only another kind of client can have are
-    not returned. Issues that measurements show come first.
+    by name with the prefix `measured.`. `kind`: kind of the client; issues of other kinds of client are not returned.
+    Issues that measurements show come first.
     """
     found = []
     for trouble in TROUBLES if options else ():

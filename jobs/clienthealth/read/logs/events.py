@@ -211,9 +211,9 @@ def _is_bare(line: LogLine) -> bool:
 
 
 def _of_another_time(before: str, ts_ms: int) -> bool:
-    """True if the text before a match contains a time that differs from the line's own time (`ts_ms`) by over FAR_MS.
+    """True if the text before a match contains a time that differs from the line's own time (`ts_ms`) by over 26 h.
 
-    Then the line is a copy of a line that was written at another time.
+    Time zones differ by at most 26 h, so the line is a copy of a line that was written at another time.
     """
     stamp = Times.anywhere().stamp(before[:MAX_BEFORE].encode())
     return stamp is not None and stamp.ts_ms is not None and abs(stamp.ts_ms - ts_ms) > FAR_MS
@@ -222,8 +222,8 @@ def _of_another_time(before: str, ts_ms: int) -> bool:
 def _is_reported(sentence: str, quotation: str, after: str) -> bool:
     """True if a person reports what happened: the sentence quotes a whole message and is not a question.
 
-    `sentence`: the text before the quotation. `quotation`: the text from the opening mark up to the match. `after`: the
-    text behind the match.
+    `sentence`: the text before the quotation. `quotation`: the text from the opening quotation mark up to the text that
+    a log pattern matches. `after`: the text behind that.
     """
     whole = any(begin.search(quotation[1:]) for begin in (_BEGINNING, _EXCEPTION, _AFTER_LAYOUT, _AFTER_WORDS))
     reported = (_REPORTED_IN_TICKS if quotation[0] == "`" else _REPORTED_IN_QUOTES).match(sentence)

@@ -48,8 +48,8 @@ _PATTERN = re.compile(
     rf"{_CONTAINER}(?:\[?({_TIME})\]?(?: - |[ \t]+|: ?))?(?:{'|'.join(f'(?:{pattern})' for pattern, _ in _LAYOUTS)})",
     re.ASCII,
 )
-#: Maps the number of the last group that matched, which shows the layout, to the layout's fields; each field is mapped
-#: to the number of its group.
+#: Maps the number of each group in _PATTERN to the fields (name → number of its group) of the layout with that group.
+#: The last group that matches a line shows the line's layout.
 _GROUPS: dict[int, dict[str, int]] = {}
 for _, _names in _LAYOUTS:
     _numbers = {_name: _number for _number, _name in enumerate(_names, max(_GROUPS, default=1) + 1)}

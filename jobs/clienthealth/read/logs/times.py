@@ -60,7 +60,7 @@ _ANYWHERE = tuple(
     (name, re.compile(rf"(?P<lead>[^\n]{{0,120}}?{before}){_FORMS[name]}".encode()))
     for name, before in {**dict.fromkeys(("iso", "month day", "date"), r"(?<![\w.:/-])"), "epoch": r"%\d\|"}.items()
 )
-#: Patterns of a text that is nothing but a time. The field of a record may omit seconds and leading zeros.
+#: Patterns of a text that is nothing but a time, such as a record's field; seconds and leading zeros may be missing.
 _WHOLE = (
     re.compile(
         r"(?P<y>\d{4})[-/](?P<m>\d\d)[-/](?P<d>\d\d)[T ](?P<h>\d\d?):(?P<mi>\d\d?)(?::(?P<s>\d\d?)(?:[.,](?P<f>\d*))?)?"
@@ -232,12 +232,12 @@ class Times:
 
     @classmethod
     def all(cls) -> Times:
-        """Return an instance with all known forms."""
+        """Return an instance that tries all known forms of time."""
         return cls(list(_AT_BEGIN))
 
     @classmethod
     def anywhere(cls) -> Times:
-        """Return an instance with only the forms that are unmistakably times, whatever words precede them."""
+        """Return an instance that tries only forms that are unmistakably times, whatever words precede them."""
         return cls(list(_ANYWHERE))
 
     def begins(self, line: bytes) -> bool:
