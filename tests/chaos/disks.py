@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-#: Environment variable that marks programs inside the mount namespace.
+#: Environment variable that is set for programs in the campaign's own mount namespace.
 INSIDE = "CHAOS_NAMESPACE"
 SIZE_MB = 400
 BALLAST = "ballast"

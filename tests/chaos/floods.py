@@ -1,7 +1,7 @@
 """Flood the complete monitor with excessive input at default settings, and measure the effect.
 
 Each flood has a fixed size; a `share` below 1 sends only this part of it. At the same time, other clients report as
-usual (`onlookers.py`). Results are stored as JSON in a folder, from which the page is written.
+usual (`onlookers.py`). Results are stored as JSON in a folder, from which the page of results is written.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ FLEET, FLEET_READINGS = 100_000, 6
 ONSET_SECONDS = 60.0
 #: Publishing pauses while the monitor has more unread records than this, so that they fit on any disk.
 AHEAD = 2_000_000
-#: Seconds for which the clients of `onlookers.py` are observed: before a flood, and after it until all verdicts on them
-#: are published.
+#: Seconds for which the clients of `onlookers.py` are observed before a flood, and after it. Within the time after it,
+#: all verdicts on them are published.
 BEFORE_SECONDS, AFTER_SECONDS = 160.0, 90.0
 LIMIT_SECONDS = 3600.0
 #: How much longer (s) the longest delay of a verdict may be during the flood `lines` than before it.
@@ -48,7 +48,7 @@ METRICS, LOGS = "client-metrics", "client-logs"
 
 @dataclass
 class Flood:
-    """Results of a flood: lines for the page, and the lines that violate an expectation."""
+    """Results of a flood. `lines`: its lines on the page of results; `wrong`: those that violate an expectation."""
 
     name: str
     lines: list[str] = field(default_factory=list)
@@ -115,7 +115,7 @@ def _lines(lab: Lab, share: float, measured: Flood) -> None:
         with _publisher(lab, "lines", round(LINES * seconds)) as publishing:
             publishing.wait()
         since = time.time()
-        # How many lines were unread when the last one was sent shows how far the monitor was behind.
+        # The number of lines unread when the last line was sent shows how far behind the monitor was.
         sent = ends(lab.servers, LOGS)
         rate, micros = sent / seconds, monitor.usage.cost(since - seconds, since).per_record(sent)
         monitor.checkpoints.look()

@@ -1,4 +1,4 @@
-"""Observe a case: what is read from a running program, and the files and records made from it."""
+"""Read metrics, dumps and log of a running program of the lab, and make files and records from what was read."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SINGLE = {"producer": "kafka.producer:*", "consumer": "kafka.consumer:*"}
 
 @dataclass(frozen=True)
 class Seen:
-    """A way of observing. Times are seconds after the start; for `dumps`, after the onset.
+    """How a program is observed. Times are seconds after its start; for `dumps`, after the onset of its failure.
 
     metrics    a name of ROUTES, or `none`
     interval   seconds between two samples
@@ -40,7 +40,7 @@ class Seen:
     wrapping   a name of WRAPPINGS, or `none`
     dumps      when thread dumps are taken
     begins     start of the available data
-    ends       end of the available data, in seconds before the end of the case
+    ends       end of the available data, in seconds before the end of the recording
     together   True if all dumps, or all pages of metrics, are in one file
     """
 
@@ -155,7 +155,7 @@ ROUTES: Mapping[str, Callable[[int, str], str | None]] = {
 
 @dataclass(frozen=True)
 class Written:
-    """The files of a case: times (epoch ms) of the samples, dumps and log lines in them."""
+    """Times (epoch ms) of the samples, dumps and log lines in the files that `write` has written."""
 
     metrics: Sequence[int]
     dumps: Sequence[int]
@@ -260,7 +260,7 @@ def _otlp(push: Mapping[str, Any]) -> str:
 def _records(
     seen: Seen, metrics: Sequence[tuple[int, str]], dumps: Sequence[tuple[int, str]], lines: Sequence[Line]
 ) -> Iterator[tuple[int, str, str]]:
-    """Yield time, topic and value of each record that a shipper and a script would send."""
+    """Yield (time, topic, value) of each record: a script would send metrics and dumps, a log shipper the log."""
     for ts_ms, content in metrics:
         for part in content.splitlines() if seen.metrics == "jolokia-each" else (content,):
             yield ts_ms, "client-metrics", part
@@ -272,7 +272,7 @@ def _records(
 
 
 def _events(lines: Sequence[Line]) -> Iterator[Line]:
-    """Join lines with the stack traces below them, as a shipper does."""
+    """Join lines with the stack traces below them, as a log shipper does."""
     joined: list[str] = []
     ts_ms = 0
     for line in lines:

@@ -145,8 +145,8 @@ WORLDS = {
     "c": r"\bgdb\b|rd_kafka",
     "go": r"goroutine|pprof|kill -QUIT|\bdefer\b",
 }
-#: Library → runtimes: verdicts on the library's clients may use only the words of these. librdkafka runs in programs of
-#: many languages.
+#: Library → runtimes with words that verdicts on the library's clients may use. librdkafka runs in programs of many
+#: languages.
 OF_LIBRARY = {
     "java": {"java"},
     "kafka-python": {"python"},
@@ -157,7 +157,7 @@ OF_LIBRARY = {
     "franz-go": {"go"},
     "kafka-go": {"go"},
 }
-#: (mode, cause) that only the Java client has, so that their texts use Java's words.
+#: (mode, cause) that only the Java client has, so that their texts may use Java's words.
 JAVAS_OWN = {("producer-callback-deadlock", "send-in-callback")}
 
 
@@ -240,7 +240,7 @@ def test_modes_import_without_spark() -> None:
 
 
 def test_modes_and_log_lines_are_read_from_an_archive(tmp_path: Path) -> None:
-    """`spark-submit --py-files` gives executors the program as an archive, so its files must be found in one."""
+    """`spark-submit --py-files` gives executors the program as an archive; its TOML files must be found in there."""
     archive, jobs = str(tmp_path / "program.zip"), locations.checkout() / "jobs"
     with zipfile.ZipFile(archive, "w") as program:
         # Like a wheel, without entries for folders: Python then treats only folders with an `__init__.py` as packages.

@@ -84,7 +84,7 @@ def unknown(name: str, window: ClientWindow) -> Scenario:
 
 
 def at(seconds: float) -> int:
-    """Return the time (epoch ms) that many seconds into the window."""
+    """Return the time (epoch ms) `seconds` after the beginning of the window."""
     return T0 + round(1000 * seconds)
 
 
@@ -160,7 +160,7 @@ def line(seconds: float, signature: str, text: str = "", thread: str | None = No
 
 
 def mine(event: LogEvent) -> LogEvent:
-    """Return the log line with the id of `client()`."""
+    """Return the log line, now with the client id of `client()`."""
     return replace(event, client_id="orders")
 
 

@@ -112,7 +112,7 @@ class Installation:
         return History(Path(settings.monitor.history))
 
     def has_read(self, settings: Settings, portions: int, change: str = "") -> Callable[[], bool]:
-        """Return a condition: the first `portions` portions are read and, if given, the history has such a `change`."""
+        """Return a condition: `portions` portions of the input are read, and the history has a `change` (if given)."""
         checkpoint, written = Path(checkpoint_of(settings)), History(Path(settings.monitor.history))
 
         def reached() -> bool:

@@ -71,7 +71,7 @@ def test_records_lost_have_an_objective_of_their_own(week: Review, tmp_path: Pat
     assert "send the records that orders-api and audit lost again, if their source has them" in week.headline[2]
     page, text, numbers, _ = (file.read_text() for file in write(week, tmp_path))
     assert "| Records lost, each service | 0 | 12 to 1,152 | **missed** |" in text
-    # All 9,950 minutes of audit were healthy.
+    # All 9,950 minutes of audit were healthy, but it lost records, so the review must not show 100 %.
     assert "| audit | <\u00a0100.00\u00a0% | within budget |" in text.replace("\\<", "<")
     assert '<td data-label="Records lost"><span>12 <span class="badge bad">missed</span></span></td>' in page
     lost = {s["service"]: s["lost_records"] for s in json.loads(numbers)["services"]}

@@ -34,13 +34,14 @@ FAULTS = (
     fault(ORDERS, DEADLOCK, "09:00", "09:30"),
     fault(OTHER, DEADLOCK, "09:10", "09:20"),
     fault(OTHER, DEADLOCK, "09:34", "09:40"),
-    # This failure begins six minutes after the end of that page (09:40), so it is a new page.
+    # This failure begins six minutes after the end of the first page (09:40), so it causes a second page.
     fault(ORDERS, DEADLOCK, "09:46", "09:50"),
-    # A failure in another mode of the same service is another page, even though it was withdrawn later.
+    # A failure of the same service in another mode causes its own page, even though it was withdrawn later.
     fault(ORDERS, METADATA, "09:05", "09:08", "withdrawn"),
-    # The same failure in another service is another page.
+    # The same failure in another service causes its own page.
     fault(msgspec.structs.replace(OTHER, service="search"), DEADLOCK, "09:00", "09:30"),
-    # These three are no pages: one was reported after its end, one was only suspected, one moved to another client.
+    # These three do not page: the first was reported when it had ended, the second was only suspected, the third was
+    # moved to another client.
     Fault(ORDERS, METADATA, at(10, "12:00"), at(10, "12:05"), at(10, "12:00"), timedelta(minutes=5)),
     Fault(ORDERS, METADATA, at(10, "13:00"), at(10, "13:30")),
     fault(OTHER, METADATA, "14:00", "14:10", "moved"),

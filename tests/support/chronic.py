@@ -89,7 +89,7 @@ class Failure:
     ) -> Iterator[LogEntry]:
         """Yield the client's log lines.
 
-        `lines_a_second`: keep only this many lines per second, or per `each` seconds, like a rate limit.
+        `lines_a_second`: keep at most this many lines of each period of `each` seconds, the first ones; None: keep all.
         """
         recording = _read(self.recording)
         lines = [s for s in recording.log_entries if s.event is not None and _fails(s.event)]
@@ -181,7 +181,7 @@ def _part_grown(first: Snapshot, last: Snapshot, at: int, name: str) -> float:
 
 
 def _fails(event: LogEvent) -> bool:
-    """True if the failing client wrote the line; False if the line comes from the recorder closing the producer."""
+    """True if the line belongs to the failure; False if it shows the close of the producer after the recording."""
     return event.signature not in ("producer-closing", "producer-unregistered", "producer-closed")
 
 

@@ -196,7 +196,7 @@ def target_scope(board: Board) -> Iterator[str]:
     variables = {v["name"] for v in board["templating"]["list"] if v["type"] in ("query", "textbox")}
     for where, node in _selectors(board):
         wanted = set(CLIENT) if node.name in CLIENT_SERIES else {"group"} if node.name in GROUP_SERIES else set()
-        # `up` has the labels of its scrape target, which need not include KEPT.
+        # `up` has the labels of its scrape target, which need not include the installation's labels (KEPT).
         heartbeat = any(m.value == "KafkaClientHealthWatchdog" for m in node.matchers.matchers)
         wanted |= set() if node.name == "up" or (node.name == "ALERTS" and heartbeat) else set(KEPT)
         if node.name in CLIENT_SERIES | GROUP_SERIES and "topic" in known_labels()[node.name]:

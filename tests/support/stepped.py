@@ -98,10 +98,10 @@ class Kept:
 def by_batch(
     inputs: Iterable[Snapshot | LogEntry], seconds: float, beside: str | None = None
 ) -> dict[float, list[Snapshot | LogEntry]]:
-    """Sort inputs by time into batches of `seconds` seconds; return second of a batch's end (after START) → its inputs.
+    """Sort inputs by time into batches of `seconds` seconds; return end of a batch (s after START) → its inputs.
 
-    `beside`: id of a client that reports only to advance the watermark. While there is no other input, LONGER
-    consecutive batches are joined into one.
+    `beside`: id of a client that reports only to advance the watermark. While there is no other input, six
+    consecutive batches (LONGER) are joined into one.
     """
     numbered: dict[int, list[Snapshot | LogEntry]] = {}
     for one in sorted(inputs, key=lambda one: one.ts_ms or 0):

@@ -122,7 +122,7 @@ def test_dashboard_link(rule: Rule) -> None:
 
 
 def test_what_to_do_about_the_exporter_is_not_only_on_the_exporter() -> None:
-    """By default the exporter serves the runbooks. If it is down, so are they: its alert must contain the steps."""
+    """By default the exporter serves the runbooks, so the alert on a missing exporter must contain the steps itself."""
     (down,) = [rule for rule in ALERTS if rule.name == "KafkaClientHealthExporterDown"]
     for step in (
         "systemctl restart",

@@ -154,7 +154,7 @@ def test_zst(tmp_path: Path, log_verdicts: dict[str, dict[str, str]]) -> None:
 
 
 def test_several_writers_are_distinguished(tmp_path: Path) -> None:
-    """Lines of two containers are mixed; the broker's lines belong to no client of the application."""
+    """In a log that mixes two containers, the application's failure is found despite the broker's lines."""
     lines = LOG.splitlines()
     broker = "broker-1 | [2026-11-21 07:43:53,123] INFO [Log] Rolled new log segment (kafka.log.Log)"
     mixed = [line for own in lines for line in (f"web-1    | {own}", broker)]
@@ -172,7 +172,7 @@ def test_lines_that_stern_passes_on_keep_their_times(tmp_path: Path) -> None:
 
 
 def test_an_empty_answer_does_not_get_the_time_of_another(tmp_path: Path) -> None:
-    """Jolokia's first answer, before the client existed, has no time, and does not get a time of the next answers."""
+    """An answer of Jolokia without a time (the client did not exist yet) does not get the time of a later answer."""
     request = {"mbean": "kafka.producer:type=producer-metrics,client-id=p", "type": "read"}
     absent = [{"request": request, "status": 404, "error": "No MBean"}]
     there = [

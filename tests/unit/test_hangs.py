@@ -15,7 +15,7 @@ from tests.support.attachments import statuses, worst
 FOLDER = Path(__file__).parents[1] / "hangs"
 #: Number of cases with a failure that is suspected or confirmed. A change may only raise it.
 FOUND = 84
-#: A short run judges one case in EVERY; the long test judges all.
+#: The short test judges every twelfth case; the long test judges all.
 EVERY = 12
 
 

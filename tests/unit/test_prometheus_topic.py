@@ -28,7 +28,7 @@ class Record:
 
 @dataclass
 class Broker:
-    """A fake broker: the topic's records by partition. Each poll begins with a call of the next function in `polls`.
+    """A fake broker: one topic's records by partition. Each poll begins with a call of the next function in `polls`.
 
     It also acts as the admin client for this topic.
     """
@@ -72,7 +72,7 @@ class Broker:
 
 
 class Consumer:
-    """A fake KafkaConsumer with the methods that the reader of the topic uses."""
+    """A fake KafkaConsumer with the methods that the exporter's reader of `client-health` uses."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
@@ -103,7 +103,7 @@ class Consumer:
 
 
 class Reading:
-    """Runs the reader of the topic on a fake broker, and keeps what it has read."""
+    """Runs the exporter's reader of `client-health` on a fake broker, and keeps what was read."""
 
     def __init__(self, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(health_topic, "CHECK_SECONDS", 0.0)
@@ -112,7 +112,7 @@ class Reading:
         self.seen: list[bytes | None] = []
         self.states: list[str | None] = []
         self.stop = threading.Event()
-        #: At each preparation of the page: number of records read, and the topic's state.
+        #: At each preparation of the page: number of records read, and the reader's `trouble`.
         self.prepared: list[tuple[int, str | None]] = []
         self.topic = HealthTopic(
             Settings(), lambda key, value, ts: self.seen.append(key), broker.connect, broker.ask, self.prepare

@@ -101,7 +101,7 @@ def test_a_card_shows_client_failure_onset_evidence_and_advice() -> None:
 
 
 def test_three_facts_decide_and_the_others_are_folded() -> None:
-    """Three facts are shown, oldest first: the newest of each kind, then the newest others. The cause is shown once."""
+    """The newest fact of each kind and the newest others, three in all, are shown in order of time; the cause once."""
     facts = [
         {"kind": kind, "ts": NOW_MS - 1000 * ago, "text": f"fact {ago}"}
         for kind, ago in (("log", 50), ("thread-dump", 40), ("log", 30), ("log", 20), ("log", 10))

@@ -25,9 +25,10 @@ def producer(second: float, instance: str, born: float = 0, stuck_since: float =
 
 
 def run(monitor: Stepped, until: int, *arriving: tuple[int, Sequence[Any]]) -> list[tuple[str, str, str]]:
-    """Run batches of 10 s, or of a minute if no input of `arriving` comes in it; return the changes of incidents.
+    """Run batches of 10 s (of a minute if none of the inputs arrives in it); return the changes of incidents.
 
-    `arriving`: pairs of a delay in seconds and inputs that arrive with this delay. Another client keeps reporting.
+    `arriving`: pairs of a delay in seconds and inputs that arrive with this delay. The client `other`
+    also reports, all the time.
     """
     by_batch: dict[int, list[Any]] = {}
     for delay, inputs in arriving:

@@ -1,4 +1,4 @@
-"""If the step cannot process an input, it removes only the input's process; others are judged as without it."""
+"""If the step cannot process an input, it removes only that input's process, and judges all others as usual."""
 
 from __future__ import annotations
 

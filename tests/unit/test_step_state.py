@@ -77,9 +77,9 @@ def test_what_is_loaded_is_what_was_saved() -> None:
 
 @pytest.mark.parametrize("seed", long_after(1, range(3)))
 def test_what_the_stream_keeps_is_all_that_the_next_step_needs(seed: int) -> None:
-    """The input of half an hour is random: batches of any length, clients that come and go, log lines, and gaps.
+    """A monitor that saves its state after each batch gives the same results as one that keeps its state in memory.
 
-    The monitor for comparison keeps its state in memory, where saving cannot lose anything.
+    The input of half an hour is random: batches of any length, clients that come and go, log lines, and gaps.
     """
     chosen = random.Random(seed)
     stream, memory = Stepped(), Stepped(saved=False)
@@ -254,7 +254,8 @@ def test_the_columns_are_those_that_0_2_reads_and_writes() -> None:
     ]
     assert parts[:, PART_HEAD + 2].tolist()[1] == 4
     # Columns of a client's row: first and last sample, last seen, interval, minute, configuration, time and checksum of
-    # the newest publication. After these CLIENT_HEAD columns come the metrics of UNDELIVERED.
+    # the newest publication. After these CLIENT_HEAD columns come the metrics that show
+    # undelivered records (UNDELIVERED).
     assert clients[0, :7].tolist() == [START + 9000, START + 9000, START + 9000, 10_000, START, -1, START + 9000]
     assert clients[1, :7].tolist() == [START + 7000, START + 7000, START + 7000, 20_000, START, -1, START + 7000]
     assert clients[:, 7].all()
@@ -286,7 +287,8 @@ def test_a_partition_that_was_not_known_to_an_earlier_release_is_not_known() -> 
 def other_release_state(state: BucketState) -> bytes | bytearray:
     """Return the state as written by a release without the producers' third metric, but with one more after the fourth.
 
-    Its topic metrics are in reverse order, after an unknown one. It lacks the last metric of UNDELIVERED.
+    Its topic metrics are in reverse order, after an unknown one. Of the metrics in UNDELIVERED, it
+    lacks the last.
     """
     data = save(state, 1)
     saved = msgspec.msgpack.decode(data[4:])

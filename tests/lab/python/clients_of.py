@@ -18,7 +18,7 @@ from aiokafka.errors import KafkaError as AioError
 from confluent_kafka import KafkaException
 from kafka.errors import KafkaError
 
-#: Errors of a refused record; kafka-python 2 raises AssertionError if the partition does not exist.
+#: What clients raise if a record is refused; kafka-python 2 raises AssertionError if the partition does not exist.
 _FAILED = (KafkaError, AioError, AssertionError, ValueError)
 #: Java client options that librdkafka also has.
 _RDKAFKA = (
