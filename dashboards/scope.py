@@ -67,7 +67,7 @@ OF_GROUP = f'{OF_KEPT}, group=~"$group"'
 OF_GROUP_TOPIC = f'{OF_GROUP}, topic=~"$topic"'
 OF_SERVICE = f'{OF_KEPT}, service=~"$service"'
 BY_CLIENT = listed((*KEPT, *CLIENT))
-#: Legends. NAMED_KEPT names the installation, such as staging or production; LEGEND names client and installation.
+#: Legends. NAMED_KEPT shows the installation (such as staging or production), LEGEND the client and the installation.
 NAMED_KEPT = named(KEPT)
 LEGEND = f"{{{{instance}}}} · {{{{client_id}}}} {NAMED_KEPT}"
 BY_SHARD = listed((*KEPT, "shard", "service"))

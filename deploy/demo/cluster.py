@@ -208,7 +208,7 @@ class Cluster:
         return self.nodes[node - 1]
 
     def wait_for_sync(self) -> None:
-        """Wait until all replicas of all partitions are in sync. Raises ServiceError after SYNC_SECONDS."""
+        """Wait until all replicas of all partitions are in sync. Raises ServiceError after five minutes."""
         deadline = time.monotonic() + SYNC_SECONDS
         while lagging := self._out_of_sync():
             if time.monotonic() > deadline:

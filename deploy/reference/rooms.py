@@ -1,7 +1,7 @@
 """Read the code of this checkout: its modules, their imports, and the packages in which the modules are.
 
-Such a package, here called a *room*, is directly within one of PACKAGES, as `clienthealth.read` is. Rooms must not
-import each other in a cycle.
+Such a package, here called a *room*, is directly within `clienthealth` or `clienthealth_exporters`, for example
+`clienthealth.read`. Rooms must not import each other in a cycle.
 """
 
 from __future__ import annotations

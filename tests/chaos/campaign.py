@@ -232,7 +232,7 @@ def _soon(ready: Callable[[], bool]) -> bool:
 
 
 def _skewed(records: Sequence[Published], skew_ms: int) -> Iterator[Published]:
-    """Yield the records, with the timestamps of the client STRAY shifted."""
+    """Yield the records, with the time shifted in those of the one client that gets a wrong clock (STRAY)."""
     for record in records:
         if skew_ms and record.client == STRAY:
             document = json.loads(record.value)

@@ -225,7 +225,7 @@ def topic_recreated(scene: Scene) -> Iterator[None]:
     finally:
         admin.close()
     run.create(topic, 2)
-    # Publish nothing until the monitor notices the new topic: it still skips offsets already read in the old one.
+    # Publish only after the monitor has noticed the new topic: until then it skips offsets that it read in the old one.
     checkpoint = run.checkpoint / QUERY
     run.wait("not noticed", lambda: not any(position(checkpoint).get(topic, {1: 1}).values()), NOTICED_SECONDS)
     yield

@@ -91,7 +91,7 @@ READS = (
 
 
 def librdkafka(servers: str) -> dict[str, bytes]:
-    """Return statistics of a producer that sent SENT records and of a consumer that read and committed them."""
+    """Return statistics of a producer that sent 100 records (SENT) and of a consumer that read and committed them."""
     newest: dict[str, Any] = {}
     options = {"bootstrap.servers": servers, "statistics.interval.ms": 200}
     keep = {"stats_cb": lambda text: newest.update({json.loads(text)["type"]: json.loads(text)})}
@@ -238,7 +238,7 @@ def log4j2(folder: Path, servers: str) -> dict[str, list[bytes]]:
 def written(
     broker: Broker, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[dict[str, bytes], dict[str, list[bytes]]]:
-    """Return name of a client or agent → its metrics, and name of an agent or log layout → its log lines."""
+    """Return (name of a client or agent → its metrics, name of an agent or log layout → its log lines)."""
     broker.create_topic(TOPIC)
     servers = broker.bootstrap_servers
     with pytest.MonkeyPatch.context() as patch:

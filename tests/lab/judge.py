@@ -103,7 +103,7 @@ def streamed(folder: Path) -> Verdicts:
 
 
 def graded(folder: Path, how: str, verdicts: Verdicts) -> list[Graded] | None:
-    """Return grades of the case's mode and of wrong verdicts; None if the failure did not occur or `seen` is empty."""
+    """Return grades of the case's mode and of wrong verdicts; None if the failure did not occur or left no files."""
     recorded = Recorded(folder)
     wanted = labels(recorded)
     if wanted is None or not any((folder / "seen").iterdir()):

@@ -70,7 +70,7 @@ def test_alerts_dashboard_runbook_and_pages_are_made_of_it(copy: Copy) -> None:
 
 @pytest.fixture
 def judged(copy: Copy, monkeypatch: pytest.MonkeyPatch) -> Callable[[list[float]], str]:
-    """Return a function that returns the status of PAGE's example mode for a counter's values, ten seconds apart."""
+    """Return a function: values of a counter, ten seconds apart → status by the example mode of modes/README.md."""
     spec = spec_from_file_location("rebalance_storm", copy.folder / FOLDER / "rules.py")
     assert spec and spec.loader
     module = module_from_spec(spec)
@@ -125,7 +125,7 @@ def test_the_example_keeps_the_rules_of_the_repository(copy: Copy) -> None:
 
 
 def test_a_wording_is_one_entry_and_a_wrong_one_is_named_with_its_file(copy: Copy) -> None:
-    """The log pattern in wordings.md is accepted in PAGE's example mode, but not if it names an unknown library."""
+    """The example mode accepts the log pattern of wordings.md, but not if the pattern names an unknown library."""
     page = (ROOT / "jobs/clienthealth/modes/wordings.md").read_text("utf-8")
     (example,) = re.findall(r"^```toml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     file = copy.folder / FOLDER / "mode.toml"

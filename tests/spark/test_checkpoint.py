@@ -127,7 +127,7 @@ def test_no_code_is_compiled_for_another_batch_of_ticks(spark: SparkSession, tmp
     finally:
         query.stop()
     assert not query.exception()
-    # The first batch may have no tick yet, so code may still be compiled for the second.
+    # If the first batch has no row yet, code is compiled in the second. Later batches must compile nothing.
     assert len({*after_batch[2:]}) == 1
 
 

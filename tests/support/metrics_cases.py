@@ -1,4 +1,4 @@
-"""Variants of the metrics formats, each with a result that a person wrote down, and records that must be rejected."""
+"""Variants of the metrics formats, each with an expected result written by hand, and records that must be rejected."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def mutants(root: Path = ROOT) -> Iterator[Mutant]:
                         continue
                     line, begin, end = node.lineno, node.col_offset, node.end_col_offset  # type: ignore[attr-defined]
                     was = lines[line - 1][begin:end].decode(errors="replace")
-                    # Python 3.11 does not report the positions of an f-string's parts, so `was` would be other text.
+                    # Skip parts of f-strings: the positions that Python 3.11 reports for them lead to other text.
                     if _is_written(was, node):
                         now = f"({ast.unparse(changed)})"
                         yield Mutant(str(path.relative_to(root)), line, begin, end, was, now, f"{about} {number}")

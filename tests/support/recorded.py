@@ -39,7 +39,7 @@ from deploy.demo.replay import time_of
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDINGS = ROOT / "tests" / "recordings"
-#: Cache of decoded recordings, a folder per version of the decoding code; the KEPT newest of the older versions stay.
+#: Cache of decoded recordings, a folder per version of the decoding code; of older versions, the two newest stay.
 DECODED, KEPT = ROOT / ".cache" / "decoded", 2
 SETTINGS = Settings()
 DECODERS = {"any": decode_any, "metrics": decode_metrics, "logs": decode_logs}
@@ -155,7 +155,7 @@ def _thinned(ref: Ints, ts: Ints, every_ms: int) -> Bools:
 
 
 def sent(record: Read) -> RawRecord:
-    """Return a recorded record as it would have been sent. py-spy reports no time, so the record's own time is used."""
+    """Return a recorded record as if it had been sent at its time: the recording's, else the one in the record."""
     return raw_record(replace(record, ts_ms=record.ts_ms or time_of(record.value) or 0))
 
 

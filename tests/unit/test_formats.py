@@ -1,4 +1,4 @@
-"""Each wire format has the name of its module, and each has its own place in the order in which formats are tried."""
+"""Each wire format is named after its module, and no two formats have the same place in the order of trying."""
 
 from __future__ import annotations
 

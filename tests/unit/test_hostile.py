@@ -37,7 +37,8 @@ def undisturbed() -> list[list[bytes]]:
 def test_nothing_that_a_client_reports_stops_or_moves_the_others(seed: int) -> None:
     monitor = lived(seed, LINES, push(principal="User:evil"))
     assert monitor.published("good") == undisturbed()
-    # If a step fails, the monitor repeats it without the hostile client. But no numbers may make a step fail at all.
+    # If a step fails, the monitor repeats it without the hostile client. But no number that a client sends may make a
+    # step fail.
     assert "step-failed" not in monitor.reasons
     assert monitor.reasons & {"impossible-value", "missing-timestamp", "future-timestamp"}
 
@@ -85,7 +86,7 @@ TAKEN, TO_TOPICS = 1_048_588, (HEALTH, REJECT)
 
 
 def sizes(monitor: Streamed) -> list[int]:
-    """Return the compressed size of each published record, as topics hold records compressed."""
+    """Return the size of each published record after compression, because topics hold compressed records."""
     parts = [(key, value, headers) for rows in monitor.rows for kind, key, value, headers in rows if kind in TO_TOPICS]
     return [
         len(zlib.compress((key or b"") + (value or b"") + (headers or "").encode())) for key, value, headers in parts
@@ -135,6 +136,6 @@ def test_a_group_too_large_for_the_topic_is_reported_and_stays_known() -> None:
 
 @pytest.mark.parametrize("size", long_after(2, [1_047_000, 1_048_500, 3_000_000]))
 def test_a_record_that_cannot_be_read_fits_among_the_rejects(size: int) -> None:
-    """A reject has the record, its position and a reason; together they must not exceed the topic's limit."""
+    """A reject contains the record, its topic and offset, and a reason; it must not exceed the topic's limit."""
     monitor = repeated(b"\xff" + random.Random(2).randbytes(size))
     assert monitor.reasons == {"binary"} and max(sizes(monitor)) < TAKEN

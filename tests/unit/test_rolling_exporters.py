@@ -23,7 +23,7 @@ WELL = [Failure(name, "", "", 10) for name in ("healthy-4.1", "slow-callback-4.1
 
 
 def rolled(client: Failure, goes: float, comes: float) -> Iterator[Snapshot]:
-    """Yield the old exporter's samples before second `goes`, and the new one's, at other seconds, from `comes` on."""
+    """Yield samples of two exporters that read at different seconds: the old until `goes`, the new from `comes` on."""
     for reading in client.snapshots(BEGIN, LENGTH, every=1):
         second = round(((reading.ts_ms or 0) - START) / 1000)
         by_first, by_next = second % EVERY == 0 and second < goes, second % EVERY == 4 and second >= comes

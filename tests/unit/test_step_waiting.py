@@ -97,7 +97,7 @@ def test_none_waits_longer_than_the_bound_nor_more_than_is_allowed() -> None:
 
 @pytest.mark.parametrize("second", [30, 90])
 def test_lines_that_are_as_new_as_the_metrics_wait_for_nothing(second: int) -> None:
-    """Live input: lines that are read before the next sample, and lines with a clock ahead of this machine's."""
+    """Lines are not held back if only the next sample is missing, or if their clock is ahead of this machine's."""
     monitor = Stepped()
     monitor.batch([*readings(0, 60), *lines(60, 100), *lines(600, 700, "ahead")], 110)
     assert not monitor.state.waiting

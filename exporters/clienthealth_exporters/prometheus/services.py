@@ -39,7 +39,10 @@ def standing(record: HealthRecord) -> str:
 
 
 def largest(record: HealthRecord) -> tuple[float | None, ...]:
-    """Return the client's value for each metric of WORST, None if the value is unknown or the client has gone."""
+    """Return the client's value of each metric in WORST, of which a service shows only the worst client's value.
+
+    None for an unknown value, and for a client that has gone.
+    """
     if record.departed:
         return (None,) * len(WORST)
     return tuple([
@@ -91,8 +94,8 @@ def samples(states: Iterable[State]) -> Iterator[tuple[Family, list[Sample]]]:
 def _versions(clients: Iterable[State]) -> list[Sample]:
     """Return the number of clients by service, kind, library, version and state.
 
-    A service's VERSIONS most frequent combinations are counted separately; all others count as library '' and version
-    "other".
+    Only a service's 20 most frequent combinations (VERSIONS) of kind, library and version are counted separately. All
+    others count under library '' and version "other".
     """
     running: Counter[tuple[str, ...]] = Counter()
     by_service: defaultdict[str, Counter[tuple[str, ...]]] = defaultdict(Counter)

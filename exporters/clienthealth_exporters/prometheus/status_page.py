@@ -62,7 +62,7 @@ class Cause:
 
     cause      id of the cause, '' if unknown
     confirmed, suspected  number of clients with this status
-    services   the NAMED_SERVICES services with the most clients that have this failure
+    services   the three services (NAMED_SERVICES) with the most clients that have this failure
     more       number of further services that have such clients
     """
 
@@ -214,8 +214,8 @@ def _cell(share: float | None) -> tuple[str, str, str]:
     return level, mark, wording.percent(share)
 
 
-# -- Runbooks. The exporter serves them itself, so that an alert's link needs no other server. markdown-it converts the
-# Markdown to HTML, escapes HTML in it, and makes no links that run a script.
+# -- Runbooks. The exporter serves the runbooks itself, so that an alert's link needs no other server. markdown-it
+# converts the Markdown to HTML, escapes HTML in it, and makes no links that run a script.
 
 
 def runbook_names() -> list[str]:

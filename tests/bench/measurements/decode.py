@@ -45,7 +45,10 @@ def measure(scope: Scope) -> Result:
 
 
 def multiple() -> float:
-    """Return how many times faster OTLP is decoded from protobuf than from JSON: fastest of many alternating passes."""
+    """Return how many times faster OTLP is decoded from protobuf than from JSON.
+
+    Many passes alternate between the two, and the fastest pass of each counts.
+    """
     from clienthealth.model.telemetry import RawRecord
     from clienthealth.read.decode import decode_metrics
 
