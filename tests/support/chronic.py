@@ -37,8 +37,7 @@ class Failure:
     """A recording of a failing client.
 
     `settled`: seconds from the onset to the part that is repeated; from there on, nothing new happens.
-
-    `log_settled`: the same for the log, if it was recorded at another time than the metrics.
+    `log_settled`: the same for the log; None if the log was recorded together with the metrics.
     """
 
     recording: str

@@ -11,7 +11,8 @@ from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import RawRecord
 
 SAMPLES = Path(__file__).resolve().parents[1] / "formats"
-#: Arrival time of all records: hours after the timestamps in the sample files, so that none lies in the future.
+#: Arrival time of all records: hours after the timestamps in the sample files, so that no timestamp lies in
+#: the future.
 ARRIVED = datetime(2026, 11, 20, 22, 0, tzinfo=UTC)
 ARRIVED_MS = int(ARRIVED.timestamp() * 1000)
 

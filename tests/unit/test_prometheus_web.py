@@ -86,7 +86,7 @@ def test_pages(path: str, status: int, content_type: str, part: bytes) -> None:
 
 
 def test_behind_a_proxy_all_links_stay_under_its_path() -> None:
-    """A proxy serves `/…` as `/ops/health/…`, without any setting of the exporter."""
+    """All links are relative, so a proxy may serve the exporter's `/…` as `/ops/health/…` without any setting."""
     seen: set[str] = set()
     todo = ["/ops/health/"]
     with serving() as server:

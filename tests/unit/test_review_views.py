@@ -17,8 +17,8 @@ from tests.support.review_example import everything, html, markdown, review
 #: HTML elements of the page that are one line each in the text.
 LINES = ("h2", "h3", "p", "caption", "li", "tr")
 
-#: PLOTS: headings of plots, which only the page has. KEYS: how legends begin in the text; `Lines` skips the
-#: legends of the page.
+#: PLOTS: headings of plots, which only the page has. KEYS: beginnings of the legends in the text; `Lines` skips
+#: the legends of the page.
 PLOTS = ["Buffersclientminutesbypeakuse", "Laggroupminutesbyrecordsbehind"]
 KEYS = ("nodatanotjudged", "Allservices1left")
 

@@ -166,7 +166,7 @@ TURNING = "\u202eevil\u05d0"
 
 
 class _Bare(HTMLParser):
-    """Collects text outside <bdi>, <title>, <style> and <option>: text in an option cannot reverse other text."""
+    """Collects the text that could reverse the direction of other text: all outside bdi, title, style and option."""
 
     def __init__(self) -> None:
         super().__init__()

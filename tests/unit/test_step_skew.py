@@ -1,4 +1,4 @@
-"""A client with a wrong clock gets a finding; no other client is affected."""
+"""A wrong clock is reported for its client, and affects no other client."""
 
 from __future__ import annotations
 

@@ -100,8 +100,8 @@ class Fact:
         """Return the fact that a line, dump or sample shows.
 
         `shown`: that line, dump or sample. `since`: when the observed state began, as epoch ms or as the input that
-        shows it; by default the time of `shown`. If `given` is None, and `shown` is a line that may be about another
-        client, the fact gets the circumstance ANOTHERS.
+        shows it; by default the time of `shown`. If `given` is None, and `shown` is a line that may be about a
+        client other than the one judged, the fact gets the circumstance ANOTHERS.
         """
         begun = since if isinstance(since, int) else (since or shown).ts_ms
         if given is None and isinstance(shown, LogEvent) and not shown.own:
