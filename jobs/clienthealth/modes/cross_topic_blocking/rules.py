@@ -196,8 +196,8 @@ def _blockade(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[lis
 def _is_victim(window: ClientWindow, start: Reading, topic: str, culprit: str, limits: Thresholds) -> bool:
     """True if the topic had records to consume before the sample `start`.
 
-    A topic had records if its `messages-total` rose until then, or exceeds `victim_share` of that of `culprit`, the topic
-    with the full queue.
+    A topic had records if its `messages-total` rose until then, or exceeds `victim_share` times the culprit's total.
+    `culprit`: the topic with the full queue.
     """
     totals = [_topics(r, "messages-total").get(topic) for r in window.readings if r.ts_ms <= start.ts_ms]
     counted = [total for total in totals if total is not None]
