@@ -129,7 +129,7 @@ def plain(dashboard: model.Dashboard) -> dict[str, Any]:
 
 
 def _kept(value: Any, settings: Settings) -> Any:
-    """Insert the labels and the status page of the settings into all texts of a JSON value."""
+    """Insert the labels and the status page's address from the settings into all texts of a JSON value."""
     if isinstance(value, dict):
         return {key: _kept(inner, settings) for key, inner in value.items()}
     if isinstance(value, list):
@@ -207,7 +207,7 @@ def _incidents() -> build.AnnotationQuery:
 
 
 class _Tagged(Builder[Dataquery]):
-    """A query for the annotations in Grafana that have the tag TAG. The SDK has no builder for such a query."""
+    """A query for the annotations in Grafana that have our tag (TAG). The SDK has no builder for such a query."""
 
     def build(self) -> Dataquery:
         return UnknownDataquery({"limit": 100, "matchAny": False, "tags": [TAG], "type": "tags"})

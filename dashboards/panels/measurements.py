@@ -1,6 +1,6 @@
 """Panels of clients' measurements. A panel has the same id on every dashboard.
 
-A chart over all clients shows at most `WORST` clients: those with the worst values in the time range of the dashboard.
+A chart over all clients shows at most 20 clients (`WORST`): those with the worst values in the dashboard's time range.
 """
 
 from __future__ import annotations

@@ -70,7 +70,10 @@ def page() -> Page:
 
 
 def _state() -> str:
-    """Return a query for the monitor's worst problem, as a key of `_SENTENCES`; no value if the state is unknown."""
+    """Return a query for the number of the monitor's worst problem: 5 is the worst, 0 means that there is none.
+
+    `_SENTENCES` describes each number. The query has no value if the state is unknown.
+    """
     reached = 'min(up{job="kafka-client-health-monitor"})'
     query = f"min({_P}_query_up{{{OF_KEPT}}})"
     exporter = f"min(max by ({listed((*KEPT, 'shard'))}) ({_P}_exporter_up{{{OF_KEPT}}}))"

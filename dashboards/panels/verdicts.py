@@ -191,9 +191,9 @@ def failures(id_: int) -> Panel:
 
 
 def _over_time(by: str, shown: Sequence[str], of_status: str) -> str:
-    """Return a query for the worst status of each series over time, as a position in STATUS_ORDER.
+    """Return a query for the worst status of each series over time, as an index into STATUS_ORDER.
 
-    Only the _BANDS worst series are selected. `by`: labels that identify a series. `shown`: the statuses to show.
+    Only the 100 worst series (_BANDS) are selected. `by`: labels that identify a series. `shown`: the statuses to show.
     `of_status`: a query in which {} stands for a status; its value is 1 for each series with that status.
     """
     parts = [f"{of_status.format(s)} * {STATUS_ORDER.index(s)}" for s in reversed(shown) if s != "ok"]

@@ -314,7 +314,7 @@ _GROUPS = DemoClient(
 
 
 def _of_kafka_4(name: str, help: str, kind: str, **options: str) -> DemoClient:
-    """Return a client that `options` make stall as a member of a group. `kind`: the group's type (share, …)."""
+    """Return a client that stalls as a member of a group, because of `options`. `kind`: the group's type (share, …)."""
     return replace(_control(_GROUPS, name, help, kinds=kind, **options), help=help, mode="consumer-stalled")
 
 

@@ -35,7 +35,7 @@ STEP = 10
 PORTION = 40
 MIB = 1 << 20
 FLEET = 16
-#: The client that is stuck permanently, and the second of the campaign at which it becomes stuck.
+#: The client that becomes stuck and stays so, and the time (s) from the campaign's start until then.
 STUCK, STUCK_FROM = "client-0", 150
 #: A client that reports in Avro, with a new schema id each minute.
 AVRO = "client-5"
@@ -75,7 +75,7 @@ class Published:
 
 @dataclass(frozen=True)
 class Slice:
-    """The records of the SECONDS seconds from `begin_ms` on, in order of time."""
+    """The records of six minutes (SECONDS) from `begin_ms` on, in order of time."""
 
     number: int
     begin_ms: int
@@ -102,7 +102,7 @@ def slices(seed: int, numbers: Iterable[int], begin_ms: int) -> list[Slice]:
 
 
 def _slice(seed: int, number: int, at: int, begin_ms: int) -> Slice:
-    """Make a slice. `number`: selects its random events (with `seed`); `at`: position of the slice in the input."""
+    """Make the slice with index `at` in the input; `seed` and `number` determine its random events and recordings."""
     chosen = random.Random(f"{seed} {number}")
     records = [*_fleet(at, begin_ms), *_group(at, begin_ms), *_unreadable(chosen, number, begin_ms)]
     records += _chatter(begin_ms)

@@ -22,7 +22,7 @@ _THREADS = (
     "orders|",
     "vert.x-eventloop-thread-",
 )
-#: Events that may hit the brokers before the mechanism begins; "": none.
+#: Events that may hit the brokers before the clients fail or seem to fail; "": none.
 _WEATHER = ("", "", "", "", "cut", "swallow")
 
 
@@ -30,9 +30,10 @@ _WEATHER = ("", "", "", "", "cut", "swallow")
 class Case:
     """One run of a program with one or more clients of the same kind.
 
-    `onset`: seconds for which the program works before the mechanism begins; `after`: seconds from the onset to the
-    end; `lasts`: seconds from the onset to recovery. `weather`: an event that hits the brokers before the onset, its
-    start (s after the program has begun to work) and its duration (s).
+    `mechanism`: what makes the clients fail, or only seem to fail. `onset`: seconds for which the program works before
+    the mechanism begins; `after`: seconds from the onset to the end; `lasts`: seconds from the onset to recovery.
+    `weather`: an event that hits the brokers before the onset, its start (s after the program has begun to work) and
+    its duration (s).
     """
 
     number: int

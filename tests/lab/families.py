@@ -69,7 +69,7 @@ class Family:
     only      names of the only mechanisms that apply to the family; default: all
     routes    ways to read the clients' metrics; `none`: the metrics are not read
     jars      key of SETS: the jars to compile and run it with; None: the jars of `version`
-    ids       client ids that its framework makes of the configured one ({id}); {n}, {m}: number of the client from 0, 1
+    ids       client ids that its framework makes of the configured one ({id}); {n} counts clients from 0, {m} from 1
     requires  Python packages to run it with, if not the installed versions
     """
 

@@ -45,7 +45,7 @@ class Look:
     short: bool = True
 
     def asked(self) -> dict[str, Any]:
-        """Return the request in the form that the drawing page expects."""
+        """Return what is to be drawn, in the form that the drawing page expects."""
         end = self.now or time.time()
         times = {"from": round((end - self.seconds) * 1000), "to": round(end * 1000), "scrape": self.scrape}
         seen = {"width": self.width, "theme": self.theme, "short": self.short}
@@ -68,7 +68,7 @@ def bundle() -> Path:
 
 
 def seen(looks: Iterable[Look]) -> dict[str, list[Seen]]:
-    """Draw the dashboards; return name of a look → what is visible in each of its panels."""
+    """Draw the dashboards; return, for the name of each `Look`, what is visible in each panel."""
     puppeteer = browser.node_modules() / "node_modules"
     asked = json.dumps({"boards": [look.asked() for look in looks]})
     command = [str(NODE), str(HERE / "boards.mjs"), str(puppeteer), str(browser.CHROMIUM), str(bundle())]

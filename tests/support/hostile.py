@@ -154,7 +154,10 @@ def lived(seed: int | None, examples: Sequence[str] = (), push: Raw | None = Non
 
 
 def repeated(value: bytes, log: bool = False) -> Streamed:
-    """Run two minutes in which a client sends `value` every 10 s, then three minutes, after which it counts as gone."""
+    """Run the monitor for two minutes in which a client sends `value` every 10 s, and for three minutes without it.
+
+    Then the client counts as gone.
+    """
     monitor = Streamed()
     for second in (*range(BEGIN + 60, BEGIN + 180, 30), *range(BEGIN + 180, BEGIN + 361, 60)):
         raws = [Raw("", moved(value, at), key=b"evil|e:1|e") for at in range(second - 30, second, 10)]

@@ -44,7 +44,7 @@ MIB = float(1 << 20)
 SECONDS, STEP, STUCK_FROM = 240, 10, 120
 #: Hosts of the producers; the first producer hangs.
 HOSTS = ("web-0", "web-1")
-#: Numbers of records read from METRICS and LOGS.
+#: Numbers of records read from the topics METRICS and LOGS.
 READ = (SECONDS // STEP * len(HOSTS), 3)
 #: Number of batches; with few batches, the run leaves few files.
 PORTIONS = 4
@@ -71,7 +71,7 @@ def reading(host: str, ts_ms: int, second: int, stuck: int = 0) -> bytes:
 
 
 def unpacked(folder: Path) -> None:
-    """Extract into `folder` what the newest release left: `checkpoints`, `history` and HEALTH."""
+    """Extract into `folder` what the newest release left: `checkpoints`, `history`, the clients' records (HEALTH)."""
     newest_release = max(FOLDER.glob("*.tar.xz"), key=lambda path: [*map(int, path.name.split(".")[:3])])
     with tarfile.open(newest_release) as archive:
         archive.extractall(folder, filter="data")

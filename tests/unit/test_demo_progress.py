@@ -21,7 +21,7 @@ DEADLOCK = "producer-callback-deadlock"
 
 @dataclass
 class Process:
-    """The attributes of a running client that `shortcomings` and `unexplained` read."""
+    """A fake of a running client (`Running`), with only the attributes that the tested functions read."""
 
     pid: int
     onset_ms: int | None = 0

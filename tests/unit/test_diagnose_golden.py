@@ -29,7 +29,7 @@ FOLDERS = (
 
 
 def reviewed() -> dict[tuple[str, str], dict[str, str]]:
-    """Return the matrix's rows for FOLDERS: (service, client id) → mode → status, for applicable modes."""
+    """Return the expected verdicts on the recordings in FOLDERS: (service, client id) → applicable mode → status."""
     by_client = {}
     for line in MATRIX.read_text(encoding="utf-8").splitlines():
         folder, _, rest = line.partition(" ")

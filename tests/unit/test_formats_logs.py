@@ -62,7 +62,7 @@ def as_row(event: Any) -> dict[str, Any]:
 
 
 def rows(record: RawRecord) -> list[dict[str, Any]]:
-    """Return a row for each line and each error of a record; if its client is unknown, one row with line and error."""
+    """Return one row per line or error of a record; a record of an unknown client has one row with line and error."""
     decoded = decode(record)
     named = {"format": decoded.format} if decoded.format else {}
     if decoded.errors == ["missing-identity"]:

@@ -326,8 +326,8 @@ def test_what_is_ill_in_staging_spends_no_budget_of_production(tmp_path: Path) -
     ]
     _, text, numbers = (file.read_text("utf-8") for file in write_all(side_by_side(reviews), tmp_path)[""])
     rows = [line.replace(NB, " ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
-    # Columns: cluster, healthy, budget spent, pages. ILL has 100 unhealthy of 10,080 client-minutes, twice the budget
-    # of 50.4.
+    # Columns: cluster, healthy, budget spent, pages. In stage-eu (ILL) 100 of 10,080 client-minutes are unhealthy,
+    # twice the budget of 50.4.
     assert [(row[0], row[1], row[3], row[7]) for row in rows[2:7]] == [
         ("| [prod-eu](#prod-eu)", "100.00 %", "0 %", "1"),
         ("| [prod-us](#prod-us)", "100.00 %", "0 %", "0"),

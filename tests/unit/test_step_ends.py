@@ -124,7 +124,7 @@ def test_a_forced_close_on_a_node_with_two_pods_accuses_one_of_them() -> None:
 
 
 def test_a_service_with_short_lived_clients_opens_no_tickets() -> None:
-    """A client id has a new process on its host every 40 s; each one closes properly with some records in flight."""
+    """A client id has a new process every 40 s. Each closes properly with records in flight, which is no failure."""
     monitor = Stepped()
     inputs: list[Any] = []
     for begin in range(0, 20 * 40, 40):
@@ -199,7 +199,7 @@ def test_a_successor_that_logs_keeps_no_incident_of_its_predecessor_open() -> No
 
 
 def test_what_was_killed_on_its_host_before_its_last_reading_was_another() -> None:
-    """An idle pod is OOM-killed at 100 s; this does not accuse a busy pod on its host, whose agent fails at 300 s."""
+    """An idle pod is OOM-killed at 100 s. This proves nothing about a busy pod there that stops reporting at 300 s."""
     monitor = Stepped()
     idle = [
         snapshot(s, {"buffer-total-bytes": BUFFER, "buffer-available-bytes": BUFFER}, "q") for s in range(0, 100, 10)

@@ -89,7 +89,7 @@ class Offsets(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A group in a reading. `members`: None if unknown. `owners`: the member to which each partition is assigned."""
+    """A group as it was read. `members`: None if unknown. `owners`: the member to which each partition is assigned."""
 
     name: str
     type: str
@@ -373,7 +373,7 @@ def _assigned(group: Any) -> Iterator[tuple[Member, list[TopicPartition]]]:
 
 @dataclass(slots=True)
 class _Seen:
-    """The result of the last attempt to read a group. Times are seconds of the same clock as `now` in `Pace`.
+    """The result of the last attempt to read a group. Times are in seconds.
 
     committed  a hash of the group's committed offsets; None if they could not be read
     failing    why the group could not be read; '' if it was read
@@ -394,7 +394,7 @@ class Pace:
     Most groups of a large cluster are abandoned. New commits of a group with members are seen only if each reading
     includes the group. A group without members changes only if an administrator changes its offsets, or if a member
     joins. A new member is noticed at once, because each reading lists the states of all groups.
-    `longest`: maximum time until a group is read again, in seconds of the same clock as `now`.
+    `longest`: maximum time (s) until a group is read again. `now` in the methods: the time in seconds.
     """
 
     def __init__(self, longest: float) -> None:

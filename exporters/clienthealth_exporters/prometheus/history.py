@@ -35,7 +35,8 @@ MAX_CLIENTS = 2000
 MAX_CHANGES = 40
 HOURS = 24
 MAX_SERVICES = 2000
-#: Maximum number of records in `Recall`. At the maximum, the record that was added first is dropped.
+#: Maximum number of records that `Recall` keeps of clients that this exporter has dropped or does not serve. At the
+#: maximum, the record that was added first is dropped.
 MAX_RECALLED = 5_000
 Names = tuple[str, str, str]
 _WIDTH = 1 + len(PLOTTED)

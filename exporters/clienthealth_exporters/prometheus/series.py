@@ -20,8 +20,8 @@ from clienthealth.model.tables import table
 Sample = tuple[tuple[str, ...], float]
 #: The labels of a client's series.
 CLIENT = ("service", "host", "instance", "client_id")
-#: Metrics with `Family.evidence` are served for unhealthy clients. For comparison they are also served for up to PEERS
-#: healthy clients of the same service and kind.
+#: Metrics that decide a failure mode (`Family.evidence`) are served for unhealthy clients. For comparison they are also
+#: served for up to PEERS healthy clients of the same service and kind.
 PEERS = 5
 Scope = Literal["client", "group", "partition", "service", "exporter"]
 #: Maps a scope to the labels that name the client, group or service of a series. The installation's fixed labels come
@@ -82,7 +82,7 @@ class Family(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
 
     @property
     def needs(self) -> str:
-        """Name of the indicator without which a record has no sample of this metric; '' if no indicator is needed."""
+        """Name of the indicator that a record needs to have a sample of this metric; '' if the record needs none."""
         return "lag" if self.lag else "" if self.onset else self.indicator.partition(".")[0]
 
     @cached_property

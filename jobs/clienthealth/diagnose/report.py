@@ -54,7 +54,7 @@ PLAIN = Style()
 
 
 def style_of(stream: TextIO, verbose: bool) -> Style:
-    """Return the style for a stream: the terminal's width, within LEAST and MOST columns; without a terminal, WIDTH."""
+    """Return the style for a stream: as wide as the terminal (40 to 120 columns); 80 columns without a terminal."""
     wide = min(max(shutil.get_terminal_size((WIDTH, 24)).columns, LEAST), MOST) if stream.isatty() else WIDTH
     return Style(wide, colour_of(stream), verbose)
 
@@ -105,7 +105,7 @@ class _Report:
     def _inputs(self, inputs: Sequence[Input]) -> Iterator[str]:
         """Yield a line on each attachment.
 
-        In a short report, SEVERAL or more attachments of one kind that were read completely share one line.
+        In a short report, three (SEVERAL) or more attachments of one kind that were read completely share one line.
         """
 
         def alike(attached: Input) -> object:
@@ -130,7 +130,7 @@ class _Report:
         return every if self.verbose else some
 
     def _facts(self, finding: Finding) -> Sequence[ShownFact]:
-        """Return all facts in verbose mode, else at most FACTS facts: the first one and the newest ones."""
+        """Return all facts in verbose mode, else at most three (FACTS): the first one and the newest ones."""
         facts = finding.facts
         return self._chosen(facts, facts if len(facts) <= FACTS else [facts[0], *facts[1 - FACTS :]])
 

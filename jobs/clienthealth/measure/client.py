@@ -159,7 +159,7 @@ def _mappings(size: int, numbers: Mapping[str, Floats], **texts: Sequence[str]) 
 
 
 def _partly(size: int, numbers: Mapping[str, Floats]) -> Column:
-    """Return a `Column` of the mappings that `_mappings` makes; a mapping is unknown if all its numbers are NaN."""
+    """Return a `Column` with one mapping (name → number) per window; it is unknown if all numbers are NaN."""
     any_known: Bools = np.logical_or.reduce([~np.isnan(values) for values in numbers.values()])
     return _mappings(size, numbers), any_known
 

@@ -68,7 +68,10 @@ class Known(NamedTuple):
 
 
 def state(known: Known, limits: LagSettings) -> State:
-    """Return the state of a partition: IDLE, else OK while the lag is tolerated, else by the rules of this module."""
+    """Return the state of a partition: IDLE if no new records come, else OK if the lag is tolerated.
+
+    Otherwise the rules of this module decide.
+    """
     newest = known.commits[-COMMITS:]
     if known.idle:
         return "IDLE"
@@ -123,8 +126,8 @@ def rewound(commits: Sequence[Commit]) -> bool:
 def climbs(points: Sequence[tuple[float, float]], dead_band: float) -> bool:
     """True if values rise by more than `dead_band` per second (Theil–Sen slope), and steadily.
 
-    Steadily: the value falls or stays equal in at most FALLING_SHARE of all pairs of points. `points`: (time in s,
-    value), in order of time.
+    Steadily: the value falls or stays equal in at most a fifth (FALLING_SHARE) of all pairs of points. `points`:
+    (time in s, value), in order of time.
     """
     apart = ((earlier, later) for earlier, later in combinations(points, 2) if later[0] > earlier[0])
     slopes = sorted((later[1] - earlier[1]) / (later[0] - earlier[0]) for earlier, later in apart)

@@ -82,7 +82,7 @@ class Slot:
     """Where a client, its options and its last topic are in the open chunk, kept so that `Packer.reading` need not look
     them up for each sample.
 
-    pack, pad  the result of `_packing`
+    pack, pad  for the client's kind: function that packs a sample into bytes, and the bytes to append (`_packing`)
     round      value of `Packer._round` (number of calls of `chunks`) for which the positions are valid
     at         position of the client in the chunk's `all_clients`
     config     the client's newest options; their position in the chunk's `configs` is `config_at`, -1 without options
@@ -198,7 +198,7 @@ class Packer:
         dump: ThreadDump | None = None,
         repeats: int = 1,
     ) -> None:
-        """Add a log event or a dump of a process. Of entries with equal keys (`LogEntry.sample`) only one is kept.
+        """Add a log event or a dump of a process. Of equal entries in a burst only one is kept (`bursts.is_new`).
 
         `process`: (service, host, instance) as in `LogEntry`. `repeats`: number of equal records, this one included.
         """
@@ -227,9 +227,9 @@ class Packer:
         """Set `last_seen` in each chunk (when each of its clients last reported), and `clock` (the watermark).
 
         A single clock may be hours wrong. Neighbouring records of a topic were written at about the same time, so the
-        median of their clients' times is right nevertheless (`topic_clock`). A sample's own time counts only if it is
-        credible (SKEW_MS). Without samples of clients, the watermark is the median time of the consumer groups'
-        samples; without these, it is the median of the times in `log_times`.
+        median of their clients' times is right nevertheless (`topic_clock`). A sample's own time counts only if it
+        differs little from this median (SKEW_MS). Without samples of clients, the watermark is the median time of the
+        consumer groups' samples; without these, it is the median of the times in `log_times`.
         """
         whole = list(chunks)
         if any(chunk.rows for chunk in whole):
@@ -279,7 +279,7 @@ class _Open:
         return self.configs.setdefault(id(config), (len(self.configs), config))[0]
 
     def part(self, row: int, topic: str, partition: int | None, thread: str | None, values: Sequence[float]) -> None:
-        """Add the values (in the order of TOPIC_METRICS) of a topic, partition or thread to the sample in row `row`."""
+        """Add the values (in the order of TOPIC_METRICS) of a topic, partition or thread to the sample `rows[row]`."""
         number = -1 if partition is None else partition
         at = -1 if thread is None else self.names[thread]
         self.parts.append(_part(row, self.names[topic], number, at, *values))

@@ -75,7 +75,7 @@ Rule = Callable[[str, str], str]
 
 
 def spellings(*rules: Rule) -> dict[str, str]:
-    """Return a map to our names from the names that `rules` make of the Java client's present and older names."""
+    """Map the names that `rules` give to the Java client's metrics, older names included, to our names."""
     return {
         rule(group, spelled): name
         for group, names in JAVA.items()

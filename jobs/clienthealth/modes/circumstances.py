@@ -54,9 +54,9 @@ def coordinator_answers(window: ClientWindow, at_ms: int) -> Circumstance:
     """Check that brokers answered the client around the moment `at_ms`.
 
     A member of a group must also know its coordinator. The circumstance holds if brokers answered after the moment, or
-    at most FRESH_MS before it. The circumstance does not hold if data shows an outage between SETTLES_MS before and
-    ANSWER_MS after the moment. Without an answer, or if the samples do not reach back to SETTLES_MS before the moment,
-    the circumstance is unknown.
+    at most 15 s before it (FRESH_MS). The circumstance does not hold if data shows an outage between 30 s before the
+    moment (SETTLES_MS) and 10 s after it (ANSWER_MS). The circumstance is unknown if there was no such answer, or if
+    the samples begin less than 30 s before the moment.
     """
     samples = window.known_readings
     signs = [*_measured(samples), *_logged(window)]
@@ -76,8 +76,9 @@ def coordinator_answers(window: ClientWindow, at_ms: int) -> Circumstance:
 def process_runs(window: ClientWindow, at_ms: int) -> Circumstance:
     """Check that the client's process ran until the moment `at_ms`, neither frozen nor in a garbage collection.
 
-    Two kinds of data prove that the process ran: a thread dump within SETTLES_MS of the moment, or samples that came
-    regularly (see UNEVEN): the last READINGS samples before the moment. Without such data the circumstance is unknown.
+    Two kinds of data prove that the process ran: a thread dump at most 30 s before or after the moment (SETTLES_MS), or
+    regular samples. Of the last four samples before the moment (READINGS), the longest interval must be at most three
+    times the shortest (UNEVEN). Without such data the circumstance is unknown.
     """
     if any(abs(dump.ts_ms - at_ms) <= SETTLES_MS for dump in window.dumps):
         return Circumstance(True, "a thread dump of the process was taken", "process-runs")
@@ -91,9 +92,9 @@ def process_runs(window: ClientWindow, at_ms: int) -> Circumstance:
 def io_thread_works(window: ClientWindow, at_ms: int) -> Circumstance:
     """Check that a producer's I/O thread worked around the moment `at_ms`; unknown if no data shows that.
 
-    The thread worked if it logged a line in the SETTLES_MS before the moment, or if in a sample from that time or later
-    select-total has risen. If the thread did not work, brokers may have stored records that still count as pending, so
-    such records are not certainly lost.
+    The thread worked if it logged a line in the 30 s before the moment (SETTLES_MS), or if select-total has risen in a
+    sample from that time or later. If the thread did not work, brokers may have stored records that still count as
+    pending, so such records are not certainly lost.
     """
     name, since_ms = "io-thread-works", at_ms - SETTLES_MS
     if any(since_ms < one.ts_ms <= at_ms and (_unserved(one) or on_io_thread(one)) for one in window.known_logs):
@@ -105,10 +106,10 @@ def io_thread_works(window: ClientWindow, at_ms: int) -> Circumstance:
 
 
 def answered_at(window: ClientWindow, at_ms: int) -> Circumstance:
-    """Return `coordinator_answers` if the moment `at_ms` is inside the window and after the first known sample.
+    """Like `coordinator_answers`, but the moment `at_ms` may be before the window or before its first known sample.
 
-    Otherwise the circumstance does not hold, because only an earlier window shows what happened at that moment. But it
-    is unknown if dumps show no thread inside a call of the client, so that a suspicion remains.
+    At such a moment the circumstance does not hold, because only an earlier window shows what happened then. But if
+    dumps show no thread inside a call of the client, the circumstance is unknown, so that a suspicion remains.
     """
     known = window.known_readings
     if at_ms >= window.start_ms and at_ms > known[0].ts_ms:
@@ -117,7 +118,7 @@ def answered_at(window: ClientWindow, at_ms: int) -> Circumstance:
 
 
 def _stays_outside(window: ClientWindow) -> bool:
-    """True if complete dumps, over at least STANDS_MS, show no thread inside a call of a Java client."""
+    """True if complete dumps, over at least 10 s (STANDS_MS), show no thread inside a call of a Java client."""
     dumps = window.dumps
     if not dumps or dumps[-1].ts_ms - dumps[0].ts_ms < STANDS_MS or reports_in_poll(window.client.library):
         return False
@@ -126,7 +127,7 @@ def _stays_outside(window: ClientWindow) -> bool:
 
 
 def unless_away(window: ClientWindow, lines: Sequence[LogEvent]) -> Circumstance | None:
-    """Return `coordinator_answers` for the last line if data shows an outage at the time of each line; else None."""
+    """If data shows an outage at the time of each line, return `coordinator_answers` for the last line, else None."""
     answers = [coordinator_answers(window, line.ts_ms) for line in lines]
     return answers[-1] if all(answer.holds is False for answer in answers) else None
 
@@ -135,8 +136,8 @@ def inside_the_client(window: ClientWindow, thread: Thread, at_ms: int) -> Circu
     """Return whether brokers answered while a thread was inside a Kafka client; None if the thread ran other code.
 
     Stacks do not show librdkafka's C calls. So each thread of an application that uses librdkafka may be inside the
-    client. If no data shows whether brokers answered, the stack decides: if it shows the client, the circumstance does
-    not hold; otherwise it is unknown.
+    client. If no data shows whether brokers answered, the stack decides: the circumstance does not hold if the stack
+    shows the client, else the circumstance is unknown.
     """
     own, hidden = in_foreign_code(thread), reports_in_poll(window.client.library)
     answers = None if own and not hidden else coordinator_answers(window, at_ms)
@@ -160,7 +161,7 @@ def _unserved(event: LogEvent) -> bool:
 
 
 def _measured(readings: tuple[Reading, ...]) -> Iterator[_Sign]:
-    """Yield what samples show about brokers. Each sign begins at the previous sample or at a broker's last answer."""
+    """Yield what samples show about brokers, since the previous sample or since a broker's last answer."""
     answered_ms, asks = readings[0].ts_ms if readings else 0, False
     for before, reading in itertools.pairwise(readings):
         since_ms, ts_ms, both = before.ts_ms, reading.ts_ms, TwoReadings(before, reading, {})

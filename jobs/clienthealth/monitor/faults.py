@@ -58,7 +58,7 @@ def isolated(
 
     Returns (result of `run`, one Fault per process that was left out). The open incidents of a faulty process are kept,
     unless they raise an error, too. If no single process causes the error, the result is None, and the only Fault names
-    no process. `buckets`: the total number of buckets, for `load` and `save`. Raises what `load` raises.
+    no process. `buckets`: the total number of buckets. Raises StateError if `state` is no valid state (see `load`).
     """
     packed: Packed = state, chunks
     whole = _unpacked(packed, buckets)
@@ -93,9 +93,9 @@ def _without_faulty(packed: Packed, buckets: int, run: Run[T], mistake: Exceptio
 def _faulty(
     packed: Packed, buckets: int, homes: Sequence[Home], run: Run[T], mistake: Exception
 ) -> Iterator[tuple[Home, Exception]]:
-    """Find, by bisection, each process with data that alone raises an error; yield the process and the error.
+    """Find, by bisection, the processes for which `run` raises an error even without data of other processes.
 
-    `mistake`: the error raised with all of `homes`.
+    Yields (process, error). `mistake`: the error that `run` raised with the data of all the processes `homes`.
     """
     if len(homes) == 1:
         yield homes[0], mistake
@@ -185,5 +185,5 @@ def log_once(mistake: Exception) -> None:
 
 
 def reason(mistake: Exception) -> str:
-    """Return the reason why a process was left out, for the topic of rejects; at most MAX_REASON characters."""
+    """Return the reason why a process was left out, for the topic of rejects; at most 300 characters (MAX_REASON)."""
     return f"{REASON}: {type(mistake).__name__}: {mistake}"[:MAX_REASON]

@@ -36,7 +36,7 @@ Row = dict[str, Any]
 def finished(bucket: Bucket, gone: Sequence[int], now_ms: int) -> list[Row]:
     """Return the rows of the minutes that have finished since the last call. `now_ms`: this machine's clock.
 
-    `gone`: the departed clients (positions in the state); all their minutes count as finished.
+    `gone`: the departed clients (indices in the state); all their minutes count as finished.
     """
     state = bucket.state
     if not len(state.all_clients):
@@ -130,7 +130,7 @@ def lasting(
 
 
 def remember(state: BucketState, changes: list[Transition]) -> None:
-    """Keep the incidents that closed until all minutes in which they were open are written."""
+    """Keep closed incidents until all minutes in which they were open are written."""
     for change in changes:
         if change.change in ("closed", "withdrawn"):
             key = *change.client.process, change.client.key, change.verdict.mode, change.ts_ms

@@ -78,7 +78,7 @@ def lives(state: BucketState, numbers: Mapping[ProcessKey, Sequence[int]]) -> Ma
     """Return, for each process, the lifetimes of its clients.
 
     Clients that recently stopped are included. The lifetimes of reporting clients have no end (EVER). `numbers`: for
-    each process, its reporting clients as positions in the state.
+    each process, its reporting clients as indices in the state.
     """
     by_process: dict[ProcessKey, list[Life]] = defaultdict(list)
     for process, of_process in numbers.items():
@@ -89,9 +89,9 @@ def lives(state: BucketState, numbers: Mapping[ProcessKey, Sequence[int]]) -> Ma
 
 
 def remember_gone(state: BucketState, numbers: Sequence[int]) -> None:
-    """Remember the lifetimes of clients that leave the state, as long as their process reports or logs.
+    """Remember the lifetimes of clients that leave the state, until their process neither reports nor logs.
 
-    `numbers`: the positions of these clients in the state.
+    `numbers`: the indices of these clients in the state.
     """
     clients = state.clients
     for number in numbers:
@@ -108,8 +108,8 @@ def remember_gone(state: BucketState, numbers: Sequence[int]) -> None:
 def take(state: BucketState, entries: Sequence[LogEntry], settings: MonitorSettings) -> tuple[list[LogEntry], int]:
     """Add log entries (events and dumps) to the state. Return the new entries, and the number of late entries.
 
-    An entry is late if all windows that contain it are closed (`horizons`). If an equal entry of the same burst is kept
-    already, only the count of the kept entry rises.
+    An entry is late if all windows that contain it get no new entries any more (see `horizons`). If an equal entry of
+    the same burst is kept already, only the count of the kept entry rises.
     """
     if not entries:
         return [], 0
@@ -197,7 +197,7 @@ def horizons(
 
 
 def evict(state: BucketState, settings: MonitorSettings, length_ms: int, living: set[ProcessKey]) -> None:
-    """Drop entries that no window needs any more, except the last EARLIER_DUMPS dumps of a process.
+    """Drop entries that no window needs any more, except the last four dumps of a process (EARLIER_DUMPS).
 
     `length_ms`: length of the longest window. `living`: the processes that report; this function adds the processes
     that log. Processes that no longer log are remembered as ended (`BucketState.ended`).

@@ -119,10 +119,11 @@ def _let_go(bucket: Bucket, gone: Sequence[int], published: Published) -> None:
 
 
 def forget(state: BucketState, settings: Settings, living: Set[ProcessKey]) -> int:
-    """Delete old or excess entries of the state's `Memory` fields. `departures.keep` limits the field `former`.
+    """Delete old or excess entries of the state's `Memory` fields.
 
-    `living`: processes that report or log. Returns for how many clients the lines on their start and end were dropped,
-    because there were too many clients.
+    `living`: processes that report or log. Returns the number of clients that lost the lines on their start and end,
+    because of the limit `max_clients`. The function `departures.keep` limits the field `former`: clients that no longer
+    report and have an open incident.
     """
     now_ms, clients = state.time_ms, intake.share(settings.monitor.max_clients, settings.monitor)
     state.has_log_data.evict(now_ms, 0, living=living)
@@ -136,9 +137,10 @@ def forget(state: BucketState, settings: Settings, living: Set[ProcessKey]) -> i
     state.gone.evict(now_ms, 900_000)
     # Forget groups without data for a whole lag window.
     state.groups.evict(now_ms, 1000 * settings.lag.window_seconds)
-    # Keep a span in which no client sent data until every client has sent data after it.
+    # Keep each span in which no client sent data, until every client has sent data again.
     state.shared.evict(int(state.clients.last_seen.min(initial=now_ms)), 0)
-    # Remember the newest of the clients that were left out at their first report: this bucket's share of REPORTED_ONCE.
+    # Of the clients that were left out at their first report, remember only the newest: this bucket's share of two
+    # million (REPORTED_ONCE).
     state.reported_once.evict(now_ms, limit=intake.share(intake.REPORTED_ONCE, settings.monitor))
     state.ended.evict(now_ms, limit=clients)
     for key, client in [*state.former.items()]:

@@ -2,7 +2,7 @@
 
 Spark writes `offsets/<n>` when it has planned batch n, and `commits/<n>` when all results of the batch are written. If
 a batch was planned but not committed, the next start of the query repeats the batch with the same end offsets. A part
-(`Part`) is one partition of a topic in a source: (position of the source, topic, partition).
+(`Part`) is one partition of a topic in a source: (index of the source in the query, topic, partition).
 """
 
 from __future__ import annotations

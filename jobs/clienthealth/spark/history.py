@@ -229,7 +229,7 @@ def _outermost(spark: SparkSession, root: str, table: str, which: Callable[[Colu
 
 
 def commits(spark: SparkSession, root: str, table: str) -> list[tuple[int, Origin]]:
-    """Return (epoch ms, batch) of those of the COMMITS newest commits that a batch made, newest first."""
+    """Of the 20 newest commits (COMMITS), return (epoch ms, batch) for those that a batch made, newest first."""
     if _as_made(spark, root, table):
         return []
     rows = DeltaTable.forPath(spark, inside(root, table)).history(COMMITS).filter(r"userMetadata rlike '^\\S+ \\d+$'")

@@ -114,9 +114,9 @@ class Restored:
             self.again = None
 
     def not_counted(self, rows: Sequence[Quality]) -> list[Quality]:
-        """Subtract the counts that the history already has for the minutes and topics of `rows`.
+        """Subtract from `rows` the counts that the history already has for their minutes and topics.
 
-        Return the rows with the counts that are left; rows without any are left out.
+        Return the rows with the remaining counts. Rows in which no count remains are left out.
         """
         if self.again is None:
             return [*rows]
@@ -174,7 +174,10 @@ class Opened:
         self._missing.difference_update(bucket for bucket in buckets if bucket is not None)
 
     def committed(self) -> None:
-        """Write the note OPENED once the state lacks no incident. Call this when all batches so far are committed."""
+        """If the state now contains all incidents, note this beside the checkpoint (file OPENED).
+
+        Call this when all batches so far are committed.
+        """
         if not self._missing and not self._noted:
             self._checkpoint.write(OPENED, "in the state")
             self._noted = True

@@ -52,13 +52,14 @@ def stream(spark: SparkSession, settings: Settings, topics: Sequence[str], limit
 def ticks(spark: SparkSession) -> DataFrame:
     """Return a stream with one row a second, so that batches run even without input.
 
-    Rows older than TICKS_SECONDS are left out.
+    Rows older than 30 s (TICKS_SECONDS) are left out.
     """
     rows = spark.readStream.format("rate").option("rowsPerSecond", "1").option("numPartitions", "1").load()
     return rows.filter(F.unix_millis("timestamp") > F.expr(f"{_CLOCK} - {1000 * TICKS_SECONDS}"))
 
 
-#: Age (s) above which ticks are left out. Without this limit, a start after a pause of hours would bring thousands.
+#: Age (s) above which rows of the stream `ticks` are left out. Without this limit, a start after a pause of hours would
+#: bring thousands of rows.
 TICKS_SECONDS = 30
 #: SQL expression of the current time (epoch ms). `current_timestamp()` is not used, because Spark would write it as a
 #: number into each batch's code, and compile the code anew.
@@ -67,7 +68,8 @@ NO_TOPIC = "(?!)"
 
 #: Number of records that the Java client returns per poll. Spark seeks before each poll, so the rest of a fetch (1 MB)
 #: is fetched and unpacked again. With 50 records per poll, this repeated work took half of the time to read a backlog.
-#: All records of a poll are in memory. If they exhaust the heap, `poison` sets a lower limit.
+#: All records of a poll are in memory. If they exhaust the heap, the next start reads fewer records at a time
+#: (`poison.py`).
 POLLED = 2000
 
 #: Spark's options for writing large records. The record of a group with 10,000 partitions exceeds the default limits of

@@ -30,7 +30,7 @@ class Bursts:
         self._number = 0
 
     def __call__(self, since: float, until: float) -> Iterable[tuple[str, bytes, bytes]]:
-        """Yield one burst per batch, BURST_AFTER seconds after the monitor's trigger; else yield nothing."""
+        """Yield one burst per batch, 1.5 s after the monitor's trigger (BURST_AFTER); at other times yield nothing."""
         slot = int((until - BURST_AFTER) / TRIGGER_SECONDS)
         if slot > self._last:
             self._last = slot

@@ -101,7 +101,7 @@ class Bucket:
         self.published += len(published.records)
 
     def micros(self, *parts: str) -> float:
-        """Return the CPU time per record of the given PARTS together, in microseconds."""
+        """Return the CPU time per record (µs) of these parts of the work (names in PARTS) together."""
         return sum(self.seconds[part] for part in parts) / self.records * 1e6
 
     @contextmanager

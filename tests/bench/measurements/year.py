@@ -146,7 +146,7 @@ class Written:
 
     @property
     def times_a_day(self) -> float:
-        """Return a day's length divided by `seconds`."""
+        """Return how often the time for which the monitor ran (`seconds`) fits into a day."""
         return 86_400 / self.seconds
 
     def a_day(self, has: tuple[int, int]) -> tuple[float, float]:
@@ -277,7 +277,10 @@ def generate(root: Path, clients: int, end: date, days: int, newest: int) -> Non
 
 
 def _write_at(table: Path, day: date, name: str, rows: pa.Table) -> Path:
-    """Write a Parquet file as Spark does, but leave `minute` uncompressed: `generate` replaces its dictionary."""
+    """Write a Parquet file as Spark does, but with the column `minute` uncompressed.
+
+    So `generate` can replace the times in this column's Parquet dictionary.
+    """
     path = table / f"day={day}" / f"{name}-0.parquet"
     path.parent.mkdir(exist_ok=True, parents=True)
     compression = {name: "NONE" if name == "minute" else "SNAPPY" for name in _leaves(rows.schema)}
@@ -321,7 +324,10 @@ def _commit(table: Path, adds: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _fleet(clients: int) -> dict[str, pa.Array]:
-    """Return the columns of `clients` clients of 40 services, ten on a host; a quarter are consumers, 2 % groups."""
+    """Return the identity columns of `clients` clients: 40 services, ten clients on a host, 2 % groups.
+
+    A quarter of the clients are consumers.
+    """
     kinds = ["group" if n % 50 == 0 else "consumer" if n % 4 == 0 else "producer" for n in range(clients)]
     return {
         "service": pa.array([f"service-{n % 40:02}" for n in range(clients)]),

@@ -145,7 +145,7 @@ class Splitter:
 
     @property
     def zone_ms(self) -> int | None:
-        """The time (ms) to add to the file's local times to get UTC; None if unknown, or if zones differ."""
+        """The time (ms) to add to the file's local times to get UTC; None if unknown, or if there are several zones."""
         zones = set(self._zones.values())
         return zones.pop() if len(zones) == 1 else None
 
@@ -241,7 +241,7 @@ class Splitter:
     def _remember(self, key: bytes | tuple[bytes, bytes, int], entry: Entry) -> Iterator[Entry]:
         """Remember the entry, so that equal ones are left out.
 
-        If _REMEMBERED entries are remembered already, first yield all repetitions and forget these entries.
+        If 20,000 entries (_REMEMBERED) are remembered already, first yield their repetitions and forget all of them.
         """
         if len(self._left_out) >= _REMEMBERED:
             yield from self._repeated()
@@ -306,7 +306,7 @@ class Splitter:
                 # The shipper's time names its zone, so the difference to the line's local time shows the line's zone.
                 quarters = round((sent_ms - own) / QUARTER_MS)
                 exact = abs(sent_ms - own - quarters * QUARTER_MS) <= ZONE_EXACT_MS and abs(quarters) <= MOST_QUARTERS
-                # A difference that fits no time zone is a delay of the shipper. Then the zone is taken as UTC.
+                # If the difference fits no time zone, the shipper was late. Then the line's zone is taken as UTC.
                 own += self._zones.setdefault(key, quarters * QUARTER_MS if exact else 0)
         if own is None:
             return self._time_of.get(key, self.last_ms)
@@ -363,11 +363,11 @@ _FREQUENT = b" eatinosrlcd.:-0123m=/[]u,p"
 class Scanner:
     """Finds many texts in a block of bytes, as fast as memory can be read.
 
-    Seven bytes at any place in the block contain four bytes that begin at a multiple of four. So if the block contains
-    a text, one of the four pieces of four bytes in the text's rarest seven bytes begins at a multiple of four. numpy
-    reads the four bytes at every fourth place of the block, and compares them with these pieces of all texts. Each hit
-    is then compared in full. Searching forty texts one by one, or by one regular expression, is fifty times slower.
-    Texts of less than seven bytes are searched one by one, so there should be few of them.
+    The rarest seven bytes of a text have four pieces of four bytes: they begin at bytes 0, 1, 2 and 3. Wherever the
+    block contains the text, one of these pieces begins at a multiple of four. So numpy reads the four bytes at every
+    fourth place of the block, and compares them with the pieces of all texts. Each hit is then compared in full.
+    Searching forty texts one by one, or by one regular expression, is fifty times slower. Texts of less than seven
+    bytes are searched one by one, so there should be few of them.
     """
 
     def __init__(self, texts: Iterable[bytes]) -> None:

@@ -44,7 +44,7 @@ class Screen:
     def changed(self, changes: Sequence[Transition]) -> None:
         """Write a line for each finding that is over, new or newly confirmed.
 
-        Below a new or newly confirmed finding, write its newest FACTS facts.
+        Below a new or newly confirmed finding, write its three newest facts (FACTS).
         """
         self.clear()
         self.write(line for change in changes for line in _lines_on(change))
@@ -112,8 +112,8 @@ def _columns() -> int:
 def threads(session: Session, processes: Sequence[Watched], verbose: bool) -> Iterator[str]:
     """Yield lines on each process's application threads in its newest dump: name, duration, top frames.
 
-    A process with only healthy clients is left out. `verbose`: True to show these processes, too, and to lift
-    the limits THREADS and FRAMES.
+    A process with only healthy clients is left out. `verbose`: True to show these processes, too, and all
+    threads and frames; else at most four threads of a process (THREADS) and four frames of a thread (FRAMES) are shown.
     """
     judged = [record.client.instance for record in session.newest.values() if record.worst != "ok"]
     for process in processes:

@@ -27,7 +27,7 @@ def slow_topic(readings: Sequence[Reading], least_seconds: float, most_variation
 
     readings        samples of one client in order of time
     least_seconds   shorter times (s) between two polls are left out
-    most_variation  maximum variation of the topic's time per record, as a share of the shortest such time
+    most_variation  maximum of (longest - shortest) / shortest time per record of the topic
     """
     *over, (_, newest) = [*_stretches(readings)] or [(0.0, {})]
     # Leave out the newest time between polls, because it has not ended yet.

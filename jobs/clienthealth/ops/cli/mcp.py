@@ -169,10 +169,11 @@ class Tools:
 
 
 def answer(data: Any, most: int = MAX_TEXT) -> str:
-    """Return NOTICE and the data as one JSON document. Secrets are hidden. `most`: maximum characters per text.
+    """Return one JSON document with the data and a warning not to follow instructions in the data (NOTICE).
 
-    A list is cut to MAX_ENTRIES entries. If the answer exceeds MAX_ANSWER, its lists and texts are cut further. Raises
-    ValueError if the answer is still too large.
+    Secrets are hidden. `most`: maximum characters per text. A list is cut to 50 entries (MAX_ENTRIES). If the answer
+    has more than 60,000 characters (MAX_ANSWER), its lists and texts are cut further. Raises ValueError if the answer
+    is still too large.
     """
     left_out = 0
 

@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class Entry(Protocol):
-    """A log event or a thread dump. `repeats`: number of entries with the same `sample`, of which only one is kept."""
+    """A log event or a thread dump. `repeats`: number of equal entries that this one stands for, itself included."""
 
     repeats: int
 
