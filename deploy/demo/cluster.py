@@ -30,7 +30,7 @@ SYNC_SECONDS = 300.0
 #: (both 30 s by default), so that clients notice it, and shorter than delivery.timeout.ms (120 s), so that no record
 #: fails.
 AWAY_SECONDS = 40.0
-#: What happens to a node in a roll once all nodes are upgraded. Successive rolls take these in turn.
+#: What `Cluster.roll` does to a node once all nodes are upgraded. Successive calls take these in turn.
 FATES = ("restarted", "lost", "frozen")
 #: The set of jars to which nodes are upgraded.
 _NEWEST = "broker"

@@ -92,11 +92,11 @@ class Page:
             print(f"{share:.2%}: {len(first)} first, {len(text) / 1e6:.1f} MB", flush=True)
 
     def show(self, share: float) -> None:
-        """Serve the page of the phase with this share (`Phase.failing`)."""
+        """From now on, serve the page on which this share of the clients fails (`Phase.failing`)."""
         self._shown = share
 
     def compressed(self) -> bytes:
-        """Return the page for a scrape at this moment."""
+        """Return the gzipped page, with the present time as the time of the newest record."""
         now = f" {time.time()}\n".encode()
         return self._bodies[self._shown] + gzip.compress(b"".join(one + now for one in self._newest.split(b"\n")))
 

@@ -34,7 +34,7 @@ Verdicts = Sequence[tuple[str, str, str]]
 
 @dataclass(frozen=True)
 class Graded:
-    """The grade of one mode's verdicts in a case. `right` is listed only for the mode that the case provokes."""
+    """The grade of one mode's verdicts in a case. Right ones are listed only for the mode that the case provokes."""
 
     case: str
     how: str

@@ -136,6 +136,6 @@ def test_a_group_too_large_for_the_topic_is_reported_and_stays_known() -> None:
 
 @pytest.mark.parametrize("size", long_after(2, [1_047_000, 1_048_500, 3_000_000]))
 def test_a_record_that_cannot_be_read_fits_among_the_rejects(size: int) -> None:
-    """A reject contains the record, its topic and offset, and a reason; it must not exceed the topic's limit."""
+    """If a reject with the record's value would exceed the topic's limit, the reject has no value."""
     monitor = repeated(b"\xff" + random.Random(2).randbytes(size))
     assert monitor.reasons == {"binary"} and max(sizes(monitor)) < TAKEN

@@ -53,7 +53,7 @@ def run(monitor: Stepped, inputs: list[Any], second: int = 420) -> list[Transiti
     return [change for published in monitor.published for change in published.changes]
 
 
-#: Lines that a healthy client cannot have logged: mode, client, lines.
+#: Lines that a healthy client cannot have logged: (mode that they accuse, function for the client's samples, lines).
 REFUTED: list[tuple[str, Callable[..., Any], list[Any]]] = [
     ("producer-callback-deadlock", producer, [logged(203, "io-thread-died", "p")]),
     (

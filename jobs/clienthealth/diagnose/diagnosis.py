@@ -154,8 +154,8 @@ def _without_hosts(entries: Sequence[LogEntry], measured: Set[Place]) -> None:
     """Move log entries from a process with a host to the process that has the same instance, but no known host.
 
     If the host of a process is unknown, its instance stands in place of the host. `measured`: (service, instance) of
-    the processes without a known host that sent metrics. The entries of an instance are moved only if all of them that
-    name a host name the same service and host.
+    the processes without a known host that sent metrics. The entries of an instance are moved only if, apart from
+    entries without a host, all have the same service and host.
     """
     written = grouped({(entry.instance, entry.process) for entry in entries}, lambda pair: pair[0])
     nameless = {process for instance, of in written.items() for _, process in of if process[1] == instance}
@@ -360,7 +360,7 @@ def _worst(verdicts: Sequence[Verdict], undated: frozenset[str]) -> Verdict:
 def settled(
     bucket: Bucket, by_key: Mapping[str, tuple[Client, list[Verdict]]], inputs: Sequence[Input]
 ) -> dict[str, tuple[Client, list[Verdict]]]:
-    """Return `by_key` with verdicts adjusted in the stage "moment", then in the stage "shown" (`adjust.Stage`)."""
+    """Return `by_key` with verdicts changed by the adjustments for one moment, then by those before display."""
     known = contexts(bucket, [client for client, _ in by_key.values()], inputs)
     return {
         key: (client, adjust("shown", adjust("moment", verdicts, known[client]), known[client]))

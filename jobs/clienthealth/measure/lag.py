@@ -257,7 +257,7 @@ def summary(lags: Iterable[PartitionLag], members: float | None) -> dict[str, An
     max_lag, max_lag_seconds  the greatest known lag of a partition, in records and in seconds
     sum_lag                   the sum of the known lags in records
     members                   the number of members
-    clamped                   the number of partitions with clamped samples (`PartitionLag.clamped`)
+    clamped                   the number of partitions that had a committed offset beyond the end offset
     """
     partitions = list(lags)
     records = [lag.records for lag in partitions if lag.records is not None]

@@ -48,7 +48,7 @@ def listed_clients(per_client: DataFrame, lag: DataFrame, reviewed: int) -> Mapp
     """Return, for each of "unhealthy", "buffer", "queue" and "lag", at most five clients (TOP), the worst first.
 
     A client is ranked by its unhealthy minutes, the peak of its buffer or queue (0 to 1), or its lag (records). `lag`:
-    one row per client, period, topic and class of lag (`client_minutes.lag`).
+    one row per client, period, topic and number of digits of the lag (`client_minutes.lag`).
     """
     behind = client_minutes.lag_per_client(lag, reviewed).withColumnRenamed("records", "lag")
     peaks = (

@@ -57,7 +57,7 @@ class Recorder:
         self._write(client["service"], "metrics.jsonl", json.dumps(line) + "\n", "a")
 
     def dump(self, record: Mapping[str, Any]) -> None:
-        """Write the thread dump in one of our log records as a file."""
+        """Write the thread dump that a log record contains to a `jstack-*.txt` file."""
         service = record["service.name"]
         self._dumps[service] = number = self._dumps.get(service, 0) + 1
         at = datetime.fromisoformat(record["@timestamp"])
@@ -207,7 +207,7 @@ class Session:
         return by_instance
 
     def _keep(self, source: Source, lines: Sequence[LogLine], now_ms: int) -> None:
-        """Add the dumps in a record (`source`) to `stands` and `dumps`. A dump without a time gets `now_ms`."""
+        """Add a record's dumps to the attributes `stands` and `dumps`. A dump without a time gets `now_ms`."""
         threads: list[DumpedThread] = []
         for line in lines:
             for dump in line.dumps:

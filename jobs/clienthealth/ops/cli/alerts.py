@@ -9,7 +9,7 @@ from clienthealth.configuration import load
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the files and print their paths."""
+    """Write the alert rules and Alertmanager's files, and print their paths."""
     build = importlib.import_module("clienthealth_exporters.alerts.build")
     print(*build.write(args.out, load(args.config), args.dry_run), sep="\n")
     return 0
