@@ -1,4 +1,4 @@
-"""Publish a flood as a separate program: `python -m tests.chaos.publisher SERVERS WHAT COUNT CHECKPOINTS`."""
+"""Publish a flood of records: `python -m tests.chaos.publisher SERVERS WHAT COUNT CHECKPOINTS`."""
 
 from __future__ import annotations
 

@@ -95,8 +95,8 @@ class Run:
     """A monitor with its exporter, topics, checkpoint and history, and the input published for it.
 
     `folder`: for all files of the run; checkpoint and history are on separate disks if these can be mounted. `launch`:
-    returns the monitor's start command and environment (None: start it as a user does). `more`: settings of [monitor].
-    Use it as a context manager. Monitor and exporter start only when `release` is called for each of them.
+    returns the monitor's start command and environment (None: start it as a user does). `more`: further settings of
+    [monitor]. Use it as a context manager. Monitor and exporter start only when `release` is called for each of them.
     """
 
     def __init__(

@@ -57,8 +57,8 @@ PIECES = (
     ),
     *(b"at ", b" at a.b(", b", ", b"> ", b"<a ", b"&lt;", b"\xc2\xa0", b"\x1b[", b"\n\n", b"clientId=", b"-1-"),
 )
-#: Inputs of LONG bytes are timed. One is a finding if it takes more than SLOW_SECONDS, and an input of twice the length
-#: takes more than GROWTH times as long.
+#: Inputs of LONG bytes are timed. An input is a finding if it takes more than SLOW_SECONDS, and an input of twice
+#: the length takes more than GROWTH times as long.
 LONG, SLOW_SECONDS, GROWTH = 100_000, 1.0, 2.8
 #: Largest size (bytes) of the corpus in the repository, and of each input in it.
 CORPUS_BYTES, LONGEST_KEPT = 120_000, 1_500

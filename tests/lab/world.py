@@ -64,7 +64,7 @@ class Way:
 
 @dataclass
 class Scene:
-    """The parts of a running case that an event may affect."""
+    """The parts of a running lab case that a fault (`Event`) may affect."""
 
     world: World
     way: Way

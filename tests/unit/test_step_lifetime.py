@@ -1,4 +1,4 @@
-"""An incident lasts as long as its failure: one opening and one end, neither repeated nor without proof."""
+"""An incident lasts as long as its failure: it opens once and ends once, each time on evidence."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class Monitor:
                     self.changes.append((self.now, *what, (row["ts"] - START) / 1000))
 
     def of(self, client_id: str) -> list[tuple[str, str]]:
-        """Return the changes of the client's incidents."""
+        """Return the changes of the client's incidents: (mode, kind of change) of each, in order of time."""
         return [(mode, change) for _, client, mode, change, _ in self.changes if client == client_id]
 
     def shown(self, client_id: str, at: float) -> Mapping[str, Any] | None:
@@ -139,7 +139,7 @@ def test_a_line_about_its_close_ends_it(monitor: Monitor, after: int) -> None:
 
 
 def successor(instance: str, begin: int, until: int) -> Iterable[Snapshot]:
-    """Yield pushes of a healthy consumer with the same client id on the same host."""
+    """Yield pushes of a healthy consumer with the client id and host of the hanging one."""
     for after in range(begin, until, 30):
         one = push_of(after)
         client = one.client

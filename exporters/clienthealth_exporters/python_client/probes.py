@@ -344,7 +344,7 @@ class ConsumerProbe:
     def metrics(self) -> dict[str, float]:
         """Return the counts so far, and the times measured since metrics() was last called.
 
-        A poll that is still running counts up to now. `last-poll-seconds-ago` is in s (0 during a poll),
+        The time of a poll that is still running counts up to now. `last-poll-seconds-ago` is in s (0 during a poll),
         `time-between-poll-max` in ms.
         """
         now = self.clock()

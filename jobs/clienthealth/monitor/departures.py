@@ -112,8 +112,8 @@ def departed(bucket: Bucket) -> list[int]:
 
 
 def judge(bucket: Bucket, number: int, all_silent: bool = False) -> tuple[list[Record], list[Transition]]:
-    """Judge a client without data. Return (the client's record in a list, the changes of its incidents). `number`: the
-    client's position in `state.all_clients`. `all_silent`: True if no client reports.
+    """Judge a client that sends no data. Return (the client's record in a list, the changes of its incidents).
+    `number`: the client's position in `state.all_clients`. `all_silent`: True if no client reports.
     """
     state, settings = bucket.state, bucket.settings
     seen = departure(bucket, number)

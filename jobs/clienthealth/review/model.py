@@ -361,12 +361,12 @@ class Distribution:
 class Review:
     """The whole content of a review. `cluster`, `environment`: '' if the settings name none.
 
-    `needless_pages_target`: the noise budget, which is the maximum number of pages in the period for which nothing has
-    to be done. `pages`: None if alerts in this environment only open tickets. `night_hours`: hours (UTC) at which a
-    night begins and ends. `periods`: the periods of the trend, oldest first. `withdrawn`, `cleared_count`: numbers of
-    withdrawn incidents, and of suspicions that ended unconfirmed. `never_fired`: (mode, severity) of alerts that did
-    not fire. `top_clients`, `top_topics`: map the criterion of a ranking to the ranked entries. `slot_minutes`: the
-    burn-down has one point per slot of this length. `not_computed`: (part of the review, why it is missing).
+    `needless_pages_target`: the noise budget, a maximum number of pages per period that need no action. `pages`: None
+    if alerts in this environment only open tickets. `night_hours`: hours (UTC) at which a night begins and ends.
+    `periods`: the periods that trends compare, oldest first. `withdrawn`, `cleared_count`: numbers of withdrawn
+    incidents, and of suspicions that ended unconfirmed. `never_fired`: (mode, severity) of alerts that did not fire.
+    `top_clients`, `top_topics`: map the criterion of a ranking to the ranked entries. `slot_minutes`: the chart of the
+    error budgets has one point per slot of this length. `not_computed`: (part of the review, why it is missing).
     """
 
     period: Period

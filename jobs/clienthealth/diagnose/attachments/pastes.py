@@ -26,7 +26,8 @@ Context = Literal["logged", "quoted", "explained"]
 
 #: Maximum size of a paste (bytes). Larger texts are returned unchanged.
 MOST = 1 << 22
-#: Maximum size of an excerpt (bytes). Only in an excerpt, two successive lines are also examined as one wrapped line.
+#: Maximum size (bytes) of a text that counts as an excerpt. Only in an excerpt, two successive lines are also examined
+#: as one wrapped line.
 _EXCERPT = 1 << 16
 #: _ALIKE: a prefix is removed if at least this number of stack frames begin with it; fewer may be a coincidence.
 #: _ON_ONE_LINE: a line with at least this number of frames is a stack that lost its line ends. _MAX_JOINED: maximum

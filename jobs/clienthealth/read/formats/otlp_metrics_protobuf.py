@@ -48,7 +48,7 @@ _TIMES, _TAG, _VALUE = 1, 2, 3
 
 #: Names of attributes that may name a client, in the order in which they are tried.
 Ids = tuple[str, ...]
-#: The items into which a scope is unpacked.
+#: The items into which the bytes of an instrumentation scope are unpacked.
 Parts = tuple[Any, ...]
 
 
@@ -84,10 +84,10 @@ class _Metric(NamedTuple):
 
 
 class _Meaning(NamedTuple):
-    """What the numbers in a scope mean: the metric and client of each number, without the numbers themselves.
+    """What the numbers in an instrumentation scope mean: the metric and client of each number, without the numbers.
 
-    values   maps a subject (client, topic, …) to its values: (position of the value in Parts, our name of the metric)
-    deltas   positions in Parts of the times of data points, only for data points that are deltas
+    values   maps a subject (client, topic, …) to its values: (position in the unpacked scope, our name of the metric)
+    deltas   positions in the unpacked scope (Parts) of the times of data points, only for points that are deltas
     kip714   True if any metric has a name that KIP-714 pushes use
     """
 
@@ -155,7 +155,7 @@ def _other_bytes(parts: Parts, ids: Ids) -> Parts:
 
 
 def _take_numbers(parts: Parts, meaning: _Meaning, into: Points) -> bool:
-    """Add to `into` those numbers of a scope for which `meaning` has a metric.
+    """Add to `into` those numbers of an unpacked scope (`parts`) for which `meaning` has a metric.
 
     Returns False, and adds nothing, if the bytes in the place of a time are not a time.
     """
@@ -225,7 +225,7 @@ def _subject(kind: str, pairs: tuple[bytes, ...], ids: Ids) -> Subject:
 
 
 def _laid_out(scope: bytes, listed: Sequence[_Metric]) -> tuple[str, _Meaning]:
-    """Return (positions of a scope's numbers as a `struct` format, metric and client of each number).
+    """Return (positions of the numbers in a scope's bytes as a `struct` format, metric and client of each number).
 
     `listed`: the scope's metrics. Raises ValueError if the fields of a data point are in an unusual order.
     """
