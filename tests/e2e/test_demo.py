@@ -170,7 +170,7 @@ class Demo:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Return the folder for the run's state."""
+    """Return the folder for the demo's state."""
     return tmp_path / "run"
 
 
@@ -218,7 +218,7 @@ def test_all_five_failures_are_paged_side_by_side(folder: Path, capsys: pytest.C
 
 def proved(demo: Demo, names: Sequence[str], shown: set[str]) -> None:
     """Assert that each failure was judged with evidence, paged and reviewed, and that there is no false accusation."""
-    # Exit code 0 also shows that no alert came without cause or without a link to its runbook.
+    # Exit code 0 also shows that every alert had a cause and a link to its runbook.
     assert demo.process.wait(STARTED_SECONDS + 900 + ENDED_SECONDS) == 0, demo.printed
     result = demo.result()
     assert set(result) == {*names}

@@ -168,7 +168,7 @@ def test_without_any_input_no_client_is_gone() -> None:
         if out <= second < back:
             continue
         batch: list[Any] = []
-        # After the gap, OTHER starts to report again 40 s later than the client `another`.
+        # When input returns, OTHER starts to report again 40 s later than the client `another`.
         if second % 10 == 0 and not back <= second < back + 40:
             batch.append(snapshot(second, {"select-total": second}, OTHER))
         if second % 10 == 5:

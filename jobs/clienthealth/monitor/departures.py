@@ -82,7 +82,7 @@ def due_in_outage(bucket: Bucket, before_ms: int) -> list[int]:
 
 
 def discount_outage(state: BucketState, before_ms: int) -> None:
-    """Remember a gap in the data of all clients, so that it counts against no client and no incident.
+    """Remember a gap in the data of all clients, so that it is not taken for missing data of single clients.
 
     In such a gap input was lost, or the monitor did not run. There is a gap if the watermark has jumped by more than
     a minute (SHARED_MS) from `before_ms`, its value before this step.

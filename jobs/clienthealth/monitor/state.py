@@ -229,7 +229,8 @@ class Kept(msgspec.Struct, kw_only=True):
     gone      recently departed clients, so that lines of their processes are not assigned to their successors
     former    clients that have an open incident but do not report: they stopped, or only log lines name them
     over      recently closed incidents, for the minutes that are not written yet
-    shared    spans (from, to) in which no client at all sent data; not held against any client (`departures.py`)
+    shared    spans (from, to) in which no client at all sent data; they do not show that a client has ended
+              (`departures.py`)
     ended     for each client or process that has ended: the newest time of its samples or logs
     reported_once  clients that were left out at their first report (`monitor/intake.py`)
     """

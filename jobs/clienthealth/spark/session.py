@@ -82,7 +82,7 @@ def session(name: str, settings: Settings) -> SparkSession:
 
 
 def archive_classes(spark: SparkSession, draft: Path) -> None:
-    """Archive the JVM's loaded classes (AppCDS) for later JVMs. `draft`: a temporary path on the archive's disk."""
+    """Archive the JVM's loaded classes (AppCDS), so that later JVMs start faster. `draft`: a temporary path for it."""
     cast(Any, spark._jvm).org.codehaus.janino.ScriptEvaluator(_JVM["archive"] % draft).evaluate(None)
     jars.keep_archive(draft, spark.conf.get("spark.driver.extraClassPath", "") or "")
 

@@ -37,7 +37,7 @@ SICK, SICK_FROM = 100, 6
 
 @dataclass
 class Seen:
-    """What was observed during the run.
+    """What was observed while the fleet ran.
 
     behind            unread input, as the time (s) that the fleet takes to send it
     scrapes           duration (s) of each scrape of the exporter
@@ -56,7 +56,7 @@ class Seen:
 
 
 def measure(scope: Scope) -> Result:
-    """Start the whole fleet at once; measure only in the second half of the run."""
+    """Start the whole fleet at once; measure only in the second half of the time."""
     clients = CLIENTS // 10 if scope.quick else CLIENTS
     seconds = scope.seconds(SECONDS, 180)
     rate = clients / INTERVAL_SECONDS

@@ -115,8 +115,8 @@ def _shown(window: ClientWindow, stay: Held, cause: str, limits: Thresholds, ove
         return _seen(stay, f"{in_wait}, {why}", proves) if proves or _unmoved(window, dump) else None
     if has_frame(thread, "java.lang.Runtime.exit"):
         return _seen(stay, f"{_inside(thread)}, in System.exit(), which does not return", True)
-    # A thread that sleeps in both dumps may have sent a batch in between. So for such a thread only CPU times count:
-    # a thread that used no CPU time has sent no batch.
+    # A thread that sleeps in two dumps may have sent a batch between them. So for such a thread only CPU times count: a
+    # thread that used no CPU time has sent no batch.
     if meanwhile is not None and (meanwhile or not sleeps(thread)):
         sure = bool(meanwhile) or _is_unchanged(window, stay)
         direct = stay.seconds > overdue_seconds and thread.state not in ("TIMED_WAITING", "RUNNABLE") and sure
