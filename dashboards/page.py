@@ -41,7 +41,7 @@ class Page:
     """A dashboard.
 
     name       short name; the dashboard's uid contains it
-    variables  names of the dashboard's variables, as `scope.variable` takes them
+    variables  names of the dashboard's variables; `scope.variable` makes each variable
     since      start of the time range when the dashboard is opened
     refresh    how often the dashboard reloads itself; '' means never, for heavy queries with results that change slowly
     """
@@ -172,7 +172,7 @@ def _alerts(name: str, severity: str, colour: str, scope: str) -> build.Annotati
 def _deployments() -> build.AnnotationQuery:
     """Return the query for annotations that mark when a service starts to run another version of a client library.
 
-    There is no annotation if the service ran the same version within the hour before, or had no clients in that hour.
+    A start is marked only if the service had clients in the hour before, and none of them ran this version.
     """
     running = f'kafka_client_service_version_clients{{status!="gone", {OF_SERVICE}}}'
     what, client = listed((*KEPT, "service", "library", "version")), listed((*KEPT, "service"))

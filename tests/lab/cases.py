@@ -1,4 +1,4 @@
-"""Draw random cases from FAMILIES, MECHANISMS and LAYOUTS; the same seed gives the same cases."""
+"""Draw random cases: program family, mechanism of the failure, log layout. The same seed gives the same cases."""
 
 from __future__ import annotations
 
@@ -77,9 +77,9 @@ class Case:
 
 
 def drawn(seed: int, cases: int, only: Sequence[str] = (), families: Sequence[str] = ()) -> list[Case]:
-    """Draw cases: always two failures, then a control (without a failure). Mechanisms come from shuffled `_Deck`s.
+    """Draw cases: always two failures, then a control (without a failure).
 
-    `only`, `families`: draw only mechanisms and families with one of these texts in their names; default: all.
+    The failure modes take turns (`_Deck`). `only`, `families`: draw only mechanisms and families with one of these texts in their names; default: all.
     """
     of = [one for one in FAMILIES.values() if not families or any(part in one.name for part in families)]
     named = [one for one in MECHANISMS.values() if not only or any(part in one.name for part in only)]

@@ -96,7 +96,7 @@ def _code(wanted: int) -> int:
 
 
 def _left() -> Collection[str]:
-    """Return the commands of descendants that still run after GRACE_SECONDS."""
+    """Return the commands of descendants that still run after 10 s (GRACE_SECONDS)."""
     deadline = time.monotonic() + GRACE_SECONDS
     while (running := _below()) and time.monotonic() < deadline:
         _reap()

@@ -103,7 +103,7 @@ class Hostile:
 
 
 def moved(value: bytes, second: int) -> bytes:
-    """Return the sample with its timestamps moved to another second."""
+    """Return the sample with its timestamps moved to `second`."""
     iso = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S").encode()
     return value.replace(str(BEGIN).encode(), str(second).encode()).replace(b"2026-11-20T18:40:30", iso)
 

@@ -53,8 +53,8 @@ _DESCRIBE = {kind.lower(): _message(f"{kind}GroupDescribe") for kind in ("Consum
 _SHARE_OFFSETS = _message("DescribeShareGroupOffsets")
 #: States of a group without members.
 MEMBERLESS = ("Empty", "Dead")
-#: If a group is empty or cannot be read, and had not changed for a time t at the last attempt to read it, the next
-#: attempt is SHARE × t later.
+#: A group that is empty or cannot be read is tried again after this share of the time that had passed, at the last
+#: attempt, since the group's last change.
 SHARE = 0.1
 
 

@@ -52,7 +52,7 @@ class Change:
 
 
 class Track:
-    """The newest samples (at most POINTS) and status changes (at most MAX_CHANGES) of one client."""
+    """The newest samples (at most 120, POINTS) and status changes (at most 40, MAX_CHANGES) of one client."""
 
     __slots__ = ("_changes", "_points", "_statuses", "unhealthy_at")
 
@@ -79,7 +79,7 @@ class Track:
     def series(self, name: str, since: float) -> list[tuple[float, float | None]]:
         """Return (epoch seconds, value) of a measurement, oldest first; an unknown value is None.
 
-        `name`: a key of PLOTTED. `since`: earlier samples are left out (epoch seconds).
+        `name`: of the measurement, a key of PLOTTED. `since`: earlier samples are left out (epoch seconds).
         """
         column = 1 + list(PLOTTED).index(name)
         # Copy the points, because the thread that reads the topic may append to them at any time.
@@ -88,7 +88,7 @@ class Track:
         return [(at, None if isnan(value) else value) for at, value in pairs if at >= since]
 
     def changes(self) -> list[Change]:
-        """Return the client's last changes of status (at most MAX_CHANGES), the newest first."""
+        """Return the client's last changes of status (at most 40, MAX_CHANGES), the newest first."""
         return list(self._changes)[::-1]
 
 
@@ -178,7 +178,7 @@ class NamedRecord(msgspec.Struct):
 class Recall:
     """Records of clients that this exporter has dropped or that another exporter serves, for their pages.
 
-    Thread-safe. Keeps the newest record of each client, and at most MAX_RECALLED records.
+    Thread-safe. Keeps the newest record of each client, and at most 5,000 records (MAX_RECALLED).
     """
 
     def __init__(self) -> None:

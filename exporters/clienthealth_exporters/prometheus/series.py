@@ -45,7 +45,7 @@ class Family(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
                each sample has the key as its value
     nonzero    True if a series exists only while the value is not 0, because for nearly all clients the value is 0
     lag        name of a number in the rows of the indicator `lag`; there is a row, and so a sample, for each partition
-    reads      key in READS; the function under this key returns the samples
+    reads      key of the table READS: its function computes the samples from a record
     onset      id of a failure mode. While the client has this failure, the value is the time (s) since the onset, if
                that is larger than the indicator, which cannot exceed the window's length
     detail     "mode.name": the value is the number `name` in the detail of the client's verdict on `mode`, or the upper

@@ -42,7 +42,7 @@ def topic_clock(times: Ints, clients: Ints) -> tuple[Ints, Ints]:
     """Return two arrays with one element per record: the time (epoch ms) and the duration (ms) of the record's block.
 
     `times` (epoch ms), `clients` (client numbers): one element per record, in the order of the topic. A block has at
-    least NEIGHBOURS consecutive records; if there are fewer records, they are one block. Each client votes with the
+    least 64 consecutive records (NEIGHBOURS); fewer records are one block. Each client votes with the
     newest time of its records in the block. The time of a block is the median of these votes; it never falls from block
     to block. The duration of a block begins when a third of its clients have a record in it, and ends at the block's
     time (0 if negative). With few clients a block lasts for minutes, and a client may have ended halfway through the
@@ -83,10 +83,10 @@ class Slot:
     them up for each sample.
 
     pack, pad  for the client's kind: function that packs a sample into bytes, and the bytes to append (`_packing`)
-    round      value of `Packer._round` (number of calls of `chunks`) for which the positions are valid
-    at         position of the client in the chunk's `all_clients`
-    config     the client's newest options; their position in the chunk's `configs` is `config_at`, -1 without options
-    topic      the topic of the client's last record; its position in the chunk's `names` is `topic_at`
+    round      number of calls of `Packer.chunks` when the slot was filled; the next call makes its indices invalid
+    at         index of the client in the chunk's `all_clients`
+    config     the client's newest options; their index in the chunk's `configs` is `config_at`, -1 without options
+    topic      the topic of the client's last record; its index in the chunk's `names` is `topic_at`
     """
 
     client: Client
@@ -138,8 +138,9 @@ class Packer:
         interval_ms: int = 10_000,
         delta: bool = False,
     ) -> tuple[_Open, int]:
-        """Add a sample. Return the open chunk, and the number of the sample's row in it, which `_Open.part` needs to
-        add values per topic.
+        """Add a sample. Return the open chunk, and the number of the sample's row in it.
+
+        To add values per topic to the sample, call `part` of this chunk with this number.
 
         `topic`, `partition`, `offset`: the input record. `values`: in the order of CLIENT_METRICS for the client's
         kind. `config`: the client's options. `interval_ms`: the client's reporting interval. `delta`: True if counters
@@ -229,7 +230,8 @@ class Packer:
         A single clock may be hours wrong. Neighbouring records of a topic were written at about the same time, so the
         median of their clients' times is right nevertheless (`topic_clock`). A sample's own time counts only if it
         differs little from this median (SKEW_MS). Without samples of clients, the watermark is the median time of the
-        consumer groups' samples; without these, it is the median of the times in `log_times`.
+        consumer groups' samples; without these, it is the median of the processes' newest log times
+        (`log_times`).
         """
         whole = list(chunks)
         if any(chunk.rows for chunk in whole):
@@ -263,8 +265,8 @@ _part = struct.Struct(f"={Parts.head()}q{len(TOPIC_METRICS)}d").pack
 class _Open:
     """A chunk that is being filled.
 
-    names    maps each name to its position in the chunk's `names`; a new name gets the next position
-    configs  maps the `id()` of a configuration to (its position in the chunk's `configs`, the configuration)
+    names    maps each name to its index in the chunk's `names`; a new name gets the next index
+    configs  maps the `id()` of a configuration to (its index in the chunk's `configs`, the configuration)
     """
 
     rows: list[bytes] = field(default_factory=list)

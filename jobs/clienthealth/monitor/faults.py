@@ -29,7 +29,7 @@ T = TypeVar("T")
 REASON = "step-failed"
 MAX_REASON = 300
 #: The unit of isolation: a process, as (service, host). A consumer group belongs to no process, so it is a unit of its
-#: own, with the key `Client.home`.
+#: own, identified by `Client.home`.
 Home = tuple[str, str]
 #: A state and chunks as bytes. Each run decodes them again, because a failed run may have changed its input.
 Packed = tuple[bytes | bytearray, Sequence[bytes]]

@@ -136,8 +136,8 @@ def _keep_pollers(entries: Iterable[LogEntry], new: Set[int], in_poll: Set[Proce
     """Drop from new dumps the threads that show no Kafka client.
 
     Threads that were inside poll() in an earlier dump are kept. If a client reports only inside poll(), dumps may not
-    show which thread calls poll(). For the processes of such clients (`in_poll`), the other threads are kept as
-    `ThreadDump.others`.
+    show which thread calls poll(). So in dumps of the processes `in_poll`, which have such clients, the other
+    threads are kept, too, in the field `others`.
     """
     pollers: dict[tuple[ProcessKey, str | None], set[str]] = defaultdict(set)
     for entry in entries:
@@ -154,7 +154,7 @@ def _keep_pollers(entries: Iterable[LogEntry], new: Set[int], in_poll: Set[Proce
 def _remember(state: BucketState, entry: LogEntry) -> None:
     """Keep a line on the start or end of a client. A line that names no client is kept under the client id ''.
 
-    Of each log pattern only the first line and the last LAST_KEPT lines are kept.
+    Of each log pattern only the first line and the last 16 lines (LAST_KEPT) are kept.
     """
     event = entry.event
     if event is None or event.signature not in CONFIG_LOGGED | telling():

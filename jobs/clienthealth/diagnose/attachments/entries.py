@@ -83,7 +83,7 @@ class Entry:
     ts_ms    the entry's own time, else the time in the shipper's prefix, else the time of an earlier line (epoch ms);
              None if all are missing
     value    the entry's text, without the prefix that a shipper puts before each line
-    stamp    the entry's own time and its position in `value`; None if missing, or if the entry may contain a dump
+    stamp    the entry's own time, and where it is in `value`; None if missing, or if the entry may contain a dump
     key      the pod, container or program that wrote the entry; '' if the log has only one
     dump     True if the entry may contain a thread dump
     repeats  number of equal entries that this one stands for
@@ -136,7 +136,7 @@ class Splitter:
         self._parts: dict[bytes, tuple[bytes, bytes]] = {}
         self._time_of: dict[bytes, int] = {}
         self._zones: dict[bytes, int] = {}
-        #: Entries that were yielded; `repeats`: how often each was repeated since `_repeated` last yielded it.
+        #: Entries that were yielded; `repeats`: number of repetitions that are still to be yielded (`_repeated`).
         #: Key: the whole line with its time; or (writer, text without the time, tenth of a second).
         self._left_out: dict[bytes | tuple[bytes, bytes, int], Entry] = {}
         self._stamped = False
@@ -205,7 +205,7 @@ class Splitter:
     def _apart(self, block: bytes, begin: int, end: int, hits: Sequence[int], number: int) -> Iterator[Entry]:
         """Parse the lines in a part of a block and yield its entries.
 
-        `begin`, `end`: positions of the part in the block. `hits`: positions of the texts that only Kafka's clients
+        `begin`, `end`: where in the block the part begins and ends. `hits`: where texts begin that only Kafka's clients
         log. `number`: number of the part's first line in the file.
         """
         next_hit, at = bisect_left(hits, begin), begin

@@ -38,7 +38,7 @@ _STAMP_LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", re.ASCII)
 
 
 def dumps_of(line: LogLine, source: Source | None) -> list[ThreadDump]:
-    """Return the first MAX_DUMPS dumps in a log record, prepared for the failure modes. `source`: the input record.
+    """Return a log record's dumps (at most the first 64), prepared for the failure modes. `source`: the input record.
 
     Each dump gets the record's time. If dumps contain times of their own, a later dump gets the record's time plus the
     time that passed since the first dump.
@@ -140,7 +140,7 @@ def clients_of(dump: ThreadDump) -> Iterator[tuple[str | None, Kind]]:
     """Yield (client id, kind) of each client with threads in a dump. The id is None if the dump does not show it.
 
     A thread that waits for metadata inside send() belongs to the only producer that the dump names. If the dump names
-    several producers, it does not show in which of them the thread waits, so a producer without an id is yielded, too.
+    several producers, the thread may wait in any of them, so a producer without an id is yielded, too.
     A dump rarely names a Java consumer of 0.9 or newer. So such a consumer is yielded only if a framework's thread
     polls it, or if there is no other client.
     """
