@@ -172,7 +172,7 @@ def _alerts(name: str, severity: str, colour: str, scope: str) -> build.Annotati
 def _deployments() -> build.AnnotationQuery:
     """Return the query for annotations that mark when a service starts to run another version of a client library.
 
-    A start is marked only if the service had clients in the hour before, and none of them ran this version.
+    A start is marked only if the service had clients in the hour before, none of them with this version.
     """
     running = f'kafka_client_service_version_clients{{status!="gone", {OF_SERVICE}}}'
     what, client = listed((*KEPT, "service", "library", "version")), listed((*KEPT, "service"))

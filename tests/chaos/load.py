@@ -1,9 +1,9 @@
 """Generate a campaign's input: a fleet's records in slices of a few minutes, one slice per fault.
 
 The same seed and start time give the same input. The fleet reports continuously. One client of the fleet becomes stuck
-in the third minute and stays so; another leaves and returns in every slice. Each slice also contains two recordings of real
-clients, one failing and one not. There are also a consumer group, log lines that do not concern Kafka, and unreadable
-records.
+in the third minute and stays so; another leaves and returns in every slice. Each slice also contains two recordings of
+real clients, one failing and one not. There are also a consumer group, log lines that do not concern Kafka, and
+unreadable records.
 
 Results must not depend on how records are cut into batches (`tests/unit/test_chaos_load.py`): a run with faults may
 read many records late and in one batch, and must still give the same minutes and incidents.

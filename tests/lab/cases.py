@@ -79,7 +79,8 @@ class Case:
 def drawn(seed: int, cases: int, only: Sequence[str] = (), families: Sequence[str] = ()) -> list[Case]:
     """Draw cases: always two failures, then a control (without a failure).
 
-    The failure modes take turns (`_Deck`). `only`, `families`: draw only mechanisms and families with one of these texts in their names; default: all.
+    The failure modes take turns (`_Deck`). `only`, `families`: draw only mechanisms and families with one of these
+    texts in their names; default: all.
     """
     of = [one for one in FAMILIES.values() if not families or any(part in one.name for part in families)]
     named = [one for one in MECHANISMS.values() if not only or any(part in one.name for part in only)]
