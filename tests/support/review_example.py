@@ -39,7 +39,7 @@ WEEK = Period(datetime(2026, 11, 9, tzinfo=UTC), datetime(2026, 11, 16, tzinfo=U
 
 
 def review(**changes: Any) -> Review:
-    """Return an empty week with its headline; `changes` replaces fields."""
+    """Return the review of a week without data, with its headline; `changes` replaces fields."""
     period: Period = changes.get("period", WEEK)
     nothing = Distribution(("0",), (0,), (0,))
     values: dict[str, Any] = {
@@ -134,7 +134,7 @@ def theme(client_id: str = "order-producer", evidence: str = "metric: stood stil
 
 
 def everything(name: str, ours: str = "ours") -> Review:
-    """Return a week that fills every section. Names from clients are `name`; causes and actions are `ours`."""
+    """Return a review with rows in every section. Names from clients are `name`; causes and actions are `ours`."""
     ill = dataclasses.replace(service(name, ILL, ILL), owner=Owner(name), target=0.99, lost=Loss((0, 3), "not known"))
     services = [ill, *(service(f"{name} {n}", FINE) for n in range(12))]
     row = ClientRow(name, name, name, "queue", 0.9, topic=name, seconds=30)
@@ -183,7 +183,7 @@ def everything(name: str, ours: str = "ours") -> Review:
 
 
 def html(shown: Review) -> str:
-    """Return the first page of a review."""
+    """Return the first page of a review (without the details) as HTML."""
     return render.page("review", render.shown(shown))
 
 

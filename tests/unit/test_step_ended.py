@@ -46,7 +46,7 @@ def run(monitor: Stepped, until: int, *arriving: tuple[int, Sequence[Any]]) -> l
 
 
 def test_an_hour_that_is_sent_again_opens_no_incident_of_gone_clients() -> None:
-    """A restart ended the deadlock at 400 s; samples of it that a collector repeats 2000 s later count as late."""
+    """Samples of a deadlock that a collector sends again 2000 s later, after a restart ended it, count as late."""
     monitor = Stepped()
     stuck = [producer(s, "h:1", stuck_since=120) for s in range(0, 400, 10)]
     well = [producer(s, "h:2", born=410) for s in range(420, 2600, 10)]

@@ -134,7 +134,7 @@ def conclude(
 ) -> Verdict:
     """Return the verdict that the facts support.
 
-    Without facts and doubts the verdict is ok, or unknown if `otherwise` says why missing facts do not show health.
+    Without facts and doubts the verdict is ok. `otherwise`: a reason why the verdict is then unknown instead.
     `doubts`: facts that point to the failure but prove nothing; with only doubts the verdict is unknown. If there are
     also facts, the doubts are only added to the evidence: they may show, for example, the code at fault. A fact becomes
     a doubt if its circumstance does not hold. `detail`: values for the verdict's detail; values that are None are left
