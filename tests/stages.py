@@ -241,7 +241,7 @@ def _sum(summaries: Sequence[str]) -> str:
 
 
 async def _outcomes(commands: Sequence[Sequence[str]], nice: int, log: Path) -> Sequence[Outcome]:
-    """Run commands until one fails. After LIMIT_SECONDS the running one is killed with all that it started."""
+    """Run commands until one fails. After 40 minutes (LIMIT_SECONDS), kill the running one and all that it started."""
     outcomes: list[Outcome] = []
     # Hundreds of programs start; without bytecode files, each would recompile all its modules.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}

@@ -34,14 +34,14 @@ class LegacyBroker:
 
     @property
     def zookeeper_connect(self) -> str:
-        """ZooKeeper's address for the old consumers."""
+        """The address of ZooKeeper, which the old Scala consumers use."""
         return f"127.0.0.1:{self._zookeeper_port}"
 
     def start(self) -> Self:
         """Start ZooKeeper and the broker, and wait until both answer.
 
-        Raises ServiceError with the end of the log if a program ends or does not answer in START_SECONDS,
-        DependencyError if Java or a jar is missing.
+        Raises ServiceError with the end of the log if a program ends or does not answer within 300 s
+        (START_SECONDS), DependencyError if Java or a jar is missing.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         zookeeper = self._write(

@@ -48,7 +48,7 @@ class WorkedOff:
 
 
 def warm(progress: Sequence[tuple[float, int]], records: int) -> tuple[tuple[float, int], tuple[float, int]]:
-    """Return the start and the end of the warm part of a pass, each as (time, number of records processed by then).
+    """Return start and end of the part of a run after the warm-up, each as (time, number of records processed by then).
 
     `progress`: such a pair for the end of each batch. `records`: size of the backlog. Raises ServiceError if no batch
     follows the warm-up.

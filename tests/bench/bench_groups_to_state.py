@@ -111,7 +111,7 @@ def durations(port: int) -> dict[str, float]:
 
 
 def main(readings: int) -> None:
-    """Measure, and print delays and batch durations. `readings`: number of past samples of each group."""
+    """Measure; print delays from commit to record, and batch durations. `readings`: past samples of each group."""
     with tempfile.TemporaryDirectory() as folder, Broker(Path(folder) / "broker") as broker:
         settings = Settings(kafka=KafkaSettings(bootstrap_servers=broker.bootstrap_servers))
         create_ours(settings)

@@ -25,12 +25,12 @@ LOUD = 9
 
 
 def noise(records: int) -> Iterator[tuple[bytes, bytes]]:
-    """Yield plain lines of an application."""
+    """Yield an application's log lines that do not concern Kafka, as plain text."""
     return _lines(filled_in(LINE), records, chatty=0)
 
 
 def wrapped(records: int) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the lines of `noise` as JSON documents, in the form in which Filebeat ships them."""
+    """Yield log lines that do not concern Kafka, as the JSON documents in which Filebeat ships them."""
     document = json.loads((FORMATS / "filebeat_plain_multiline.json").read_text(encoding="utf-8"))
     document["log"] = {"offset": "<<<order>>>", "file": {"path": "/var/log/checkout/app.log"}}
     document["message"] = f"2026-11-20 18:40:31,204 {LINE}"
@@ -63,7 +63,7 @@ def of_library(client: int, at: float) -> bytes:
 
 
 def ordinary(client: int, at: float) -> bytes:
-    """Return one line of an application, as `noise` yields them."""
+    """Return one log line of an application that does not concern Kafka, with the time `at` (epoch s) in front."""
     return _stamp(at) + filled_in(LINE) % _values(client, round(at))
 
 

@@ -1,7 +1,7 @@
 """Make records of many clients at many times from one sample: encode it once, then fill in only its variable parts.
 
 A record costs two to four microseconds, so that generating 10,000 a second leaves the cores to the measured programs.
-In a document, `<<name>>` stands for digits inside a string, and a string `<<<name>>>` stands for a JSON number.
+In a template's JSON, `<<name>>` stands for digits inside a string, and a string `<<<name>>>` stands for a JSON number.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def filled_in(text: str) -> bytes:
 
 
 class Pattern(Protocol):
-    """Makes records from values. `clients`: number of clients in one record."""
+    """Makes records from the values of their variable parts. `clients`: number of clients in one record."""
 
     @property
     def clients(self) -> int: ...

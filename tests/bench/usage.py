@@ -53,7 +53,8 @@ class _Sample:
 class Usage:
     """Takes samples during a `with` block. `programs`: name → id of the process that leads the program's session.
 
-    The parts of the program `monitor` are those of MONITOR; any other program is one part with its own name.
+    The program `monitor` is measured in parts: its JVM, its Python processes and ended children (MONITOR). Any other
+    program is one part with its own name.
     """
 
     def __init__(self, programs: Mapping[str, int], every: float = 0.1) -> None:

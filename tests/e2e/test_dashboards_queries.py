@@ -110,7 +110,7 @@ class Prometheus:
         return [one for one in result if any(value != "NaN" for _, value in one.get("values", [one.get("value")]))]
 
     def label_values(self, selector: str, label: str) -> list[str]:
-        """Return the values of a dashboard variable, with the request that Grafana sends for them."""
+        """Return the values of a dashboard variable; they are requested as Grafana requests them."""
         values: list[str] = self._get(f"label/{label}/values", {"match[]": selector})
         return values
 
@@ -188,7 +188,7 @@ def sick() -> list[dict[str, Any]]:
 
 
 def traffic(rate: float, seconds: float) -> dict[str, dict[str, Any]]:
-    """Return kind → indicators of traffic. `rate`: failures per second; `seconds`: delays. 0, 0: a healthy client."""
+    """Return kind → indicators of traffic, with `rate` failures per second and delays of `seconds`; healthy: 0, 0."""
     return {
         "producer": {
             "record_error_rate": rate,

@@ -45,21 +45,21 @@ FAILING = f'ALERTS{{alertname="{PAGE}", alertstate="firing"}}'
 
 
 def faster(text: str) -> str:
-    """Return a configuration of Prometheus or Alertmanager with every wait divided by SCALE."""
+    """Return a configuration of Prometheus or Alertmanager with every wait divided by 20 (SCALE)."""
     names = "for|keep_firing_for|resolve_timeout|(?:scrape|evaluation|repeat)_interval|(?<![a-z_])interval"
     waits = rf'((?:{names}): "?)(\d+)([smh])\b'
     return re.sub(waits, lambda m: f"{m[1]}{1000 * int(m[2]) * UNITS[m[3]] // SCALE}ms", text)
 
 
 class ExporterProcess:
-    """An exporter in its own process, with one deadlocked producer."""
+    """An exporter in its own process that serves the record of one deadlocked producer."""
 
     def __init__(self, address: str) -> None:
         self.address = address
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start the exporter. It has no data at first, like an exporter that is still reading its topic."""
+        """Start the exporter. At first it serves no clients, like an exporter that is still reading its topic."""
         command = [sys.executable, "-m", "tests.support.exporter_process", self.address]
         self._process = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": str(ROOT)})
 

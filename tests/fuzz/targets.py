@@ -81,7 +81,7 @@ class MistakeError(BaseException):
 
 
 def check(decoded: Decoded) -> None:
-    """Assert everything that `Decoded` promises."""
+    """Assert that a decoded record has data or known reasons for its rejection, and only valid data."""
     assert decoded.snapshots or decoded.lines or decoded.errors, "a record was skipped without a reason"
     assert all(error.split(":")[0] in REASONS for error in decoded.errors), decoded.errors
     # No error may name an exception. decode.py turns exceptions in our code into rejects, so a name shows our bug.
@@ -135,7 +135,7 @@ def check_identity(client: Identity) -> None:
 
 
 def check_dump(dump: Dump) -> None:
-    """Assert that a dump's numbers are valid numbers and its texts can be encoded."""
+    """Assert that a dump's time and its threads' CPU times are plausible, and that its texts can be encoded."""
     assert dump.ts_ms is None or dump.ts_ms >= EARLIEST_MS, dump.ts_ms
     for thread in dump.threads:
         assert thread.cpu_ms is None or 0 <= thread.cpu_ms < math.inf
@@ -254,7 +254,7 @@ def _check_places(dumps: Sequence[Dump], lines: int) -> None:
 
 
 def check_events(events: Sequence[LogEvent]) -> None:
-    """Assert that events have known log patterns, texts of at most MAX_TEXT characters, and no empty captures."""
+    """Assert that events have known log patterns, texts of at most 500 characters (MAX_TEXT), and no empty captures."""
     for event in events:
         assert event.signature in catalogue().by_id or event.signature == DUMP_LINE
         assert len(event.text) <= MAX_TEXT
@@ -263,7 +263,7 @@ def check_events(events: Sequence[LogEvent]) -> None:
 
 
 def check_judged(dumps: Sequence[ThreadDump]) -> None:
-    """Assert that there are at most MAX_DUMPS dumps, with valid numbers in their threads."""
+    """Assert that there are at most 64 dumps (MAX_DUMPS), with finite CPU times ≥ 0 of their threads, if known."""
     assert len(dumps) <= MAX_DUMPS
     assert all(thread.cpu_ms is None or 0 <= thread.cpu_ms < math.inf for dump in dumps for thread in dump.threads)
 
@@ -422,7 +422,7 @@ def _of_attachments() -> Iterator[bytes]:
             yield b"\3\4" + b"> " + value.replace(b"\n", b"\n> ")
 
 
-# A client that repeats a record until it is gone, beside other clients.
+# A client that repeats one record and then goes, beside other clients.
 
 
 def lives(data: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Check that real clients' KIP-714 pushes pass through our plugin in real brokers, from the oldest to the newest.
+"""Check that our broker plugin passes on the KIP-714 pushes of real clients, in real brokers of several versions.
 
 The test creates the topic for pushes after clients have started: until then the plugin discards pushes and logs this.
 """

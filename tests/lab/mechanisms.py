@@ -14,7 +14,7 @@ DEADLOCK, BLOCKED, STALLED = "producer-callback-deadlock", "send-blocked-on-meta
 NOT_CLOSED, CONSUMER = "producer-not-closed", "consumer-stalled"
 CROSS_TOPIC, LOOP = "cross-topic-blocking", "consumer-shutdown-loop"
 MODES = (DEADLOCK, BLOCKED, CROSS_TOPIC, LOOP, NOT_CLOSED, STALLED, CONSUMER)
-#: Other modes that may be suspected if a producer fails and few data show what it does.
+#: Further modes that may be suspected if a producer fails and little data shows what it does.
 _SYMPTOMS: Mapping[str, Level] = {BLOCKED: "suspected", STALLED: "suspected", NOT_CLOSED: "suspected"}
 
 
@@ -28,7 +28,7 @@ class Mechanism:
     lasts     (fewest, most) seconds from the onset to recovery; None: no recovery
     end       how the program ends at the onset: a signal (`kill`, `term`), or an ending in Control.java; '': it runs on
     again     True if the program is restarted some seconds after its end
-    beside    other mode (in a control: any mode) → worst verdict that counts as right; for modes not named here: ok
+    beside    maps each other mode (in a control: each mode) to the worst verdict that is accepted; by default ok
     since     versions of the Java client: the first that has the mechanism, and the first that no longer has it
     """
 
@@ -47,7 +47,7 @@ class Mechanism:
     weight: float = 1.0
 
     def suits(self, family: Family) -> bool:
-        """True if the mechanism applies to the family."""
+        """True if the mechanism applies to this family (a program and its libraries)."""
         first, last = self.since
         able = (not self.only or family.program in self.only) and (not family.only or self.name in family.only)
         in_range = not family.java or first <= family.numbers < last

@@ -21,13 +21,13 @@ CALLS = {
     *("open", "urlopen", "read_text", "read_bytes", "write_text", "write_bytes", "mkdir", "unlink", "iterdir"),
     *("glob", "rglob", "readStream", "writeStream"),
 }
-#: Packages that give access to the outside: their modules may use what OUTSIDE and CALLS name.
+#: Packages that may access files, other programs and networks, with the modules in OUTSIDE and the calls in CALLS.
 PLACES = (
     *("clienthealth.spark.topics", "clienthealth.spark.history"),
     *("clienthealth.ops.cli", "clienthealth.ops.doctor", "clienthealth.platform"),
 )
 APART = ("clienthealth_exporters", "dashboards", "deploy")
-#: Single modules in other packages that may access what OUTSIDE and CALLS name → the reason.
+#: Modules in other packages that may access files, other programs and networks → the reason.
 EXCUSED = {
     "clienthealth.ops.initialise": "writes the file of settings, and asks the cluster",
     "clienthealth.model.subscription": "asks the brokers to ask their clients",

@@ -56,7 +56,7 @@ def arbitrary(seed: int) -> tuple[ClientWindow, ...]:
 
 
 def windows_by_kind(windows: Sequence[ClientWindow], mode: LiveMode[Any]) -> list[list[ClientWindow]]:
-    """Return the windows that the mode judges, grouped by kind."""
+    """Return the windows that the mode judges, one list per kind of client."""
     by_kind = [[window for window in windows if window.client.kind == kind] for kind in sorted(mode.kinds)]
     return [same_kind for same_kind in by_kind if same_kind]
 

@@ -1,4 +1,4 @@
-"""Everything collected is used: each metric, option and log line has a reader, or an exception listed here."""
+"""Everything collected is used: some module reads each metric, option and log line, except those listed here."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ METRICS = {
 
 @cache
 def texts() -> frozenset[str]:
-    """Return every string in the modules of READERS, including values of constants used there."""
+    """Return every string in the modules that use collected data (READERS), with the values of constants used there."""
     found: set[str] = set()
     for module in (module for module in modules() if module.startswith(READERS)):
         words = vars(importlib.import_module(module))
@@ -49,7 +49,7 @@ def texts() -> frozenset[str]:
 
 
 def unread(names: Iterable[str]) -> set[str]:
-    """Return the names that no reader mentions, either as they are or without a final `-avg`, `-max` or `-p99`."""
+    """Return the names that no module of READERS contains, even without a final `-avg`, `-max` or `-p99`."""
     return {name for name in names if not {name, re.sub(r"-(avg|max|p99)$", "", name)} & texts()}
 
 

@@ -46,12 +46,12 @@ RESERVE = ("jdk.internal.misc.Unsafe.park", "com.example.Warehouse.reserve", "co
 
 
 def own(frames: Sequence[str], state: str = "WAITING") -> Thread:
-    """Return an application thread that polls."""
+    """Return the application's thread that polls, with these frames at the moment of a dump."""
     return Thread("orders-0", state, tuple(frames), 100.0)
 
 
 def polling(away: Of, consumed: Of | None = None, lag: Of | None = None, **more: Of) -> list[Reading]:
-    """Return samples of a Java consumer. `away`: seconds since a poll; `consumed`: by default it rises until 10 s."""
+    """Return samples of a Java consumer. Functions of the time: `away` (seconds since a poll), `consumed`, `lag`."""
     names = {"last-poll-seconds-ago": away, "records-consumed-total": consumed or stuck_at(400, 10)}
     names |= {"assigned-partitions": still(2)} | {name.replace("_", "-"): of for name, of in more.items()}
     readings = consumer({"a": lag or still(0)})

@@ -1,4 +1,4 @@
-"""Test bucket numbers: Spark spreads them evenly over partitions, and a checkpoint keeps its numbers."""
+"""Test the numbers of buckets: with them Spark spreads buckets evenly over partitions; a checkpoint keeps them."""
 
 from __future__ import annotations
 

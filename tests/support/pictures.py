@@ -50,7 +50,7 @@ def hashes() -> str:
 
 
 def main() -> int:
-    """Take all pictures of the pages and write `hashes()`; if a picture was not taken, write nothing and return 1."""
+    """Take all pictures and save the hashes of their templates; return 1 and save nothing if a picture is missing."""
     began = time.time()
     pytest = [sys.executable, "-m", "pytest", "-q", "--no-header"]
     boards = os.environ | {"DASHBOARDS_IN_PIXELS": "1", "DASHBOARDS_PICTURES": str(ROOT / "dashboards/pictures")}

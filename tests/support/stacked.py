@@ -1,4 +1,4 @@
-"""Combine windows of many clients as the job does: one matrix has a row per sample, a window is a range of rows."""
+"""Combine windows of many clients as the monitor does: one matrix has a row per sample, a window is a range of rows."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _follows(before: ClientWindow, window: ClientWindow) -> bool:
 
 
 def _clients(windows: Sequence[ClientWindow]) -> list[ClientWindow]:
-    """Merge each run of overlapping windows of one client into one window with all their samples."""
+    """Merge consecutive overlapping windows of one client into one window with all their samples."""
     client_windows: list[ClientWindow] = []
     for before, window in zip([None, *windows[:-1]], windows, strict=True):
         if before is not None and _follows(before, window):

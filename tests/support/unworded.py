@@ -24,7 +24,7 @@ from clienthealth.read.logs.wordings import Wording
 
 LIST = Path(__file__).resolve().parents[1] / "golden" / "unworded.txt"
 DECISIONS = ("noise", "rare", "bug", "said")
-#: By library: the folders with the sources that clients run, the suffix of file names, and the start of a log call.
+#: By library: the folder of the code that runs in clients, the suffix of its file names, and the start of a log call.
 SOURCES = {
     "java": ("clients/src/main/java", ".java", r"\blog(?:ger)?\.(?:warn|error)\("),
     "connect": ("connect/runtime/src/main/java", "Task.java", r"\blog\.(?:warn|error)\("),

@@ -41,7 +41,7 @@ NO_ANSWER = "no data shows that brokers answered the client at that time"
 
 
 def alibis(status: Status, *proofs: Proof, readings: tuple[Reading, ...] = ()) -> Verdict:
-    """Adjust the verdict that a producer is deadlocked, with this status and these proofs; return the result."""
+    """Return a verdict `producer-callback-deadlock` with this status and these proofs, after its adjustments."""
     mode = modes()[DEADLOCK]
     found = Verdict(DEADLOCK, status, 1, evidence=(Evidence("metric", 60_000, "it stands"),), proofs=proofs)
     window = ClientWindow(CLIENT, 0, 70_000, readings=readings)
@@ -122,7 +122,7 @@ def test_a_line_waits_for_the_next_sample_but_not_for_ever() -> None:
 
 
 def test_lines_that_go_on_do_not_put_the_verdict_off_again_and_again() -> None:
-    """If lines come every second, no sample is newer than all: one newer than the first keeps the client suspected."""
+    """If lines come every second, no sample follows the last line; one after the first keeps the client suspected."""
     mode = modes()[STALLED]
     lines = [LogEvent(1000 * at, "records-expired", "expired") for at in range(10, 30)]
     found = Verdict(STALLED, "suspected", 10_000, evidence=(line(29_000),))

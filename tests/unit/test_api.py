@@ -18,7 +18,7 @@ from deploy.reference.rooms import ROOT
 from tests.support.health_records import NOW_MS, deadlock, group, healthy, record, wire
 
 PAGE = (ROOT / "exporters/api.md").read_text(encoding="utf-8")
-#: Pairs of an example request on the page and the answer printed below it.
+#: Pairs of an example request on the page about the API, and the answer printed below it.
 EXAMPLES = re.findall(r"^`GET (/api/v1/[^`]+)`.*?^```json\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 KEY = "orders-api%7Cweb-7%3A31337%7Corder-producer"
 

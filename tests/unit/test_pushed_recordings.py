@@ -1,4 +1,4 @@
-"""Judge real clients only by their pushes through our plugin: which failures the pushes show, and which not.
+"""Judge real clients only by the pushes that our broker plugin passes on: which failures they show, and which not.
 
 The pushes come from the demo's clients 3.9.1 and 4.1.2 on brokers 4.1.2, with push intervals of 10 and 30 s, recorded
 by `deploy.demo.record --pushes` with one record a line. `truth.json` states each client's failure and its onset.
@@ -32,8 +32,8 @@ TRUTH: Mapping[str, Mapping[str, Any]] = json.loads((PUSHES / "truth.json").read
 #: Recordings of Java clients, without those that have their own tests: two clients in one process (only one is stuck),
 #: and a client that pushes until it leaves its group.
 OF_JAVA = [name for name in TRUTH if not name.startswith(("librdkafka", "deadlock-beside", "handler-hangs"))]
-#: For each failure, a 3.9 client that pushes every 30 s and a 4.1 client every 10 s. Only long runs test
-#: the other recordings.
+#: For each failure, a 3.9 client that pushes every 30 s and a 4.1 client that pushes every 10 s. Only `make test-all`
+#: tests the other recordings (mark `long`).
 CROSSED = [
     name
     if name.partition("-3.9")[2].startswith("-30s") or name.partition("-4.1")[2].startswith("-10s")
@@ -141,8 +141,8 @@ def test_a_client_that_pushes_on_its_stuck_thread_goes_stale_and_is_not_healthy(
 def deadlock_beside(version: str, every: int, seconds: int = 0, without: str = "", as_well: str = "") -> Stepped:
     """Run a producer with a callback that never returns, beside another producer in its process.
 
-    `seconds`: time for which the other producer pushes after its recording ends. `without`: if not empty, the other
-    producer is left out. `as_well`: client id of a third producer.
+    `seconds`: time for which the other producer pushes after its recording ends. `without`: any text leaves out
+    the other producer. `as_well`: client id of a third producer.
     """
     name, monitor = f"deadlock-beside-{version}-{every}s", Stepped()
     beside = [*pushed(f"{name}-audit")]

@@ -130,7 +130,7 @@ QUEUES = {
         queued_max_messages_kbytes="1024",
         queued_min_messages="1000",
     ),
-    # The queue may hold 100,000 records.
+    # The queue's limit is 100,000 records.
     "librdkafka producer": queueing(
         "librdkafka producer",
         "producer",

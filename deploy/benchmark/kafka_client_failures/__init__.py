@@ -72,7 +72,7 @@ class Score:
 
     @property
     def precision(self) -> float:
-        """Return the share (0 to 1) of accusations that are right; 1 if there are no accusations."""
+        """Return the share (0 to 1) of accusations (modes named for cases) that are right; 1 if there are none."""
         right = sum(found for found, _ in self.by_mode.values())
         return right / (right + len(self.wrong)) if right or self.wrong else 1.0
 

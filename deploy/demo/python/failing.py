@@ -29,7 +29,7 @@ TOPIC, PAYLOAD = "orders", b"x" * 200
 
 
 def shop() -> None:
-    """Produce orders and consume them: a healthy application, which also creates the topic of all applications."""
+    """Produce orders and consume them: a healthy application, which also creates the topic that the others use."""
     # Keep a reference to the admin client. Otherwise it is freed and closed before it gets the answer.
     administrator = AdminClient({"bootstrap.servers": SERVERS})
     failed = administrator.create_topics([NewTopic(TOPIC, 3, 1)])[TOPIC].exception()

@@ -39,8 +39,8 @@ class Lines:
 
     A line such as `kafka_client_up{service="orders",…} 1` has three parts: the metric's name with the brace, the labels
     of the metric's scope, and the rest (extra labels, brace, value, line end). `client`, `group`, `partition`: the
-    labels of that scope. `ends`: one text per metric, in the order of FAMILIES, made of the third parts of all its
-    lines; '' for a metric without a value.
+    labels of that scope. `ends`: one text per metric, in the order of FAMILIES (all metrics), made of the third parts
+    of all its lines; '' for a metric without a value.
     """
 
     client: str
@@ -53,8 +53,8 @@ class Shown(NamedTuple):
     """The lines of a record, and which of them the page /metrics contains.
 
     group     True if the page contains the record's metrics of its consumer group (scope "group")
-    whole     True if the page contains the record's metrics without `Family.evidence`; False: of these, only metrics
-              with `Family.always`
+    whole     True if the page contains the record's metrics that do not decide failure modes; False: of these, only
+              those that every group has (`Family.always`)
     evidence  True if the page contains the record's metrics that decide failure modes (`Family.evidence`)
     """
 
@@ -126,10 +126,10 @@ def page(shown: Sequence[Shown], cap: int, dropped: MutableMapping[str, int]) ->
 def _each(
     index: int, family: Family, shown: Sequence[Shown], cap: int, dropped: MutableMapping[str, int]
 ) -> Iterator[str]:
-    """Yield the lines of a metric, client by client, in blocks of _BLOCK_CLIENTS clients.
+    """Yield the lines of a metric, client by client, in blocks of 1,000 clients (_BLOCK_CLIENTS).
 
     At most `cap` lines are yielded. If a client's lines would exceed `cap`, all of them are left out, and `dropped` is
-    increased by their number. `index`: the metric's position in FAMILIES.
+    increased by their number. `index`: the metric's position in FAMILIES, the list of all metrics.
     """
     block: list[str] = []
     for one in shown:
@@ -201,7 +201,7 @@ def _head(family: Family) -> str:
 
 @functools.lru_cache(maxsize=20_000)
 def _several(names: tuple[str, ...], samples: tuple[Sample, ...]) -> str:
-    """Return the third parts of a metric's lines (see `Lines`) as one text: each sample's extra labels and value.
+    """Return the ends of a metric's lines as one text: each sample's extra labels, brace, value and line end.
 
     Equal texts are shared.
     """

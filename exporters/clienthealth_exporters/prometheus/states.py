@@ -29,7 +29,7 @@ from clienthealth_exporters.prometheus.services import largest, sent, standing
 log = logging.getLogger(__name__)
 _URGENCY: Mapping[Standing, int] = {"ok": 0, "partial": 5, "unknown": 10, "suspected": 20, "confirmed": 30}
 _STATUSES = {urgency: status for status, urgency in _URGENCY.items()}
-#: The threshold of each metric in WORST, in the same order; None if the metric has none.
+#: The threshold of each metric of `State.largest`, in the same order; None if the metric has no threshold.
 _LIMITS = (LIMITS.buffer_used_ratio, LIMITS.callback_seconds, None, LIMITS.queue_used_ratio, None)
 #: Values of the label `of`, for metrics that are given separately for records of clients and of consumer groups.
 CLIENTS, GROUPS = "clients", "groups"
@@ -60,7 +60,8 @@ class State:
     standing     the client's state in the sums of its service (`services.STANDINGS`)
     statuses     (mode, status) of all verdicts that are not ok
     failures     (mode, status, cause) of the suspected and confirmed verdicts; cause '' if unknown
-    largest      the client's value for each metric in `services.WORST`, None if unknown
+    largest      the client's value for each metric of which a service shows its worst client's value
+                 (`services.WORST`); None if unknown
     lag          in records
     sent         records per second that a producer sends
     shown        True if the client has series of its own, not only a part in its service's sums
@@ -313,7 +314,7 @@ class States:
                 break
             self._spare.pop()
             if not self._spare:
-                # `_spare` is empty now, so allow a new search at once.
+                # No clients to evict are left from the last search, so allow a new search at once.
                 self._looked = -inf
             if other is not None:
                 self._forgotten(self._states.pop(key))
@@ -382,7 +383,7 @@ class States:
 
 
 def _compared(states: Sequence[State]) -> set[str]:
-    """Return the keys of failing clients, and of up to PEERS healthy ones of the same service and kind."""
+    """Return the keys of failing clients, and of up to 5 (PEERS) healthy ones for each of their services and kinds."""
     ill = [state for state in states if state.failures]
     wanted = dict.fromkeys(((state.client.service, state.client.kind) for state in ill), PEERS)
     keys = {state.key for state in ill}
@@ -397,7 +398,7 @@ def _compared(states: Sequence[State]) -> set[str]:
 def _beyond(record: HealthRecord, most: Sequence[float | None]) -> bool:
     """True if an alert needs the client's own series: a value exceeds a threshold, or the client's clock is wrong.
 
-    `most`: the client's value for each metric in `services.WORST`.
+    `most`: the client's values that are compared with the thresholds (see `State.largest`).
     """
     if "clock" in record.indicators:
         return True
@@ -411,7 +412,7 @@ def _beyond(record: HealthRecord, most: Sequence[float | None]) -> bool:
 def urgency(record: HealthRecord) -> int:
     """Return the client's rank in lists; the largest is at the top.
 
-    A group with a lag state in LAG_ALARMS ranks just below suspected clients.
+    A group with an alarming lag state (WARN or worse, see LAG_ALARMS) ranks just below suspected clients.
     """
     if record.client.kind != "group":
         return _URGENCY[record.standing]

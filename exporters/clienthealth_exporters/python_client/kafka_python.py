@@ -177,7 +177,7 @@ class Sender:
         self._producer: Any = None
 
     def deliver(self, records: Sequence[tuple[str, bytes, bytes]]) -> int:
-        """Send records (topic, key, value). Return how many were acknowledged within DELIVERY_SECONDS."""
+        """Send records (topic, key, value). Return how many were acknowledged within 5 s (DELIVERY_SECONDS)."""
         if self._producer is None:
             self._producer = kafka.KafkaProducer(**self._options)
             # Exclude this producer from kafka-python's cleanup at exit. The cleanup closes the application's clients,

@@ -35,7 +35,8 @@ def fixed_labels(settings: Settings) -> Mapping[str, str]:
 
     Labels with the value '' are left out.
 
-    Raises SettingsError if the name of a label, or a name in `keep_labels`, is in _TAKEN or is not a valid label name.
+    Raises SettingsError if the name of a label, or a name in `keep_labels`, is not a valid label name, or is
+    the name of a label that our series already have (_TAKEN).
     """
     labels = {"cluster": settings.monitor.cluster, **settings.prometheus.labels}
     for name in (*labels, *settings.prometheus.keep_labels):
@@ -61,7 +62,7 @@ def filled(address: str, value: Callable[[str], str]) -> str:
 
 
 def dashboard_uid(name: str) -> str:
-    """Return Grafana's uid for a dashboard: UID_PREFIX and `name` (`consumers`), cut to UID_LENGTH characters."""
+    """Return Grafana's uid for a dashboard: `kafka-client-health-` and `name` (`consumers`), cut to 40 characters."""
     return f"{UID_PREFIX}-{name}"[:UID_LENGTH].rstrip("-")
 
 

@@ -24,7 +24,7 @@ PASTED = ("metrics (", "log", "JSON document")
 #: A client's samples are complete if the last one is shortly before the end of the process's data: at most
 #: LATE_INTERVALS times the median gap between samples, plus LATE_MS (ms).
 LATE_INTERVALS, LATE_MS = 1.5, 2_000
-#: A gap of at most this time (ms) is within one sample, not between two samples.
+#: Parts of the metrics that were written at most this time (ms) apart belong to one sample.
 APART_MS = 500
 NO_CLOCK = "the time at which the client's metrics were read is unknown"
 
@@ -34,8 +34,8 @@ def contexts(bucket: Bucket, clients: Iterable[Client], inputs: Sequence[Input])
     logs, rows = bucket.logs, bucket.state.readings
     all_clients, names = bucket.state.all_clients, bucket.state.names
     numbers = {client.identity: number for number, client in enumerate(all_clients)}
-    # Inputs with made-up times are in both sets. Any other input without times of its own is only in `timeless`: its
-    # file's time is exact enough for the onset of a failure, but not for the time between two dumps.
+    # Inputs with made-up times (only their order is right) are in both sets. An input without times is only in
+    # `timeless`: its file's time is exact enough for the onset of a failure, but not for the time between two dumps.
     timeless = _topics(inputs, lambda attached: not attached.timed or attached.start_ms is None)
     untimed = _topics(inputs, lambda attached: not attached.timed)
     undated = undated_topics(inputs)
@@ -90,7 +90,7 @@ def _reach(bucket: Bucket, number: int, times: Sequence[int], until_ms: int) -> 
 
 
 def undated_topics(inputs: Iterable[Input]) -> frozenset[str]:
-    """Return the topics (names of inputs) with lines that have no time of their own."""
+    """Return the topics (for attachments: names of inputs) with lines that have no time of their own."""
     return _topics(inputs, lambda attached: not attached.clocked)
 
 

@@ -84,8 +84,8 @@ class Table:
     def merged(self, starts: Ints) -> Self:
         """Merge the rows from each of `starts` up to the next start into one row.
 
-        `starts`: row numbers in ascending order, from 0. In each column, the merged row gets the first value ≥ 0 of its
-        rows; if there is none, the column stays unknown.
+        `starts`: row numbers in ascending order; the first is 0. In each column, the merged row gets the first value
+        ≥ 0 of its rows; if there is none, the column stays unknown.
         """
 
         def known_first(columns: NDArray[Any]) -> NDArray[Any]:

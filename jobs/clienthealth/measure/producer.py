@@ -68,7 +68,7 @@ def buffer(w: Windows) -> Mapping[str, Floats]:
 def seconds_to_full(w: Windows) -> Floats:
     """Return, for each window, the seconds until the buffer is full; NaN if the buffer is not filling.
 
-    NaN also with fewer than MIN_READINGS samples of the used share. The used share is extrapolated with its
+    NaN also with fewer than three samples (MIN_READINGS) of the used share. The used share is extrapolated with its
     least-squares slope over the window.
     """
     used, seconds = used_ratios(w), unknown(len(w))
@@ -240,9 +240,9 @@ def stalls(w: Windows) -> Stalls:
     since that row.
 
     The seconds are 0 unless two conditions hold: records waited at every sample after that row, and the window has at
-    least MIN_READINGS samples from that row on. For a client that counts no deliveries (kafka-python, Java before 1.0),
-    answers of brokers count in place of deliveries. If records of such a client fail after that row, this also proves
-    that records waited.
+    least three samples (MIN_READINGS) from that row on. For a client that counts no deliveries (kafka-python, Java
+    before 1.0), answers of brokers count in place of deliveries. If records of such a client fail after that row, this
+    also proves that records waited.
     """
     if not len(w.ts):
         return Stalls(np.full(len(w), -1), np.zeros(len(w)))

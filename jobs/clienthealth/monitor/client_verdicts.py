@@ -148,7 +148,7 @@ class Reporter(NamedTuple):
     """A client with new data in its windows.
 
     number      the client's position in `state.all_clients`
-    begin, end  the client's windows are [begin, end) in `Gated.touched`
+    begin, end  positions [begin, end) of the client's windows among the windows of all clients (`Gated.touched`)
     newest      position of the client's newest window with enough samples; if there is none, of its newest window
     seen        time of the client's newest sample, by its own clock (epoch ms)
     suspected   True if any of the client's windows must be judged
@@ -189,15 +189,15 @@ def judge(bucket: Bucket, new: Sequence[LogEntry], horizon: Ints, now_ms: int) -
 
 
 def overdue(bucket: Bucket, before_ms: int) -> list[LogEntry]:
-    """Return the log entries that waited LONGEST_MS for the client's next sample: the wait ended in this step, and none
-    came.
+    """Return the log entries for which the wait for the client's next sample (at most 30 s, LONGEST_MS) ended in this
+    step without a sample.
 
     Verdicts from log lines wait for the client's next sample (`adjust._await_samples`). A client that exits because of
     a failure logs the failure and sends no further sample, so windows with such entries are judged once more.
     `before_ms`: the watermark of the previous step.
     """
     clients, now_ms, entries = bucket.state.clients, bucket.state.time_ms, dict[int, LogEntry]()
-    # Lines before `earliest` (by each client's own clock) did not wait in vain: a later sample has arrived.
+    # Leave out lines before `earliest` (by each client's own clock), because a later sample has arrived.
     earliest = clients.last - clients.every - CLOSE_MS
     wait_ms = LONGEST_MS + clients.last_seen - clients.last
     silent = (earliest < now_ms - wait_ms).tolist()
@@ -484,5 +484,5 @@ def overlapped(judged: Sequence[OfWindow]) -> Iterator[tuple[int, list[Verdict]]
 
 
 def shown(verdicts: Sequence[Verdict], incidents: Incidents, key: str) -> list[Verdict]:
-    """Return a client's verdicts as they are published. Call this function after the client's incidents are updated."""
+    """Return the verdicts to publish: adjusted for the client's open incidents, which must already be updated."""
     return adjust("shown", verdicts, Context(incidents=incidents.verdicts(key)))

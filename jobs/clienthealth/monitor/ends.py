@@ -34,8 +34,8 @@ class Silence(NamedTuple):
     def settled_ms(self) -> float:
         """Time (epoch ms) up to which a logged start is this client's own; a later start belongs to a successor.
 
-        The time is at least START_MS after the first sample, because a client may send its first sample while it is
-        still starting.
+        The time is at least 5 s (START_MS) after the first sample, because a client may send its first sample while it
+        is still starting.
         """
         return max(self.last_ms, self.first_ms + START_MS)
 
@@ -119,8 +119,8 @@ def _of_its_end(
         if signature in lose:
             since = last - OVERDUE * silent.every_ms
             return since <= ts_ms < later and (named or alone(ts_ms))
-        # A killed client no longer reports. So a kill that was logged more than START_MS before this client's last
-        # sample hit another process on the host.
+        # A killed client no longer reports. So a kill that was logged more than 5 s (START_MS) before this client's
+        # last sample hit another process on the host.
         return last - START_MS <= ts_ms < later and (named or alone(ts_ms))
 
     return tuple(sorted((event for named, event in own_lines if counts(named, event)), key=lambda event: event.ts_ms))
@@ -189,9 +189,9 @@ def clients_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
 def signs_of_life(bucket: Bucket, number: int, later: Sequence[LogEntry]) -> tuple[Sign, ...]:
     """Return signs, in order of time, that a client's process still runs although the client's data is overdue.
 
-    There is at most one sign for each kind of evidence. Data is a sign if it comes more than `Bucket.quiet` after the
-    client's last sample: entries in `later` (log entries of the process after that sample), and samples of other
-    clients of the same instance.
+    There is at most one sign for each kind of evidence. The data that can be signs: entries in `later` (log entries of
+    the process after the client's last sample), and samples of other clients of the same instance. Data counts only if
+    it is later than that sample by more than the time for which data may be missing (`Bucket.quiet`).
     """
     state = bucket.state
     client, signs = state.all_clients[number], dict[str, Sign]()

@@ -33,7 +33,8 @@ _LAG_IN_NAME = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)\.records-lag")
 #: Since Kafka 2.4, consumers without a client.id are named after their group.
 _NAMED_BY_GROUP = re.compile(r"consumer-(?P<group>.+)-\d+")
 
-#: `path/attribute` of the MBean attributes that contain a client's version (`AppInfo`: the Scala client).
+#: MBean attributes that contain a client's version, as `type/attribute` or `type/name/attribute` (`AppInfo`: the Scala
+#: client).
 VERSIONS = frozenset({"app-info/version", "app-info/Version", "AppInfo/Version/Value"})
 
 _KINDS = metric_names.kinds()
@@ -72,7 +73,7 @@ class _Layout(NamedTuple):
     lags: Sequence[tuple[str, str, int]]
 
 
-#: Maps an MBean's path to its attributes, and each attribute to our name of the metric.
+#: Maps an MBean's path (`type`, or `type/name`) to its attributes, and each attribute to our name of the metric.
 NAMES: dict[str, dict[str, str]] = {}
 for _spelled, _name in metric_names.mbeans().items():
     NAMES.setdefault(_spelled.rpartition("/")[0], {})[_spelled.rpartition("/")[2]] = _name

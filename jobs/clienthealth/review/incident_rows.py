@@ -61,8 +61,8 @@ def incidents(verdicts: DataFrame, until: datetime) -> DataFrame:
         F.when(F.col("stop").isNotNull(), F.greatest(F.col("stop") - F.col("found"), F.lit(0))).alias("clear"),
         _detail("cause").alias("cause"),
         F.coalesce(_detail("culprit"), _detail("topic")).alias("topic"),
-        #: The columns `lost_*_0` are lower bounds of the loss, null if the loss was not counted (0 in `lost_records_0`
-        #: for modes in LOSING). The columns `lost_*_1` are upper bounds, null if no upper bound is known.
+        #: `lost_*_0`: lower bound of the loss; if it was not counted, null (0 in `lost_records_0` for modes that always
+        #: lose records: LOSING). `lost_*_1`: upper bound, null if none is known.
         *(lost.get((what, n), _detail(f"lost_{what}[{n}]").cast("long")).alias(f"lost_{what}_{n}") for what, n in LOST),
         F.coalesce(F.col("start") - before < FLAP_SECONDS, F.lit(False)).alias("flaps"),
     )
@@ -99,7 +99,7 @@ def real(touching: DataFrame) -> DataFrame:
 
 
 def themes(touching: DataFrame) -> DataFrame:
-    """Return one row per theme (incidents with the same THEME columns): sums, counts and medians over real incidents.
+    """Return one row per theme (same mode, cause and topic): sums, counts and medians over the incidents that count.
 
     `touching`: the incidents open in the period (from the function `touching`), here and in all functions below.
     """
@@ -147,7 +147,7 @@ def _sums() -> list[Column]:
 
 
 def longest(touching: DataFrame, most: int) -> DataFrame:
-    """Return at most `most` incidents per theme: confirmed ones before suspected ones, longer before shorter.
+    """Return at most `most` incidents per theme (mode, cause, topic): confirmed ones first, then longer ones first.
 
     `rank` counts from 1 within each theme.
     """

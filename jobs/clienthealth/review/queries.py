@@ -24,7 +24,7 @@ from clienthealth.review.period import WEEK, Period, history_of
 from clienthealth.settings import Settings
 from clienthealth.spark import history
 
-#: Maximum number of points of the burn-down.
+#: Maximum number of points in the chart of the error budget that is left.
 SLOTS = 168
 #: Index of the reviewed period in a list of two periods.
 REVIEWED = 1

@@ -53,7 +53,7 @@ class Setting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     default            the value if none is set; a text may be set to '' only if its default is ''
     at_least, at_most  the bounds: a number, or the name of another setting of the section, whose value is the bound
     one_of             the allowed texts
-    form               the form of the text, or of each text in a list: a name in FORMS
+    form               the form of the text, or of each text in a list: a name in FORMS, such as `url`
     needs              another setting of the section, which must be set if this setting is set
     """
 
@@ -82,7 +82,7 @@ class Section:
 
     def check(self, names: Set[str]) -> None:
         """Check that the settings class has exactly the settings of this section, which may refer only to each other
-        and to names in FORMS.
+        and to forms of text that exist (FORMS).
 
         `names`: the fields of the settings class. Raises CatalogueError if the check fails.
         """

@@ -64,8 +64,8 @@ class Batch:
 
     If a batch has less than half of `max_offsets_per_trigger` records, the next batch begins `trigger_seconds` after
     the beginning of this batch. While `guard` limits the size of batches, there is no such wait. If a batch is empty,
-    the next one begins IDLE_SECONDS after the beginning of this batch, or once `waiting` reports unread records. All
-    waits end when `stop` is set.
+    the next one begins 15 s (IDLE_SECONDS) after the beginning of this batch, or once `waiting` reports unread
+    records. All waits end when `stop` is set.
     """
 
     settings: Settings

@@ -40,7 +40,7 @@ class Pending:
 
     @property
     def sizes(self) -> Mapping[Part, int]:
-        """The number of offsets to read in each non-empty part."""
+        """The number of offsets to read in each part (source, topic, partition) that has any."""
         sizes = {part: end - self.begin.get(part, 0) for part, end in self.end.items()}
         return {part: size for part, size in sizes.items() if size > 0}
 
@@ -132,7 +132,7 @@ class Checkpoint(Files):
             self._files.delete(status.getPath(), False)
 
     def begin_at(self, batch: int, part: Part, offset: int) -> None:
-        """Change the offset at which a batch begins in one part.
+        """Change the offset from which a batch reads a part (source, topic, partition).
 
         This offset is stored as the end of the previous batch.
         """

@@ -42,7 +42,7 @@ def measure(scope: Scope) -> Result:
 
 
 def _beside(result: Result, ours: Sequence[WorkedOff], before: Sequence[WorkedOff], commit: str) -> Result:
-    """Add figures and rows to the result: those of the passes `before`, in which the monitor of `commit` ran."""
+    """Add to the result the figures and rows of the runs `before`, in which the monitor of an earlier `commit` ran."""
     ratio = statistics.median(b.micros / a.micros for a, b in zip(ours, before, strict=True))
     rate = statistics.median(run.rate for run in before)
     figure = Figure("CPU of a record, commit before as a multiple", ratio, "×", note=f"{commit}: {rate:,.0f}/s")

@@ -151,7 +151,7 @@ def _taken_over(incidents: int) -> float:
 
 
 def _chunks(clients: int, sick: int) -> Iterator[bytes]:
-    """Yield, for each batch, the encoded chunk that a decoding task passes on to the bucket."""
+    """Yield each batch's samples for the bucket, as the bytes in which a decoding task passes them on."""
     begin_ms = int(time.time() * 1000) - BATCHES * EVERY_MS
     packer = Packer(1)
     slots = [

@@ -46,8 +46,8 @@ class PeerPass:
 
 
 def run(lab: Lab, name: str, topic: str, filled: Filled, threads: int) -> PeerPass:
-    """Run the Kafka Streams program on the topic. Raises ServiceError if it fails or does not end within
-    LIMIT_SECONDS.
+    """Run the Kafka Streams program on the topic. Raises ServiceError if it fails or does not end within ten
+    minutes (LIMIT_SECONDS).
     """
     process = started(lab, name, topic, filled.records, threads)
     try:
@@ -94,7 +94,7 @@ def started(lab: Lab, name: str, topic: str, records: int, threads: int) -> Proc
 
 
 def progress(output: Path) -> Sequence[tuple[float, int, float, int]]:
-    """Return the reports in the peer's output so far: (time, records read, CPU seconds, expired windows) of each."""
+    """Return the reports that Kafka Streams has printed, as (epoch s, records read, CPU seconds, expired windows)."""
     lines = []
     for line in output.read_text(encoding="utf-8", errors="replace").splitlines():
         words = line.split()

@@ -38,7 +38,8 @@ _SAMPLE = re.compile(
 _LABEL = re.compile(r'([a-zA-Z_]\w*)\s*=\s*"((?:[^"\\]|\\.)*)"', re.ASCII)
 _NUMBER = r"(?P<value>[-+]?(?:\d[\d.eE+-]{0,40}|[Ii]nf(?:inity)?|[Nn]a[Nn]))[;,]?\s*\Z"
 _MBEAN = r"(?P<mbean>kafka\.(?:producer|consumer|server):[^\n{}]{1,600}?)"
-#: Lines that contain one value each. Groups: `name` and `value` of a metric, and either `mbean`, or `group` and `tags`.
+#: Lines that contain one value each. Named groups: `name` and `value` of the metric, with `mbean`, or with `group` and
+#: `tags`.
 _LINES = tuple(
     re.compile(pattern, re.ASCII)
     for pattern in (
@@ -80,7 +81,7 @@ class Reading(NamedTuple):
 
 
 def kind_of(head: str) -> str | None:
-    """Return the kind of metrics in a text, by its first lines; None if they are not metrics."""
+    """Return the form of a text's metrics ("JmxTool (CSV)"), by its first lines; None if they are not metrics."""
     rows = [line for line in head.splitlines()[:2_000] if line.strip()]
     if any(_is_csv(line) for line in rows[:20]):
         return "JmxTool (CSV)"
@@ -105,7 +106,7 @@ def _is_csv(line: str) -> bool:
 
 
 def readings(lines: Iterable[str], jvm: ClientProcess, file_ms: int) -> Iterator[Reading]:
-    """Yield the samples in the lines of a text. `jvm`: the process to which clients in MBeans belong.
+    """Yield the samples in the lines of a text. `jvm`: the process of clients that have MBeans.
 
     `file_ms`: the file's time (epoch ms). The snapshots of a sample without a time get this time; `Reading.ts_ms` is
     then None.
@@ -315,7 +316,8 @@ def _printed(text: str) -> dict[str, dict[str, Any]] | None:
 
 
 def _closing(text: str, at: int) -> int:
-    """Return the index after the brace that closes the brace at `at`; 0 if there is none within MAX_TEXT characters.
+    """Return the index after the brace that closes the brace at `at`; 0 if there is none within 4 million characters
+    (MAX_TEXT).
 
     Assumes that the names in the text contain no braces.
     """

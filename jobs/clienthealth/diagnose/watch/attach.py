@@ -42,7 +42,7 @@ _PACKAGE = "clienthealth.diagnose.watch"
 
 
 class Agent(NamedTuple):
-    """The address of an agent. `user` and `password_file`: '' if the agent needs no password."""
+    """The address of a Jolokia agent. `user` and `password_file`: '' if the agent needs no password."""
 
     url: str
     user: str = ""
@@ -212,7 +212,7 @@ def _launch(jar: Path, *arguments: str) -> str:
     """Run the agent's launcher, and return its output.
 
     The exit code is ignored: it reports an error even if the agent was loaded and only does not answer yet. Raises
-    ServiceError after LAUNCH_SECONDS, DependencyError if Java lacks jdk.attach.
+    ServiceError after 30 s (LAUNCH_SECONDS), DependencyError if Java lacks jdk.attach.
     """
     command = [java(), *_SMALL, "-jar", str(jar), *arguments]
     try:

@@ -24,8 +24,8 @@ from clienthealth_exporters.jvm.dumps import DumpBudget, DumpPlan, Reason, dump_
 PY_SPY_SECONDS = 10.0
 PAGE_SECONDS = 5.0
 PAGE_BYTES = 16 * 1024 * 1024
-#: This reason for a dump always holds, because only stacks show the state of a Python process without statistics. So
-#: dumps are taken from the beginning, at growing intervals.
+#: The reason for every dump. Only stacks show the state of a Python process without a statistics page, so dumps are
+#: taken from the beginning, at growing intervals.
 _ALWAYS = (Reason("a Python process shows its state only by its stacks"),)
 _REFUSED = ("permission denied", "operation not permitted")
 
@@ -74,7 +74,7 @@ class Page:
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
     def holds_clients(self) -> bool:
-        """True if the page answers and contains Kafka clients."""
+        """True if the process's statistics page can be read and contains Kafka clients."""
         try:
             return bool(decode_metrics(self._read(), self._settings, int(time.time() * 1000)).snapshots)
         except ServiceError:

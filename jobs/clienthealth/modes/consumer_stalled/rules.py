@@ -153,7 +153,7 @@ def too_long(w: Windows, limits: Thresholds) -> Bools:
 
 
 def left(w: Windows, limits: Thresholds) -> Bools:
-    """For each window, True if the client stopped its heartbeats because the application did not poll.
+    """For each window, True if the client stopped its heartbeats, and missing polls may be the cause.
 
     A client stops its heartbeats when max.poll.interval.ms has passed without a poll, but also while its coordinator
     does not answer; the judge finds out which was the cause. False if missing polls cannot be the cause: heartbeats
@@ -287,7 +287,7 @@ def _silence(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
     """Return facts on missing polls or fetches.
 
     A client that does not report its polls may poll without fetching, with all partitions paused. So the result is []
-    for such a client if it waited in its selector in the last WAITED_SECONDS, and brokers answer.
+    for such a client if it waited in its selector in the last 10 s (WAITED_SECONDS), and brokers answer.
     """
     seconds = float(seconds_since(w)[0])
     if silent(w, limits)[0]:
@@ -397,7 +397,7 @@ def _standing(
 def _ended(
     window: ClientWindow, w: Windows, pollers: Set[str], limits: Thresholds
 ) -> tuple[Mapping[str, str], list[Fact]]:
-    """Return (detail, facts) on a polling thread that ended; ({}, []) if none did, or if the consumer is not `silent`.
+    """Return (detail, facts) on a polling thread that ended; ({}, []) if none did, or if the last poll is recent.
 
     `pollers`: names of the polling threads (see `_dumped`).
     """

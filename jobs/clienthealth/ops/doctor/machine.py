@@ -74,7 +74,7 @@ def codecs_present(_: Settings) -> Iterator[Finding]:
 def of_topic(about: str, compression: str) -> Finding:
     """Report whether the exporters on this machine can decompress the records of a topic.
 
-    `about`: the finding's subject. `compression`: value of the topic's option `compression.type`, which is a codec,
+    `about`: the finding's name in the output. `compression`: value of the topic's option `compression.type`: a codec,
     `uncompressed`, or `producer` (the producers choose).
     """
     lacking = missing()
@@ -159,7 +159,7 @@ def _tried(settings: Settings, places: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _apart(spark: Any, settings: Settings, about: str) -> str | None:
-    """Return why checkpoint, history and topics do not match, for example after a restore; None or '' if they match.
+    """Return why checkpoint, history and topics do not match, for example after a restore; a false value if they match.
 
     `about`: CHECKPOINT to compare the checkpoint with the topics, HISTORY to compare the checkpoint with the history.
     """

@@ -16,8 +16,8 @@ from clienthealth.model.readings import LogEvent
 from clienthealth.model.values import grouped, integer
 from clienthealth.read.logs.dumps import DUMP_LINE
 
-#: For each log pattern, client, thread, address and goroutine, one event per SAMPLING_MS (ms) is kept. The event's
-#: `repeats` is the number of events that it stands for, itself included. So 100,000 equal lines a second need as much
+#: For each log pattern, client, thread, address and goroutine, one event per SAMPLING_MS (ms) is kept. Its `repeats`
+#: is the number of events for which it is kept, itself included. So 100,000 equal lines a second need as much
 #: state as ten.
 SAMPLING_MS = 100
 #: A file is divided into slots of SLOT_BYTES bytes; their numbers begin again at 0 after SLOTS slots. Equal lines of
@@ -55,10 +55,10 @@ def sample_key(event: LogEvent) -> tuple[str, ...]:
     """Return a key that is equal for all events of a process that are merged into one event.
 
     These events have the same log pattern, client, thread, address and goroutine, and times in the same interval of
-    SAMPLING_MS. But events of a client that has no attempts left (capture `left` is 0) are merged with each other even
-    if their addresses differ, and with no other events. Lines of dumps are merged if they have the same text, come from
-    the same slot of one file (see SLOT_BYTES), and have times in the same interval of LINE_SAMPLING_MS (half a minute).
-    The key stays the same when the monitor restarts.
+    100 ms (SAMPLING_MS). But events of a client that has no attempts left (capture `left` is 0) are merged with each
+    other even if their addresses differ, and with no other events. Lines of dumps are merged if they have the same
+    text, come from the same slot of 512 bytes of one file (SLOT_BYTES), and have times in the same half minute. The key
+    stays the same when the monitor restarts.
     """
     named = (event.captures.get(name, "") for name in ("address", "goroutine", "minutes"))
     detail = "given up" if event.captures.get("left") == "0" else "".join(named)
@@ -71,9 +71,9 @@ def sample_key(event: LogEvent) -> tuple[str, ...]:
 
 
 def is_new(kept: dict[Hashable, E], entry: E) -> bool:
-    """Add an entry to `kept`, and return True, unless an entry with the same `sample` is kept already.
+    """Add an entry to `kept` and return True, unless `kept` has an equal entry (one with the same key `sample`).
 
-    In that case the `repeats` of the kept entry rises by the `repeats` of the new one.
+    In that case add the new entry's `repeats` to the `repeats` of the equal entry, and return False.
     """
     first = kept.setdefault(entry.sample, entry)
     if first is not entry:

@@ -41,8 +41,8 @@ class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True)
     literal    a text that every match contains: a cheap test before the pattern (case matters)
     pattern    regular expression for a part of the message, or of the exception below the message; named groups become
                `LogEvent.captures`; `%name%` stands for a part in `dump_formats/shapes.toml`
-    logger     beginning of the name of the logger that must have logged the line; None for any logger. Not tested if
-               the record's logger contains no dot
+    logger     the name of the line's logger must begin with this text; None for any logger. Not tested if the
+               logger's name contains no dot
     also       only for patterns of failure modes: id of the known issue in `also_seen.toml` that a match shows, too;
                '' if none
     examples   lines that the pattern must match
@@ -72,8 +72,8 @@ class Meaning(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
     halted    a counter of the Java client that does not rise any more after this event; '' if there is none
     away      True if the event occurs only after max.poll.interval.ms without a poll()
     unserved  True if the event shows that the brokers or the group's coordinator do not serve the client
-    otherwise  True if the event counts only in lines that no log pattern before it matches; all patterns of its file
-               come before it
+    otherwise  True if the event counts only in lines that match no other pattern, neither of its own file nor of an
+               earlier one
     """
 
     says: str

@@ -65,7 +65,7 @@ class _Open:
 
 
 def scan(text: str) -> list[Dump]:
-    """Return the dumps in a text, in the order of the text; only the first MAX_DUMPS."""
+    """Return the dumps in a text, in the order of the text; only the first 256 (MAX_DUMPS)."""
     return _Scan(text).dumps()
 
 
@@ -171,7 +171,7 @@ class _Scan:
         self._begin(number, dump, Block(name=name, python=shape.python, key=key), fields)
 
     def _nameless(self, number: int, line: str) -> bool:
-        """Begin a thread if the line has only a thread's quoted name, or only its state; else return False."""
+        """Add a thread to the dump if the line has only a thread's quoted name or only its state; else return False."""
         if HOTSPOT not in self.shapes:
             return False
         after = next((below for below in self.lines[number + 1 : number + 4] if below.strip()), "")
@@ -226,7 +226,7 @@ class _Scan:
         return self.dump
 
     def _close(self) -> None:
-        # Drop a dump without title, states and frames, because it does not show what its threads do.
+        # Drop a dump that has neither a title nor states nor frames, because it does not show what its threads do.
         dump = self.dump
         if dump is not None and (
             dump.titled or len(dump.taken) > len(dump.blocks) or any(b.state for b in dump.blocks)
@@ -258,7 +258,7 @@ WHAT = "stack of one thread"
 def bare_stacks(text: str) -> list[Dump]:
     """Return each stack in a text that has a frame with "kafka" in it, as a dump of one thread.
 
-    Stacks with fewer than MIN_FRAMES frames, and stack traces of exceptions, are left out.
+    Stacks with fewer than three frames (MIN_FRAMES), and stack traces of exceptions, are left out.
     """
     lines = [line.rstrip("\r") for line in text.split("\n")]
     stacks: list[Dump] = []
