@@ -76,7 +76,7 @@ def start(
     interval: str = INTERVAL,
     group_wait: str | None = GROUP_WAIT,
 ) -> Alerting:
-    """Start Prometheus and Alertmanager, and wait until both answer. Requires that `missing()` is empty.
+    """Start Prometheus and Alertmanager, and wait until both answer. Both must be installed (see `missing`).
 
     folder       for configuration, rules, data and logs
     scrape       name of the scrape job → host:port to scrape

@@ -31,7 +31,7 @@ class LogEvent:
     size: int = 0
 
     def add(self, line: bytes) -> None:
-        """Append a line to the stack trace, unless MAX_STACK_CHARS is reached."""
+        """Append a line to the stack trace, unless the stack trace already has its maximum size (MAX_STACK_CHARS)."""
         if self.size < MAX_STACK_CHARS:
             self.stack.append(line.decode(errors="replace").rstrip("\r\n"))
             self.size += len(line)
@@ -42,7 +42,7 @@ class LogFile:
 
     `limit`: maximum number of events per logger, level and second (of the log's timestamps) that are yielded. Further
     events are only counted, so that a client that writes 100,000 lines a second does not delay the logs of other
-    clients. `behind`: True if the last read returned CHUNK_BYTES, so that the file probably has more to read.
+    clients. `behind`: True if the last read returned the maximum, so that the file probably has more to read.
     """
 
     def __init__(self, path: Path, limit: int) -> None:
@@ -57,7 +57,7 @@ class LogFile:
         self._count: Counter[tuple[bytes, bytes]] = Counter()
 
     def events(self) -> Iterator[LogEvent]:
-        """Read at most CHUNK_BYTES, and yield the complete events.
+        """Read at most 1 MiB (CHUNK_BYTES), and yield the complete events.
 
         If events of a logger and level were omitted in a second of the log, one more event gives their number. An event
         is complete when the next one follows, or when two reads in a row find no new data.

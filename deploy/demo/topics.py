@@ -36,7 +36,7 @@ def create_topics(
 def create_ours(settings: Settings, partitions: int = 1) -> None:
     """Create the topics that the monitor reads and writes, each with this number of partitions.
 
-    Raises the errors of `create_topics`.
+    Raises KafkaError if a request fails, ServiceError if no broker can be reached.
     """
     ours = (*inputs(settings.topics, retention_ms=6 * _HOUR_MS), *outputs(settings.topics))
     _create(settings.kafka, [replace(topic, partitions=partitions) for topic in ours])

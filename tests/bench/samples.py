@@ -1,7 +1,7 @@
 """Make record templates in the formats of other tools, from the samples in tests/formats.
 
 Values become those of healthy clients, and variable parts become placeholders. A record is about as large as a real one
-for one producer: a sample with only some of a producer's metrics gets those of `canonical.PRODUCER` instead.
+for one producer: a sample with only some of a producer's metrics gets all of them (`canonical.PRODUCER`).
 """
 
 from __future__ import annotations

@@ -170,7 +170,7 @@ def kept(target: str) -> Iterator[bytes]:
 
 
 def keep(target: str) -> None:
-    """Rebuild the corpus in the repository: short inputs that each reached new code, up to CORPUS_BYTES."""
+    """Rebuild a target's corpus in the repository: at most 30 kB of short inputs that each reached new code."""
     files = sorted(file for file in (WORK / target / "corpus").iterdir() if not file.name.startswith("seed-"))
     short = [data for file in files if len(data := file.read_bytes()) <= LONGEST_KEPT]
     random.Random(target).shuffle(short)
@@ -184,7 +184,7 @@ def keep(target: str) -> None:
 
 
 def time_long_inputs(target: str, seconds: float) -> None:
-    """Time inputs that are lengthened by `blown_up`, for this many seconds in total."""
+    """Time inputs that `blown_up` makes longer by repeating pieces, for this many seconds in total."""
     from tests.fuzz import targets
 
     dice = random.Random(target)

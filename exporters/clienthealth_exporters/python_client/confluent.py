@@ -120,8 +120,9 @@ class _Tee:
 def reporting(base: Any, start: Callable[..., None], interval_seconds: float) -> Any:
     """Return a subclass of `base` for clients that report. Raises TypeError if `base` is neither Producer nor Consumer.
 
-    `start`: called for each new client with its `Watched`, its connection options, and its `Reported`.
-    `interval_seconds`: the interval of statistics, unless the client's configuration gives one.
+    `start`: called for each new client with the client as the reporter keeps it (`Watched`), its connection options,
+    and the collector of its statistics (`Reported`). `interval_seconds`: the interval of statistics, unless the
+    client's configuration gives one.
     """
     if not issubclass(base, confluent_kafka.Producer | confluent_kafka.Consumer):
         raise TypeError(f"{base.__name__} is neither a Producer nor a Consumer")

@@ -197,7 +197,7 @@ class ProducerProbe:
         self.futures: dict[type, type] = {}
 
     def topic(self, name: str) -> _Topic:
-        """Return the counts of a topic. All topics after the first MAX_TOPICS share one object."""
+        """Return the counts of a topic. All topics after the first 500 share one object."""
         with self._lock:
             if (counts := self._topics.get(name)) is None:
                 counts = self._other_topics

@@ -287,7 +287,7 @@ class BucketState(Kept, kw_only=True):
         return grouped(range(len(self.all_clients)), [client.process for client in self.all_clients].__getitem__)
 
     def source(self, row: int) -> Source:
-        """Return the input record of the sample in this row of `readings`."""
+        """Return the input record of the sample in this row of the table `readings`."""
         readings = self.readings
         return Source(self.names[readings.topic[row]], int(readings.partition[row]), int(readings.offset[row]))
 

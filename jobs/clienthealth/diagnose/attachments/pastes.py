@@ -88,7 +88,7 @@ def restored(content: bytes) -> bytes:
 
 
 def context(content: bytes) -> Callable[[int], Context]:
-    """Return a function from a line's number to the line's context. `content`: a text as `restored` returns it.
+    """Return a function from a line's number to the line's context. `content`: a pasted text, cleaned by `restored`.
 
     Only a text with Markdown, or in Chinese, Japanese or Korean, has `explained` lines. These are the rows of tables,
     and lines near which words that explain ("usually") weigh at least as much as words that report ("crashed"). A

@@ -67,8 +67,8 @@ def _reviews(
     """Make the review.
 
     Return (whole review, one review per cluster, paths of the whole review's files). With several clusters, the whole
-    review compares the clusters. `actions`: path of `actions.toml`; None to use the file that
-    `actions_beside` finds. `scratch`: a temporary folder.
+    review compares the clusters. `actions`: path of `actions.toml`; None: in the review's folder, or in the folder
+    above (`actions_beside`). `scratch`: a temporary folder.
     """
     from clienthealth.review.actions import FILE
     from clienthealth.review.clusters import side_by_side, write_all

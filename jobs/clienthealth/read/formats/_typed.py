@@ -142,7 +142,7 @@ def fast(
 ) -> Fast | None:
     """Return the snapshot in an error-free record of our own format; None for any other record. Never raises.
 
-    headers_present  True if the record has a header of `decode.HEADERS`, which can change the meaning of `value`
+    headers_present  True if a header names the record's format or a part of the client's identity (`decode.HEADERS`)
     latest_ms        the latest accepted time (epoch ms)
     largest          maximum size of the value in bytes (`monitor.max_record_bytes`)
     """
@@ -181,7 +181,7 @@ def fast(
 def _client(named: bytes) -> FastClient:
     """Parse the JSON of a record's field `client`.
 
-    Raises ValueError if it is not JSON, or if the identity is incomplete or has a text longer than MAX_NAME.
+    Raises ValueError if it is not JSON, or if the identity is incomplete or has a text of more than 1,000 characters.
     """
     named_fields = _decode_identity(named)
     identity = Identity(**{name: present(getattr(named_fields, name)) for name in Identity.__struct_fields__})

@@ -23,9 +23,9 @@ _OPTION = re.compile(r"^[ \t]+([a-z][a-z0-9._]{0,80}) = (\S[^\n]*)$", re.MULTILI
 
 
 def options_in(text: str) -> dict[str, str]:
-    """Return the options (name → value) in a block with one indented `name = value` per line; at most MOST_OPTIONS.
+    """Return the options (name → value) in a block with one indented `name = value` per line; at most 120.
 
-    Unset options (`null`, `[]`), secrets, and values longer than LONGEST_OPTION are left out.
+    Unset options (`null`, `[]`), secrets, and values of more than 200 characters are left out.
     """
     options = {name: value.strip() for name, value in _OPTION.findall(text) if not is_secret(name)}
     kept = {
