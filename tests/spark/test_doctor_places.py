@@ -98,7 +98,7 @@ def jvms_in(folder: Path) -> list[str]:
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are found in /proc")
 @pytest.mark.parametrize("begun", [False, True])
 def test_ctrl_c_amid_the_start_of_spark_is_one_line_and_leaves_no_jvm(begun: bool, tmp_path: Path) -> None:
-    """Interrupt the doctor in one run before the JVM reports its port, in another while Spark makes the session."""
+    """Ctrl-C may come before the JVM has reported its port, or (`begun`) while Spark makes the session."""
     log = tmp_path / "doctor.log"
     config = write_settings(tmp_path, {"kafka": {"bootstrap_servers": "127.0.0.1:1"}})
     command = [sys.executable, "-m", "clienthealth.ops.cli", "doctor", "--config", str(config)]

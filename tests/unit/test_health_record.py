@@ -1,4 +1,4 @@
-"""Test the wire form of records: it survives writing and reading, and a newer schema is rejected with a message."""
+"""Test that records written in their wire form are read unchanged, and that a newer schema is rejected."""
 
 from __future__ import annotations
 

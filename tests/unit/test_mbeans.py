@@ -1,4 +1,4 @@
-"""Test that MBeans of Kafka clients, from JVMs of any age, become canonical snapshots."""
+"""Test that MBeans of Kafka clients, from old and new versions, become canonical snapshots."""
 
 from __future__ import annotations
 

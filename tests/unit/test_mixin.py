@@ -89,6 +89,6 @@ def test_the_runbooks_are_where_they_are_said_to_be() -> None:
 
 
 def test_no_name_of_a_scraped_series_is_missed() -> None:
-    """The mixin recognises series of our exporters by the prefix `kafka_`."""
+    """Every series of our exporters begins with `kafka_`, because the mixin recognises the series by this prefix."""
     own = {name for name in known_labels() if ":" not in name and name not in ("up", "ALERTS")}
     assert {name for name in own if not name.startswith("kafka_")} == set()

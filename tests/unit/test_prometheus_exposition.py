@@ -120,7 +120,7 @@ def test_consumers_own_lag_counts_only_where_no_group_record_speaks() -> None:
 
 
 def test_last_seen_is_never_in_the_future() -> None:
-    """A window that is still open ends 30 s from now; the present time is served instead."""
+    """If the window is still open (here it ends 30 s from now), the present time is served."""
     assert f"kafka_client_last_seen_timestamp_seconds{{{LABELS}}} 1795208640" in served(record(end_ms=NOW_MS + 30_000))
 
 

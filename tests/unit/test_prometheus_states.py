@@ -1,4 +1,4 @@
-"""Test which record of a client counts: the newest by window, until it is old or removed, or the client is gone."""
+"""Test which record of a client counts: that of the newest window, until it is too old or removed."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_a_slow_reporter_has_as_much_time_as_its_window_is_long(states: States, 
 
 
 def test_age_is_that_of_the_record_and_not_of_its_window(states: States, clock: Clock) -> None:
-    """Records from a replayed recording or from a backlog describe the past, but they are new."""
+    """Records from a replayed recording or from a backlog describe the past, but must not count as old."""
     put(states, record(end_ms=NOW_MS - 86_400_000), at_ms=NOW_MS)
     assert len(states.live()) == 1
 

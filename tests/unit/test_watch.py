@@ -1,4 +1,4 @@
-"""Test `kafka-health watch`: fake Jolokia agents, a real JVM to which the agent is attached, and the output."""
+"""Test `kafka-health watch` and its output, with fake Jolokia agents and with a real agent attached to a real JVM."""
 
 from __future__ import annotations
 
