@@ -140,7 +140,7 @@ def number(
 ) -> Panel:
     """Return a panel with the newest value in large type; with `legend`, it shows the name of the series instead.
 
-    `above`: threshold → colour from there on; below the first threshold the colour is GOOD. Without `above` and
+    `above`: threshold → colour from there on; below the first threshold the colour is GOOD (blue). Without `above` and
     `mappings`, the value has no colour.
     """
     panel = (

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from deploy.demo.broker import Broker
 
 
-#: A run prints the CPU time of this many test files.
+#: At the end of a test run, the CPU time of this many test files is printed.
 DEAREST = 12
 _cpu_seconds: defaultdict[str, float] = defaultdict(float)
 _cpu_before = sum(os.times()[:4])

@@ -63,10 +63,10 @@ def page(mode: Mode, links: LinkSettings) -> Page:
 
 
 def _measured(mode: Mode, name: str) -> Panel:
-    """Return the panel with this name, only for clients that fail in the mode or are chosen on the dashboard.
+    """Return the panel with this name, limited to clients that fail in the mode or are chosen on the dashboard.
 
-    `name`: a function in evidence.py or measurements.py. Raises CatalogueError if there is no such function, or if it
-    requires arguments or has no parameter `among`.
+    `name`: name of a function in evidence.py or measurements.py. Raises CatalogueError if there is no such function, or
+    if it requires arguments or has no parameter `among` (the clients to which the panel is limited).
     """
     made = next((vars(module)[name] for module in (evidence, measured) if name in vars(module)), None)
     if not inspect.isfunction(made) or made.__module__ not in (evidence.__name__, measured.__name__):

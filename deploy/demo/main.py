@@ -35,12 +35,12 @@ BULKY = ("broker*/data", "cluster/*/data", "legacy/data", "legacy/zookeeper", "c
 
 @dataclass(frozen=True)
 class Options:
-    """The options of a run.
+    """The options of the demo.
 
     seconds  duration from the start of the clients; None: until Ctrl-C
-    expect   ids of the failure modes that must cause a page; empty: no page may come; None with `seconds`: each failure
-             must stay suspected or confirmed until the end, with exactly one page (module `lasting`); None without
-             `seconds`: nothing is checked
+    expect   ids of the failure modes that must page (call a person); empty: nothing may page; None with `seconds`: each
+             failure must stay suspected or confirmed until the end, with exactly one page (module `lasting`); None
+             without `seconds`: nothing is checked
     clients  names of the clients to start; empty: the default clients
     folder   the folder of the run; None: a new folder in `jars.cache()`
     keep     True if bulky data is kept after the run
@@ -200,7 +200,7 @@ def _lost(courses: Sequence[Course], stack: Stack, board: Board) -> Iterator[str
 
 
 def shortcomings(expect: Sequence[str], courses: Sequence[Course], pages: Sequence[Page]) -> list[str]:
-    """Return a sentence for each missing page or kind of evidence, each wrong verdict, and each unexplained alert."""
+    """Return a sentence for each missing call of a person or kind of evidence, wrong verdict, and unexplained alert."""
     sentences = []
     for mode in expect:
         showing = [course for course in courses if course.client.mode == mode]

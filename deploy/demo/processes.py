@@ -66,7 +66,7 @@ def give_way(pid: int, nice: int) -> None:
 
 
 def forget(pid: int) -> None:
-    """Keep the guard from killing an ended process, because the system may give its id to another process."""
+    """Let the guard (which kills remaining children) forget an ended process: another process may get its id."""
     with _lock:
         if _guard is not None:
             _tell(_guard, f"-{pid}")

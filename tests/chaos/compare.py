@@ -1,4 +1,4 @@
-"""Compare a slice's results from a run with faults with those from an undisturbed run of the same input."""
+"""Compare what the monitor made of a slice (a part of the input) in a run with faults and in an undisturbed run."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tests.chaos.load import SECONDS, Published, Slice
 from tests.chaos.published import Incident, Row, incidents, newest
 from tests.chaos.world import NUDGED_MS, Run
 
-#: A slice's minutes are final when this much (ms) of the next slice has been read: `[monitor] watermark_seconds` and a
-#: window.
+#: The minutes of a slice (a part of the input) are final when this much (ms) of the next slice has been read:
+#: `[monitor] watermark_seconds` plus the length of a window.
 FINAL_MS = 180_000
 MINUTE_MS = 60_000
 CLIENT = ("service", "instance", "client_id", "kind")
@@ -68,7 +68,7 @@ def _minutes(tables: Tables, begin_ms: int, end_ms: int) -> dict[tuple[Any, ...]
 
 
 def hidden(tables: Tables, begin_ms: int, end_ms: int) -> Iterator[str]:
-    """Yield the minutes in [begin_ms, end_ms) with a status other than `unknown`, although their input was lost."""
+    """Yield client-minutes in [begin_ms, end_ms) with a status other than `unknown`, although their input was lost."""
     judged = (key for key, rows in _minutes(tables, begin_ms, end_ms).items() if rows[0]["status"] != "unknown")
     yield from _few("minute that was hidden, and is not unknown", judged)
 

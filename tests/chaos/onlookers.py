@@ -1,4 +1,4 @@
-"""Simulate clients beside a flood. They become stuck one by one, which shows how late verdicts on them are."""
+"""Simulate clients beside a flood of data. They become stuck one by one, which shows how long verdicts on them take."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ def pictured(look: Look) -> Look:
 
 @pytest.mark.parametrize(("theme", "width"), [("light", WIDTH), ("dark", WIDTH), ("light", PHONE), ("dark", PHONE)])
 def test_every_panel_is_drawn_in_each_theme_and_on_a_phone(fleets: Prometheus, theme: str, width: int) -> None:
-    """All panels are drawn without an error; if DASHBOARDS_LOOKS names a folder, pictures of dashboards are saved."""
+    """All panels are drawn without an error. If DASHBOARDS_LOOKS is set, pictures are saved in the folder it names."""
     folder, url = os.environ.get("DASHBOARDS_LOOKS"), fleets.url.removesuffix("/api/v1")
     looks = []
     for name, board in BOARDS.items():
@@ -151,7 +151,7 @@ def test_every_panel_is_drawn_in_each_theme_and_on_a_phone(fleets: Prometheus, t
 
 
 def every(drawn: Mapping[str, list[Seen]], *types: str) -> list[tuple[str, Seen]]:
-    """Return (place, panel) for all panels of the given types."""
+    """Return ("view, title", panel) for all panels of the given types."""
     return [(f"{name}, {p['title']}", p) for name, panels in drawn.items() for p in panels if p["type"] in types]
 
 
@@ -198,7 +198,7 @@ def test_names_of_series_are_distinct(drawn: dict[str, list[Seen]]) -> None:
 
 
 def test_installations_apart_are_the_numbers_above(drawn: dict[str, list[Seen]]) -> None:
-    """A count's column, summed over installations, equals the panel of its name; both count gone suspected clients."""
+    """A panel shows the sum of the table column with its name; both count suspected clients that are gone."""
     apart = the(drawn, "overview", "Clusters and environments")
     for title in ("Confirmed", "Suspected", "Not judged", "Reporting"):
         (shown,) = the(drawn, "overview", title)["values"]

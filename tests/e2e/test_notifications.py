@@ -110,7 +110,7 @@ def notified(folder: Path, wait: str = "") -> Iterator[World]:
 
 
 def alert(name: str, severity: str, **labels: str) -> dict[str, object]:
-    """Return an alert of the rules as Prometheus sends it, with its templates filled in from the labels."""
+    """Return an alert of our rules as Prometheus sends it, with its templates filled in from the labels."""
     rule = EVERY[name, severity]
     client = {"host": "web-7.example.org", "instance": "web-7:31337", "client_id": "order-producer", **labels}
     return {
@@ -275,7 +275,7 @@ def _at_least(world: World, way: str, least: int) -> bool:
 
 
 def _kinds(bodies: Sequence[bytes]) -> set[str]:
-    """Return the different alerts in messages, as "subject · place · name"; "Over: " in a title is ignored.
+    """Return the different alerts in messages, as "service or cluster · place · name", without "Over: ".
 
     An alert for a whole cluster replaces alerts of the same name for single services. Alerts for single services appear
     on a busy machine: the first message of a group may contain only one alert, and its title then names that alert's
@@ -290,7 +290,7 @@ def _kinds(bodies: Sequence[bytes]) -> set[str]:
 
 
 def _texts(sent: Any) -> Iterator[str]:
-    """Yield every text of a message, without keys."""
+    """Yield every text in a message (JSON), except the keys of objects."""
     if isinstance(sent, str):
         yield sent
     elif isinstance(sent, list | dict):

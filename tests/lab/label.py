@@ -40,8 +40,8 @@ _BUSY = ("callback-retry", "callback-sleep", "callback-spin", "callback-latch", 
 _BUSY_HANDLERS = ("handler-retry", "handler-sleep", "handler-spin")
 #: This many expired records, or equal samples, are no coincidence.
 MANY = 3
-#: Each is the first version of the Java client that reports a fact: the time since the consumer's last poll, the
-#: producer's count of selects, and (in a log line) an overdue poll().
+#: The first versions of the Java client that report the time since the consumer's last poll, the producer's count of
+#: selects, and (in a log line) an overdue poll().
 _LAST_POLL, _SELECTS, _OVERDUE = (2, 4), (1, 0), (2, 6)
 #: close() gives up after 30 s by default: two dumps with more time between them show that this close() does not.
 CLOSE_SECONDS = 45.0
@@ -111,7 +111,7 @@ class Recorded:
         return max(0.0, (self.log_until_ms - self.onset_ms) / 1000) if self.case["written"]["lines"] else 0.0
 
     def span(self, what: str) -> float:
-        """Return the seconds between the first and the last of `moments[what]`."""
+        """Return the seconds from the first to the last recorded `what` (such as "dumps") since the onset."""
         of = self.moments[what]
         return (of[-1] - of[0]) / 1000 if len(of) > 1 else 0.0
 

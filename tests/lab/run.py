@@ -33,7 +33,7 @@ FEED_SECONDS = 0.1
 
 
 class Run:
-    """One case while it runs."""
+    """One case of the lab, while it runs."""
 
     def __init__(self, case: Case, world: World, way: Way, folder: Path) -> None:
         self.case, self.world, self.way, self.folder = case, world, way, folder
@@ -198,7 +198,7 @@ class Run:
 
 
 def record(cases: Sequence[Case], out: Path, jobs: int, say: Callable[[str], None]) -> list[Path]:
-    """Record all cases below a folder, `jobs` at once; return the folders."""
+    """Record each case in a folder below `out`, `jobs` cases at once; return these folders."""
     out.mkdir(parents=True, exist_ok=True)
     world_folder = out / "world"
     shutil.rmtree(world_folder, ignore_errors=True)

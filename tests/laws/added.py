@@ -39,7 +39,7 @@ class Copy:
             (self.folder / file).write_text(example, "utf-8")
 
     def with_tests(self) -> None:
-        """Copy the tests too, but link the recordings."""
+        """Copy the tests into the copied project, too, but only link the recordings."""
         shutil.copytree(
             ROOT / "tests",
             self.folder / "tests",
@@ -48,11 +48,11 @@ class Copy:
         (self.folder / "tests/recordings").symlink_to(ROOT / "tests/recordings")
 
     def pytest(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run tests of the copy."""
+        """Run tests of the copied project."""
         return self._python("pytest", "-q", "-p", "no:cacheprovider", *arguments)
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run the copy's `kafka-health`."""
+        """Run `kafka-health` of the copied project."""
         return self._python("clienthealth.ops.cli", *arguments)
 
     def _python(self, module: str, *arguments: str) -> subprocess.CompletedProcess[str]:

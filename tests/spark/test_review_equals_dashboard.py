@@ -83,8 +83,8 @@ def review(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
     address = free_address()
     command = ["prometheus", f"--config.file={root}/prometheus.yml", f"--storage.tsdb.path={root}/tsdb"]
     command += [f"--web.listen-address={address}", "--storage.tsdb.retention.time=100y"]
-    # By default Prometheus uses a sample for five minutes. Here it must do so for the sample's own minute only, because
-    # a series ends when its client or the monitor is gone.
+    # By default a query uses a sample for five minutes. Limit this to the sample's own minute, because a series ends
+    # when its client or the monitor is gone.
     command.append("--query.lookback-delta=59s")
     with started(command, root / "prometheus.log", address):
         yield built, address
@@ -106,7 +106,7 @@ def samples(service: str, host: str, instance: str, client_id: str, status: str,
 
 
 def asked(prometheus: str, query: str) -> dict[str, float]:
-    """Return the result of the dashboard's query over the period, by service; recording rules are inlined."""
+    """Return the result of a dashboard's query for PERIOD, by service; expressions replace recording rules."""
     for name, expr in recordings().items():
         query = re.sub(rf"{name}\{{[^}}]*\}}", lambda _, expr=expr: f"({expr})", query)  # type: ignore[misc]
     query = query.replace("[$__range:1m]", f"[{PERIOD.minutes}m:1m]").replace("$slo_target", "0.995")

@@ -19,7 +19,7 @@ NOT_FOUND: Answer = (404, {"message": "not found", "status": "not-found"})
 
 @dataclass
 class Grafana:
-    """State of the fake. `refuse`: (method, path prefix) → forced answer. `silent`: if set, requests get no answer."""
+    """A fake Grafana. `refuse`: (method, path prefix) → answer to give instead. `silent`: if set, it never answers."""
 
     prefix: str = ""
     url: str = ""

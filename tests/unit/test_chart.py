@@ -88,7 +88,7 @@ FILES_OF_02: Mapping[str, Any] = {
     "image": {"tag": "latest"},
     "monitor": {"persistence": {"existingClaim": "kafka-client-health-state"}},
 }
-#: Values of different installations.
+#: The chart's values for different installations, by name.
 INSTALLATIONS: Mapping[str, Mapping[str, Any]] = {
     "default": DEFAULT,
     "full": FULL,
@@ -199,7 +199,7 @@ def test_resources_fit_the_schemas_of_kubernetes(values: Mapping[str, Any], vers
 
 @pytest.mark.long
 def test_an_upgrade_and_other_values_need_nothing_to_be_deleted(tmp_path: Path) -> None:
-    """Fields that Kubernetes does not allow to change are the same in the next release, and whatever the values are."""
+    """Fields that Kubernetes does not allow to change are the same in the next release, and with all values."""
     done = run("package", "--version", "9.9.9", "--app-version", "9.9.9", "--destination", str(tmp_path), str(CHART))
     assert done.returncode == 0, done.stderr
     before = _fixed(rendered())

@@ -263,7 +263,7 @@ def test_the_log_of_a_start_makes_no_end_of_the_last_scrape(tmp_path: Path) -> N
 
 
 def test_properties_behind_a_client_id_are_no_part_of_it(tmp_path: Path) -> None:
-    """With the pattern `client-id=(.+)><>`, the JMX exporter appends an MBean's other properties to the client id."""
+    """The client id lacks the MBean's other properties, which the JMX exporter's pattern `client-id=(.+)><>` adds."""
     file = tmp_path / "metrics.prom"
     metrics = "kafka_producer_producer"
     file.write_text(
@@ -285,7 +285,7 @@ def test_librdkafka_statistics_in_a_log(tmp_path: Path) -> None:
 
 
 def test_a_few_samples_are_no_wrapped_text(tmp_path: Path) -> None:
-    """The lines look like one wrapped text, because the first word of each line would not fit on the line before."""
+    """The lines are read as samples, although they look like one long text that was wrapped between words."""
     file = tmp_path / "metrics.prom"
     file.write_text(
         "# TYPE kafka_producer_producer_metrics_record_send_total counter\n"

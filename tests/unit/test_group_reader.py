@@ -469,7 +469,7 @@ def test_a_snapshot_is_canonical() -> None:
 
 
 def read_at(cluster: Cluster, seconds: Sequence[float], **changed: Any) -> list[list[str]]:
-    """Read the groups at these times (s); return the names of the groups in each sample."""
+    """Read the groups at these times (s), with settings `changed`; return the names of the groups read each time."""
     now = 1000.0
     groups, readings = reader(cluster, lambda: now, **changed), []
     for second in seconds:

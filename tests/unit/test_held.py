@@ -1,4 +1,4 @@
-"""Test since when a thread is known to be at one place: several dumps show it, other data may contradict them."""
+"""Test from when on a thread is known to stay at one place: dumps show this, but other data may contradict them."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
 
 
 def jvm(asked: Any) -> tuple[int, bytes]:
-    """Answer like a JVM with the MBeans in JAVA."""
+    """Answer like the Jolokia agent of a JVM that has the MBeans in JAVA."""
     if isinstance(asked["body"], dict):
         return 200, json.dumps({"status": 200, "value": 'Full thread dump\n\n"main" #1\n'}).encode()
     answers: list[dict[str, Any]] = []

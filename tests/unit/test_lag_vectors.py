@@ -1,4 +1,4 @@
-"""Compare our results with the test cases of Burrow, kafka-lag-exporter and Datadog."""
+"""Compare our results on consumer lag with the test cases of Burrow, kafka-lag-exporter and Datadog."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def test_what_a_program_leaves_running_is_named_and_killed(tmp_path: Path, monke
 
 
 def test_however_a_run_ends_all_of_it_ends(tmp_path: Path) -> None:
-    """The run is ended once with SIGTERM, and once with SIGKILL, after which it cannot end its children itself."""
+    """All processes of a test run end with it: after SIGTERM, and after SIGKILL, when it cannot end them itself."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         pids = tmp_path / number.name
         sleeps = {"unit": [starting(pids, "time.sleep(1000)")]}

@@ -25,7 +25,10 @@ def producer(second: float, shift: float, stuck_since: float) -> Any:
 
 
 def run(monitor: Stepped, until: int, shifts: list[tuple[int, int]], stuck_since: float) -> list[tuple[str, int]]:
-    """Return incident changes with their true second. `shifts`: second from which the clock is off, and by how much."""
+    """Return each change of an incident with the second in which it came, by the true time.
+
+    `shifts`: (second from which the producer's clock is off, by how many seconds).
+    """
     changes: list[tuple[str, int]] = []
     for second in range(0, until, 10):
         shift = next(by for since, by in reversed(shifts) if since <= second)

@@ -41,7 +41,7 @@ def windows(inputs: Iterable[Snapshot | LogEntry]) -> dict[tuple[str, int], Clie
 
 
 def indicators(*snapshots: Snapshot, client_id: str = "p") -> dict[str, Any]:
-    """Return the indicators of the client's window that begins at START."""
+    """Return the measurements (`indicators`) of the client's window that begins at START."""
     (measured,) = client_indicators(windows(snapshots)[client_id, 0].table, LagSettings())
     return measured
 

@@ -68,7 +68,7 @@ class Target:
     def parse(cls, text: str) -> Target:
         """Parse `[SERVICE=]URL [option=value]…`. SERVICE is by default the URL's `host:port`.
 
-        Raises SettingsError if the URL is not http(s), or if an option is neither in TARGET_OPTIONS nor PUSHED.
+        Raises SettingsError if the URL is not http(s), or if an option is unknown.
         """
         where, *options = text.split()
         before, scheme, rest = where.partition("://")
@@ -189,7 +189,7 @@ class Watch:
         self.due = self.clock() + self.delay
 
     def read(self) -> None:
-        """Read the JVM once, publish the result, and set `due`. Errors are logged and never raised."""
+        """Read the JVM once, publish the result, and set when the next is `due`. Errors are logged, never raised."""
         begin = self.clock()
         interval = self.settings.jvm.interval_seconds
         try:

@@ -32,7 +32,7 @@ MORE_THAN_DUMPS = "the client's log at INFO and its metrics over five minutes; t
 def next_command(library: str, dumps: int) -> str:
     """Return, in words, what to send next to make the verdict certain. `dumps`: number of thread dumps at hand.
 
-    The result is MORE_THAN_DUMPS if there are two dumps or more, else the command that takes dumps for this library.
+    With two dumps or more this is the client's log and metrics, else the command that takes dumps for this library.
     """
     if dumps > 1:
         return MORE_THAN_DUMPS
@@ -70,7 +70,7 @@ class ShownFact:
 class Finding:
     """A `suspected` or `confirmed` verdict, in words. `since`: its onset.
 
-    `facts`: the decisive facts, at most MOST_FACTS. `detail`: (name, value) of each shown key of `Verdict.detail`.
+    `facts`: the decisive facts, at most 6 (MOST_FACTS). `detail`: (name, value) of each shown key of `Verdict.detail`.
     `remedy`: what to do.
     """
 
@@ -152,7 +152,7 @@ _ORDER = ("ok", "unknown", "suspected", "confirmed")
 
 
 class _Teller:
-    """Makes the stories of a diagnosis. `untimed`: topics of inputs in which times are guessed, missing or undated."""
+    """Makes the stories of a diagnosis. `untimed`: topics of inputs with data that has no time of its own."""
 
     def __init__(self, diagnosis: Diagnosis) -> None:
         self.dumps, self.also_seen = diagnosis.dumps, diagnosis.also_seen

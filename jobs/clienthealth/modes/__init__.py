@@ -58,7 +58,10 @@ class Gate(Generic[T]):
     suspects: Callable[[Windows, T], Bools]
 
     def reasons(self, w: Windows, thresholds: T) -> Texts:
-        """Return the texts of `blind`, but FEW for each window with fewer than MIN_READINGS samples."""
+        """Return, for each window, why metrics do not show whether the client has the failure; '' if they do.
+
+        For a window with too few samples this is FEW, otherwise the result of `blind`.
+        """
 
         def made() -> Texts:
             texts = self.blind(w, thresholds)
@@ -68,11 +71,11 @@ class Gate(Generic[T]):
         return w.once((self.blind, thresholds), made)
 
     def suspected(self, w: Windows, thresholds: T) -> Bools:
-        """Return the flags of `suspects`, which are computed only once for the same windows and thresholds."""
+        """Return `suspects`, computed once: for each window, True if the judge must examine it because of metrics."""
         return w.once((self.suspects, thresholds), lambda: self.suspects(w, thresholds))
 
     def reason(self, w: Windows, thresholds: T) -> str | None:
-        """Return the text of `reasons` for `w`, which is a single window; None if the text is ''."""
+        """Return why the metrics of the single window `w` do not show whether the client fails; None if they do."""
         text: str = self.reasons(w, thresholds)[0]
         return text or None
 
@@ -135,7 +138,7 @@ class FailureMode(Facts, Generic[T]):
         return f"{self.first} {self.action}".lstrip()
 
     def explanation(self, verdict: Verdict, library: str | None) -> Explanation:
-        """Return what a verdict means for a client. `library`: the name of its library, None if unknown.
+        """Return what a verdict means for a client. `library`: the name of the client's library, None if unknown.
 
         If a mode has a `caution`, its action (for example, to end the process) cannot be undone. So the remedy is the
         `caution` until the verdict is confirmed. `first` (take a dump) is '' if the evidence contains a thread dump.
@@ -205,7 +208,7 @@ def first_reason(size: int, *cases: tuple[str, Bools]) -> Texts:
 
 
 def flagged(w: Windows, positions: Ints) -> Bools:
-    """Return one flag per window, True for the windows at `positions`."""
+    """Return one flag per window, True for the windows with the indexes `positions`."""
     return np.bincount(positions, minlength=len(w)) > 0
 
 

@@ -11,7 +11,7 @@ from clienthealth.read.logs.fields import JVM_FRAMES, NETWORK_THREAD
 CALLBACK_FRAMES = ("onCompletion", "completeFutureAndFireCallbacks", "RecordBatch.done")
 #: A thread of the application is inside send() or flush() if one of its frames ends with one of these texts.
 SENDING = ("clients.producer.KafkaProducer.doSend", "clients.producer.KafkaProducer.flush")
-#: Frames with these prefixes do not show where a thread is: they belong to the JVM, or are places where Python waits.
+#: Frames with these prefixes do not show what a thread does: they belong to the JVM, or to places where Python waits.
 _RUNTIME = (*JVM_FRAMES, "selectors.", "socket.", "ssl.", "threading.")
 _WAITING = ("WAITING", "TIMED_WAITING", "BLOCKED")
 #: Frames of a thread that waits for the network or a disk. The JVM's state of such a thread is RUNNABLE.
@@ -73,12 +73,15 @@ def in_callback(thread: Thread) -> bool:
 
 
 def in_foreign_code(thread: Thread) -> bool:
-    """True if the innermost frame outside the runtime is not a frame of the client, as in a callback or a logger."""
+    """True if the thread is outside the client's code, as in a callback or a logger.
+
+    The innermost frame decides, without frames of the JVM and of places where Python waits (_RUNTIME).
+    """
     return bool(_above_runtime(thread)) and not _in_client(thread)
 
 
 def idles(thread: Thread) -> bool:
-    """True if all frames of the thread belong to the runtime, as in a thread pool without work."""
+    """True if all frames belong to the JVM or to places where Python waits, as in a thread pool without work."""
     return not _above_runtime(thread)
 
 
@@ -92,7 +95,7 @@ def _in_client(thread: Thread) -> bool:
 
 
 def _above_runtime(thread: Thread) -> str:
-    """Return the innermost frame that does not begin with a prefix in _RUNTIME; '' if there is none."""
+    """Return the innermost frame that belongs neither to the JVM nor to a place where Python waits; '' if none does."""
     return next((frame for frame in thread.frames if not frame.startswith(_RUNTIME)), "")
 
 

@@ -75,7 +75,10 @@ class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     timeless: bool = False
 
     def why(self, detail: Mapping[str, Any]) -> str:
-        """Return `sentence` with the values of the detail; `vague` if the detail lacks one of the names in braces."""
+        """Return why the failure happens: `sentence`, with the detail's values in place of the names in braces.
+
+        If the detail lacks one of these names, `vague` is returned.
+        """
         values = {
             name: ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
             for name, value in detail.items()

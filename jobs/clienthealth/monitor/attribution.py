@@ -42,8 +42,8 @@ COMPARED_MS = 7 * 86_400_000
 BEFORE_MS = 60_000
 #: Maximum time (ms) from an error, which raises a counter of the client, to the line in which the application logs it.
 LOGGED_MS = 30_000
-#: Samples within this time (ms) of a line are searched for the longest time between polls. A maximum in a sample covers
-#: the 30 to 60 s before the sample.
+#: Samples within this time (ms) of a log line are searched for the longest time between two polls: each sample reports
+#: the maximum of the last 30 to 60 s.
 AROUND_MS = 35_000
 #: The application polls often enough if the time between two polls is below half of max.poll.interval.ms or below
 #: AWAY_SECONDS (s).
@@ -148,8 +148,8 @@ class ProcessLog:
     named      maps a kind of client to the ids of the process's clients of this kind: those that report, and those that
                only the log names
     topics     maps a topic to the names of the clients in lines about this topic
-    earlier    the newest EARLIER_DUMPS dumps before the window of `entries`
-    lead       the log events of the LEAD_MS before that window
+    earlier    the newest dumps before the window of `entries`, at most 4 (EARLIER_DUMPS)
+    lead       the log events of the 30 s (LEAD_MS) before that window
     instances  all instance ids that the lines and dumps of the process name
     """
 
@@ -209,7 +209,7 @@ class ProcessLog:
         return WindowLog(tuple(events), tuple(dumps))
 
     def _owner(self, entry: LogEntry, client: Client, name: str | None) -> Owner:
-        """Decide whether an entry belongs to `client` or to another client, with the same results as `owner`.
+        """Decide whether an entry belongs to `client` or to another client; `owner` explains the results.
 
         If the log names the client's instance, entries of other instances belong to another client.
         """
@@ -232,9 +232,9 @@ class ProcessLog:
         return list(clients)
 
     def reports_as(self, client: Client) -> Client | None:
-        """Return the reporting client that is meant by a line with the instance, client id and kind of `client`.
+        """Return the reporting client to which log lines belong that name the instance, client id and kind of `client`.
 
-        None if no client or several clients fit, or if `client` itself is that reporting client.
+        None if no reporting client or several fit these lines, or if `client` itself is the one that fits.
         """
         clients = self._named_by(client.instance, client.client_id, client.kind, self.reporting)
         return clients[0] if len(clients) == 1 and clients[0].identity != client.identity else None
@@ -327,7 +327,7 @@ def kind_of(message: str | None, thread: str | None) -> Kind | Literal[""]:
 def process_logs(state: BucketState, numbers: Mapping[ProcessKey, Sequence[int]]) -> dict[ProcessKey, ProcessLog]:
     """Return, by process, the log of every process for which the state has log entries.
 
-    `numbers`: for each process, the positions of its reporting clients in the state's list of clients.
+    `numbers`: for each process, the indexes of its reporting clients in the state's list of clients.
     """
     if not state.log_entries:
         return {}
@@ -348,7 +348,7 @@ def process_logs(state: BucketState, numbers: Mapping[ProcessKey, Sequence[int]]
             if event is not None and event.client_id and "topic" in event.captures:
                 topics[event.captures["topic"]].add(event.client_id)
         instances = {entry.instance for entry in entered}
-        # `named` maps each kind to client ids: of the process's clients in the state, and of clients in its log.
+        # `named` maps each kind of client to ids: those of the process's known clients, and those in the process's log.
         named: dict[str | None, set[str]] = defaultdict(set)
         clients = reporting[process], former[process], there[process]
         log = logs[process] = ProcessLog(process, entered, *clients, named, topics, instances=instances)
@@ -385,7 +385,7 @@ def without_copies(entries: Iterable[LogEntry]) -> list[LogEntry]:
 def contradicted(
     client: Client, known: Known, config: Mapping[str, str], events: Sequence[LogEvent]
 ) -> tuple[LogEvent, ...]:
-    """Return the lines that the samples before and after them contradict; none if the library is not COUNTS.
+    """Return the lines that the samples before and after them contradict; none unless the library is `java`.
 
     `known`: returns the client's samples of a metric. `config`: the client's options.
     If samples contradict a line that names no client, all such lines of the same thread and log pattern count as

@@ -24,7 +24,7 @@ from clienthealth.monitor.state import UNDELIVERED, BucketState, Clients
 from clienthealth.settings import MonitorSettings
 
 T = TypeVar("T")
-#: Identity: `Client.identity`. Numbers: maps a client's identity to its number, which is its position in the state.
+#: Identity: `Client.identity`. Numbers: maps a client's identity to its number: its index in the state.
 Identity = tuple[str, str, str, str]
 Numbers = dict[Identity, int]
 
@@ -70,12 +70,12 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings,
         np.maximum.at(state.clients.last_seen, numbered, chunk.last_seen)
     _set_back(state, [(numbered[new.client], new.ts) for _, new, numbered in entering])
     horizon, grid = horizons(state, settings), grid_of(state, settings)
-    # Each new name gets the next position.
+    # Each new name gets the next index in the list of names.
     names = defaultdict(count(len(state.names)).__next__, zip(state.names, count(), strict=False))
     readings, parts, rows = [state.readings], [state.parts], len(state.readings)
     for chunk, new, numbered in entering:
         of_topics = chunk.topic_parts
-        # The last element is for position -1, which means no name or no configuration.
+        # The last element is for index -1, which means no name or no configuration.
         name_at = np.array([*map(names.__getitem__, chunk.names), -1])
         new.client, new.topic = numbered[new.client], name_at[new.topic]
         for config in chunk.configs:
@@ -104,7 +104,9 @@ def _set_back(state: BucketState, new: Iterable[tuple[Ints, Ints]]) -> None:
 
     There are two cases. Either the client's newest kept sample is ahead of the watermark, and its new samples agree
     with the watermark. Or the new samples are earlier than the newest kept sample, which stayed the newest for
-    STANDS_MS or longer. `new`: for each chunk, the client numbers and times (epoch ms) of its samples.
+    more than 45 s (STANDS_MS) and three reporting intervals.
+
+    `new`: for each chunk, the client numbers and times (epoch ms) of its samples.
     """
     clients = state.clients
     newest = np.full(len(clients), NEVER_MS)
@@ -172,7 +174,7 @@ def in_order(readings: Readings, parts: Parts, names: Sequence[str]) -> tuple[Re
 
 
 def renew_clients(state: BucketState) -> None:
-    """Update the table of clients from the samples that this step added (`fresh`)."""
+    """Update the table of clients from the samples that were added in this step (`fresh` marks them)."""
     new, clients = state.readings.at(state.readings.fresh > 0), state.clients
     np.minimum.at(clients.first, new.client, new.ts)
     np.maximum.at(clients.last, new.client, new.ts)
@@ -191,8 +193,8 @@ def renew_clients(state: BucketState) -> None:
 def intervals(state: BucketState) -> Floats:
     """Return each client's reporting interval (ms), as the client reports it.
 
-    If the reported interval or the mean time between three or more samples exceeds USUAL_INTERVAL_MS, the median time
-    between the client's samples is returned instead.
+    If the reported interval or the mean time between three or more samples exceeds 15 s (USUAL_INTERVAL_MS), the median
+    time between the client's samples is returned instead.
     """
     every = state.clients.every.astype(np.float64)
     client, ts = state.readings.client, state.readings.ts
@@ -214,8 +216,8 @@ def intervals(state: BucketState) -> Floats:
 
 
 def grid_of(state: BucketState, settings: MonitorSettings) -> Grid:
-    """Return each client's windows: of `window_seconds`, but longer if the client's reporting interval is above
-    USUAL_INTERVAL_MS.
+    """Return each client's windows: of `window_seconds`, but longer if the client's reporting interval is above 15 s
+    (USUAL_INTERVAL_MS).
     """
     slide, length = 1000 * settings.slide_seconds, 1000 * settings.window_seconds
     every = np.minimum(intervals(state), MAX_INTERVAL_MS)
@@ -224,7 +226,7 @@ def grid_of(state: BucketState, settings: MonitorSettings) -> Grid:
 
 
 def horizons(state: BucketState, settings: MonitorSettings) -> Ints:
-    """Return, for each client, a time (epoch ms, by its own clock): windows that end by then get no new samples."""
+    """Return, for each client, the time (epoch ms, by its own clock) up to which its windows get no new samples."""
     last = state.clients.last
     clock = np.minimum(last, state.time_ms) if state.time_ms else last
     return np.where(last > 0, clock - 1000 * settings.watermark_seconds, NEVER_MS)
@@ -250,7 +252,7 @@ def kept(readings: Readings, parts: Parts, keep: Bools) -> tuple[Readings, Parts
 
 
 def forget(state: BucketState, gone: Iterable[int]) -> None:
-    """Drop the clients at the positions `gone`, and their samples. Incidents and log entries stay."""
+    """Drop the clients with the numbers `gone`, and their samples. Incidents and log entries stay."""
     stays = np.ones(len(state.all_clients), bool)
     stays[list(gone)] = False
     if stays.all():
@@ -271,9 +273,9 @@ def compact(state: BucketState) -> None:
 
 
 def _pointed_to(texts: list[T], *positions: Ints) -> tuple[list[T], Ints]:
-    """Return the texts that are still used, and an array that maps each old position to the new one.
+    """Return the texts that are still used, and an array that maps each old index to the new one.
 
-    The array ends with an additional -1, because the position -1 means no text, and stays -1.
+    The array ends with an additional -1, because the index -1 means no text, and stays -1.
     """
     used = np.zeros(len(texts) + 1, bool)
     for column in positions:

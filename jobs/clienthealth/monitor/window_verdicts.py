@@ -123,8 +123,8 @@ def merged(verdicts: Sequence[Verdict]) -> Verdict:
 def detail_of(mode_id: str, details: Sequence[Mapping[str, Any]], counts: Iterable[Count]) -> dict[str, Any]:
     """Merge the details of one fault from several windows, given in order of time.
 
-    A key in the mode's `sums` or `peaks` gets the maximum over all windows; a sum gets the total of its `counts`, if
-    that is greater. A `momentary` key is kept only if the newest window has it. All other keys get their newest value.
+    A key in the mode's `sums` or `peaks` gets its maximum over all windows; a sum gets the total of its `counts`
+    instead if that is greater. A `momentary` key is kept if the newest window has it. Others get their newest value.
     """
     mode, newest = modes().get(mode_id), details[-1]
     detail = {name: value for of_window in details for name, value in of_window.items()}
@@ -165,8 +165,8 @@ def united(counts: Iterable[Count]) -> tuple[Count, ...]:
 
 
 def gone_on_with(verdict: Verdict, seen_ms: int) -> tuple[Count, ...]:
-    """Return the counts of an incident's verdict. For each sum in `detail` that has no counts, add counts with this sum
-    as the total before `seen_ms`.
+    """Return the counts of an incident's verdict. For each sum in `detail` that has no counts, counts are added, in
+    which the whole sum belongs to the time before `seen_ms`.
     """
     counted = {count.name for count in verdict.counts}
     mode = modes().get(verdict.mode)

@@ -50,7 +50,7 @@ class Topic:
 
 
 def usual_replicas(brokers: int) -> int:
-    """Return the replication factor to use in a cluster with this many brokers: at most _REPLICAS, at least 1."""
+    """Return the replication factor to use in a cluster with this many brokers: from 1 to 3 (_REPLICAS)."""
     return max(1, min(_REPLICAS, brokers))
 
 

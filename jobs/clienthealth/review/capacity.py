@@ -60,9 +60,9 @@ def buffers(rows: Iterable[Mapping[str, Any]], periods: int) -> list[Capacity]:
 
 
 def lag_trends(lag: DataFrame, reviewed: int) -> list[LagTrend]:
-    """Return at most TOP groups (or consumers) with a lag that grows by at least 1 record per day, the fastest first.
+    """Return the groups (or consumers) with the fastest growing lag: at most 5 (TOP), by 1 record per day or more.
 
-    `lag`: the lag of each group or consumer (from `client_minutes.lag`). `reviewed`: index of the reviewed period.
+    `lag`: the lag of each group or consumer (from `client_minutes.lag`). `reviewed`: number of the reviewed period.
     """
     slope = (F.col("n") * F.col("sxy") - F.col("sx") * F.col("sy")) / F.nullif(
         F.col("n") * F.col("sxx") - F.col("sx") * F.col("sx"), F.lit(0.0)
@@ -79,10 +79,10 @@ def lag_trends(lag: DataFrame, reviewed: int) -> list[LagTrend]:
 
 
 def buffer_distribution(rows: Iterable[Mapping[str, Any]], reviewed: int) -> Distribution:
-    """Return how many client-minutes had a buffer peak in each tenth of the buffer; the last class is a full buffer.
+    """Return how many client-minutes had a buffer peak in each tenth of the buffer, and how many had a full buffer.
 
     `rows`: numbers of client-minutes by service, period and buffer peak (from `client_minutes.buffers`). `reviewed`:
-    index of the reviewed period.
+    the number of the reviewed period in these rows.
     """
     names = (*(f"{n * 10}–{n * 10 + 10} %" for n in range(BUFFER_CLASSES)), "full")
     return _distribution(names, ((row, row["per_mille"] * BUFFER_CLASSES // 1000) for row in rows), reviewed)

@@ -40,12 +40,12 @@ FAR = 104
 
 
 def percent(ratio: float | None, digits: int = 2) -> str:
-    """Return a ratio as text in per cent, with `digits` decimals; NONE if it is None."""
+    """Return a ratio as text in per cent, with `digits` decimals; a dash for None."""
     return NONE if ratio is None else wording.exact_percent(ratio, digits).replace(" ", NB)
 
 
 def points(change: float | None) -> str:
-    """Return a difference of two ratios, in percentage points, with its sign; NONE if it is None."""
+    """Return a difference of two ratios, in percentage points, with its sign; a dash for None."""
     if change is None:
         return NONE
     text = f"{abs(change) * 100:.2f}"
@@ -53,7 +53,7 @@ def points(change: float | None) -> str:
 
 
 def number(value: float | None) -> str:
-    """Return a number as text, rounded to an integer and with its thousands separated; NONE if it is None."""
+    """Return a number as text, rounded to an integer and with its thousands separated; a dash for None."""
     return NONE if value is None else wording.number(value)
 
 
@@ -63,12 +63,12 @@ def some(count: int) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Return a duration as text in its two largest units, such as `3 h 20 min`; NONE if it is None."""
+    """Return a duration as text in its two largest units, such as `3 h 20 min`; a dash for None."""
     return NONE if seconds is None else wording.duration(seconds).replace(" ", NB)
 
 
 def left(share: float | None) -> str:
-    """Return the remaining share of a budget as text; the excess if `share` < 0 (overspent), NONE if it is None."""
+    """Return the remaining share of a budget as text; the excess if `share` < 0 (overspent), a dash for None."""
     if share is None:
         return NONE
     return f"{percent(share, 0)} left" if share >= 0 else f"{percent(-share, 0)} over"
@@ -80,7 +80,7 @@ def minutes(count: float) -> str:
 
 
 def moment(at: datetime | None) -> str:
-    """Return a time in UTC with its day of the week; NONE if it is None."""
+    """Return a time in UTC with its day of the week; a dash for None."""
     return NONE if at is None else f"{at:%a} {at.day} {at:%b %H:%M}"
 
 
@@ -96,7 +96,7 @@ def stretch(start: datetime, stop: datetime | None, else_word: str = "still open
 
 
 def lost(records: Range | None, in_bytes: Range | None = None) -> str:
-    """Return a loss as text: a range of records or, if records were not counted, of bytes; NONE without a loss.
+    """Return a loss as text: a range of records or, if records were not counted, of bytes; a dash without figures.
 
     `in_bytes`: the loss in bytes, None if unknown.
     """
@@ -173,7 +173,7 @@ def count_idle(pages: Sequence[Page]) -> int:
 
 
 def shown_services(review: Review) -> list[ServiceSlo]:
-    """Return all services with an unhealthy minute or a lost record, then at most SHOWN["services"] other services."""
+    """Return all services with an unhealthy minute or a lost record, then at most 10 (SHOWN) other services."""
     groups = grouped(review.services, lambda slo: bool(slo.minutes.unhealthy or not slo.lost.none))
     return groups[True] + groups[False][: SHOWN["services"]]
 
@@ -293,7 +293,7 @@ def measured(row: ClientRow | TopicRow) -> str:
 
 
 def periods_left(row: Capacity) -> str:
-    """Return, as text, after how many periods a service's buffers will be full; NONE if too few periods are known."""
+    """Return, as text, after how many periods a service's buffers will be full; a dash if too few periods are known."""
     if row.slope is None:
         return NONE
     return "not in sight" if row.periods_left is None or row.periods_left > FAR else f"{row.periods_left:.1f}"

@@ -65,7 +65,7 @@ class Period:
 
 
 def period(begin: str | None, end: str | None, week: str | None, now: datetime) -> Period:
-    """Return the period that --from, --to and --week select. Raises InputError if they are invalid or it is empty.
+    """Return the period that --from, --to and --week select. Raises InputError if one is wrong or the period is empty.
 
     `week`: an ISO week (2026-W46). `begin`, `end`: an ISO week, a month (2026-11), a quarter (2026-Q4), a date or a
     time (2026-11-16T08:30, UTC unless it names a zone). The week, month, quarter or day that `end` names belongs to the

@@ -15,7 +15,7 @@ State = Literal["within budget", "nearly spent", "overspent", "no data"]
 LossState = Literal["met", "missed", "not known", "no data"]
 Decision = Literal["ship", "freeze", "no data"]
 
-#: From this spent share on, a budget is shown as nearly spent.
+#: A budget is shown as nearly spent if at least this share of it is spent.
 NEARLY = 0.75
 #: Number of periods (weeks) in the trend and in the long budget (`long_budget`); the reviewed period is the last one.
 PERIODS = 4
@@ -41,16 +41,16 @@ class Loss:
 
     @property
     def met(self) -> bool:
-        """False if the objective is, or may be, missed."""
+        """True if the objective is met or there is no data; False if the objective is, or may be, missed."""
         return self.state in ("met", "no data")
 
     def as_json(self) -> dict[str, Any]:
-        """Return the loss for the JSON; `at_most` is null if the maximum is unknown."""
+        """Return the loss for the review's JSON; `at_most` is null if the maximum is unknown."""
         return {"at_least": self.records[0], "at_most": self.records[1], "state": self.state}
 
 
 def of_service(records: Range, target: int, observed: bool) -> Loss:
-    """Return a service's loss with its state. `target`: number of records that the service may lose.
+    """Return a service's lost records, with the state of its loss objective. `target`: how many it may lose.
 
     `observed`: True if any client of the service was judged.
     """
@@ -148,7 +148,7 @@ class Budget:
         return "overspent" if self.spent > 1 else "nearly spent" if self.spent >= NEARLY else "within budget"
 
     def as_json(self) -> dict[str, Any]:
-        """Return the budget for the JSON, in client-minutes and as a ratio."""
+        """Return the budget for the review's JSON, in client-minutes and as a ratio."""
         return {"size": self.size, "spent_ratio": self.spent, "left": self.left}
 
 
@@ -188,7 +188,7 @@ class ServiceSlo:
 
     @property
     def decision(self) -> Decision:
-        """The error budget policy's decision on changes to the service: `freeze` if the long budget is overspent."""
+        """The error budget policy's decision: `freeze` if the budget over all periods of the trend is overspent."""
         state = self.long_budget.state
         return "freeze" if state == "overspent" else "no data" if state == "no data" else "ship"
 
@@ -205,7 +205,7 @@ class ServiceSlo:
         return None if before is None or now is None else now - before
 
     def as_json(self) -> dict[str, Any]:
-        """Return all numbers of the objective for the JSON; unknown numbers are null."""
+        """Return all numbers of the objective for the review's JSON; unknown numbers are null."""
         return {
             "service": self.service,
             "owner": None if self.owner is None else dict(zip(OWNER_LABELS, self.owner.labels, strict=True)),

@@ -45,8 +45,8 @@ MOST = 250
 #: among similar ones.
 BURST, READ = 500, 50
 _DIGITS = "[0-9]+"
-#: Parts in which similar log lines without a key may differ: times (ISO 8601, its variants, epoch ms and longer), and
-#: the file offset that log shippers add.
+#: Parts in which similar log lines without a Kafka key may differ: times (ISO 8601, its variants, epoch ms and longer),
+#: and the file offset that log shippers add.
 _TIMES = (
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?|\b[0-9]{13,}\b|\"offset\": ?[0-9]+"
     r"|\b[0-9]{2}:[0-9]{2}:[0-9]{2}[.,][0-9]+"
@@ -58,7 +58,7 @@ ArrowFunction = Callable[["Iterable[pa.RecordBatch]"], "Iterator[pa.RecordBatch]
 
 
 class Reject(msgspec.Struct, array_like=True, gc=False):
-    """A record that cannot be used, and the reason. The record is unchanged; `headers` are JSON as in RAW."""
+    """A record that cannot be used, and the reason. The record is unchanged, but its headers are JSON (see RAW)."""
 
     reason: str
     topic: str
@@ -92,7 +92,7 @@ def decoder(settings: Settings, literals: tuple[str, ...], numbers: Sequence[int
 
     A log record without any of the `literals` is not about Kafka, so it is skipped.
 
-    `numbers`: the number of each bucket in the output (`numbers_of`); by default 0, 1, 2, ….
+    `numbers`: for each bucket, the key under which Spark stores its state (`numbers_of`); by default 0, 1, 2, ….
     """
 
     def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -330,7 +330,7 @@ class _Records:
         return Reject(error, *where, self.key(at), None if value is None else bytes(value), self.headers[at])
 
     def lines_to_decode(self, patterns: Sequence[str]) -> list[tuple[int, np.ndarray]]:
-        """Return (position, positions of all records that this record represents) of each log record to decode.
+        """Return, for each log record to decode, its index and the indexes of all records that it represents.
 
         `patterns`: regular expressions; a log record that matches none of them is not about Kafka.
         """
@@ -361,13 +361,13 @@ class _Records:
 
 
 def to_read(values: Any, keys: Any, worth: np.ndarray) -> list[tuple[int, np.ndarray]]:
-    """Choose the log records to decode. Return the position of each, and the positions of the records it represents.
+    """Choose the log records to decode. Return the index of each, and the indexes of the records it represents.
 
     Lines of one process that differ only in digits are similar. The Kafka key names the process as
     `service|instance|…`. Lines without a key are similar only if they differ in nothing but times, because other digits
     may distinguish hosts. Of many similar lines only READ are decoded, so the work that one process can cause is
     bounded. All lines are still counted. All lines of thread dumps are decoded, because a dump needs all its lines.
-    `values`, `keys`: binary columns; `worth`: positions of the records to choose from.
+    `values`, `keys`: binary columns; `worth`: indexes of the records to choose from.
     """
     alone = [(at, np.array([at])) for at in worth.tolist()]
     if len(worth) < BURST:
@@ -385,7 +385,7 @@ def to_read(values: Any, keys: Any, worth: np.ndarray) -> list[tuple[int, np.nda
 
 
 def _alike(values: Any, keys: Any, worth: np.ndarray) -> np.ndarray:
-    """Return a number for each of the lines at the positions `worth`; the same for similar lines (see `to_read`)."""
+    """Return one number per line with an index in `worth`; similar lines (see `to_read`) have the same number."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

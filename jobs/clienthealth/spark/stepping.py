@@ -99,9 +99,9 @@ def by_bucket(opened: Iterable[OpenIncident], buckets: int) -> Mapping[int, byte
 def stepper(settings: Settings, opened: Mapping[int, bytes], numbers: Sequence[int] = ()) -> Step:
     """Return the function for `applyInPandasWithState`.
 
-    `numbers`: the key by which Spark groups each bucket (`checkpoint.numbers_of`). `opened`: maps each bucket to its
-    incidents that are open in the history tables, packed. A bucket without a state starts with these incidents, so that
-    a new checkpoint continues the history.
+    `numbers`: for each bucket, the key under which Spark stores its state (`checkpoint.numbers_of`).
+    `opened`: maps each bucket to its incidents that are open in the history tables, packed. A bucket without a state
+    starts with these incidents, so that a new checkpoint continues the history.
     """
 
     buckets = {number: bucket for bucket, number in enumerate(numbers)}

@@ -43,7 +43,7 @@ class Fate:
     onset: float | None = None
 
     def values(self, at: float) -> dict[bytes, int] | None:
-        """Return the producer's values at the time `at`; None once it has exited."""
+        """Return the producer's metric values at the time `at`; None once it has exited."""
         failed = self.onset is not None and at >= self.onset
         if failed and self.mode == NOT_CLOSED:
             return None

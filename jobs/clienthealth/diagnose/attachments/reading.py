@@ -180,7 +180,7 @@ class Reader:
         rows, what = exports.exported(content, lines, self._is_recognised)
         if rows:
             self.input.what, self._cut = what, self._cut and what != exports.DOCUMENT
-        # Rows of an export stay as they are, because `restored` may remove quotation marks that JSON needs.
+        # Leave an export unchanged: `restored`, which undoes changes by a paste, may remove quotation marks of JSON.
         content = content if rows else restored(content)
         self._context = context(b"" if rows else content)
         first = next((line for line in content.split(b"\n") if line.strip()), b"")
@@ -255,7 +255,7 @@ class Reader:
         yield from (self._document(number, line) for number, line in self._filled(what, lines))
 
     def _filled(self, what: str, lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-        """Count the lines, each of which is a record. Yield (number, line) for those that are not blank."""
+        """Yield (number, line) for each line that is not blank. `what`: the kind of the input, which is noted in it."""
         self._what(what)
         self._cut = False  # The decoder already reports a record that is cut off, because its JSON is invalid.
         for number, line in enumerate(lines):
@@ -266,7 +266,7 @@ class Reader:
     def _document(self, number: int, value: bytes) -> Recorded:
         """Return a record that contains JSON. If the JSON contains no time, the record gets the time of its file."""
         timeless = any(error.startswith("missing-timestamp") for error in self._decoded(value).errors)
-        # A record without content, such as a failed answer of Jolokia (404), needs no time.
+        # A document without samples and lines, such as a failed answer of Jolokia (404), needs no time.
         dated = self._decoded(value, self.now_ms) if timeless else None
         timeless = dated is not None and bool(dated.snapshots or dated.lines)
         return self._record("any", number, value, None if timeless else 0)
@@ -335,7 +335,7 @@ class Reader:
             if dump.complete is False:
                 self.input.cannot_read("thread dump(s) that are cut off")
             self.input.read += len(dump.taken)
-            self.input.used += max(0, len(dump.taken) - 1)  # `_Tally` counts the dump's record as one line.
+            self.input.used += max(0, len(dump.taken) - 1)  # The record itself is counted later, as one line.
             yield self._record("logs", first, LogLine(ts_ms=ts_ms, dumps=[dump]), ts_ms, writer)
 
     def _local(self, last_ms: int) -> None:
@@ -357,7 +357,7 @@ class Reader:
     # The methods below read large texts, and those parts of smaller texts that are logs.
 
     def _large(self, begin: bytes, text: Iterator[bytes]) -> Iterator[Recorded]:
-        """Yield the records of a text that begins with `begin`."""
+        """Yield the records of a large text. `begin`: its first blocks, joined; `text`: all its blocks."""
         sample = plain(begin[: begin.find(b"\n", _SAMPLE) + 1]).split(b"\n")[:-1]
         filled = [line for line in sample if line.strip()][:50]
 
@@ -446,15 +446,15 @@ class Reader:
             line.ts_ms = entry.ts_ms
         yield self._record("logs", entry.line, line, line.ts_ms, entry.key, entry.repeats)
 
-    # The methods below return a record and describe the input.
+    # The methods below make a record, and note what kind of input this is.
 
     def _record(
         self, stream: _Topic, number: int, value: _Value, ts_ms: int | None = 0, writer: str = "", repeats: int = 1
     ) -> Recorded:
-        """Return a record. `value`: its bytes or parsed content. `writer`: the pod or program in the prefix, or ''.
+        """Return a record with the content `value` (bytes, or parsed already).
 
-        `ts_ms`: the record's time; 0 if `value` contains it, None if it is unknown. `repeats`: number of equal records,
-        this one included.
+        `writer`: the pod or program that a log shipper's prefix names, or ''. `ts_ms`: the record's time; 0 if `value`
+        contains it, None if it is unknown. `repeats`: number of equal records, this one included.
         """
         service, instance = self._stream.process
         if writer:

@@ -173,7 +173,9 @@ def frozen(w: Windows, limits: Thresholds) -> Frozen:
 
 @per_rows
 def _while_counted(w: Windows) -> tuple[Column, Column, Column]:
-    """Return columns: free bytes; 1.0 if records wait; 1.0 if none wait. NaN otherwise and without select-total."""
+    """Return three columns: free bytes; 1.0 if records or callers wait, else NaN; 1.0 if none wait, else NaN. All are
+    NaN for samples without select-total.
+    """
     counted, works = ~np.isnan(w.col("select-total")), _work_waits(w)
     return (
         Column(np.where(counted, w.col("buffer-available-bytes"), np.nan)),
@@ -190,8 +192,8 @@ def _work_waits(w: Windows) -> Bools:
 def without_rate(w: Windows, limits: Thresholds) -> tuple[Runs, Column]:
     """Return (stretches, column) for clients without select-total: stretches with select-rate 0 while records wait.
 
-    The averages io-ratio and io-wait-ratio must be 0, too, if they are reported. The column has, at each row that meets
-    these conditions, the row's time (epoch ms); elsewhere NaN.
+    The averages io-ratio and io-wait-ratio must be 0, too, if they are reported. The column has, at each sample that
+    meets these conditions, the sample's time (epoch ms); elsewhere NaN.
     """
     uncounted = np.flatnonzero(~w.reported("select-total"))
     runs = w.at(uncounted).still("select-rate")
@@ -232,7 +234,7 @@ def inside(w: Windows) -> Floats:
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """For each window, True if metrics alone raise suspicion, or if a stretch of `_at_end` forbids `ok`."""
+    """For each window, True if metrics alone raise suspicion, or if records wait and select-total no longer rises."""
     suspected = unserved(w, thresholds) | (inside(w) >= thresholds.suspect_inside_seconds)
     suspected |= flagged(w, frozen(w, thresholds).runs.window)
     if not w.reported("select-total").all():
@@ -327,7 +329,7 @@ def _standing(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
 
 
 def _rises_again(window: ClientWindow, last: int) -> bool:
-    """True if select-total rose after row `last`, the last row of a stretch in which it did not change."""
+    """True if select-total rose after the sample with index `last`, the last sample of a stretch without a rise."""
     return any(reading.get("select-total") is not None for reading in window.readings[last + 1 :])
 
 
@@ -466,7 +468,7 @@ FULL = "send() found no room in the buffer; no metric or dump shows whether the 
 def doubt(look: Look) -> str:
     """Return why the evidence does not rule the mode out, '' if it does.
 
-    Metrics up to the end of the data rule the mode out. So do two dumps in which the I/O thread works.
+    Samples that continue until the end of the data suffice. So do two dumps in which the I/O thread works.
     """
     if look.measured:
         return ""

@@ -101,7 +101,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 
 
 def _sends(failures: list[LogEvent]) -> Happened:
-    """Return (epoch ms, failed sends) per line. Of several lines of one thread at almost the same time, one counts."""
+    """Return (epoch ms, failed sends) per line. Lines of one thread at almost the same time count as one line."""
     # Undated lines all have the same time. Then each repetition of a line counts as one more failed send.
     undated = len({event.ts_ms for event in failures}) == 1
     happened: list[tuple[int, float]] = []
@@ -131,7 +131,7 @@ def _waits(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Held]:
     If a process has several producers, a dump does not show on which one a caller waits: then samples or log lines
     must show that this client may be waiting. Dumps taken while this client sends are left out, because callers then
     wait for another producer or topic. But if the process has no other producer, threads that wait in two dumps
-    STAYS_SECONDS apart are always included. A later dump without waiting threads ends all waits.
+    9 s apart (STAYS_SECONDS) are always included. A later dump without waiting threads ends all waits.
     """
     dumps: list[ThreadDump] = []
     for dump in (*window.earlier_dumps, *window.dumps):
@@ -152,7 +152,7 @@ def _waits(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Held]:
 
 
 def _is_marked(window: ClientWindow, w: Windows) -> bool:
-    """True if waiting callers may use this client: it has no id, counts its sends, or logged why metadata fails."""
+    """True if callers may wait for this client: it has no id, reports its sent records, or logged a metadata error."""
     own = events(window, METADATA_WAITED, TOPIC_ERRORS, AUTHENTICATION, TLS)
     marked = not window.client.client_id or any(event.client_id == window.client.client_id for event in own)
     return marked or bool(w.reported("record-send-total")[0])
@@ -181,7 +181,7 @@ def _idle(window: ClientWindow, w: Windows, ts_ms: int, limits: Thresholds, alon
 
 
 def _may_wait(reading: Reading, limits: Thresholds) -> bool:
-    """False if no send() waits for metadata: it is not being renewed, a connection is open, no request is in flight."""
+    """False if no send() waits for metadata: no renewal is going on, a connection is open, no request is in flight."""
     age = reading.get("metadata-age")
     old = age is not None and limits.fresh_metadata_seconds < age < NEVER_SECONDS
     return not old or reading.get("connection-count") == 0 or (reading.get("requests-in-flight") or 0) > 0
@@ -217,7 +217,7 @@ ANY = "and nothing shows on which producer of the process"
 
 
 def _error(event: LogEvent) -> str:
-    """Return the brokers' answer in a log line; UNKNOWN_TOPIC_OR_PARTITION for libraries that log no answer."""
+    """Return the brokers' error code in a log line; UNKNOWN_TOPIC_OR_PARTITION for libraries that log no code."""
     return event.captures.get("error", "UNKNOWN_TOPIC_OR_PARTITION")
 
 
@@ -237,7 +237,7 @@ def _logged(failures: list[LogEvent], limits: Thresholds) -> list[Fact]:
 
 
 def _same_call(window: ClientWindow, failures: list[LogEvent], waits: list[Held]) -> bool | None:
-    """True if each caller in the dumps (`waits`) waited in a single call; None if failed calls are not counted.
+    """True if each caller in the dumps (`waits`) waited in a single call; None without callers or a count of failures.
 
     If as many sends failed between the first dump and the last as there are callers, each caller may have been in
     several calls.
@@ -301,8 +301,8 @@ def _attempts(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
 
 # -- conditions on metrics, for many windows at once ------------------------------------------------------------------
 
-#: What metrics show. NEVER: the client never received metadata. RENEWED: metadata was renewed before every sample.
-#: DISCONNECTED: no sample shows a connection to a broker. 0: metrics show none of these states.
+#: What metrics show. NEVER: the client never received metadata. RENEWED: metadata was new in every sample, so it is
+#: requested again and again. DISCONNECTED: no sample shows a connection to a broker. 0: none of these states.
 NEVER, RENEWED, DISCONNECTED = 1, 2, 3
 
 
@@ -325,7 +325,7 @@ def sent_any(w: Windows) -> Bools:
 
 @per_windows
 def failing(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
-    """Return, for each window, why sends fail: NEVER, RENEWED or DISCONNECTED; 0 if sends succeed or no reason shows.
+    """Return, for each window, why sends fail (NEVER, RENEWED, DISCONNECTED); 0 if they succeed or no reason shows.
 
     Only samples after the last successful send are used. The result is 0, too, if they show records in the buffer or a
     thread that waits for room in the buffer: then sends do not fail for lack of metadata.
@@ -347,7 +347,7 @@ def failing(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
 
 
 def _while_counted(w: Windows, values: Floats) -> Column:
-    """Return `values` as a column, with NaN in rows without `record-error-total`."""
+    """Return `values` as a column, with NaN for samples without `record-error-total`."""
     return Column(np.where(np.isnan(w.col("record-error-total")), np.nan, values))
 
 
@@ -375,7 +375,7 @@ def _metadata(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """For each window, True if sends fail and no send succeeds."""
+    """For each window, True if sends failed since the last success, and metrics show why metadata is missing."""
     return failing(w, thresholds) > 0
 
 
@@ -478,7 +478,7 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
 def doubt(look: Look) -> str:
     """Return why the evidence does not rule the mode out, '' if it does.
 
-    Metrics up to the end of the data rule it out. So do two dumps in which the I/O thread works and no caller waits.
+    Samples until the end of the data suffice. So do two dumps in which the I/O thread works and no caller waits.
     """
     if look.measured:
         return ""

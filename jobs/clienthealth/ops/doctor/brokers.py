@@ -200,7 +200,7 @@ def _groups_seen(client: KafkaAdminClient) -> tuple[State, str]:
 
 
 def clients_asked(settings: Settings, client: KafkaAdminClient, nodes: Sequence[int]) -> Iterator[Finding]:
-    """Check that the brokers have our plugin, and ask clients for metrics. `nodes`: the ids of the running brokers.
+    """Check that the brokers have our plugin, and that they ask clients for metrics. `nodes`: ids of running brokers.
 
     Yields a single finding `skipped` if no broker has the plugin, if brokers are older than 3.7, or if this user may
     not see the plugin. None of these is a failure, because exporters can supply the metrics that clients do not push.

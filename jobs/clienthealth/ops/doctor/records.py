@@ -198,7 +198,7 @@ def records_readable(settings: Settings, topic: str, stream: Stream, records: Se
 
 
 def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -> Iterator[Finding]:
-    """Check that no sample is in the future, and that no client has only late samples (DELAY_WARNING_SECONDS)."""
+    """Check that no sample is in the future, and that no client sends all its samples more than 30 s late."""
     now = time.time()
     anytime = replace(settings, monitor=replace(settings.monitor, future_seconds=LARGEST))
     # Seconds by client. `ahead`: the maximum by which a sample is ahead of this machine's clock. `behind`: the minimum

@@ -38,7 +38,7 @@ _RESOURCES = 0x0A
 
 
 def message_of(message: str, data: bytes | memoryview) -> Any:
-    """Parse bytes as a protobuf message. `message`: its name in the schema.
+    """Parse bytes as a protobuf message. `message`: name of the message in the schema.
 
     Raises ValueError if the bytes are not such a message, DependencyError without the package `protobuf`.
     """

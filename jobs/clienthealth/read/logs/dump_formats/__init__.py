@@ -28,7 +28,7 @@ SHIPPED: tuple[str, ...] = (*(text.removesuffix('"') for text in LITERALS), *TAB
 
 
 def may_begin_dump(text: str) -> bool:
-    """True if the text may be a dump: it has several lines and one of LITERALS. This check is cheap."""
+    """True if the text may be a dump: it has several lines and a text that is typical of dumps (LITERALS)."""
     return "\n" in text and any(literal in text for literal in LITERALS)
 
 
@@ -43,6 +43,6 @@ def dumps_in(text: str, alone: bool = True) -> list[Dump]:
         dumps = dumps_of_document(parsed(text.lstrip("\ufeff")), text.count("\n") + 1)
         if dumps:
             return dumps
-    # Most log lines contain none of HINTS, so they are not scanned.
+    # Scan only text with a hint of a dump (HINTS): most log lines have none.
     dumps = scan(text) if (alone or "\n" in text) and any(hint in text for hint in HINTS) else []
     return dumps or (bare_stacks(text) if alone else [])
