@@ -100,7 +100,7 @@ def time_of(value: bytes) -> int | None:
 
 
 def moved(value: bytes, shift_ms: int) -> bytes:
-    """Return the record with its times shifted by `shift_ms`: its own time, and times within NEAR_MS of its own.
+    """Return the record with its times shifted by `shift_ms`: its own time, and times within a day of it.
 
     Each time keeps its format and precision. A record without a time stays the same.
     """

@@ -96,7 +96,7 @@ def clients_of(page: str) -> int:
 
 
 def fill(settings: Settings, group_topic: str) -> None:
-    """Write samples, health records of CLIENTS clients, and a topic on which a group lags by one record a partition."""
+    """Write samples, health records of 20 clients, and a topic on which a group lags by one record a partition."""
     create_topics(settings.kafka, [group_topic], 4)
     now_ms = int(time.time() * 1000)
     client = {"service": "web", "host": "h", "instance": "h:1", "client_id": "c", "kind": "producer"}

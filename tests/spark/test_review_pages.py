@@ -45,7 +45,8 @@ FAULTS = (
     Fault(ORDERS, METADATA, at(10, "12:00"), at(10, "12:05"), at(10, "12:00"), timedelta(minutes=5)),
     Fault(ORDERS, METADATA, at(10, "13:00"), at(10, "13:30")),
     fault(OTHER, METADATA, "14:00", "14:10", "moved"),
-    # The first failure lost records and has not ended. The second began in the previous week, so its page counts there.
+    # The first failure lost records and has not ended. The second began in the previous week, so its page counts in
+    # that week.
     fault(ORDERS, NOT_CLOSED, "15:00", None),
     fault(OTHER, BLOCKING, "20:00", None, day=8),
 )

@@ -288,7 +288,7 @@ def test_polls_are_timed_and_positions_known() -> None:
             "metrics": {"records-consumed-total": 2, "position": 10, "records-lag": 40},
         }
     ]
-    # After a rebalance the revoked partition is forgotten.
+    # After a rebalance, the probe no longer reports the revoked partition.
     consumer.assigned = {audit}
     consumer.batches = [{audit: [SimpleNamespace(offset=49)]}]
     consumer.poll()

@@ -24,7 +24,7 @@ KEYS = ("nodatanotjudged", "Allservices1left")
 
 
 class Lines(HTMLParser):
-    """The text of <main> without plots: one line for each element of LINES, with `|` before each cell of a row."""
+    """The text of <main> without plots, one line per HTML element of LINES (h2, p, tr …), with `|` before each cell."""
 
     def __init__(self, page: str) -> None:
         super().__init__()

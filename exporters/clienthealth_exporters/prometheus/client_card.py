@@ -162,8 +162,8 @@ def level(ratio: float) -> str:
 def partition_rows(record: HealthRecord) -> list[tuple[str, str, str, str, str]]:
     """Return (topic-partition, lag state, lag, age of the oldest unread record, member's client id) of each partition.
 
-    All five values are texts; an unknown lag is "unknown", an unknown age or client id ''. Partitions with a lag state
-    in LAG_ALARMS come first. Within these partitions, and within the rest, the largest lag comes first.
+    All five values are texts; an unknown lag is "unknown", an unknown age or client id ''. Partitions with the lag
+    state WARN or worse (LAG_ALARMS) come first. Within these partitions, and within the rest, the largest lag is first.
     """
 
     def order(row: Mapping[str, Any]) -> tuple[bool, float]:

@@ -26,9 +26,9 @@ class ClientWindow:
     `readings` (samples), `logs` (events) and `dumps` are in order of time. Events and dumps without a client id belong
     to each client of their process.
 
-    `earlier_dumps`: the newest dumps within COMPARED_MS before the window (`monitor/attribution.py`). Compared with
-    later dumps, they show whether threads have moved. `earlier_readings`: the samples of the time before the window;
-    this time is as long as the window, and at least LEAD_MS. `earlier_logs`: the events within LEAD_MS before the
+    `earlier_dumps`: the newest dumps within a week before the window (COMPARED_MS in `monitor/attribution.py`).
+    Compared with later dumps, they show whether threads have moved. `earlier_readings`: the samples of the time before
+    the window; this time is as long as the window, and at least 30 s. `earlier_logs`: the events within 30 s before the
     window. `has_log_data`: True if a log line or dump of the process was ever read.
 
     `departed_ms`: the time of the last sample (epoch ms) if the client stopped reporting, else None. For such a client

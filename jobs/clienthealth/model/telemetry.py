@@ -75,7 +75,7 @@ class Snapshot(msgspec.Struct):
     """The report of one client at one moment.
 
     ts_ms        time of the report, epoch milliseconds; None if the record has no time
-    metrics      known values by names of CLIENT_METRICS: finite, ≥ 0, and after `drop_impossible` ≤ metrics.MOST
+    metrics      known values by names of CLIENT_METRICS: finite; once `drop_impossible` was called, also plausible
     config       options of the client by name
     interval_ms  the client's reporting interval; None if the record does not contain it
     delta        True if counters count since the previous snapshot instead of since the client's start

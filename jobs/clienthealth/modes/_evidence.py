@@ -312,7 +312,7 @@ def failures(window: ClientWindow, meaning: Meaning) -> list[LogEvent]:
 
 
 def moments(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
-    """Return one event per occurrence: an event at most SAME_MOMENT_MS after the last kept event is left out."""
+    """Return one event per occurrence: an event at most 1 s after the last kept event is left out."""
     separate: list[LogEvent] = []
     for event in events(window, *meanings):
         if not separate or event.ts_ms - separate[-1].ts_ms > SAME_MOMENT_MS:
@@ -323,8 +323,8 @@ def moments(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
 def occurrences(window: ClientWindow, meaning: Meaning) -> Happened:
     """Return the occurrences of the log event `meaning`: pairs of time (epoch ms) and number.
 
-    Lines at most SAME_MOMENT_MS apart are one occurrence. But if all lines of the window have the same time, the lines
-    are undated; then each line counts as many occurrences as its `repeats`.
+    A line at most 1 s after another belongs to the same occurrence. But if all lines of the window have the same time,
+    the lines are undated; then each line counts as many occurrences as its `repeats`.
     """
     undated = len({event.ts_ms for event in window.logs}) == 1
     return [(e.ts_ms, e.repeats if undated else 1) for e in (events if undated else moments)(window, meaning)]

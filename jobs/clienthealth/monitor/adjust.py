@@ -305,7 +305,7 @@ def explains(mode: str, status: Status, verdict: Verdict) -> bool:
 
 
 def _lasts(verdict: Verdict, context: Context) -> bool:
-    """True if the failure was seen at most LASTING_MS before a recording's last sample, or later."""
+    """True if the failure was seen less than 90 s (LASTING_MS) before a recording's last sample, or later."""
     last_ms = context.attached.last_ms if context.attached else 0
     return max((fact.ts_ms for fact in verdict.evidence), default=0) > last_ms - LASTING_MS
 

@@ -133,7 +133,7 @@ class Points(Samples):
         client's brokers are known.
 
         The interval is the time span that the deltas cover. Without deltas, or if this span is implausible, the
-        interval is KIP714_INTERVAL_MS for a push and AGENT_INTERVAL_MS for other data.
+        interval is five minutes for a KIP-714 push and one minute for other data.
         """
         span = self.ts_ms - self._since if self.ts_ms is not None and self._since is not None else None
         self.interval_ms = interval(span, KIP714_INTERVAL_MS if self.pushed else AGENT_INTERVAL_MS)

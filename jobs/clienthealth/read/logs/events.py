@@ -132,8 +132,8 @@ def events_and_dumps(line: LogLine, source: Source, catalogue: Catalogue) -> tup
     `source`: the input record.
 
     If several patterns of one known issue match, only the first makes an event. A match in source code makes no event.
-    A line in a text that explains an error (`LogLine.explained`) makes only events of known issues. A line of a dump
-    that was sent line by line becomes an event DUMP_LINE. `dumps.rejoin` joins such lines again.
+    A line in a text that explains an error (`LogLine.explained`) makes only events of known issues. If a dump
+    was sent line by line, each line becomes an event DUMP_LINE; later `dumps.rejoin` makes a dump of these events.
     """
     events, reported = [], set()
     body = body_of(line)
