@@ -21,7 +21,7 @@ _OWN = ("date", "commit", "load before", "took")
 
 
 def update(titles: Mapping[str, str], quick: bool) -> Path:
-    """Rewrite the page with each measurement's newest result, from the page or .cache/bench; return the page's path."""
+    """Rewrite the page with each measurement's newest result, found on the page or in .cache/bench; return its path."""
     page = folder(quick) / "RESULTS.md" if quick else PAGE
     results: dict[str, Kept] = {}
     for kept in sorted((*_on_page(page), *_measured(quick)), key=lambda kept: kept.conditions["date"]):

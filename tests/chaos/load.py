@@ -52,7 +52,7 @@ FAILING: Mapping[str, str] = {
     "shutdown-left-behind-a": "consumer-shutdown-loop",
 }
 HARMLESS = ("healthy-3.9", "idle-4.1", "clean-close-4.1", "outage-3.9")
-#: Second of a slice at which its recordings start: so early that their failures also end before the slice does.
+#: Seconds from a slice's start to the start of its recordings: few, so that their failures end before the slice does.
 RECORDED_FROM = 30
 JUNK = (b"{", b'{"a": 1', b"\x0a\x07\xff\x00\x80", b"[1, 2", b"42 ")
 

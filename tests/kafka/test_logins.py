@@ -1,7 +1,8 @@
 """Test the ways to log in, with real servers; Python and Spark use the same settings file.
 
 The test itself issues OAuth tokens, lets brokers fetch the public key, and runs a Kerberos KDC; keytool makes the
-certificates. SCRAM is tested in test_secure_cluster, Amazon's signatures in the unit tests.
+certificates. SCRAM is tested in test_secure_cluster, the login to Amazon MSK (IAM) in the
+unit tests.
 """
 
 from __future__ import annotations

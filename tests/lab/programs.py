@@ -1,4 +1,4 @@
-"""Start a case's program with the logging, agents and options that were drawn."""
+"""Start a case's program with the logging, agents and options that were drawn for the case."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def _asked(query: str, world: Mapping[str, str]) -> Iterator[str]:
             matchers = selector.matchers.matchers
             labels = {label: OURS.get(label, "x") for label in known_labels()[selector.name]}
             asked = {matcher.name: re.split(r"\||\.\*", matcher.value)[0] for matcher in matchers}
-            # Prometheus adds `job` to scraped series, so it is set although our metrics do not have it.
+            # Our metrics lack the label `job`, but Prometheus adds it to every series that it scrapes.
             known = {label: value for label, value in asked.items() if label in labels or label == "job"}
             made = {**labels, **known, **world}
             listed = ",".join(f'{label}="{value}"' for label, value in made.items())
@@ -103,7 +103,7 @@ def _asked(query: str, world: Mapping[str, str]) -> Iterator[str]:
 
 
 def test_a_client_that_was_silent_for_an_hour_and_has_recovered_is_drawn(tmp_path: Path) -> None:
-    """The panel draws 20 of 31 producers: those with the longest silence in its range, even if they send again."""
+    """The panel draws 20 of 31 producers: those longest without data in its range, even if they send again."""
     board = boards()["producers"]
     (expr,) = [target["expr"] for title, target in queries(board) if title == "Time since its last data"]
     expr = re.sub(r"\$\w+", ".*", expr.replace("[$__range:$__interval]", "[3h:45s]"))

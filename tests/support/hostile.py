@@ -77,7 +77,7 @@ class Hostile:
         return Raw("", value.encode())
 
     def sampled(self, samples: Sequence[bytes], second: int) -> Raw:
-        """Return one of the samples, moved to the current time, with some numbers replaced."""
+        """Return one of the samples, with its timestamps moved to `second`, and some numbers replaced."""
         return Raw("", self.numbered(moved(self.dice.choice(samples), second)), key=b"evil|e:1|e")
 
     def numbered(self, value: bytes) -> bytes:

@@ -104,7 +104,7 @@ def test_what_ends_at_once_is_looked_through_as_often_as_what_ends_alone() -> No
 
 
 class LookedThrough(list[Client]):
-    """A list of clients that counts its iterations."""
+    """A list of clients that counts how often it is iterated over (`times`)."""
 
     times = 0
 

@@ -38,7 +38,7 @@ STARTED = [logged(0, "producer-config", "p"), logged(0.1, "producer-started", "p
 
 
 def test_a_client_that_is_called_otherwise_has_not_ended() -> None:
-    """The client's agent, redeployed at 200 s, then reports the pod instead of the process: still the same client."""
+    """From 200 s on the client's agent reports the pod's name as the instance: it is still the same client."""
     monitor = Stepped()
     inputs = [producer(s, "h:1") for s in range(5, 200, 10)] + [producer(s, "pod-x") for s in range(205, 400, 10)]
     assert run(monitor, [*STARTED, *inputs]) == []

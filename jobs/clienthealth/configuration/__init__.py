@@ -98,7 +98,7 @@ def _tables(path: str) -> dict[str, dict[str, Any]]:
     try:
         tables = tomllib.loads(written(path))
     except (ValueError, RecursionError) as error:  # ValueError is also raised for a number with thousands of digits.
-        # Take only the position from the error, because the rest of its text may quote a value that is a secret.
+        # Take only line and column from the error, because the rest of its text may quote a value that is a secret.
         at = re.search(r"\(at (line \d+, column \d+|end of document)\)", str(error))
         raise SettingsError(f"{path}: not valid TOML{f' {at[0]}' if at else ''}") from None
     for name, table in tables.items():

@@ -116,7 +116,7 @@ def median_gap(values: Sequence[float]) -> float:
 
 
 def rewound(commits: Sequence[Commit]) -> bool:
-    """True if the committed offset fell, and no later commit has reached the last offset before the first fall."""
+    """True if the committed offset fell, and no later commit has reached the offset from which it fell first."""
     for position, (before, commit) in enumerate(pairwise(commits), 1):
         if commit.offset < before.offset:
             return all(later.offset < before.offset for later in commits[position:])

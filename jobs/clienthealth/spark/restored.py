@@ -147,7 +147,7 @@ class Restored:
         return left
 
     def written(self, batch: int) -> None:
-        """Note that the table `quality` has rows of this batch."""
+        """Note beside the checkpoint that the table `quality` has rows of this batch."""
         self._checkpoint.write(WRITTEN, str(batch))
 
 

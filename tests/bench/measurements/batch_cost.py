@@ -13,7 +13,7 @@ from tests.bench.usage import MONITOR, Cost
 
 TITLE = "What a small batch and a start cost"
 TOPIC = "client-metrics"
-#: RECORDS: records in a batch, one per client. BATCHES: number of batches, of which the first WARM do not count.
+#: RECORDS: records in a batch, one per client. BATCHES: number of batches; the first WARM are not measured.
 RECORDS, BATCHES, WARM = 200, 60, 30
 LIMIT_SECONDS = 1200.0
 TARGETS = {"batch": 0.7, "memory": 900.0}

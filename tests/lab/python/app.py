@@ -281,7 +281,7 @@ def finish(close: Callable[[str], None]) -> None:
 
 
 def main() -> None:
-    """Run as the options demand until the end."""
+    """Run the client as the options demand, until it ends."""
     logging.Formatter.converter = time.gmtime
     layout = GIVEN["layout"] or "%(asctime)s %(levelname)-5s [%(threadName)s] %(name)s - %(message)s"
     logging.basicConfig(filename="app.log", level=logging.INFO, format=layout)

@@ -111,7 +111,7 @@ def _processes(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def _group(args: argparse.Namespace, settings: Settings) -> int:
-    """Show a consumer group's partitions: with live updates on a terminal; at the end once. Return the exit code."""
+    """Show a consumer group's partitions: live on a terminal, and once at the end. Return the exit code."""
     import json
     import time
 
