@@ -228,7 +228,7 @@ class Kept(msgspec.Struct, kw_only=True):
     also_seen counts of log lines that show known issues, by process, instance, client id, kind and issue
     gone      recently departed clients, so that lines of their processes are not assigned to their successors
     former    clients that have an open incident but do not report: they stopped, or only log lines name them
-    over      recently closed incidents, for the minutes that are not written yet
+    over      recently closed incidents, until all minutes in which they were open are in the history
     shared    spans (from, to) in which no client at all sent data; they do not show that a client has ended
               (`departures.py`)
     ended     for each client or process that has ended: the newest time of its samples or logs
