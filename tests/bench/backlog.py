@@ -19,7 +19,7 @@ WARM_AFTER = 1 / 3
 
 @dataclass(frozen=True)
 class WorkedOff:
-    """Cost of one pass of the monitor over a topic.
+    """Cost of one run of the monitor over a topic's backlog.
 
     `rate` (records per second) and `cost` cover only the warm part. `total_micros` (CPU time per record, in µs) also
     covers the monitor's start and the warm-up.

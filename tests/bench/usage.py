@@ -51,7 +51,7 @@ class _Sample:
 
 
 class Usage:
-    """Takes samples during a `with` block. `programs`: name → id of the process that leads the program's session.
+    """Measures CPU time and memory during a `with` block. `programs`: name → id of the leading process of its session.
 
     The program `monitor` is measured in parts: its JVM, its Python processes and ended children (MONITOR). Any other
     program is one part with its own name.

@@ -331,7 +331,7 @@ def watching(
     """
     assert PROMETHEUS
     records = [(name, value) for name, value, _ in (wire(dict(one)) for one in fleet)]
-    # Render the pages only once, because the records never change.
+    # Make the exporters' pages /metrics only once, because the records never change.
     texts = [b"".join(_exporter(cluster, records).metrics()).decode() for cluster in clusters]
     pages: list[Callable[[], str]] = [*(partial(str, text) for text in texts), *others]
     with ExitStack() as stack:

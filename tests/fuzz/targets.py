@@ -147,7 +147,7 @@ def check_texts(texts: Sequence[str | None]) -> None:
     assert all(text is None or text.encode() is not None for text in texts)
 
 
-# Records.
+# A target that decodes records.
 
 #: Functions that wrap a payload, some with a schema id: the registry has schemas 7 (Avro) and 8 (protobuf), no 9.
 AROUND: tuple[Callable[[bytes], bytes], ...] = (
@@ -215,7 +215,7 @@ def _of_records() -> Iterator[bytes]:
             yield bytes([around, headers]) + value
 
 
-# Texts: log lines, thread dumps, names of MBeans.
+# Targets that read texts: log lines, thread dumps, names of MBeans.
 
 
 def texts(data: bytes) -> None:
@@ -319,7 +319,7 @@ def _of_texts() -> Iterator[bytes]:
         yield b"\0\0" + f"2026-11-20 18:40:30,123 WARN [main] {wording.literal} clientId=c, x".encode()
 
 
-# Attachments: files that people send with a ticket.
+# A target that diagnoses attachments: files that people send with a ticket.
 
 FILES = (
     "app.log",
@@ -426,7 +426,7 @@ def _of_attachments() -> Iterator[bytes]:
 
 
 def lives(data: bytes) -> None:
-    """Let a client repeat a record, then be silent until it is gone; the results of other clients must not change."""
+    """Let a client repeat a record, then stay silent until it counts as gone; results of others must not change."""
     monitor = hostile.repeated(data[2:], bool(data[0] & 1))
     assert "step-failed" not in monitor.reasons
     assert monitor.published("good") == _undisturbed()

@@ -1,4 +1,4 @@
-"""Provide what demo clients need from their surroundings in tests: a folder and the shared broker."""
+"""Provide a folder and the shared broker for demo clients in tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from deploy.demo.legacy import LegacyBroker
 
 @dataclass
 class World:
-    """Surroundings for demo clients that use only the shared broker."""
+    """A folder and the shared broker, for demo clients that need no other broker."""
 
     run_folder: Path
     bootstrap_servers: str

@@ -59,7 +59,7 @@ PREFIXES = {"kafkajs": ("", "[Connection] ", "[BrokerPool] ", "[Runner] ", "[Con
 
 
 class Entry(NamedTuple):
-    """A line of `unworded.txt`."""
+    """A line of `unworded.txt`, the list of log messages that no log pattern matches."""
 
     library: str
     decision: str
@@ -68,7 +68,7 @@ class Entry(NamedTuple):
 
 
 def entries() -> list[Entry]:
-    """Return the lines of `unworded.txt`."""
+    """Return the lines of `unworded.txt`, except comments."""
     rows = [line.split("\t") for line in LIST.read_text(encoding="utf-8").splitlines() if line and line[0] != "#"]
     parted = ((library, *decided.partition(": "), literal) for library, decided, literal in rows)
     return [Entry(library, decision, reason, literal) for library, decision, _, reason, literal in parted]

@@ -161,7 +161,7 @@ def deadlock_beside(version: str, every: int, seconds: int = 0, without: str = "
 
 
 def deadlock_changes(monitor: Stepped) -> list[tuple[str, str, float]]:
-    """Return the changes of the stuck producer's incidents: mode, change and status, time (epoch ms)."""
+    """Return the changes of the deadlocked producer's incidents: mode, change and status, time (epoch ms)."""
     return [
         (of.verdict.mode, f"{of.change} {of.verdict.status}", of.ts_ms)
         for published in monitor.published

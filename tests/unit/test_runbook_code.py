@@ -32,7 +32,7 @@ import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.errors.WakeupException;
 """
 SCALA = "import kafka.consumer.*;\nimport kafka.javaapi.consumer.ConsumerConnector;\n"
-#: Names that the surrounding application defines.
+#: Definitions of the names that the code in runbooks uses but does not define.
 PRODUCING = """
 KafkaProducer<String, String> producer; ProducerRecord<String, String> record; Properties properties;
 void delivered(RecordMetadata metadata, Exception error) {}

@@ -113,7 +113,7 @@ class State:
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """The identity of the client or group; for a group without the service, because two services may report it."""
+        """The identity of the client or group; a group's omits the service, because several services may report it."""
         client = self.client
         if client.kind == "group":
             return "group", client.instance, self.group
@@ -229,8 +229,8 @@ class States:
         """
         now = self._clock()
         with self._lock:
-            # From SILENT_SECONDS after the newest record of any client, no time counts towards `ttl_seconds`. So if the
-            # monitor stops, all clients become unknown but are not dropped.
+            # Once no client has had a record for three minutes (SILENT_SECONDS), time no longer counts towards
+            # `ttl_seconds`. So if the monitor stops, all clients become unknown but are not dropped.
             oldest = min(now, self._written + SILENT_SECONDS) - self._settings.prometheus.ttl_seconds
             old = [key for key, state in self._states.items() if state.written < oldest]
             for key in old:

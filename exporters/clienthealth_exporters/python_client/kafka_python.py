@@ -40,7 +40,7 @@ _GROUPS = ("producer-metrics", "consumer-metrics", "consumer-fetch-manager-metri
 
 
 def watched(client: Any) -> Watched:
-    """Measure a client's calls from now on. Return the client as `Watched`.
+    """Measure a client's calls from now on. Return a weak reference to the client, with its measurements and options.
 
     Raises TypeError if the client is neither a KafkaProducer nor a KafkaConsumer.
     """

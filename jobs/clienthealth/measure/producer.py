@@ -227,7 +227,7 @@ def failed_since(w: Windows, since: Ints) -> Bools:
     """Return one flag per window: True if the error rate was 0 at the sample in row `since`, and above 0 at the
     window's end.
 
-    `since`: one row number per window.
+    `since`: for each window, the number of a row in the table of samples (`w.ts`).
     """
     rate, lo = w.column("record-error-rate"), np.clip(since, w.lo, w.hi)
     risen: Bools = (rate.first(lo, w.hi) == 0) & (rate.last(lo, w.hi) > 0)

@@ -39,7 +39,7 @@ from clienthealth.monitor.window_verdicts import gate, in_force, live_modes, mer
 
 #: Key and value of a record on the topic `client-health`. A value of None makes consumers of the topic drop the client.
 Record = tuple[str, bytes | None]
-#: A function that takes a position in a list of one client's windows, and returns this window.
+#: A function that takes an index in a list of one client's windows, and returns this window.
 WindowAt = Callable[[int], ClientWindow]
 #: Clients with their verdicts in order of time: (end of the window in epoch ms, verdicts).
 OverTime = list[tuple[Client, list[tuple[int, list[Verdict]]]]]
@@ -117,10 +117,10 @@ def _by_gate(mode: str, reason: str) -> Verdict:
 class Touched:
     """All windows with new data, for the clients of one kind. The windows are sorted by client and start.
 
-    `client`: for each window, the position of its client in `state.all_clients`. `lo`, `hi`: the rows [lo, hi) of each
-    window.
+    `client`: for each window, the index of its client in `state.all_clients`. `lo`, `hi`: the rows [lo, hi) of each
+    window in the table of samples.
 
-    logs  maps the position of a window to the log entries in this window
+    logs  maps the index of a window to the log entries in this window
     """
 
     client: Ints
@@ -131,11 +131,11 @@ class Touched:
     logs: Mapping[int, WindowLog]
 
     def span(self, at: int) -> Span:
-        """Return the window at a position."""
+        """Return the window with this index."""
         return Span(int(self.start[at]), int(self.end[at]), int(self.lo[at]), int(self.hi[at]))
 
     def at(self, chosen: Ints) -> Touched:
-        """Return the windows at the positions `chosen`, in this order."""
+        """Return the windows with the indices `chosen`, in this order."""
         positions = enumerate(chosen.tolist()) if self.logs else ()
         logs = {at: self.logs[position] for at, position in positions if position in self.logs}
         client, start, end, lo, hi = (
@@ -147,9 +147,9 @@ class Touched:
 class Reporter(NamedTuple):
     """A client with new data in its windows.
 
-    number      the client's position in `state.all_clients`
-    begin, end  positions [begin, end) of the client's windows among the windows of all clients (`Gated.touched`)
-    newest      position of the client's newest window with enough samples; if there is none, of its newest window
+    number      the client's index in `state.all_clients`
+    begin, end  indices [begin, end) of the client's windows among the windows of all clients (`Gated.touched`)
+    newest      index of the client's newest window with enough samples; if there is none, of its newest window
     seen        time of the client's newest sample, by its own clock (epoch ms)
     suspected   True if any of the client's windows must be judged
     """
@@ -257,7 +257,7 @@ class _Judgement:
         return self.records, self.changes
 
     def _touched(self, fresh: Mapping[ProcessKey, list[LogEntry]], horizon: Ints) -> tuple[Ints, Ints]:
-        """Return (clients, starts) of the open windows with a new sample or log entry, sorted by client and start."""
+        """Return client indices and starts of the open windows with new samples or log entries, sorted by both."""
         new, grid = self.state.readings, self.bucket.grid
         back = self.settings.monitor.window_seconds // self.settings.monitor.slide_seconds
         client, ts = new.client[new.fresh > 0], new.ts[new.fresh > 0]
@@ -276,7 +276,7 @@ class _Judgement:
         return client[still_open], start[still_open]
 
     def _window_logs(self, client: Ints, start: Ints, end: Ints) -> dict[int, WindowLog]:
-        """Map the position of a window to the log events and dumps in the window that are about the window's client.
+        """Map the index of a window to the log events and dumps in the window that are about the window's client.
 
         Lines that the client's samples contradict are left out.
         """
@@ -399,7 +399,7 @@ class _Judgement:
         """Update a client's incidents from its verdicts, and return the verdicts to publish.
 
         `seen`: time of the client's newest data (epoch ms, its own clock). `offset`: watermark minus the client's own
-        clock (ms). `window_at`: returns the window at a position of `judged`.
+        clock (ms). `window_at`: returns the window with an index in `judged`.
         """
         if self.collected is not None:
             self.collected.append((client, list(overlapped(judged))))

@@ -71,9 +71,9 @@ class Setting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Section:
-    """The settings of one class, with the names and types of its fields.
+    """The settings that a table of a TOML file defines for one settings class.
 
-    `where`: the file and the table that define the settings. Raises CatalogueError if that table contains a mistake.
+    `where`: names of the file and the table; `rows`: the table. Raises CatalogueError if the table contains a mistake.
     """
 
     def __init__(self, where: str, rows: Mapping[str, Any]) -> None:

@@ -22,7 +22,7 @@ Part = tuple[int, str, int]
 #: number after a restart.
 PARTITIONS = "spark.sql.shuffle.partitions"
 #: FORM: name of the file that holds the version of the state's format (`state.VERSION`). SOURCES: number of the query's
-#: sources. TICKS: position of the tick source (Spark's rate source) among the query's sources.
+#: sources. TICKS: index of the tick source (Spark's rate source) among the query's sources.
 FORM, SOURCES, TICKS = "form", 3, 2
 
 

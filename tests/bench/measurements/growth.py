@@ -93,7 +93,7 @@ def _row(grown: Grown) -> list[str]:
 def _grown(clients: int, share: float) -> Grown:
     mine = clients // BUCKETS
     sick = round(mine * share)
-    # Only one bucket exists here, which gets a BUCKETS-th of the fleet.
+    # Only one bucket exists here, with as many clients as one of 32 buckets (BUCKETS) would have.
     settings = Settings(monitor=dataclasses.replace(MonitorSettings(), buckets=1, max_clients=mine * 2))
     kept, metrics = _State(), SelfMetrics()
     state: Any = kept

@@ -157,7 +157,7 @@ class _Table:
 
 
 class _Pile:
-    """Collects the values of one moment, until a metric occurs again or a line with a time follows."""
+    """Collects metrics into a sample, which ends where a metric occurs a second time or a line with a time follows."""
 
     def __init__(self, jvm: ClientProcess, file_ms: int) -> None:
         self.jvm, self.file_ms = jvm, file_ms
