@@ -23,7 +23,7 @@ from dashboards.scope import DATASOURCE
 Panel: TypeAlias = Builder[model.Panel]
 Linked: TypeAlias = Sequence[Builder[model.DashboardLink]]
 NOTHING = "no data"
-#: Text of a panel for which no data is good news, for example because it lists failing clients.
+#: Text of an empty panel if that is good news, as in a list of failing clients.
 NONE = "none"
 #: Grafana's units for seconds: AGE shows "1 hour, 45 minutes", for single values; CLOCK shows 01:45:00, for an axis.
 AGE, CLOCK = "dtdurations", "dthms"

@@ -124,8 +124,8 @@ def _series(name: str, value: bytes) -> bytes:
     if name.endswith(".json"):
         document = json.loads(value)
         return json.dumps([document["name"], document["tags"], sorted(document["fields"])]).encode()
-    # In Influx's format, this part is the name, the tags and the names of the fields; in Prometheus' format, everything
-    # except the value.
+    # All records of a series share, in Influx's format, the name, the tags and the names of the fields; in Prometheus'
+    # format, everything except the value.
     if name.endswith(".influx"):
         return (
             re.sub(rb"=[^,\s]*(?=[,\s])", b"", value.partition(b" ")[2]).rpartition(b" ")[0] + value.partition(b" ")[0]

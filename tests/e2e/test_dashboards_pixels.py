@@ -73,7 +73,7 @@ def clients(number: int, failing: float) -> Iterator[dict[str, Any]]:
 
 
 class Turning:
-    """The exporter of an installation in which different clients have the worst metrics with every scrape."""
+    """A fake exporter of one installation. With each scrape, other clients have the worst metrics."""
 
     def __init__(self, settings: Settings, number: int, failing: float) -> None:
         self._states = States(settings)

@@ -274,14 +274,14 @@ def _not_closed(recorded: Recorded) -> Label:
     ended = recorded.case["timeline"].get("ended", 1 << 60)
     forced = recorded.case["mechanism"] == "closed-at-once" and recorded.log_until_ms >= ended
     if recorded.until_ms < recorded.onset_ms:
-        # Nothing was recorded after the onset, but records in the buffer at the last sample may look lost.
+        # Nothing was recorded after the onset. Accept a suspicion: records in the last sample's buffer may look lost.
         return Label(at_most="suspected")
     return Label("suspected" if forced else "nothing", "confirmed", recorded.until_ms >= ended - 1000)
 
 
 def _consumer(recorded: Recorded) -> Label:
     if FAMILIES[recorded.case["family"]].program == "Reactor":
-        # Reactor's consumer keeps polling while its partitions are paused, like a consumer that pauses on purpose.
+        # Reactor's consumer polls on while its partitions are paused, as if on purpose. So accept any verdict.
         return Label(at_most="confirmed")
     still, name = recorded.still_seconds("polls"), recorded.case["mechanism"]
     interval = int(recorded.case["options"].get("c.max.poll.interval.ms", "300000")) / 1000

@@ -415,7 +415,7 @@ def _refuted(event: LogEvent, known: Known, config: Mapping[str, str]) -> bool:
 
 
 def _polled(ts_ms: int, known: Known, config: Mapping[str, str]) -> bool:
-    """True if the samples around `ts_ms` show that no time between two polls was too long (see AWAY_SECONDS)."""
+    """True if the samples around `ts_ms` show that the application polled often enough (AWAY_SECONDS defines this)."""
     seconds = (option(config.get("max.poll.interval.ms")) or 0) / 1000
     for name, unit in (("last-poll-seconds-ago", 1.0), ("time-between-poll-max", 0.001)):
         times, values = known(name)

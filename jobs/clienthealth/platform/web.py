@@ -144,9 +144,9 @@ class Server(ThreadingHTTPServer):
     def verify_request(self, request: Any, client_address: Any) -> bool:
         """True if the new connection is accepted.
 
-        If MAX_CONNECTIONS are open, the connection that has waited longest for a request is closed to make room. If a
-        request is being answered on each of them, the new connection is rejected: with a 503, or under TLS without a
-        response.
+        If MAX_CONNECTIONS (128) connections are open, the one that has waited longest for a request is closed to make
+        room. If none waits, because requests are being answered on all of them, the new connection is rejected: with a
+        503, or under TLS without a response.
         """
         if len(self._deadlines) < MAX_CONNECTIONS:
             return True

@@ -91,7 +91,7 @@ def buffer_distribution(rows: Iterable[Mapping[str, Any]], reviewed: int) -> Dis
 def lag_distribution(lag: DataFrame, reviewed: int) -> Distribution:
     """Return how many minutes groups (or consumers) spent in each class of lag; the classes are powers of ten.
 
-    `lag`: the lag of each group or consumer (from `client_minutes.lag`). `reviewed`: index of the reviewed period.
+    `lag`: the lag of each group or consumer (from `client_minutes.lag`). `reviewed`: number of the reviewed period.
     """
     rows = lag.groupBy("period", "class").agg(F.sum("n").alias("count")).collect()
     names = ("0", "1–9", "10–99", "100–999", "1k–10k", "10k–100k", "100k–1M", "1M–10M", "over 10M")

@@ -309,7 +309,7 @@ LEVEL = 0.00005
 
 
 def headline(review: Review) -> tuple[str, str, str]:
-    """Return one sentence for each of the review's QUESTIONS, in this order."""
+    """Return three sentences, which answer the review's QUESTIONS in their order."""
     return _how(review), _wrong(review), _next(review)
 
 

@@ -74,8 +74,8 @@ class Count(msgspec.Struct, array_like=True):
 
     `reason`: why these records were rejected, None for good records. `late`: number of good records that arrived more
     than `[monitor] watermark_seconds` after their own time. `newest_ms`: newest time in records of clients;
-    `groups_newest_ms`: newest time in records of consumer groups, which are counted apart because brokers report groups
-    even if no client reports.
+    `groups_newest_ms`: newest time in records of consumer groups. It is separate because brokers report groups even if
+    no client reports.
     """
 
     minute_ms: int
@@ -139,7 +139,7 @@ class _Task:
         self.rejects: list[Reject] = []
         self.counts: dict[tuple[int, str, str | None], Count] = {}
         self.schema = pa.schema([("bucket", pa.int32()), ("data", pa.binary())])
-        #: By topic: the clients that occurred so far. Each client is mapped to its slot in `packer`.
+        #: By topic: the clients that occurred so far, each with its slot, which `packer` needs to add samples.
         self.slots: dict[str, dict[Any, Any]] = {}
         self.partition = 0
 

@@ -33,7 +33,7 @@ FLEETS = (
 #: RATIO: target for the CPU time per record, as a multiple of that of Kafka Streams (20,000 clients, interval 10 s).
 #: ONSET_SECONDS: target for the 95th percentile of the time from onset to verdict (100,000 clients).
 RATIO, ONSET_SECONDS = 1.5, 40.0
-#: A monitor that processes a smaller share of its input falls behind; the target for cores then does not apply.
+#: A monitor that processes less than this share of its input falls behind; then the target for cores does not apply.
 KEEPS_UP = 0.9
 #: One in SPOKEN samples is followed by a log line of the application, one in OF_LIBRARY by one of the Kafka library.
 SPOKEN, OF_LIBRARY = 10, 100

@@ -68,7 +68,7 @@ class Fate:
 
 @dataclass
 class Fleet:
-    """All producers. Calling the object yields the producers' records, as `Load` requires."""
+    """All producers. Calling the object yields the producers' records, which `Load` sends."""
 
     fates: Sequence[Fate]
     template: Template = field(default_factory=canonical.producer)

@@ -245,7 +245,7 @@ def suspects(w: Windows, thresholds: Thresholds) -> Bools:
 def _at_end(w: Windows, limits: Thresholds) -> Runs:
     """Return stretches of unchanged `select-total` up to a window's last sample, if records wait at that sample.
 
-    A stretch lasts at least `unmoved_seconds` plus linger.ms.
+    A stretch lasts at least linger.ms plus the threshold `unmoved_seconds`.
     """
     runs = _still(w)
     runs = runs.at((runs.last == w.last_row[runs.window]) & _work_waits(w)[runs.last])
