@@ -78,7 +78,7 @@ class Kept:
         return cls(data["name"], Result(figures, result["how"], tables, result["notes"]), data["conditions"])
 
     def as_json(self) -> dict[str, Any]:
-        """Return the result in the form that `read` takes."""
+        """Return the result as a JSON object, from which `read` makes the result again."""
         return asdict(self)
 
 

@@ -99,7 +99,7 @@ scrape_configs:
 
 
 def pages(world: World) -> list[dict[str, Any]]:
-    """Return all alerts named PAGE from all delivered notifications."""
+    """Return the alerts of the tested rule (PAGE) from all delivered notifications."""
     alerts = [alert for notification in list(world.received) for alert in notification["alerts"]]
     return [alert for alert in alerts if alert["labels"]["alertname"] == PAGE]
 

@@ -64,7 +64,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
 #: Packages that come with Spark. Only packages in WITH_SPARK may import them, even within a function.
 SPARK = ("pyspark", "delta", "pandas", "pyarrow", "py4j")
 WITH_SPARK = ("clienthealth.spark", "clienthealth.review")
-#: Packages that judge Kafka clients; they must not import anything of WITH_SPARK either.
+#: Packages that judge Kafka clients; they must not import packages that use Spark (WITH_SPARK) either.
 HOT_PATH = tuple(f"clienthealth.{room}" for room in ("read", "measure", "modes", "monitor", "diagnose"))
 EVERY = sorted(modules())
 

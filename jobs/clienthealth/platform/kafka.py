@@ -216,7 +216,7 @@ def _attempts() -> Iterator[list[str]]:
 
 
 def _reason(failures: Sequence[str]) -> str | None:
-    """Return the most informative of the failures, or its replacement in _WORDS; None if there are no failures."""
+    """Return the most informative failure, in our words for it (_WORDS) if there are any; None without failures."""
 
     def vague(failure: str) -> int:
         return next((rank for rank, part in enumerate(_VAGUE, 1) if part in failure), 0)

@@ -143,7 +143,7 @@ class Batch:
     def _skipped(self, spark: SparkSession, record: Source) -> Count:
         """Publish a reject for a record that is skipped, because the monitor ended whenever it read this record.
 
-        Return a `Count` of this one record.
+        Return a `Count` of one rejected record, for the history.
         """
         text = f"{REASON}: the monitor ended whenever it read this record"
         rejects = [(self.settings.topics.rejects, None, None, headers_of(text, record))]

@@ -116,7 +116,8 @@ class Checkpoint(Files):
         return None if newest is None else int(json.loads(self._offsets(newest)[0][1])["conf"][PARTITIONS])
 
     def end_at(self, pending: Pending, end: Mapping[Part, int]) -> None:
-        """Give the pending batch new end offsets. From parts that `end` does not contain, the batch reads nothing.
+        """Give the pending batch new end offsets. The batch reads nothing from parts (source, topic, partition)
+        that `end` does not contain.
 
         Call this method only if no result of the batch has been written.
         """

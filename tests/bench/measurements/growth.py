@@ -39,7 +39,7 @@ NAMES = CLIENT_METRICS["producer"]
 class Grown:
     """Costs of a batch: CPU time (ms) of the step in one bucket and of the driver; bytes that the driver collects.
 
-    `worst`: in the batch in which most incidents open; the other costs: in batches in which open incidents continue.
+    `worst_…`: costs of the batch in which most incidents open; other costs: while open incidents continue.
     """
 
     clients: int

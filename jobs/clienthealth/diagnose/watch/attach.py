@@ -82,7 +82,7 @@ def runtime_of(pid: int) -> Literal["java", "python"]:
 
 
 def lives(pid: int) -> bool:
-    """True if the process exists and has not ended."""
+    """True if the process exists and is not a zombie."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

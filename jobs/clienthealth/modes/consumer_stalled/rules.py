@@ -181,8 +181,8 @@ def circling(w: Windows, limits: Thresholds) -> Bools:
 
 
 def outlasting_locks(w: Windows, limits: Thresholds) -> Bools:
-    """For each window, True if a share consumer is outside poll() for `shortest_lock_seconds`, and brokers refuse its
-    acknowledgements.
+    """For each window, True if a share consumer is outside poll() for at least the shortest duration of a record's lock
+    (`shortest_lock_seconds`), and brokers refuse its acknowledgements.
 
     The locks on its records may then have expired before it acknowledged the records.
     """
