@@ -1,4 +1,4 @@
-"""Test how the step's worker collects record counts until it writes them to the history."""
+"""Test how the step adds up the numbers of input records until it writes them to the history."""
 
 from __future__ import annotations
 

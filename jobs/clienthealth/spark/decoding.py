@@ -365,8 +365,8 @@ def to_read(values: Any, keys: Any, worth: np.ndarray) -> list[tuple[int, np.nda
 
     Lines of one process that differ only in digits are similar. The Kafka key names the process as
     `service|instance|…`. Lines without a key are similar only if they differ in nothing but times, because other digits
-    may distinguish hosts. Of many similar lines only READ are decoded, so the work that one process can cause is
-    bounded. All lines are still counted. All lines of thread dumps are decoded, because a dump needs all its lines.
+    may distinguish hosts. Of many similar lines at most 50 (READ) are decoded, so the work that one process can cause
+    is bounded. All lines are still counted. All lines of thread dumps are decoded, because a dump needs all of them.
     `values`, `keys`: binary columns; `worth`: indexes of the records to choose from.
     """
     alone = [(at, np.array([at])) for at in worth.tolist()]

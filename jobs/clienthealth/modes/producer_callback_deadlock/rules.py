@@ -135,7 +135,7 @@ class Frozen(NamedTuple):
     runs        the stretches; each other field has one value per stretch
     filling     True if the buffer filled meanwhile
     overdue     True if records waited longer than request.timeout.ms, until the end of the stretch
-    busy_from   the row (sample) from which on records waited
+    busy_from   index of the first sample from which on records waited
     timeout     request.timeout.ms in seconds, NaN if unknown
     """
 

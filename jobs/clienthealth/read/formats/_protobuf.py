@@ -1,7 +1,7 @@
 """Parse the parts of OTLP's protobuf messages that the monitor needs (opentelemetry-proto v1: metrics, logs, common).
 
 Attributes, names and bodies stay bytes until they are needed. The same few attributes and names recur in all records,
-so the meaning of their bytes is computed once and cached. For this cache our schema differs from OpenTelemetry's: it
+so their bytes are decoded once, and the result is cached. For this cache our schema differs from OpenTelemetry's: it
 has `bytes` in place of embedded messages, and lacks fields that are not read. Field numbers and wire types are the
 same.
 
