@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / ".cache" / "test"
 LIMIT_SECONDS = 2400
 TAIL_LINES = 60
-#: Nice value of stages without servers: they use spare CPU only, so that the demo's clients fail as early as expected.
+#: Nice value of the stages unit and rules: they use spare CPU only, so that the demo's clients fail when expected.
 GIVES_WAY = 10
 #: Factor by which a stage may exceed its CPU budget before it is reported, because machines vary in speed.
 OVER = 1.5
@@ -99,8 +99,7 @@ def _layer(
     return Stage(about, [command], budgets, after, needs, nice, workers)
 
 
-#: Stages without servers leave CPU to the demo, so that its clients fail as early as expected. Stages that mostly wait
-#: come last.
+#: The long stages without servers (unit, rules) have a low priority (GIVES_WAY). Stages that mostly wait come last.
 STAGES: Mapping[str, Stage] = {
     "lint": Stage(
         "format and lint of the code",

@@ -14,7 +14,7 @@ from tests.support.rows import long_after
 from tests.support.stepped import SHOWN_SHORTLY, START, Stepped, snapshot
 
 BEGIN = 60
-#: The step remembers nothing for longer than an hour, so a failure of a day would test no more than one of two hours.
+#: The monitor's step keeps nothing longer than an hour, so a failure of a day would test no more than one of two hours.
 LONG = 7_200
 #: Maximum time from the end of a failure to the end of its incident.
 CLOSED_SECONDS = 120

@@ -89,7 +89,7 @@ def test_a_selector_that_stops_at_the_end_is_not_ok_even_if_it_moved_in_earlier_
 def samples(
     gaps: Sequence[float], select: Callable[[float], float], used: Callable[[float], float], linger_ms: int = 0
 ) -> list[Snapshot]:
-    """Return a producer's samples. `gaps`: seconds before each of them, since the one before.
+    """Return a producer's samples. `gaps`: for each sample, the seconds since the previous sample.
 
     `select`: select-total by second; `used`: bytes in the buffer by second.
     """

@@ -1,4 +1,4 @@
-"""Test the step: identities of clients, attribution of log lines, and that a fault of one client affects no other."""
+"""Test the monitor's step: identities, attribution of log lines, and that a fault of one client affects no other."""
 
 from __future__ import annotations
 

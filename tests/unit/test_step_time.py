@@ -1,4 +1,4 @@
-"""Test time in the step: late samples, wrong clocks, clients that leave and return, slow reporters."""
+"""Test time in the monitor's step: late samples, wrong clocks, clients that leave and return, slow reporters."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ class State:
 
     @property
     def status(self) -> str:
-        """One of confirmed, suspected, lagging (only groups), unknown, partial, ok, and gone (if without a failure)."""
+        """One of confirmed, suspected, lagging (only groups), unknown, partial, ok, or gone (without a failure)."""
         if self.departed and self.urgency <= _URGENCY["unknown"]:
             return "gone"
         return _STATUSES.get(self.urgency, "lagging")

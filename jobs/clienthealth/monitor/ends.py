@@ -167,7 +167,7 @@ def is_by_process(bucket: Bucket, entry: LogEntry, client: Client, departed_ms: 
 
 
 def clients_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
-    """Return the reporting clients (positions in `state.all_clients`) that show that a silent client's process still
+    """Return the reporting clients (indices in `state.all_clients`) that show that a silent client's process still
     runs.
 
     `client`: the client that no longer reports. If its library reports only inside poll(), these are all other clients

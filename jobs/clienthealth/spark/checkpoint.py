@@ -15,7 +15,7 @@ from clienthealth.model.errors import StateError
 from clienthealth.settings import MonitorSettings
 from clienthealth.spark.files import Files
 
-#: Next offsets of one source, by topic and partition. The partition is a number as text, as in JSON.
+#: The offsets at which one source reads on, by topic and partition. The partition is a number as text, as in JSON.
 Offsets = dict[str, dict[str, int]]
 Part = tuple[int, str, int]
 #: Spark's option for the number of shuffle partitions. Spark stores this number with each batch, and keeps the stored
