@@ -22,7 +22,7 @@ FOLDER = ROOT / ".cache" / "bench"
 
 @dataclass(frozen=True)
 class Figure:
-    """A row of the page's first table. `peer`: Kafka Streams' figure.
+    """A row of the first table in RESULTS.md. `peer`: Kafka Streams' figure.
 
     `within`: `most` if the target is a maximum, `least` if it is a minimum.
     """

@@ -77,7 +77,7 @@ class MistakeError(BaseException):
     """Raised for an exception in a format's code, which the decoder would turn into the reject reason `wrong-types`."""
 
 
-# Checks of decoded records.
+# Checks of decoded data: records, snapshots, lines, dumps.
 
 
 def check(decoded: Decoded) -> None:
