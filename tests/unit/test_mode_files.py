@@ -87,7 +87,7 @@ def test_what_is_in_order_is_read(tmp_path: Path) -> None:
         (
             "at_least = 1",
             'at_least = "fast"',
-            "thresholds.slow_seconds is bound by fast, which is not a numeric setting of its section",
+            "thresholds.slow_seconds names fast in at_least, at_most or needs, but there is no such setting",
         ),
         (
             "slow_seconds",
@@ -118,6 +118,6 @@ def test_a_mode_explains_modes_that_there_are(monkeypatch: pytest.MonkeyPatch) -
     deadlock = clienthealth.modes.modes()["producer-callback-deadlock"]
     monkeypatch.setitem(vars(deadlock), "explains", frozenset({"delivery-staled"}))
     with pytest.raises(
-        CatalogueError, match="producer-callback-deadlock: it explains delivery-staled, and there is no"
+        CatalogueError, match="producer-callback-deadlock: `explains` names delivery-staled, which is no"
     ):
         clienthealth.modes.modes.__wrapped__()

@@ -236,7 +236,7 @@ def modes() -> Mapping[str, Mode]:
     by_id: dict[str, Mode] = {module.MODE.id: module.MODE for module in rules}
     for mode in by_id.values():
         if unknown := mode.explains - by_id.keys():
-            raise CatalogueError(f"mode.toml of {mode.id}: it explains {min(unknown)}, and there is no such mode")
+            raise CatalogueError(f"mode.toml of {mode.id}: `explains` names {min(unknown)}, which is no failure mode")
     return by_id
 
 

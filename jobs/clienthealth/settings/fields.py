@@ -92,10 +92,11 @@ class Section:
             others = (setting.at_least, setting.at_most, setting.needs or None)
             if unknown := {other for other in others if isinstance(other, str)} - names:
                 raise CatalogueError(
-                    f"{self.where}.{name} is bound by {min(unknown)}, which is not a numeric setting of its section"
+                    f"{self.where}.{name} names {min(unknown)} in at_least, at_most or needs, "
+                    "but there is no such setting"
                 )
             if setting.form not in ("", *FORMS):
-                raise CatalogueError(f"{self.where}.{name}: there is no form {setting.form}")
+                raise CatalogueError(f"{self.where}.{name}: unknown form {setting.form}; known are {', '.join(FORMS)}")
 
 
 #: Placeholder for a field's default in a settings class. The real default is in the TOML table that the class argument
