@@ -57,7 +57,7 @@ def incidents(path: Path) -> list[Incident]:
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise InputError(f"{path} cannot be read: {error}") from error
     except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{path} is no review.json of `kafka-health review`: {error!r}") from error
+        raise InputError(f"{path} is not a review.json that `kafka-health review` wrote: {error!r}") from error
 
 
 def _incident(listed: Mapping[str, Any]) -> Incident:

@@ -149,7 +149,7 @@ class Grafana:
         try:
             yield
         except GrafanaUnauthorizedError as error:
-            raise ServiceError(f"Grafana at {self._url} does not accept the token (401): is it expired?") from error
+            raise ServiceError(f"Grafana at {self._url} does not accept the token (401): create a new one") from error
         except GrafanaTimeoutError as error:
             raise ServiceError(f"Grafana at {self._url} did not answer in time ({what})") from error
         except GrafanaBadInputError as error:
@@ -157,7 +157,7 @@ class Grafana:
         except GrafanaClientError as error:
             raise ServiceError(f"Grafana refuses {what} ({error.status_code}): {_advice(error)}") from error
         except GrafanaServerError as error:
-            raise ServiceError(f"Grafana at {self._url} failed on {what} ({error.status_code})") from error
+            raise ServiceError(f"Grafana at {self._url} failed on {what} ({error.status_code}): see its log") from error
         except (GrafanaException, niquests.exceptions.RequestException) as error:
             raise ServiceError(f"Grafana at {self._url} cannot be reached: {type(error).__name__}") from error
 

@@ -76,8 +76,8 @@ def _measured(mode: Mode, name: str) -> Panel:
     if needed or "among" not in parameters:
         lack = f"needs {listed(needed)}" if needed else "takes no `among`"
         raise CatalogueError(
-            f"mode.toml of {mode.id}: the panel {name} {lack}, so a list of panels cannot name it; change its function "
-            "so that it needs no argument and takes `among`, as buffer_used does"
+            f"mode.toml of {mode.id}: the panel {name} {lack}; a list of panels may name only functions that need no "
+            "argument and take `among`: change the function, as in buffer_used"
         )
     return with_no_data_text(made(among=failing_or_chosen(mode.id)), "none fail")
 

@@ -144,7 +144,7 @@ class Broker:
 
     def _running(self) -> Process:
         if self._process is None:
-            raise ServiceError(f"the broker {self.bootstrap_servers} does not run")
+            raise ServiceError(f"no broker runs at {self.bootstrap_servers}: start it first")
         return self._process
 
     def _configuration(self) -> Mapping[str, str]:

@@ -191,7 +191,7 @@ class Cluster:
             for names in ([_METADATA], [name for name in _OF_GROUPS if name in known]):
                 for name, outcome in client.update_features({name: known[name] for name in names}).items():
                     if outcome != "OK":
-                        raise ServiceError(f"{name} {known[name]} was refused: {outcome}")
+                        raise ServiceError(f"the cluster refuses {name} version {known[name]}: {outcome}")
         finally:
             client.close()
         newest: int = known[_METADATA]
@@ -212,7 +212,7 @@ class Cluster:
         deadline = time.monotonic() + SYNC_SECONDS
         while lagging := self._out_of_sync():
             if time.monotonic() > deadline:
-                raise ServiceError(f"out of sync after {SYNC_SECONDS:.0f} s: {', '.join(lagging)}")
+                raise ServiceError(f"replicas still out of sync after {SYNC_SECONDS:.0f} s: {', '.join(lagging)}")
             time.sleep(0.5)
 
     def __enter__(self) -> Self:

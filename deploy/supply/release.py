@@ -73,7 +73,7 @@ def refuse(version: str) -> bool:
         raise SettingsError(f"{version} is lower than the present version {present}; choose a higher version")
     newest, text = next(iter(_sections().items()))
     if version in _sections() and not newest == version == present:
-        raise SettingsError(f"CHANGELOG.md has {version} already, and {newest} is newer; choose a higher version")
+        raise SettingsError(f"CHANGELOG.md already has a section for {version}; choose a higher version")
     if newest != version and not (newest == UNRELEASED and text):
         raise SettingsError(f"CHANGELOG.md has nothing below '## {UNRELEASED}': describe {version} for its users")
     return bool(tagged)

@@ -147,5 +147,5 @@ def test_what_cannot_be_released_is_refused_before_anything_changes(clone: Path)
     (clone / "CHANGELOG.md").write_text(CHANGELOG.replace("0.2.0", VERSION), "utf-8")
     git(clone, "commit", "--quiet", "--all", "--message", "changelog: more")
     git(clone, "tag", "--delete", f"v{VERSION}")
-    assert f"CHANGELOG.md has {VERSION} already, and Unreleased is newer" in release(clone, VERSION).stderr
+    assert f"CHANGELOG.md already has a section for {VERSION}" in release(clone, VERSION).stderr
     assert git(clone, "status", "--porcelain") == git(clone, "tag", "--list") == ""

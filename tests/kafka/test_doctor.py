@@ -179,7 +179,7 @@ def test_what_the_newest_records_are_and_why_some_are_rejected(
     read = texts(iter(findings), "topic mixed-metrics", "ok")
     assert "Of the newest 4 records these can be read: 2 canonical." in read
     (framed,) = texts(iter(findings), "topic mixed-logs", "failed")
-    assert "rejected as binary: framed with schema 7, and no registry is set" in framed
+    assert "rejected as binary: framed with schema 7, but no schema registry is set" in framed
 
     config = tmp_path / "health.toml"
     servers = f'[kafka]\nbootstrap_servers = "{broker.bootstrap_servers}"\n'

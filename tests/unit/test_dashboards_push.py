@@ -119,7 +119,7 @@ def test_address_and_target_of_the_settings_arrive(grafana: Grafana, tmp_path: P
             "(400): Cannot save provisioned",
         ),
         (("POST", "/folders"), (403, {"message": "Permission denied"}), "refuses the folder 'Kafka clients' (403)"),
-        (("GET", "/dashboards"), (500, {"message": "database is locked"}), "failed on a look-up (500)"),
+        (("GET", "/dashboards"), (500, {"message": "database is locked"}), "failed on a look-up (500): see its log"),
         (("POST", "/dashboards"), (413, "too large"), "(413): too large"),
     ],
 )

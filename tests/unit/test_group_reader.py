@@ -260,7 +260,9 @@ def test_groups_that_no_broker_lists_are_not_called_absent(monkeypatch: pytest.M
     failed = groups.read().failed_partitions
     assert failed == {TopicPartition("__consumer_offsets", 1): "no leader; its groups are unknown"}
     monkeypatch.setattr(exporter, "connection", lambda settings: cluster.connect)
-    with pytest.raises(ServiceError, match=r"'2-b' was not found; .* __consumer_offsets/1, which has no leader"):
+    with pytest.raises(
+        ServiceError, match=r"'2-b' was not found; __consumer_offsets/1, which may hold it, has no leader"
+    ):
         next(readings(only(Settings(), "2-b"), "2-b"))
     (snapshot,) = next(readings(only(Settings(), "1-a"), "1-a"))
     assert snapshot["client"]["group"] == "1-a"

@@ -129,14 +129,17 @@ REFUSED = {
     ),
     "no user": (
         {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"},
-        f"sasl.mechanism PLAIN needs sasl.jaas.config of {PLAIN.split()[0]} with username and password; all "
-        "programs refuse it",
+        f"sasl.mechanism PLAIN needs a sasl.jaas.config that begins with {PLAIN.split()[0]} and contains username and "
+        "password; all programs refuse it",
     ),
     "another's login": (
         {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-256", "sasl.jaas.config": PLAIN},
-        "sasl.mechanism SCRAM-SHA-256 needs sasl.jaas.config of org.apache.kafka.common.security.scram.Scram",
+        "sasl.mechanism SCRAM-SHA-256 needs a sasl.jaas.config that begins with org.apache.kafka.common.security.scram",
     ),
-    "no client": (TOKENS, "sasl.mechanism OAUTHBEARER needs sasl.jaas.config of org.apache.kafka.common.security."),
+    "no client": (
+        TOKENS,
+        "sasl.mechanism OAUTHBEARER needs a sasl.jaas.config that begins with org.apache.kafka.common.security.",
+    ),
     "no endpoint": (
         {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"},
         "sasl.mechanism OAUTHBEARER needs sasl.oauthbearer.token.endpoint.url to be an https or file URL",

@@ -351,7 +351,7 @@ def test_the_reporter_goes_the_way_of_its_client() -> None:
 def test_only_producers_and_consumers_can_be_reported_on() -> None:
     with pytest.raises(TypeError, match="str is neither"):
         report("producer", service="orders-api")
-    with pytest.raises(TypeError, match="no client"):
+    with pytest.raises(TypeError, match="at least one producer or consumer"):
         report(service="orders-api")
 
 
@@ -404,7 +404,7 @@ def test_a_reporter_needs_the_name_of_its_service(monkeypatch: pytest.MonkeyPatc
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(TypeError, match="KAFKA_HEALTH_SERVICE"):
         report(confluent_kafka.Producer)
-    with pytest.raises(TypeError, match="needs a class"):
+    with pytest.raises(TypeError, match=r"give report\(\) a class"):
         report(confluent_kafka.Producer({}), service="orders-api")
 
 

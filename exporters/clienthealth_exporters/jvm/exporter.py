@@ -82,8 +82,8 @@ class Target:
                 continue
             name, equals, value = option.partition("=")
             if not equals or name not in TARGET_OPTIONS:
-                known = f"{PUSHED}, or NAME=VALUE with a NAME of {', '.join(TARGET_OPTIONS)}"
-                raise SettingsError(f"target '{where}': '{option}' is not {known}")
+                known = f"{PUSHED}, and NAME=VALUE with the names {', '.join(TARGET_OPTIONS)}"
+                raise SettingsError(f"target '{where}': unknown option '{option}'; known are {known}")
             config[name] = value
         return cls(service or host.rpartition("@")[2], f"{protocol}://{rest}", config, PUSHED in options)
 

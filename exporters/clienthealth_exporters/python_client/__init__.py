@@ -101,7 +101,7 @@ def report(
     confluent-kafka: a class of these).
     """
     if not clients:
-        raise TypeError("no client to report on")
+        raise TypeError("report() needs at least one producer or consumer")
     service = service or next((os.environ[name] for name in SERVICE if os.environ.get(name)), None)
     if service is None:
         raise TypeError(f"no service: give service=, or set {SERVICE[0]}")
@@ -143,7 +143,8 @@ def _module_of(client: Any) -> Any:
             if isinstance(client, type) == hasattr(module, "reporting"):
                 return module
             raise TypeError(
-                f"{of.__name__}: confluent-kafka needs a class (Producer = report(Producer)), other libraries an object"
+                f"{of.__name__}: give report() a class of confluent-kafka (Producer = report(Producer)), "
+                "or an object of another library"
             )
     raise TypeError(f"{of.__name__} is neither a producer nor a consumer of kafka-python, aiokafka or confluent-kafka")
 

@@ -317,7 +317,7 @@ def _client(row: Mapping[str, Any]) -> Client:
             # Many clients have the same service, host, library and version, so equal texts become one object.
             fields[name] = intern(value)
         else:
-            raise TypeError(f"client: {name} is not a text")
+            raise TypeError(f"client: {name} is not a string")
     if fields["instance"] is None:
         raise TypeError("client: instance is missing")
     return Client(**fields)
@@ -326,6 +326,6 @@ def _client(row: Mapping[str, Any]) -> Client:
 def _checked(verdicts: tuple[Verdict, ...]) -> None:
     for verdict in verdicts:
         if type(verdict.mode) is not str or verdict.status not in STATUS_ORDER:
-            raise TypeError("verdicts: mode or status is not a known text")
+            raise TypeError("verdicts: mode is not a string, or status is unknown")
         if not isinstance(verdict.detail, dict):
             raise TypeError("verdicts: detail is not a JSON object")

@@ -172,8 +172,8 @@ def _login(options: Mapping[str, str]) -> tuple[str, Login | None, Mapping[str, 
     if mechanism == "AWS_MSK_IAM" and protocol != "SASL_SSL":
         raise OptionError("sasl.mechanism AWS_MSK_IAM needs security.protocol SASL_SSL")
     if text.split()[:1] != [login.module] or not jaas.keys() >= {*needs}:
-        lacking = f" with {' and '.join(needs)}" if needs else ""
-        raise OptionError(f"sasl.mechanism {mechanism} needs {_JAAS} of {login.module}{lacking}")
+        contents = f" and contains {' and '.join(needs)}" if needs else ""
+        raise OptionError(f"sasl.mechanism {mechanism} needs a {_JAAS} that begins with {login.module}{contents}")
     return mechanism, login, jaas
 
 

@@ -61,7 +61,7 @@ class Schema:
         except Exception as error:  # noqa: BLE001 - malformed bytes can make fastavro raise any error
             raise ValueError(f"{type(error).__name__}: {error}") from None
         if stream.tell() != len(data):
-            raise ValueError(f"{len(data) - stream.tell()} bytes too many")
+            raise ValueError(f"{len(data) - stream.tell()} bytes are left after the value")
         return value
 
 

@@ -155,7 +155,7 @@ class _Run:
             while not self._stop.is_set():
                 # This call raises the error of a failed query.
                 if running.awaitTermination(1):
-                    raise ServiceError("the streaming query ended by itself")
+                    raise ServiceError("the streaming query ended without an error, though no stop was requested")
                 if guard.committed(metrics.batches - batches):
                     break
                 if metrics.batches >= ARCHIVE_AFTER and self._archiver is None:

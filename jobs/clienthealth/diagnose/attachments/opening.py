@@ -220,7 +220,7 @@ class Opener(ExitStack):
         for path in paths:
             if str(path) == STDIN:
                 if self._stdin is None:
-                    raise InputError("standard input cannot be read here")
+                    raise InputError("'-' (standard input) cannot be read here: name a file or folder")
                 head = _head(self._stdin.read)
                 yield from self._content(head, self._stdin, "stdin", _Parent("stdin", "stdin"), None, None)
             elif path.is_dir():

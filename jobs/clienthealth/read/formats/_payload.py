@@ -85,7 +85,7 @@ def _fill_from_frame(record: Record, number: int, data: memoryview, settings: Se
             if record.document is not None:
                 return
     if not settings.registry.url:
-        raise PayloadError(f"binary: framed with schema {number}, and no registry is set ([registry] url)")
+        raise PayloadError(f"binary: framed with schema {number}, but no schema registry is set ([registry] url)")
     try:
         by = schema(settings.registry, number)
         document = by.read(data) if by.kind == "AVRO" else None
@@ -194,6 +194,6 @@ def without_message_path(data: memoryview) -> memoryview:
             _, at = varint(data, at, len(data))
     except NotAMessageError:
         raise PayloadError(
-            "binary: framed with a protobuf schema, but the path of the message in the schema is missing"
+            "binary: framed with a protobuf schema, but the message indexes are missing or truncated"
         ) from None
     return data[at:]
