@@ -303,7 +303,7 @@ def table() -> str:
         lines.append(f"| {name} | {stage.about} | {' | '.join(cells)} |")
     sums = (f"{sum(stage.budgets.get(suite, 0) for stage in STAGES.values())} s" for suite in SUITES)
     lines.append(f"| all | | {' | '.join(sums)} |")
-    lines += ["", "Only `make test-all` runs these modules completely, because tests in them are marked `long`:", ""]
+    lines += ["", "Each of these modules has tests marked `long`, so only `make test-all` runs it completely:", ""]
     for name in STAGES:
         files = sorted((ROOT / "tests" / name).glob("test_*.py"))
         if long := [
