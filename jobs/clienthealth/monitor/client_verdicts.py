@@ -308,7 +308,9 @@ class _Judgement:
         suspect = np.zeros(count, bool)
         for suspected, _ in gates:
             suspect |= suspected
-        suspect[list(touched.logs)] = True
+        read = frozenset().union(*(_read_by(mode.id) for mode in live))
+        for at, log in touched.logs.items():
+            suspect[at] |= bool(log.dumps) or not read.isdisjoint(self._signatures(touched, at))
         end = np.flatnonzero(np.append(touched.client[1:] != touched.client[:-1], True)) + 1
         begin = np.append(0, end[:-1])
         number = touched.client[begin]
@@ -318,6 +320,11 @@ class _Judgement:
         seen = np.where(hi > touched.lo[end - 1], self.state.readings.ts[hi - 1], self.state.clients.last[number])
         suspected = np.logical_or.reduceat(suspect, begin)
         return Gated(touched, w, live, gates, (number, begin, end, newest, seen, suspected))
+
+    def _signatures(self, touched: Touched, at: int) -> frozenset[str]:
+        """Return the ids of the patterns that match log lines in a window, also lines that the samples contradict."""
+        contradicted = self.refuted.get((int(touched.client[at]), int(touched.start[at])), frozenset())
+        return contradicted.union(event.signature for event in touched.logs.get(at, NO_LOG).logs)
 
     def _clients(self, gated: Gated) -> None:
         """Judge the windows of all clients. Add a client's record if its content has changed or if a record is due.
@@ -375,7 +382,7 @@ class _Judgement:
         for at in range(reporter.begin, reporter.end):
             span, log, verdicts = touched.span(at), touched.logs.get(at, NO_LOG), []
             beside = replace(known, contradicted=wrong) if (wrong := self.refuted.get((number, span.start))) else known
-            signatures = beside.contradicted | {event.signature for event in log.logs}
+            signatures = self._signatures(touched, at)
             for mode, (suspected, reasons) in zip(gated.live, gated.gates, strict=True):
                 if suspected[at] or log.dumps or not signatures.isdisjoint(_read_by(mode.id)):
                     verdicts.append(verdict(mode, window(at), beside))
