@@ -74,7 +74,7 @@ def hidden(tables: Tables, begin_ms: int, end_ms: int) -> Iterator[str]:
 
 
 def verdicts(tried: Tables, calm: Tables, begin_ms: int, end_ms: int, strays: Set[str], ended: bool) -> Iterator[str]:
-    """Yield how the runs' incidents that began in [begin_ms, end_ms) differ. `ended`: compare their ends too."""
+    """Yield how the runs' incidents that began in [begin_ms, end_ms) differ. `ended`: True to compare the ends too."""
     try:
         mine, theirs = (_incidents(one, begin_ms, end_ms, strays) for one in (tried, calm))
     except ValueError as error:
@@ -103,7 +103,11 @@ def _incidents(tables: Tables, begin_ms: int, end_ms: int, strays: Set[str]) -> 
 
 
 def accounts(run: Run, sent: Iterable[Published], begin_ms: int, end_ms: int) -> Iterator[str]:
-    """Yield the differences between the records sent, the counts in the history, and the rejects read so far."""
+    """Yield the differences between the records sent and what the monitor reported about them.
+
+    The history of [begin_ms, end_ms) must count every record as read, and every unreadable record as rejected. Each
+    unreadable record must also be among the rejects read so far.
+    """
     clients = list(sent)
     unreadable = {record.value for record in clients if record.unreadable}
     read, rejected = counted(run, begin_ms, end_ms)
@@ -116,7 +120,7 @@ def accounts(run: Run, sent: Iterable[Published], begin_ms: int, end_ms: int) ->
 
 
 def counted(run: Run, begin_ms: int, end_ms: int) -> tuple[int, int]:
-    """Return the number of records that were read, and rejected, in the minutes of [begin_ms, end_ms)."""
+    """Return (records read, records of these that were rejected), as the history counts them in [begin_ms, end_ms)."""
     rows = [row for row in run.history.quality.look() if begin_ms <= row["minute"] < end_ms]
     return sum(row["records"] for row in rows), sum(row["rejected"] for row in rows)
 

@@ -18,8 +18,9 @@ class Outcome:
     """Outcome of a fault.
 
     `recovery`: seconds from the fault's end until all records were processed and the exporter showed the newest states.
-    `hidden`: number of records that the fault deleted unread. `final`: True if all results have been compared. `again`:
-    number of earlier attempts with differences.
+    `hidden`: number of records that the fault deleted unread. `final`: True once all results have been compared with
+    the expected ones, including the ends of incidents. `again`: number of earlier attempts at this fault that found
+    differences.
     """
 
     number: int
@@ -60,7 +61,7 @@ class Outcomes:
         self.conditions: dict[str, str] = {}
 
     def resume(self) -> None:
-        """Continue from the file. Raises InputError if the file belongs to another campaign."""
+        """Load the outcomes from the file. Raises InputError if the file belongs to another campaign."""
         if not self._file.exists():
             return
         document = json.loads(self._file.read_text(encoding="utf-8"))
@@ -70,7 +71,7 @@ class Outcomes:
         self.seconds, self.load, self.conditions = document["seconds"], document["load"], document["conditions"]
 
     def todo(self, faults: Sequence[Fault]) -> list[Fault]:
-        """Return the faults that are still to be run: all but those with a final outcome without problems."""
+        """Return the faults that are still to be run: those without an outcome that is final and shows no problem."""
         done = {number for number, outcome in self._of.items() if outcome.final and outcome.passed}
         return [fault for fault in faults if fault.number not in done]
 

@@ -61,7 +61,7 @@ def ids(failure: Failure) -> str:
 def test_two_hours_of_a_failure_are_one_incident(failure: Failure) -> None:
     """The client sends one sample a minute, thread dumps for the first twenty minutes, and some of its log lines.
 
-    If metrics show the mode, the log ends after forty minutes. From minute 50 to 60, nothing arrives from any client.
+    If metrics alone show the failure, the log ends after 40 minutes. From minute 50 to 60, no client's data arrives.
     """
     end = BEGIN + LONG
     out, back = 3000, 3600
@@ -79,7 +79,7 @@ def test_two_hours_of_a_failure_are_one_incident(failure: Failure) -> None:
 
 
 def in_batches(monitor: Stepped, inputs: Iterable[Snapshot | LogEntry]) -> None:
-    """Run batches of 10 s near the onset and the end, of five minutes between these, and of a minute after the end."""
+    """Run the monitor in batches of 10 s around the failure's onset and end, of 5 min between, of 1 min afterwards."""
     by_batch: dict[float, list[Snapshot | LogEntry]] = {}
     for one in sorted(inputs, key=lambda one: one.ts_ms or 0):
         second = ((one.ts_ms or 0) - START) / 1000

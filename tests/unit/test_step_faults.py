@@ -1,4 +1,4 @@
-"""If the step cannot process an input, it removes only that input's process, and judges all others as usual."""
+"""If the data of a client process makes the step fail, only that process is left out; others are judged as usual."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def batches(monitor: Stepped, *hosts: str) -> Stepped:
 
 
 def published_of(monitor: Stepped) -> list[tuple[str, Any]]:
-    """Return everything published for clients other than `bad`, by batch."""
+    """Return all records of clients outside the host `bad`, without verdicts, in the order of the batches."""
     return [
         (key, value and json.loads(value) | {"verdicts": []})
         for published in monitor.published
@@ -78,7 +78,7 @@ def has_bad(all_clients: Any) -> bool:
     return any(client.host == "bad" for client in all_clients)
 
 
-#: Place of the failure → object and function to patch, and the condition on its arguments under which it fails.
+#: Maps a place in the step to (object, name of its function to patch, condition on the arguments under which it fails).
 PLACES: dict[str, tuple[Any, str, Callable[..., bool]]] = {
     "readings enter": (readings, "_numbered", lambda state, all_clients, numbers: has_bad(all_clients)),
     "lines enter": (process_log, "_remember", lambda state, entry: entry.host == "bad"),

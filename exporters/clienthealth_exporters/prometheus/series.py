@@ -82,12 +82,12 @@ class Family(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
 
     @property
     def needs(self) -> str:
-        """Name of the indicator that a record needs to have a sample of this metric; '' if the record needs none."""
+        """Name of the indicator without which a record yields no sample of this metric; '' if none is needed."""
         return "lag" if self.lag else "" if self.onset else self.indicator.partition(".")[0]
 
     @cached_property
     def always(self) -> bool:
-        """True if the metric is served for every group, even with `client_series = "unhealthy"` in the settings."""
+        """True if a metric of groups is served for healthy groups too, whatever the setting `client_series` is."""
         return self.scope == "group" and self.needs == "group"
 
     @cached_property

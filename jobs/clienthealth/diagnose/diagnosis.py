@@ -226,7 +226,8 @@ EXCERPT_LINES = 60
 def _also_seen(state: BucketState, clients: Sequence[Client], excerpt: bool) -> dict[Client, list[Seen]]:
     """Return known issues by client. `excerpt`: True if all inputs together have few lines (EXCERPT_LINES).
 
-    A line that fits no client or several clients is listed under the client or process that it names.
+    If no client fits an issue's lines, the issue is listed under the client id in the lines or, without an id, under
+    their process. If several clients fit, and the lines contain no id, the issue is listed under the process.
     """
     by_client: dict[Client, list[Seen]] = {}
     runs = also_seen.by_process(state, excerpt)
@@ -286,7 +287,8 @@ Place = tuple[str, str]
 def pack(decoded: Decoded, source: Source, packer: Packer, repeats: int = 1, before: _Before = NO_LINE) -> _Before:
     """Add a record's content to a packer. `repeats`: number of equal records, this one included.
 
-    `before`: the client that the line before this record names. Returns the client that the record's last line names.
+    `before`: the client that the line before this record names. Returns the client that the record's last line names,
+    or `before` if the record contains no line.
     """
     for snapshot in decoded.snapshots:
         if snapshot.client.kind != "group":

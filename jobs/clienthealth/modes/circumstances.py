@@ -22,9 +22,11 @@ from clienthealth.modes._polls import HEARTBEAT_SECONDS, reports_in_poll
 
 #: Maximum time (ms) until a call inside a client returns after brokers are back: request.timeout.ms is 30 s by default.
 SETTLES_MS = LEAD_MS
-#: Maximum age (ms) of a broker's answer that counts as current: the time of three to five heartbeats (every 3 to 5 s).
+#: Maximum age (ms) of a broker's answer that counts as current. Heartbeats come every 3 to 5 s, so three to five of
+#: them fit into this time.
 FRESH_MS = 15_000
-#: Maximum time (ms) until a healthy broker answers a request; it holds a fetch for up to 0.5 s, a heartbeat not at all.
+#: Maximum time (ms) until a healthy broker answers a request. By design it answers a fetch up to 0.5 s late, and a
+#: heartbeat at once.
 ANSWER_MS = 10_000
 #: A thread with a frame that contains one of these texts is inside a call of a Java client, and waits for brokers.
 _CALLS = (".KafkaConsumer.", ".KafkaShareConsumer.", ".KafkaProducer.", ".FutureRecordMetadata.")
@@ -161,7 +163,11 @@ def _unserved(event: LogEvent) -> bool:
 
 
 def _measured(readings: tuple[Reading, ...]) -> Iterator[_Sign]:
-    """Yield what samples show about brokers, since the previous sample or since a broker's last answer."""
+    """Yield what samples show about brokers. Each sign covers the time since the previous sample.
+
+    If requests stay unanswered, and the last answer is at least 10 s old (ANSWER_MS), a further sign covers the time
+    since that answer.
+    """
     answered_ms, asks = readings[0].ts_ms if readings else 0, False
     for before, reading in itertools.pairwise(readings):
         since_ms, ts_ms, both = before.ts_ms, reading.ts_ms, TwoReadings(before, reading, {})

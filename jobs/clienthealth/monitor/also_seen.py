@@ -116,10 +116,10 @@ def seen(state: BucketState, runs: Sequence[Run], client: Client, kinds: Mapping
 def unattributed(
     runs_of: Mapping[tuple[str, str], Sequence[Run]], state: BucketState, clients: Sequence[Client]
 ) -> list[tuple[Client, Seen]]:
-    """Return the issues that belong to none of `clients` or to several of them.
+    """Return the issues whose lines fit none of `clients`, or contain no client id and fit several of them.
 
-    Each issue comes with the client or process that its lines name. `runs_of`: the issues by process (service,
-    host).
+    Each issue comes with a client made of what its lines name: a client id, or only the process. `runs_of`: the issues
+    by process (service, host).
     """
     left = []
     for process, runs in runs_of.items():

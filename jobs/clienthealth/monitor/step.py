@@ -1,4 +1,4 @@
-"""Process one batch for one bucket: state and decoded chunks → new state, records, changes of incidents, minutes.
+"""Process one batch for one bucket: change the state, and return records, changes of incidents, rows of the history.
 
 The step is plain Python. The streaming query runs the step with the state that Spark keeps; `diagnose` and `watch` run
 the step without Spark.
@@ -102,9 +102,9 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
 
 
 def _let_go(bucket: Bucket, gone: Sequence[int], published: Published) -> None:
-    """Drop data that no window needs any more, and the departed clients. `gone`: their positions.
+    """Drop data that no window needs any more, and the departed clients.
 
-    Data that is dropped because of a limit is counted in `published`.
+    `gone`: indices of the departed clients. Data that is dropped because of a limit is counted in `published`.
     """
     state, settings, grid = bucket.state, bucket.settings, bucket.grid
     longest = int(grid.length.max()) if len(grid.length) else 1000 * settings.monitor.window_seconds

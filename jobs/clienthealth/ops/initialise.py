@@ -68,7 +68,7 @@ class Answers:
     def options(self) -> dict[str, str]:
         """Return the options for `[kafka.options]`, named as in Kafka's Java clients; {} for PLAINTEXT.
 
-        Raises SettingsError if an answer is missing.
+        Raises SettingsError if an answer that the protocol needs is missing or cannot be used.
         """
         if self.protocol == "PLAINTEXT":
             return {}
@@ -98,7 +98,7 @@ class Answers:
         return options
 
     def settings(self) -> Settings:
-        """Return the settings that result from the answers. Raises SettingsError if an answer is missing."""
+        """Return the settings that result from the answers. Raises SettingsError for a missing or unusable answer."""
         return Settings(kafka=KafkaSettings(self.servers, self.options()), topics=self.topics)
 
     def text(self, hidden: bool = False) -> str:
@@ -162,7 +162,7 @@ def find_topics(settings: Settings, partitions: int, replicas: int | None) -> To
 def create_topics(settings: Settings, topics: Sequence[Topic], say: Callable[[str], None]) -> None:
     """Create the topics one by one. `say`: called with a text about each topic.
 
-    Raises ServiceError for the first failure.
+    Raises ServiceError at the first topic that cannot be created.
     """
     with closing(_admin(settings)) as client:
         for number, topic in enumerate(topics):

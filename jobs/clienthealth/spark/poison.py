@@ -41,8 +41,8 @@ log = logging.getLogger(__name__)
 REASON = "fatal"
 #: A batch counts as the cause if it has ended the monitor DEATHS times with a sign of a record's fault, or KILLS times
 #: without such a sign (for example by kill -9). For a narrowed batch of several records, one end with a sign is enough,
-#: or DEATHS ends without a sign. (A narrowed batch is read within seconds, so kills from
-#: outside hardly hit it so often.)
+#: or DEATHS ends without a sign. (A narrowed batch is read within seconds, so kills from outside hardly hit it so
+#: often.)
 DEATHS, KILLS = 3, 20
 #: Of a faulty batch, one SHARE-th of the records is read at a time. After CALM batches that succeed, SHARE times as
 #: many records are read at a time.
@@ -60,12 +60,12 @@ RUN, WRITING = "run.json", "writing"
 class Run(msgspec.Struct):
     """The notes that a process keeps beside the checkpoint, for the process that starts after it.
 
-    running  True from the start until the process notes its end; stays True if a record's fault ended the query
+    running  True from the start until the process notes its end; stays True if `fault` is True
     batch    number of the batch that was pending at the process's start; -1: none
     reading  True once the process has begun to read this batch
-    deaths   number of processes in a row that ended in this batch with a sign of a record's fault
-    kills    number of processes in a row that ended in this batch without such a sign
-    fault    True if a record's fault ended the query
+    deaths   number of processes that ended in this batch with a sign that one of its records was the cause
+    kills    number of processes that ended while they read this batch, without such a sign
+    fault    True if Spark's message on the query's failure shows a fault of a record
     limit    maximum number of records of each kind (metrics, logs) in a batch; 0: as in the settings
     skipped  the record that is left out, as (source, topic, partition, offset)
     until    end offsets, before any narrowing, of the batch that last ended the monitor: (topic, partition, offset)

@@ -1,10 +1,11 @@
-"""Run producers or consumers of a Python library that fail as the options say, like `java/orders/Plain.java` for Java.
+"""Run clients of a Python library: producers or consumers, which fail as the options say.
 
 python -m tests.lab.python.app LIBRARY NAME=VALUE…
 
-LIBRARY: confluent, kafka_python or aio. Options, command words on standard input and counts are those of `Plain.java`
-and `Control.java`. Further options: `layout` (format of app.log), `metrics.seconds` (seconds between METRICS lines).
-Standard output gets lines `TRUTH json` (the program's own counts) and `METRICS json` (the library's statistics).
+LIBRARY: confluent, kafka_python or aio. This program is the counterpart of `java/orders/Plain.java`: it has the same
+options, reads the same command words from standard input (`go`, `over`, `end`: see `Control.java`), and reports the
+same counts. Further options: `layout` (format of app.log), `metrics.seconds` (seconds between METRICS lines). Standard
+output gets lines `TRUTH json` (the program's own counts) and `METRICS json` (the library's statistics).
 """
 
 from __future__ import annotations
@@ -242,7 +243,7 @@ def quote() -> None:
 
 
 def listen() -> None:
-    """Read command words from the lab; exit when the lab is gone."""
+    """Read command words (`go`, `over`, `end`) from standard input; exit at the end of the input: the lab is gone."""
     for line in sys.stdin:
         {"go": GO, "over": OVER, "end": END}.get(line.strip(), threading.Event()).set()
     os._exit(9)

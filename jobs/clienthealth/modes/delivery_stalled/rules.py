@@ -159,8 +159,8 @@ def net(w: Windows) -> Floats:
 def refused(w: Windows, limits: Thresholds) -> Bools:
     """For each window, True if brokers refuse every record until it expires.
 
-    That is so if records fail, the client counts at least as many retries as failed records, and `net` shows no
-    delivered record.
+    That is so if the samples span at least `suspect_stalled_seconds`, records fail, the client counts at least as many
+    retries as failed records, and the number of delivered records (`net`) is 0 or less.
     """
     failed, retried = (or_zero(w.grown(name)) for name in ("record-error-total", "record-retry-total"))
     lasting = (w.samples >= MIN_READINGS) & (lasted(w) >= limits.suspect_stalled_seconds)

@@ -126,7 +126,7 @@ def _sends_counted(window: ClientWindow, w: Windows) -> Happened:
 
 
 def _waits(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Held]:
-    """Return the callers that dumps show waiting for this client's metadata.
+    """Return the threads that wait for this client's metadata, according to thread dumps.
 
     If a process has several producers, a dump does not show on which one a caller waits: then samples or log lines
     must show that this client may be waiting. Dumps taken while this client sends are left out, because callers then
@@ -478,7 +478,7 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
 def doubt(look: Look) -> str:
     """Return why the evidence does not rule the mode out, '' if it does.
 
-    Samples until the end of the data suffice. So do two dumps in which the I/O thread works and no caller waits.
+    Samples until the end of the data rule it out. So do two dumps in which the I/O thread works and no caller waits.
     """
     if look.measured:
         return ""

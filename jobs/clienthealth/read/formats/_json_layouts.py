@@ -65,7 +65,7 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
 
     @cached_property
     def readings(self) -> Mapping[str, Sequence[_Reading]]:
-        """Maps each field that has paths to the paths: each as text with dots, and as names of nested fields."""
+        """Maps a field to its paths, each as text with dots and as names of nested fields. Only fields with paths."""
         by_field: dict[str, Sequence[_Reading]] = {}
         for name, paths in msgspec.structs.asdict(self).items():
             if not paths:
@@ -80,7 +80,7 @@ class JsonFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     about    a description in one line, for the documentation
     order    formats are tried in ascending order
-    layout   where a record has its fields
+    layout   for each field of a log line, the paths in the record at which the field may be
     all      names of fields; a record must have all of them
     any      names of fields; if any are listed, a record must have at least one of them
     none     names of fields; a record must have none of them
@@ -165,7 +165,7 @@ def as_text(value: Any) -> str | None:
 
 
 def line_of(document: Mapping[str, Any], layout: Layout) -> LogLine:
-    """Return the log line in a JSON object. `layout` lists where the object may have the line's fields."""
+    """Return the log line in a JSON object. `layout`: for each field of the line, the paths at which it may be."""
     value_of = {name: _first(document, readings) for name, readings in layout.readings.items()}.get
     pod, time = value_of("pod"), value_of("time")
     host = value_of("host") if pod is None else pod

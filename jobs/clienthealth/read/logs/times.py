@@ -126,7 +126,7 @@ def zone_between(written_ms: int, there_ms: int) -> int | None:
 
 @lru_cache(maxsize=4_096)  # lines of a burst have the same few times
 def _written(text: str) -> tuple[int | None, bool]:
-    """Return (time in epoch ms or None, True if the text names a zone). The time is None if the text is not a time."""
+    """Return (time in epoch ms, True if the text names a zone). The time is None if the text is not a time."""
     match = next((match for pattern in _WHOLE if (match := pattern.fullmatch(text))), None)
     moment = _moment(match.groupdict(), None) if match is not None else None
     return _ms(moment), match is not None and match["z"] is not None
@@ -190,7 +190,7 @@ class Times:
 
     forms     (name, pattern) of the file's forms of time, the most frequent first; empty if no line has a time
     order     the order of year, month and day in a date of three numbers
-    day       the date for a time without a date: that of the last time read or, before the first, that of `until`
+    day       the date for a time without a date: the date of the last time that was read; at first, the date of `until`
     last      the last time that was read
     zoned     True if any time so far named its zone or was an epoch time (a number)
     ahead_ms  difference (ms) between UTC and the zone of the last time that was read; positive east of UTC
@@ -257,7 +257,7 @@ class Times:
         return None
 
     def _followed(self, parts: dict[str, str]) -> datetime | None:
-        """Return the next time in the file, made from a match's groups (`parts`); None for an impossible time.
+        """Return the time of the file's next line, from the groups of a match (`parts`); None for an impossible time.
 
         A time without a date gets the date of the previous time or, after midnight, the next date. The first such time
         gets the date of the file's last modification, or the day before if it would otherwise be later than the
