@@ -69,7 +69,7 @@ bench: jars ## what the complete monitor costs, against budgets and a peer; two 
 lab: jars ## 60 real clients in random circumstances, by a seed, recorded and judged; half an hour; ARGS="--seed 101 --cases 60"
 	@exec .venv/bin/python -m tests.lab $(ARGS)
 
-chaos: jars ## kill, freeze, fill, cut: 50 faults against an undisturbed run; ARGS="--faults 10 --seed 7"
+chaos: jars ## kill, freeze, fill, cut: 50 faults, and what they may not change; ARGS="--faults 10 --seed 7"
 	@exec .venv/bin/python -m tests.chaos $(ARGS)
 
 fuzz: system setup ## an hour of coverage-guided fuzzing of all code that reads foreign input; ARGS="records --minutes 5"

@@ -1,15 +1,14 @@
-"""`make chaos`: strike the real stack with one fault after another; compare with an undisturbed run of the same input.
+"""`make chaos`: strike the real stack with one fault after another, and compare its results with calculated ones.
 
-    python -m tests.chaos [--faults N] [--seed N] [--only KIND,…] [--resume] [--calculated]
+    python -m tests.chaos [--faults N] [--seed N] [--only KIND,…] [--resume]
     python -m tests.chaos --flood NAME,… [--share PART]
 
-Each fault has a slice of the input. Afterwards the slice's history must equal that of the undisturbed run, except for
-records that the fault provably lost. Exit code: 0 if this holds for all faults, 1 if not, 2 if the campaign itself
-failed. A campaign with all kinds and fifty faults writes the page tests/chaos/RESULTS.md, others write
-.cache/chaos/RESULTS.md. Results are kept in .cache/chaos/outcomes.json; `--resume` repeats only faults that have not
-passed, each exactly as before. With `--calculated` the expected history is calculated in this process, without Spark
-and Kafka; an undisturbed run may read log lines long after the samples of the same time, and then its history differs.
-With `--flood` the monitor gets an excessive load instead (`floods.py`).
+Each fault has a slice of the input. Afterwards the slice's history must equal the results that `calculated.py` gets
+from the same input without faults, Spark and Kafka, except for records that the fault provably lost. Exit code: 0 if
+this holds for all faults, 1 if not, 2 if the campaign itself failed. A campaign with all kinds and fifty faults writes
+the page tests/chaos/RESULTS.md, others write .cache/chaos/RESULTS.md. Results are kept in .cache/chaos/outcomes.json;
+`--resume` repeats only faults that have not passed, each exactly as before. With `--flood` the monitor gets an
+excessive load instead (`floods.py`).
 """
 
 from __future__ import annotations
@@ -42,7 +41,6 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="which faults, and when (1)")
     parser.add_argument("--only", default="", metavar="KIND,…", help=f"kinds: {', '.join(faults.KINDS)}")
     parser.add_argument("--resume", action="store_true", help="only what has not passed in the campaign before")
-    parser.add_argument("--calculated", action="store_true", help="calculate what an undisturbed run would write")
     parser.add_argument("--flood", default="", metavar="NAME,…", help=f"instead: {', '.join(floods.FLOODS)}")
     parser.add_argument("--share", type=float, default=1.0, metavar="PART", help="so much of a flood (1)")
     asked = parser.parse_args(arguments)
@@ -63,7 +61,7 @@ def main(arguments: Sequence[str]) -> int:
             outcomes.resume()
         if todo := outcomes.todo(chosen):
             say(f"{len(todo)} faults, seed {asked.seed}: {' '.join(fault.kind.name for fault in todo)}")
-            _tried(todo, outcomes, asked.seed, asked.calculated)
+            _tried(todo, outcomes, asked.seed)
     except (HealthError, KafkaException) as error:
         say(f"the campaign failed: {error}")
         return 2
@@ -90,7 +88,7 @@ def _flooded(names: Sequence[str], share: float) -> int:
     return int(wrong > 0)
 
 
-def _tried(todo: Sequence[faults.Fault], outcomes: Outcomes, seed: int, calculate: bool) -> None:
+def _tried(todo: Sequence[faults.Fault], outcomes: Outcomes, seed: int) -> None:
     """Run the faults, and store each outcome at once, so that an interrupted campaign can be resumed."""
     began, before = time.monotonic(), outcomes.seconds
 
@@ -101,7 +99,7 @@ def _tried(todo: Sequence[faults.Fault], outcomes: Outcomes, seed: int, calculat
     with tempfile.TemporaryDirectory(prefix="kafka-health-chaos-") as folder:
         try:
             with gated(Path(folder) / "broker") as cluster:
-                Campaign(cluster, Path(folder), todo, seed, say, keep, calculate).run()
+                Campaign(cluster, Path(folder), todo, seed, say, keep).run()
         finally:
             for log in Path(folder).glob("**/*.log"):
                 shutil.copy(log, FOLDER / "-".join(log.relative_to(folder).parts))

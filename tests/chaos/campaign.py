@@ -1,4 +1,4 @@
-"""Run a campaign: an undisturbed run of the input, then the same input with one fault after another."""
+"""Run a campaign: calculate the results of an input, then run the input with one fault after another."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from clienthealth.settings import Settings
 from tests.chaos import compare
 from tests.chaos.application import Application
 from tests.chaos.calculated import Calculated, calculated
-from tests.chaos.compare import Tables
 from tests.chaos.faults import AFTER, BEFORE, Fault, Scene, strayed
 from tests.chaos.load import SECONDS, Published, fleet_client, slices
 from tests.chaos.outcomes import Outcome
@@ -25,8 +23,6 @@ from tests.chaos.world import Cluster, Run, SchemaRegistry
 STRAY = fleet_client(15)
 START_SECONDS, RECOVERY_SECONDS, SHOWN_SECONDS = 400.0, 400.0, 300.0
 SOON_SECONDS = 120.0
-#: Number of slices that the undisturbed run publishes before it waits until they are processed.
-TOGETHER = 4
 #: Number of slices after which an incident has ended, if it ends at all. It is so large because a shutdown loop is only
 #: detected after half an hour.
 ENDED = 6
@@ -41,7 +37,6 @@ class Campaign:
     """Runs faults in order over an input. `say`: prints each outcome; `keep`: stores each new state of an outcome.
 
     A slice is compared when the next slice's fault is over, because only then are all its results in the history.
-    `calculate`: if True, compare with results calculated without Spark and Kafka, not with an undisturbed run.
     """
 
     def __init__(
@@ -52,7 +47,6 @@ class Campaign:
         seed: int,
         say: Callable[[str], None],
         keep: Callable[[Outcome], None] = lambda _: None,
-        calculate: bool = False,
     ) -> None:
         self._cluster, self._folder, self._faults, self._seed = cluster, folder, faults, seed
         self._say, self._keep = say, keep
@@ -60,7 +54,6 @@ class Campaign:
         numbers = [*(fault.number for fault in faults), faults[-1].number + 1]
         length = 1000 * SECONDS * len(numbers)
         self._slices = slices(seed, numbers, (int(time.time() * 1000) - length) // 60_000 * 60_000 - 300_000)
-        self._calculate = calculate
         self._sent = [self._kept(at) for at in range(len(self._slices))]
 
     @property
@@ -69,15 +62,9 @@ class Campaign:
         return self._slices[0].begin_ms
 
     def run(self) -> list[Outcome]:
-        """Run the whole campaign. Raises HealthError if the undisturbed run fails."""
-        with SchemaRegistry() as registry, ExitStack() as runs:
-            tried = runs.enter_context(Run(self._cluster, registry, "tried", self._folder / "tried"))
-            calm: Tables
-            if self._calculate:
-                calm = self._calculated(tried.settings)
-            else:
-                run = runs.enter_context(Run(self._cluster, registry, "calm", self._folder / "calm"))
-                calm = self._undisturbed(run).history
+        """Run the whole campaign."""
+        with SchemaRegistry() as registry, Run(self._cluster, registry, "tried", self._folder / "tried") as tried:
+            calm = self._calculated(tried.settings)
             tried.monitor.release()
             tried.exporter.release()
             with Application(tried.settings, self._folder) as application:
@@ -96,30 +83,7 @@ class Campaign:
         hidden = set(map(id, lost))
         return [record for record in part.records if id(record) not in hidden]
 
-    def _undisturbed(self, calm: Run) -> Run:
-        """Let the run `calm` process the whole input without faults, and return it."""
-        began = time.monotonic()
-        calm.monitor.release()
-        for at, sent in enumerate(self._sent[:-1]):
-            calm.publish(sent)
-            if at % TOGETHER == TOGETHER - 1:
-                calm.flushed()
-                calm.wait("not worked off", calm.worked_off, START_SECONDS)
-        self._at_leisure(calm, self._slices[-1].portions(0, END))
-        for at in range(len(self._slices)):
-            self._await_counts(calm, at)
-        calm.monitor.stop()
-        wrong = [*compare.strangers(calm, self._slices), *self._incomplete(calm)]
-        if wrong:
-            raise HealthError(f"the undisturbed run is wrong: {'; '.join(wrong)}")
-        self._say(f"the undisturbed run of {len(self._slices)} slices took {time.monotonic() - began:.0f} s")
-        return calm
-
-    def _incomplete(self, calm: Run) -> Iterator[str]:
-        for sent, part in zip(self._sent, self._slices, strict=True):
-            yield from compare.accounts(calm, sent, part.begin_ms, part.end_ms)
-
-    def _tried(self, run: Run, calm: Tables, application: Application) -> list[Outcome]:
+    def _tried(self, run: Run, calm: Calculated, application: Application) -> list[Outcome]:
         outcomes: list[Outcome] = []
         for at, fault in enumerate(self._faults):
             outcome = self._one(run, application, at, fault)
@@ -195,7 +159,7 @@ class Campaign:
             run.nudge()
             time.sleep(NUDGE_SECONDS)
 
-    def _check(self, run: Run, calm: Tables, outcome: Outcome, at: int) -> None:
+    def _check(self, run: Run, calm: Calculated, outcome: Outcome, at: int) -> None:
         part, strays = self._slices[at], self._strays(at)
         self._await_counts(run, at)
         begin_ms, end_ms = part.begin_ms - compare.FINAL_MS, part.end_ms - compare.FINAL_MS
@@ -210,7 +174,7 @@ class Campaign:
         self._say(outcome.line)
         self._keep(outcome)
 
-    def _ended(self, run: Run, calm: Tables, outcome: Outcome, at: int) -> None:
+    def _ended(self, run: Run, calm: Calculated, outcome: Outcome, at: int) -> None:
         """Compare also how the incidents of a slice ended, which makes the outcome of its fault final."""
         part = self._slices[at]
         strays = self._strays(at)

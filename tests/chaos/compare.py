@@ -1,4 +1,4 @@
-"""Compare what the monitor made of a slice (a part of the input) in a run with faults and in an undisturbed run."""
+"""Compare a slice's results (a slice is a part of the input) in a run with faults with the calculated results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.chaos.world import NUDGED_MS, Run
 FINAL_MS = 180_000
 MINUTE_MS = 60_000
 CLIENT = ("service", "instance", "client_id", "kind")
-#: Incidents may start this much (ms) earlier or later than in the undisturbed run, because windows start every 30 s and
+#: Incidents may start this much (ms) earlier or later than calculated, because windows start every 30 s and
 #: a batch may contain two windows.
 NEAR_MS = 90_000
 SHOWN = 4

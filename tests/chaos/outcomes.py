@@ -35,7 +35,7 @@ class Outcome:
 
     @property
     def passed(self) -> bool:
-        """True if no difference from the undisturbed run, and no other problem, has been found so far."""
+        """True if no difference from the calculated results, and no other problem, has been found so far."""
         return not self.differences
 
     @property

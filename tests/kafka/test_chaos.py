@@ -24,7 +24,7 @@ SHORT = ("monitor-lost-uncommitted",)
 def test_a_fault_leaves_what_is_calculated_without_spark(broker: Any, tmp_path: Path) -> None:
     lines: list[str] = []
     chosen = [faults.Fault(number, faults.KINDS[name]) for number, name in enumerate(SHORT)]
-    campaign = Campaign(Cluster(broker.kafka, broker), tmp_path, chosen, 1, lines.append, calculate=True)
+    campaign = Campaign(Cluster(broker.kafka, broker), tmp_path, chosen, 1, lines.append)
     outcomes = campaign.run()
     assert all(outcome.passed for outcome in outcomes), "\n".join(lines)
     assert [outcome.kind for outcome in outcomes] == list(SHORT)
