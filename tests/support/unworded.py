@@ -82,11 +82,15 @@ def _by_fill() -> frozenset[Wording]:
 
 
 def is_worded(library: str, literal: str) -> bool:
-    """True if a log pattern matches a message of the library, with values filled in for `…`."""
+    """True if a log pattern matches a message of the library, with values filled in for `…`.
+
+    Patterns for the words of any program (`loose`) do not count: a value filled in may be the word that they look for.
+    """
     filled = [literal.replace("…", fill) for fill in FILLS]
     filled += [literal.replace("…", first, 1).replace("…", fill) for first in FILLS[:2] for fill in FILLS]
     lines = [prefix + line for line in filled for prefix in PREFIXES.get(library, ("",))]
-    return any(wording not in _by_fill() for line in lines for wording, _ in catalogue().matches(line, None))
+    found = (wording for line in lines for wording, _ in catalogue().matches(line, None))
+    return any(not wording.loose and wording not in _by_fill() for wording in found)
 
 
 def literals(library: str, repository: str, revision: str) -> Iterator[str]:

@@ -25,7 +25,7 @@ from tests.support import unworded
 SPEAKERS = {"java", "scala", "librdkafka", "kafka-python", "aiokafka", "jvm", "linux", "kubernetes", "systemd"}
 SPEAKERS |= {"python", "spring-kafka", "confluent-kafka", "sarama", "franz-go", "kafka-go", "kafkajs", "go"}
 SPEAKERS |= {"ruby-kafka", "kafka-node", "pykafka", "flink", "logstash", "fluent-bit", "libbeat", "kcat"}
-SPEAKERS |= {"smallrye", "faust", "telegraf", "brod"}
+SPEAKERS |= {"smallrye", "faust", "telegraf", "brod", "any"}
 #: Libraries with their own log messages. Others pass these on: confluent-kafka and rdkafka-ruby pass on librdkafka's;
 #: Spring Kafka, Connect, Flink and Logstash pass on the Java client's.
 LIBRARIES = ("java", "librdkafka", "kafka-python", "aiokafka", "sarama", "franz-go", "kafka-go", "kafkajs")
@@ -108,7 +108,7 @@ def _faults(wording: Wording, meaning: Meaning) -> Iterator[str]:
     for example in wording.examples:
         match = pattern.search(example.line)
         captured = {name: text for name, text in match.groupdict().items() if text} if match else {}
-        if wording.literal not in example.line:
+        if not any(literal in example.line for literal in (wording.literal, *wording.or_literals)):
             yield f"its literal is not in its example {example.line!r}: correct the one that is wrong (case matters)"
         elif match is None:
             yield f"its pattern does not match its example {example.line!r}: correct the one that is wrong"

@@ -166,6 +166,7 @@ class LogLine(msgspec.Struct):
     dumps              the thread dumps in the entry; if the entry contains nothing else, `message` is None
     quoted             True if a text (a ticket, a chat) quotes the line without its time, logger and thread
     explained          True if a text only explains the line; such a line makes no events except those of known issues
+    beside_kafka       True if another line of the file names Kafka
     error              why the entry is unusable; None if it is usable
     """
 
@@ -182,6 +183,7 @@ class LogLine(msgspec.Struct):
     dumps: list[Dump] = []
     quoted: bool = False
     explained: bool = False
+    beside_kafka: bool = False
     error: str | None = None
 
 

@@ -77,7 +77,7 @@ class Reader:
         self._undated: Timed = "file" if believable else "order"
         self._cut = False
         #: `_found`: True if a thread dump or a JSON document was found; `_logs`: True if an entry of a log was found.
-        self._found = self._logs = False
+        self._found = self._logs = self._beside_kafka = False
         self._context: Callable[[int], Context] = lambda _: "logged"
         service, instance = stream.process
         self._jvm = ClientProcess(service, instance, instance)
@@ -381,6 +381,7 @@ class Reader:
 
     def _learned(self, lines: list[bytes]) -> Layout:
         layout = Layout.learned(lines, self._file_ms)
+        self._beside_kafka = any(b"afka" in line or b"arama" in line for line in lines)
         if layout.shipped.names:
             self.input.what = ", ".join(filter(None, (self.input.what, *layout.shipped.names)))
         return layout
@@ -438,7 +439,7 @@ class Reader:
         found, logged = self._context(entry.line), entry.stamp or _LOGGED.search(text)
         owned = line.logger or line.thread or named_client(line.message, None)
         bare = not logged and (not owned or "..." in text or "…" in text)
-        line.explained = found == "explained" and not entry.stamp
+        line.beside_kafka, line.explained = self._beside_kafka, found == "explained" and not entry.stamp
         if line.explained:
             self.input.leave_out("quoted in an explanation")
         line.quoted = found == "explained" or (found == "quoted" and bare)

@@ -136,12 +136,14 @@ def events_and_dumps(line: LogLine, source: Source, catalogue: Catalogue) -> tup
     was sent line by line, each line becomes an event DUMP_LINE; later `dumps.rejoin` makes a dump of these events.
     """
     events, reported = [], set()
-    body = body_of(line)
+    body, logger = body_of(line), f"{line.logger} {line.thread}"
     for wording, match in catalogue.matches(body, line.logger):
         meaning = catalogue.by_id[wording.id]
         before = body[body.rfind("\n", 0, match.start()) + 1 : match.start()]
         own = _is_own(line, before, body[match.end() :])
         if own is None or (line.explained and not isinstance(meaning, Trouble)):
+            continue
+        if wording.loose and not (line.beside_kafka or _LIBRARY.search(f"{logger} {body}")):
             continue
         if trouble := meaning.id if isinstance(meaning, Trouble) else wording.also:
             if trouble in reported and isinstance(meaning, Trouble):
@@ -153,7 +155,8 @@ def events_and_dumps(line: LogLine, source: Source, catalogue: Catalogue) -> tup
             captures = shown({name: value for name, value in captures.items() if value}) | options_in(body)
         copied = not (own or _is_bare(line)) and bool(captures.get("client") or _NAMES.search(before))
         event = _event(line, text, at, wording.id, captures)
-        events.append(replace(event, own=own and not line.quoted, copied=copied and bool(_TOLD.match(before))))
+        own = own and not (line.quoted or wording.loose)
+        events.append(replace(event, own=own, copied=copied and bool(_TOLD.match(before))))
     message, dumps = line.message, dumps_of(line, source) if line.dumps else []
     if not events and not dumps and message is not None and line.stack is None and is_line(message):
         # File and offset identify a line. For a line without them, use the topic, partition and offset of its record.

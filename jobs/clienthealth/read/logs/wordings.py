@@ -37,8 +37,11 @@ class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True)
     """A log pattern.
 
     id         hyphenated, unique; stored as `LogEvent.signature`, also in the state on disk
-    source     maps a library to the versions that log the line, and the place in the library's source
+    source     maps a library to the versions that log the line, and the place in the library's source. `any` stands for
+               programs that log the line in their own words. Such a line counts only if its log names Kafka and it
+               matches no other pattern of a failure mode, and it never confirms a failure
     literal    a text that every match contains: a cheap test before the pattern (case matters)
+    or_literals  further texts: every match contains `literal` or one of these
     pattern    regular expression for a part of the message, or of the exception below the message; named groups become
                `LogEvent.captures`; `%name%` stands for a part in `dump_formats/shapes.toml`
     logger     the name of the line's logger must begin with this text; None for any logger. Not tested if the
@@ -52,9 +55,15 @@ class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True)
     source: Mapping[str, str]
     literal: str
     pattern: str
+    or_literals: tuple[str, ...] = ()
     logger: str | None = None
     also: str = ""
     examples: tuple[Example, ...] = ()
+
+    @property
+    def loose(self) -> bool:
+        """True if the pattern finds the words of any program, not only those of known libraries."""
+        return "any" in self.source
 
 
 class Meaning(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True, dict=True):
@@ -128,8 +137,8 @@ class Catalogue:
     def __init__(self, meanings: Iterable[Meaning]) -> None:
         self.meanings = tuple(dict.fromkeys(meanings))
         self.by_id: dict[str, Meaning] = {}
-        #: By (`otherwise`, literal).
-        compiled: dict[tuple[bool, str], list[tuple[Wording, _Find, re.Pattern[str] | None]]] = {}
+        #: By (`loose`, `otherwise`, literal).
+        compiled: dict[tuple[bool, bool, str], list[tuple[Wording, _Find, re.Pattern[str] | None]]] = {}
         for meaning in self.meanings:
             for wording in meaning.wordings:
                 if wording.id in self.by_id:
@@ -140,9 +149,11 @@ class Catalogue:
                     find = _finder(with_parts(wording.pattern))
                 except re.error as error:
                     raise CatalogueError(f"the log pattern {wording.id} cannot be compiled: {error}") from None
-                compiled.setdefault((meaning.otherwise, wording.literal), []).append((wording, find, logger))
-        self._by_literal = tuple(compiled.items())
-        self.literals = tuple(dict.fromkeys(literal for _, literal in compiled))
+                for literal in (wording.literal, *wording.or_literals):
+                    key = (wording.loose, meaning.otherwise, literal)
+                    compiled.setdefault(key, []).append((wording, find, logger))
+        self._by_literal = tuple(sorted(compiled.items(), key=lambda item: item[0][0]))
+        self.literals = tuple(dict.fromkeys(literal for _, _, literal in compiled))
 
     @property
     def wordings(self) -> tuple[Wording, ...]:
@@ -156,14 +167,17 @@ class Catalogue:
         dump, a pattern's match is the goroutine that has waited longest; in any other text, it is the first match.
         """
         named = logger is not None and "." in logger
-        matched = False
-        for (otherwise, literal), candidates in self._by_literal:
-            if literal in text and not (otherwise and matched):
+        matched: set[Meaning] = set()
+        judged = False
+        for (loose, otherwise, literal), candidates in self._by_literal:
+            if literal in text and not (otherwise and matched) and not (loose and judged):
                 for wording, find, logged_by in candidates:
                     if logged_by is not None and named and not logged_by.match(logger or ""):
                         continue
-                    if match := find(text):
-                        matched = True
+                    meaning = self.by_id[wording.id]
+                    if not (loose and meaning in matched) and (match := find(text)):
+                        matched.add(meaning)
+                        judged |= not loose and type(meaning) is Meaning
                         yield wording, match
 
 
