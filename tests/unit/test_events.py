@@ -101,6 +101,34 @@ def test_lines_without_a_signature_leave_nothing() -> None:
     assert events(ordinary, catalogue()) == []
 
 
+@pytest.mark.parametrize(
+    ("text", "logger", "beside_kafka", "found"),
+    [
+        ("kafka sink exiting with 12 undelivered messages", None, False, ["records-left-at-the-end"]),
+        ("exiting with 12 undelivered messages", None, False, []),
+        ("exiting with 12 undelivered messages", None, True, ["records-left-at-the-end"]),
+        ("exiting with 12 undelivered messages", "shop.KafkaSink", False, ["records-left-at-the-end"]),
+        ("exiting with 0 undelivered messages", "shop.KafkaSink", False, []),
+        ("the kafka consumer's close() hangs", None, False, ["stop-overdue"]),
+        ("the kafka consumer's close() may hang", None, False, []),
+        ("Kafka consumer orders-hangs closed in 12 ms", None, False, []),
+        (
+            "kafka: Producer terminating with 4 messages (400 bytes) still in queue",
+            None,
+            False,
+            ["librdkafka-terminating"],
+        ),
+    ],
+)
+def test_words_of_any_program_count_beside_kafka_only_and_never_as_a_clients_own_line(
+    text: str, logger: str | None, beside_kafka: bool, found: list[str]
+) -> None:
+    said = LogLine(ts_ms=1, level="WARN", logger=logger, message=text, beside_kafka=beside_kafka)
+    written, _ = events_and_dumps(said, Source("x", 0, 0), catalogue())
+    assert [event.signature for event in written] == found
+    assert not any(event.own for event in written if event.signature != "librdkafka-terminating")
+
+
 def test_a_line_with_two_signatures_is_two_events() -> None:
     log_events = events([line("Local: Queue full and Local: All broker connections are down")])
     assert sorted(e.signature for e in log_events) == ["librdkafka-all-brokers-down", "queue-full"]

@@ -232,7 +232,7 @@ def _logged(failures: list[LogEvent], limits: Thresholds) -> list[Fact]:
     first, waited = failures[0], _waited_ms(longest)
     line = next((line for line in longest.text.split("\n") if "metadata after" in line), longest.text)
     sentence = line.split("TimeoutException: ")[-1].split("KafkaTimeoutError: ")[-1]
-    text = f"send() gave up after {elapsed(waited / 1000)}: {quoted(sentence)}"
+    text = f"send() gave up{f' after {elapsed(waited / 1000)}' if waited else ''}: {quoted(sentence)}"
     return [Fact.of("log", first, text, waited >= limits.min_wait_ms, since=round(first.ts_ms - _waited_ms(first)))]
 
 
