@@ -124,8 +124,10 @@ def test_words_of_any_program_count_beside_kafka_only_and_never_as_a_clients_own
     text: str, logger: str | None, beside_kafka: bool, found: list[str]
 ) -> None:
     said = LogLine(ts_ms=1, level="WARN", logger=logger, message=text, beside_kafka=beside_kafka)
-    written, _ = events_and_dumps(said, Source("x", 0, 0), catalogue())
+    written, _ = events_and_dumps(said, Source("x", 0, 0), catalogue(), attached=True)
     assert [event.signature for event in written] == found
+    monitored, _ = events_and_dumps(said, Source("x", 0, 0), catalogue())
+    assert all(event.signature == "librdkafka-terminating" for event in monitored)
     assert not any(event.own for event in written if event.signature != "librdkafka-terminating")
 
 

@@ -295,7 +295,7 @@ def pack(decoded: Decoded, source: Source, packer: Packer, repeats: int = 1, bef
             packer.snapshot(snapshot, client_of(snapshot.client), source)
     for line in decoded.lines:
         process = process_of(line.client)
-        events, dumps = events_and_dumps(line, source, catalogue())
+        events, dumps = events_and_dumps(line, source, catalogue(), attached=True)
         for event in events:
             # An exception that names no client belongs to the client of the line before, if that line was at most a
             # second (JUST_BEFORE_MS) earlier, and if the exception can occur in this kind of client.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import chain
 
 from clienthealth.model.clients import Kind
 from clienthealth.model.readings import LogEvent, Source, ThreadDump
@@ -122,14 +123,18 @@ _OF_DUMPS = (*SHIPPED, "\tat ", "\\tat ", " tid=0x", "Mounted virtual thread", "
 
 
 def literals(catalogue: Catalogue) -> tuple[str, ...]:
-    """Return texts to search for in raw records. A record with none of these texts has no log event and no dump."""
-    return *catalogue.literals, *_OF_DUMPS
+    """Return texts to search for in monitored records. A record with none of these has no log event and no dump."""
+    texts = ((wording.literal, *wording.or_literals) for wording in catalogue.wordings if not wording.loose)
+    return *dict.fromkeys(chain.from_iterable(texts)), *_OF_DUMPS
 
 
-def events_and_dumps(line: LogLine, source: Source, catalogue: Catalogue) -> tuple[list[LogEvent], list[ThreadDump]]:
+def events_and_dumps(
+    line: LogLine, source: Source, catalogue: Catalogue, attached: bool = False
+) -> tuple[list[LogEvent], list[ThreadDump]]:
     """Return (events, dumps) of a valid log line with a time: one event per matching log pattern.
 
-    `source`: the input record.
+    `source`: the input record. `attached`: True for a line of an attached file, which may be in any program's own words
+    (`Wording.loose`). A log that is monitored all the time has such words on healthy days, too.
 
     If several patterns of one known issue match, only the first makes an event. A match in source code makes no event.
     A line in a text that explains an error (`LogLine.explained`) makes only events of known issues. If a dump
@@ -137,7 +142,7 @@ def events_and_dumps(line: LogLine, source: Source, catalogue: Catalogue) -> tup
     """
     events, reported = [], set()
     body, logger = body_of(line), f"{line.logger} {line.thread}"
-    for wording, match in catalogue.matches(body, line.logger):
+    for wording, match in catalogue.matches(body, line.logger, attached):
         meaning = catalogue.by_id[wording.id]
         before = body[body.rfind("\n", 0, match.start()) + 1 : match.start()]
         own = _is_own(line, before, body[match.end() :])

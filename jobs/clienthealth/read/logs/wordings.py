@@ -38,8 +38,8 @@ class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True)
 
     id         hyphenated, unique; stored as `LogEvent.signature`, also in the state on disk
     source     maps a library to the versions that log the line, and the place in the library's source. `any` stands for
-               programs that log the line in their own words. Such a line counts only if its log names Kafka and it
-               matches no other pattern of a failure mode, and it never confirms a failure
+               programs that log the line in their own words. Such a line counts only if it is attached, its file names
+               Kafka, and it matches no other pattern of a failure mode; it never confirms a failure
     literal    a text that every match contains: a cheap test before the pattern (case matters)
     or_literals  further texts: every match contains `literal` or one of these
     pattern    regular expression for a part of the message, or of the exception below the message; named groups become
@@ -160,8 +160,12 @@ class Catalogue:
         """All log patterns."""
         return tuple(wording for meaning in self.meanings for wording in meaning.wordings)
 
-    def matches(self, text: str, logger: str | None) -> Iterator[tuple[Wording, re.Match[str]]]:
+    def matches(
+        self, text: str, logger: str | None, with_loose: bool = True
+    ) -> Iterator[tuple[Wording, re.Match[str]]]:
         """Yield (log pattern, match) for each log pattern that matches a text and may be logged by `logger`.
+
+        `with_loose`: if False, patterns for any program's words are left out.
 
         A logger's name without dots may be anything, so such a name excludes no pattern. If the text is a goroutine
         dump, a pattern's match is the goroutine that has waited longest; in any other text, it is the first match.
@@ -170,7 +174,7 @@ class Catalogue:
         matched: set[Meaning] = set()
         judged = False
         for (loose, otherwise, literal), candidates in self._by_literal:
-            if literal in text and not (otherwise and matched) and not (loose and judged):
+            if literal in text and not (otherwise and matched) and not (loose and (judged or not with_loose)):
                 for wording, find, logged_by in candidates:
                     if logged_by is not None and named and not logged_by.match(logger or ""):
                         continue
