@@ -76,8 +76,6 @@ PASTES = [
      "Connection error"), 1, "all brokers down", "seed broker"),
     ("[WARN] unable to open connection to broker; addr: k:9092, broker: 1, err: dial tcp: i/o timeout", 3,
      "brokers unreachable", "k:9092"),
-    ("[sarama] consumer/broker/2 abandoned subscription to orders/3 because consuming was taking too long", 5,
-     "records handled slowly", "orders/3"),
     ("INFO [GroupCoordinator 1]: Preparing to rebalance group billing in state PreparingRebalance with old generation "
      "7 (kafka.coordinator.group.GroupCoordinator)", 1, "this is a broker's log", "GroupCoordinator 1"),
     ("%7|1763632800.123|MSGSET|rdkafka#producer-1| k:9092/1: MessageSet with 12 message(s) not delivered", 3,

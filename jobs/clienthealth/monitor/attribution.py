@@ -290,7 +290,8 @@ class ProcessLog:
     def named_clients(self) -> Iterator[tuple[str | None, str | None, Kind]]:
         """Yield instance, name and kind of the clients that lines and dumps name.
 
-        A line that may quote another program adds a client only if no other client is known.
+        A line that may quote another program adds a client only if no other client is known. But if the process has
+        only one client of the line's kind, the line counts for that client.
         """
         quoted: list[tuple[str | None, str | None, Kind]] = []
         known = bool(self.reporting) or any(self.named.values())
@@ -308,8 +309,9 @@ class ProcessLog:
                 for client_id, of_kind in clients_of(entry.dump):
                     known |= client_id is not None
                     yield entry.instance, client_id, of_kind
-        if not known:
-            yield from quoted
+        for instance, client_id, kind in quoted:
+            if not known or (client_id is None and self._only(kind)):
+                yield instance, client_id, kind
 
 
 def kind_named(event: LogEvent) -> Kind | None:

@@ -37,6 +37,9 @@ QUARTER_MS, MOST_QUARTERS, ZONE_EXACT_MS = 900_000, 56, 60_000
 #: Maximum number of entries that `Splitter` remembers to recognise repeated entries of a burst.
 _REMEMBERED = 20_000
 
+#: Number of a file's first lines among which the first time is looked for.
+_ABOVE = 200
+
 _STAMP_ONLY = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\s*")
 #: _CONTINUED: lines that belong to the entry above them in any layout. _IN_DUMP: lines that belong to the thread dump
 #: above them.
@@ -130,6 +133,8 @@ class Splitter:
         self.lines = self.telling = self.glued = 0
         self.first_ms: int | None = None
         self.last_ms: int | None = None
+        #: The first time in the file's first lines.
+        self._begin_ms: int | None = None
         self._many = len(self.prefixes.keys) > 1
         self._shipped = Times.all()
         self._open: dict[bytes, _Open] = {}
@@ -152,6 +157,11 @@ class Splitter:
     def take(self, block: bytes) -> Iterator[Entry]:
         """Yield the entries that end in this block of whole lines."""
         block = plain(block)
+        if not self.lines:
+            stamps = map(
+                self.times.stamp, (self.prefixes.parted(line).line for line in block.split(b"\n", _ABOVE)[:-1])
+            )
+            self._begin_ms = next((stamp.ts_ms for stamp in stamps if stamp is not None), None)
         hits = _scanner().find(block)
         done = 0
         for begin, end in _spans(block, hits, self._hot):
@@ -294,7 +304,8 @@ class Splitter:
         """Return a line's own time in UTC, else its shipper's time, else the time of the line before it (epoch ms).
 
         `key`: the line's writer. "The line before" is the last dated line of this writer. If the writer has none yet,
-        returns the newest time of all writers; None without any time.
+        returns the newest time of all writers, or the first time below, as for a sentence above the log that a person
+        pasted; None without any time.
         """
         own = stamp.ts_ms if stamp is not None else None
         if shipped:
@@ -309,7 +320,7 @@ class Splitter:
                 # If the difference fits no time zone, the shipper was late. Then the line's zone is taken as UTC.
                 own += self._zones.setdefault(key, quarters * QUARTER_MS if exact else 0)
         if own is None:
-            return self._time_of.get(key, self.last_ms)
+            return self._time_of.get(key, self._begin_ms if self.last_ms is None else self.last_ms)
         self._time_of[key] = own
         self.first_ms = own if self.first_ms is None else min(self.first_ms, own)
         self.last_ms = own if self.last_ms is None else max(self.last_ms, own)
