@@ -389,6 +389,17 @@ AWAITED = (
     "\tat org.apache.kafka.clients.producer.internals.FutureRecordMetadata.get(FutureRecordMetadata.java:78)\n"
 )
 FEW = "org.apache.kafka.common.errors.NotEnoughReplicasException: The size of the current ISR Set(1) is insufficient\n"
+#: The I/O thread logs a line, and the appender sends it with a producer that has no free memory.
+LOGGED = (
+    '"kafka-producer-network-thread | logs" #19 daemon prio=5 os_prio=0 tid=0x1 nid=0x2 waiting on condition [0x3]\n'
+    "   java.lang.Thread.State: WAITING (parking)\n\tat sun.misc.Unsafe.park(Native Method)\n"
+    "\tat org.apache.kafka.clients.producer.internals.BufferPool.allocate(BufferPool.java:130)\n"
+    "\tat org.apache.kafka.clients.producer.KafkaProducer.send(KafkaProducer.java:376)\n"
+    "\tat shop.KafkaAppender.append(KafkaAppender.java:117)\n"
+    "\tat ch.qos.logback.classic.Logger.warn(Logger.java:720)\n"
+    "\tat org.apache.kafka.common.network.Selector.poll(Selector.java:276)\n"
+    "\tat org.apache.kafka.clients.producer.internals.Sender.run(Sender.java:191)\n"
+)
 #: Texts that show a failure by themselves (for example a stack, or a framework's message), and the mode that they show.
 STATED = (
     (f"goroutine 215 [chan send, 215 minutes]:\n{UNREAD}", CALLBACK),
@@ -431,6 +442,7 @@ STATED = (
         "delivery-stalled",
     ),
     ("ERROR KafkaError (Message production error: PurgeQueue (Local: Purged in queue))\n", "delivery-stalled"),
+    (LOGGED, CALLBACK),
 )
 #: Texts like those in STATED that show no failure: for example a goroutine without a waiting time, or a normal wait.
 UNSTATED = (

@@ -105,8 +105,10 @@ def _shown(window: ClientWindow, stay: Held, cause: str, limits: Thresholds, ove
     wait = next((f for f in thread.frames if any(part in f for part in WAITS)), "")
     in_wait = f"in {'.'.join(wait.split('.')[-2:])}"
     if cause == "send-in-callback":
-        why = "the callback's own send() waits for metadata or memory that only this thread can provide"
-        return _seen(stay, f"{in_wait}: {why}", direct=not _came_back(window, dump))
+        # Without a callback, a logger sends the line, perhaps with another producer.
+        caller = "the callback's own" if in_callback(thread) else "a logger's"
+        why = f"{caller} send() waits for metadata or memory that only this thread can provide"
+        return _seen(stay, f"{in_wait}: {why}", direct=in_callback(thread) and not _came_back(window, dump))
     if cause not in HELD:
         # If the process has another producer, that producer may deliver the result for which the I/O thread waits.
         alone = sum(map(is_network_thread, dump.threads)) == 1
@@ -149,9 +151,11 @@ def _cause_of(thread: Thread) -> str | None:
     """
     if has_frame(thread, "ProduceRequestResult.await"):
         return "flush-in-callback" if has_frame(thread, "KafkaProducer.flush") else "get-in-callback"
-    if not in_callback(thread):
-        return "io-thread-blocked" if in_foreign_code(thread) and waits(thread) else None
-    return "send-in-callback" if any(has_frame(thread, wait) for wait in WAITS) else "callback-blocked"
+    if any(has_frame(thread, wait) for wait in WAITS):
+        return "send-in-callback"
+    if in_callback(thread):
+        return "callback-blocked"
+    return "io-thread-blocked" if in_foreign_code(thread) and waits(thread) else None
 
 
 def _came_back(window: ClientWindow, dump: ThreadDump) -> bool:
