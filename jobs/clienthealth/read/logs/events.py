@@ -133,22 +133,20 @@ def events_and_dumps(
 ) -> tuple[list[LogEvent], list[ThreadDump]]:
     """Return (events, dumps) of a valid log line with a time: one event per matching log pattern.
 
-    `source`: the input record. `attached`: True for a line of an attached file, which may be in any program's own words
-    (`Wording.loose`). A log that is monitored all the time has such words on healthy days, too.
-
-    If several patterns of one known issue match, only the first makes an event. A match in source code makes no event.
-    A line in a text that explains an error (`LogLine.explained`) makes only events of known issues. If a dump
-    was sent line by line, each line becomes an event DUMP_LINE; later `dumps.rejoin` makes a dump of these events.
+    `source`: the input record. `attached`: True for a line of an attached file. Only there, patterns for any program's
+    own words count (`Wording.loose`), because a monitored log has such words on healthy days, too. If several patterns
+    of one known issue match, only the first makes an event. A match in source code makes no event. A line in a text
+    that explains an error (`LogLine.explained`) makes only events of known issues. If a dump was sent line by line,
+    each line becomes an event DUMP_LINE; later `dumps.rejoin` makes a dump of these events.
     """
     events, reported = [], set()
-    body, logger = body_of(line), f"{line.logger} {line.thread}"
-    for wording, match in catalogue.matches(body, line.logger, attached):
+    body = body_of(line)
+    loosely = attached and (line.beside_kafka or bool(_LIBRARY.search(f"{line.logger} {line.thread} {body}")))
+    for wording, match in catalogue.matches(body, line.logger, loosely):
         meaning = catalogue.by_id[wording.id]
         before = body[body.rfind("\n", 0, match.start()) + 1 : match.start()]
         own = _is_own(line, before, body[match.end() :])
         if own is None or (line.explained and not isinstance(meaning, Trouble)):
-            continue
-        if wording.loose and not (line.beside_kafka or _LIBRARY.search(f"{logger} {body}")):
             continue
         if trouble := meaning.id if isinstance(meaning, Trouble) else wording.also:
             if trouble in reported and isinstance(meaning, Trouble):
