@@ -133,8 +133,6 @@ class Splitter:
         self.lines = self.telling = self.glued = 0
         self.first_ms: int | None = None
         self.last_ms: int | None = None
-        #: The first time in the file's first lines.
-        self._begin_ms: int | None = None
         self._many = len(self.prefixes.keys) > 1
         self._shipped = Times.all()
         self._open: dict[bytes, _Open] = {}
@@ -158,10 +156,8 @@ class Splitter:
         """Yield the entries that end in this block of whole lines."""
         block = plain(block)
         if not self.lines:
-            stamps = map(
-                self.times.stamp, (self.prefixes.parted(line).line for line in block.split(b"\n", _ABOVE)[:-1])
-            )
-            self._begin_ms = next((stamp.ts_ms for stamp in stamps if stamp is not None), None)
+            # Note the file's first time, for undated lines above it, such as a sentence above a pasted log.
+            next(filter(None, map(self._dated, block.split(b"\n", _ABOVE)[:_ABOVE])), None)
         hits = _scanner().find(block)
         done = 0
         for begin, end in _spans(block, hits, self._hot):
@@ -304,8 +300,8 @@ class Splitter:
         """Return a line's own time in UTC, else its shipper's time, else the time of the line before it (epoch ms).
 
         `key`: the line's writer. "The line before" is the last dated line of this writer. If the writer has none yet,
-        returns the newest time of all writers, or the first time below, as for a sentence above the log that a person
-        pasted; None without any time.
+        returns the newest time of all writers; above the first dated line, that line's time (`take`); None without any
+        time.
         """
         own = stamp.ts_ms if stamp is not None else None
         if shipped:
@@ -320,7 +316,7 @@ class Splitter:
                 # If the difference fits no time zone, the shipper was late. Then the line's zone is taken as UTC.
                 own += self._zones.setdefault(key, quarters * QUARTER_MS if exact else 0)
         if own is None:
-            return self._time_of.get(key, self._begin_ms if self.last_ms is None else self.last_ms)
+            return self._time_of.get(key, self.last_ms)
         self._time_of[key] = own
         self.first_ms = own if self.first_ms is None else min(self.first_ms, own)
         self.last_ms = own if self.last_ms is None else max(self.last_ms, own)
