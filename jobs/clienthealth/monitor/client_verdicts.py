@@ -308,9 +308,9 @@ class _Judgement:
         suspect = np.zeros(count, bool)
         for suspected, _ in gates:
             suspect |= suspected
-        read = frozenset().union(*(_read_by(mode.id) for mode in live))
         for at, log in touched.logs.items():
-            suspect[at] |= bool(log.dumps) or not read.isdisjoint(self._signatures(touched, at))
+            signatures = self._signatures(touched, at)
+            suspect[at] |= bool(log.dumps) or any(not signatures.isdisjoint(_read_by(mode.id)) for mode in live)
         end = np.flatnonzero(np.append(touched.client[1:] != touched.client[:-1], True)) + 1
         begin = np.append(0, end[:-1])
         number = touched.client[begin]
