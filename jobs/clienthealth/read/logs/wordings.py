@@ -179,7 +179,7 @@ class Catalogue:
                     if logged_by is not None and named and not logged_by.match(logger or ""):
                         continue
                     meaning = self.by_id[wording.id]
-                    if not (loose and meaning in matched) and (match := find(text)):
+                    if not (wording.or_literals and meaning in matched) and (match := find(text)):
                         matched.add(meaning)
                         judged |= not loose and type(meaning) is Meaning
                         yield wording, match
