@@ -297,7 +297,7 @@ def test_a_date_before_the_hour_is_no_host_with_a_program(tmp_path: Path) -> Non
 def test_a_line_in_an_applications_words_counts_for_the_only_client_of_its_process(tmp_path: Path) -> None:
     """The line names no client and may be another program's; it suspects the producer that the log names elsewhere."""
     own = line(2, "kafka-producer-network-thread | p", "[Producer clientId=p] Node -1 disconnected.")
-    told = "".join(f"2026-11-20 10:0{minute}:03,000 main ERROR cannot write: {GAVE_UP}" for minute in (1, 2, 3))
-    (tmp_path / "app.log").write_text(own + told)
+    logged = "".join(f"2026-11-20 10:0{minute}:03,000 main ERROR cannot write: {GAVE_UP}" for minute in (1, 2, 3))
+    (tmp_path / "app.log").write_text(own + logged)
     found = verdicts(examine([tmp_path], Settings()))
     assert [(name, of_client[BLOCKED].status) for (_, name), of_client in found.items()] == [("p", "suspected")]

@@ -116,7 +116,7 @@ def seen(state: BucketState, runs: Sequence[Run], client: Client, kinds: Mapping
 def unattributed(
     runs_of: Mapping[tuple[str, str], Sequence[Run]], state: BucketState, clients: Sequence[Client]
 ) -> list[tuple[Client, Seen]]:
-    """Return the issues whose lines fit none of `clients`, or contain no client id and fit several of them.
+    """Return the issues of lines that fit none of `clients`, or contain no client id and fit several of them.
 
     Each issue comes with a client made of what its lines name: a client id, or only the process. `runs_of`: the issues
     by process (service, host).
