@@ -19,7 +19,7 @@ from clienthealth.modes import modes
 #: depends on Grafana's theme (light or dark).
 GOOD, WARNING, CRITICAL = "blue", "yellow", "dark-red"
 PALETTE: Mapping[str, str] = {GOOD: "#5794F2", WARNING: "#FADE2A", CRITICAL: "#C4162A"}
-#: Colours for values that are neither good nor bad: NEUTRAL is the colour of text, CLEAR is transparent.
+#: Colours for values that are neither good nor bad.
 NEUTRAL, CLEAR = "text", "transparent"
 #: Background colour of a cell or panel with an unknown value.
 UNKNOWN = "#50565e"

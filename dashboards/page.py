@@ -98,13 +98,13 @@ def rendered(page: Page, settings: Settings) -> dict[str, Any]:
         board.with_row(row)
         for panel in section.panels:
             board.with_panel(panel)
-    document: dict[str, Any] = _kept(plain(board.build()), settings)
+    document: dict[str, Any] = _with_settings(plain(board.build()), settings)
     _check_ids(page.name, document)
     return document
 
 
 def _check_ids(name: str, document: Mapping[str, Any]) -> None:
-    """Raise CatalogueError if two panels have the same id, because a link to one of them might open the other."""
+    """Each panel needs an id of its own, because a link opens a panel by its id."""
     titles: dict[int, str] = {}
     for panel in [*document["panels"], *(inner for row in document["panels"] for inner in row.get("panels", []))]:
         if panel["id"] in titles:
@@ -128,20 +128,18 @@ def plain(dashboard: model.Dashboard) -> dict[str, Any]:
     return document
 
 
-def _kept(value: Any, settings: Settings) -> Any:
-    """Insert the labels and the status page's address from the settings into all texts of a JSON value."""
+def _with_settings(value: Any, settings: Settings) -> Any:
     if isinstance(value, dict):
-        return {key: _kept(inner, settings) for key, inner in value.items()}
+        return {key: _with_settings(inner, settings) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_kept(inner, settings) for inner in value]
+        return [_with_settings(inner, settings) for inner in value]
     return keeping(_addressed(value, settings), settings) if isinstance(value, str) else value
 
 
 def _addressed(text: str, settings: Settings) -> str:
-    """In a link from a series or row, replace `${status_page}` by an address with labels of that series or row.
+    """Replace `${status_page}` in a link from a series or a table row, if there are several status pages.
 
-    Do this only if the address in the settings contains names of labels in braces, as it does if there are several
-    status pages. Otherwise, and for any other text, return the text unchanged.
+    The address in the settings then contains names of labels in braces, which become labels of that series or row.
     """
     page = settings.links.status_page.rstrip("/")
     of_series = re.search(r"\$\{(__field\.labels|__data\.fields)\.", text)
@@ -170,7 +168,7 @@ def _alerts(name: str, severity: str, colour: str, scope: str) -> build.Annotati
 
 
 def _deployments() -> build.AnnotationQuery:
-    """Return the query for annotations that mark when a service starts to run another version of a client library.
+    """Return the query for annotations that mark a service's start of another version of a client library.
 
     A start is marked only if the service had clients in the hour before, none of them with this version.
     """
@@ -207,7 +205,7 @@ def _incidents() -> build.AnnotationQuery:
 
 
 class _Tagged(Builder[Dataquery]):
-    """A query for the annotations in Grafana that have our tag (TAG). The SDK has no builder for such a query."""
+    """A query for Grafana's annotations with the tag TAG; the SDK has no builder for such a query."""
 
     def build(self) -> Dataquery:
         return UnknownDataquery({"limit": 100, "matchAny": False, "tags": [TAG], "type": "tags"})

@@ -27,7 +27,6 @@ NOTHING = "no data"
 NONE = "none"
 #: Grafana's units for seconds: AGE shows "1 hour, 45 minutes", for single values; CLOCK shows 01:45:00, for an axis.
 AGE, CLOCK = "dtdurations", "dthms"
-#: Text for an unknown number in a table.
 UNKNOWN = "–"
 #: Maximum number of points in time in a chart. Each point makes the query slower. With one point per pixel (three times
 #: MOMENTS), Prometheus took 30 s for 10,000 clients.
@@ -346,11 +345,7 @@ def _legend() -> common_build.VizLegendOptions:
 
 
 def _ranked(queries: Sequence[Query]) -> common_build.VizLegendOptions:
-    """Return a legend with the worst series first, because only a few names are visible without scrolling.
-
-    The worst series has the largest maximum. But if a query selects series with bottomk, the worst has the smallest
-    minimum.
-    """
+    """Return a legend with the worst series first, because only a few names are visible without scrolling."""
     lowest = any("bottomk(" in query.expr for query in queries)
     legend = _legend().display_mode(common.LegendDisplayMode.TABLE).calcs(["min" if lowest else "max"])
     return legend.sort_by("Min" if lowest else "Max").sort_desc(not lowest)

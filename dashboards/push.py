@@ -168,7 +168,7 @@ def _same(there: Mapping[str, Any], board: Mapping[str, Any], folder: str) -> bo
 
 
 def _holds(there: Any, ours: Any) -> bool:
-    """True if Grafana's JSON `there` contains all values of `ours`. It may have more fields: Grafana adds defaults."""
+    """Grafana adds fields with defaults, so `there` may have fields that `ours` lacks."""
     if isinstance(ours, Mapping):
         return isinstance(there, Mapping) and all(key in there and _holds(there[key], ours[key]) for key in ours)
     if isinstance(ours, list):

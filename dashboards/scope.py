@@ -198,10 +198,7 @@ def _link(title: str, url: str) -> build.DashboardLink:
 
 
 def _narrowed(uid: str, field: str, labels: tuple[str, ...]) -> str:
-    """Return a link address that sets a dashboard's variables to the values of `labels`.
-
-    `field`: `__field.labels` for a link from a series, `__data.fields` for a link from a table row.
-    """
+    """`field`: `__field.labels` for a link from a series, `__data.fields` for a link from a table row."""
     own = of_row if field == "__data.fields" else of_series
     choice = "&".join(own(some) for some in (labels, KEPT) if some)
     return f"/d/{uid}?{choice}&${{__url_time_range}}&${{datasource:queryparam}}"

@@ -24,11 +24,10 @@ _BY_SERVICE = listed((*KEPT, "service"))
 
 
 def _beside_best(metric: str, among: str, pick: str = "topk") -> list[Query]:
-    """Return two queries: for the worst clients, and (drawn dashed) for the best client of each service.
+    """Return a query for the worst clients, and a query for the best client of each service.
 
-    Best clients are drawn for at most four services (_BEST): those in which even the best client does worst. `metric`:
-    its name. `among`: query; only clients in its result can be worst clients ('': all clients). `pick`: topk if large
-    values are bad, bottomk if small values are bad.
+    `among`: a query that selects the possible worst clients ('': all clients). `pick`: topk if large values are bad,
+    bottomk if small values are bad.
     """
     best = f"{'min' if pick == 'topk' else 'max'} by ({_BY_SERVICE}) ({metric}{{{OF_SERVICE}}})"
     return [

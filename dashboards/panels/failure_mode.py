@@ -20,7 +20,6 @@ from dashboards.panels import evidence, groups, verdicts
 from dashboards.panels import measurements as measured
 from dashboards.scope import CLIENT_VARIABLES, GROUP_VARIABLES, failing_or_chosen
 
-#: Names of the panels with further measurements, for modes of producers and for modes of consumers.
 _OF_PRODUCERS = (
     "buffer_used", "io_busy", "waiting_threads", "callback_time", "queue_time", "records_failed", "request_latency",
     "seconds_to_full",
@@ -63,11 +62,7 @@ def page(mode: Mode, links: LinkSettings) -> Page:
 
 
 def _measured(mode: Mode, name: str) -> Panel:
-    """Return the panel with this name, limited to clients that fail in the mode or are chosen on the dashboard.
-
-    `name`: name of a function in evidence.py or measurements.py. Raises CatalogueError if there is no such function, or
-    if it requires arguments or has no parameter `among` (the clients to which the panel is limited).
-    """
+    """Return the panel of the function `name`, limited to clients that fail in the mode or are chosen."""
     made = next((vars(module)[name] for module in (evidence, measured) if name in vars(module)), None)
     if not inspect.isfunction(made) or made.__module__ not in (evidence.__name__, measured.__name__):
         raise CatalogueError(f"mode.toml of {mode.id}: neither evidence.py nor measurements.py has a panel {name}")

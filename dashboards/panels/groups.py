@@ -118,10 +118,9 @@ def lag_by_topic() -> Panel:
 
 
 def _busiest(offset: str, partition: str, by: str) -> str:
-    """Return a query for records per second that selects the series with the most records in the time range.
+    """Return a query for the records per second of the busiest series.
 
-    `offset`: query for the offsets of partitions. `partition`: labels that identify a partition. `by`: labels that
-    identify a series; its value is the sum over its partitions.
+    `partition`: labels that identify a partition. `by`: labels that identify a series.
     """
     pace = f"max by ({partition}) (deriv({offset}[$__range:$__interval] @ end()))"
     picked = f"topk({WORST // 2}, sum by ({by}) ({pace}))"

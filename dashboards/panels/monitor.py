@@ -29,8 +29,7 @@ def _each(
 ) -> Query:
     """Return a query that draws a line for each installation and value of `label`; '' means a line per installation.
 
-    Only the `most` highest lines are drawn. `measured`: called with the labels to aggregate by, returns the expression.
-    `legend`: the first part of a line's name, before the installation; '' for the value of `label`.
+    `measured`: called with the labels to aggregate by, returns the expression.
     """
     by = listed((*KEPT, label)) if label else listed(KEPT)
     return Query(worst(measured(by), by, most), f"{legend or f'{{{{{label}}}}}'} {NAMED_KEPT}")
@@ -72,7 +71,7 @@ def page() -> Page:
 def _state() -> str:
     """Return a query for the number of the monitor's worst problem: 5 is the worst, 0 means that there is none.
 
-    `_SENTENCES` describes each number. The query has no value if the state is unknown.
+    The query has no value if the state is unknown.
     """
     reached = 'min(up{job="kafka-client-health-monitor"})'
     query = f"min({_P}_query_up{{{OF_KEPT}}})"

@@ -25,10 +25,9 @@ CONFIRMED = "service:kafka_client_confirmed:count"
 
 
 def _minutes(series: str, by: str = "") -> str:
-    """Return a query for the client-minutes in the time range of the dashboard.
+    """`series`: a recorded series that counts clients, one sample a minute.
 
-    `series`: name of a recorded series that counts clients, with one sample a minute. `by`: a clause
-    ` by (labels)`, '' for one total.
+    `by`: a clause ` by (labels)`, '' for a total.
     """
     return f"sum{by} (sum_over_time({series}{{{OF_SERVICE}}}{_EACH_MINUTE}))"
 

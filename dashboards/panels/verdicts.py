@@ -193,8 +193,7 @@ def failures(id_: int) -> Panel:
 def _over_time(by: str, shown: Sequence[str], of_status: str) -> str:
     """Return a query for the worst status of each series over time, as an index into STATUS_ORDER.
 
-    Only the 100 worst series (_BANDS) are selected. `by`: labels that identify a series. `shown`: the statuses to show.
-    `of_status`: a query in which {} stands for a status; its value is 1 for each series with that status.
+    `of_status`: a query in which {} stands for a status.
     """
     parts = [f"{of_status.format(s)} * {STATUS_ORDER.index(s)}" for s in reversed(shown) if s != "ok"]
     return worst("\n  " + "\n  or\n  ".join(parts) + "\n", by, _BANDS)

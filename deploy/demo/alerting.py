@@ -132,7 +132,7 @@ def answers(url: str) -> bool:
 
 
 def _prometheus_config(scrape: Mapping[str, str], alertmanager: str, interval: str) -> dict[str, object]:
-    """Return Prometheus' configuration, to be written as JSON: Prometheus reads YAML, and any JSON is valid YAML."""
+    """The result is written as JSON: Prometheus reads YAML, and any JSON is valid YAML."""
     return {
         "global": {"scrape_interval": interval, "scrape_timeout": interval, "evaluation_interval": interval},
         "rule_files": ["rules/*.yml"],

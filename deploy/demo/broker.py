@@ -175,7 +175,6 @@ class Broker:
         }
 
     def _answers(self) -> bool:
-        """True if the broker answers a metadata request."""
         try:
             client = admin(Settings(kafka=self.kafka), bootstrap_timeout_ms=1000, request_timeout_ms=2000)
         except (ServiceError, KafkaError):

@@ -197,7 +197,7 @@ class DemoClient:
         return running
 
     def _surroundings(self, context: Context) -> tuple[dict[str, str], list[Callable[[Running], None]]]:
-        """Start the broker, create topics; return options with addresses, and functions that run beside the program."""
+        """Return options with the broker's addresses, and functions that run beside the client's program."""
         if self.broker == "legacy":
             legacy = context.legacy()
             create_legacy(legacy.bootstrap_servers, self.topics)
@@ -239,7 +239,7 @@ class DemoClient:
 
 
 def _behind_a_gateway(folder: Path) -> tuple[RealBroker, Gateway]:
-    """Start a broker that advertises a gateway's address. Clients bootstrap from the broker, then use the gateway."""
+    """Start a broker that advertises the gateway's address, so that clients use the gateway after the bootstrap."""
     broker_port, port = free_port(), free_port()
     gateway = Gateway(port, broker_port).open()
     advertised = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}
@@ -268,7 +268,7 @@ def _freeze(running: Running, outage: Outage) -> None:
 
 
 def _ways(broker: Broker, outage: Outage) -> tuple[Callable[[], object], Callable[[], object]]:
-    """Return two functions: one begins an outage of the client's own broker, the other ends it."""
+    """Return (function that begins the outage, function that ends it)."""
     if outage.how == "pause":
         return broker.pause, broker.resume
     return (broker.kill if outage.how == "kill" else broker.stop), broker.restart

@@ -189,7 +189,7 @@ _STEADY = DemoClient(
 
 
 def _control(base: DemoClient, name: str, help: str, **options: str) -> DemoClient:
-    """Return a control (a healthy client): `base` with these options. In an option's name, `_` stands for a dot."""
+    """Return a healthy client: `base` with these options. In an option's name, `_` stands for a dot."""
     changed = {key.replace("_", "."): value for key, value in options.items()}
     return replace(
         base,
@@ -314,7 +314,7 @@ _GROUPS = DemoClient(
 
 
 def _of_kafka_4(name: str, help: str, kind: str, **options: str) -> DemoClient:
-    """Return a client that stalls as a member of a group, because of `options`. `kind`: the group's type (share, …)."""
+    """`kind`: the type of the client's group (share, …). `options`: the cause of the stall."""
     return replace(_control(_GROUPS, name, help, kinds=kind, **options), help=help, mode="consumer-stalled")
 
 
@@ -496,5 +496,4 @@ _FAILING = (
     _SHARE,
 )
 
-#: All clients of the demo, by name.
 CLIENTS: dict[str, DemoClient] = {client.name: client for client in (_HEALTHY, _GROUPS, *_FAILING, *_CONTROLS)}

@@ -183,7 +183,7 @@ class Cluster:
     def _finalise(self) -> int:
         """Raise the metadata version, then the group features, to the newest versions that all nodes support.
 
-        Return the new metadata version. Raises ServiceError if a version is refused.
+        Return the new metadata version.
         """
         client = admin(Settings(kafka=self.kafka))
         try:
@@ -222,7 +222,7 @@ class Cluster:
         self.kill()
 
     def _out_of_sync(self) -> list[str]:
-        """Return partitions out of sync, as `topic-partition`; if no broker lists them, only the text of the error."""
+        """Return partitions as `topic-partition`; if no broker lists them, only the text of the error."""
         try:
             client = admin(Settings(kafka=self.kafka), bootstrap_timeout_ms=2000, request_timeout_ms=5000)
         except (ServiceError, KafkaError) as error:

@@ -112,7 +112,7 @@ class LegacyBroker:
             return False
 
     def _broker_registered(self) -> bool:
-        """True if the broker has registered itself in ZooKeeper. It does so once it accepts connections."""
+        """A broker registers itself in ZooKeeper once it accepts connections."""
         try:
             with socket.create_connection(("127.0.0.1", self._zookeeper_port), timeout=2) as connection:
                 connection.sendall(b"dump")

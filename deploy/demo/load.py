@@ -42,7 +42,7 @@ def load_legacy(running: Running, bootstrap_servers: str, topics: Sequence[str],
 
 
 def _producer(bootstrap_servers: str) -> KafkaProducer:
-    """Return a producer with an explicit API version, because a broker 0.8.2 does not report its version."""
+    """The API version is explicit, because a broker 0.8.2 does not report its version."""
     return KafkaProducer(
         bootstrap_servers=bootstrap_servers,
         client_id="kafka-health-demo-load",

@@ -29,7 +29,7 @@ LOOK_SECONDS = 1.0
 KEPT_RUNS = 3
 #: Maximum time (s) to wait at the end of a run until all acknowledged records are consumed.
 CATCH_UP_SECONDS = 60.0
-#: Folders of a run that are removed at its end unless `Options.keep` is True, as glob patterns.
+#: Folders of a run that are removed at its end unless `Options.keep` is True.
 BULKY = ("broker*/data", "cluster/*/data", "legacy/data", "legacy/zookeeper", "checkpoints", "alerting/prometheus")
 
 
@@ -140,10 +140,7 @@ def _perform(options: Options, clients: Sequence[DemoClient], stack: Stack, boar
 
 
 def _watch(options: Options, courses: Sequence[Course], stack: Stack, board: Board) -> None:
-    """Wait until the run is over, or until it meets `Options.expect`, if that is not empty.
-
-    Raises ServiceError if a process of the product ends.
-    """
+    """Wait until the run is over, or until it meets `Options.expect`."""
     deadline = None if options.seconds is None else time.monotonic() + options.seconds
     seen_pages = 0
     begun: set[str] = set()
@@ -169,10 +166,7 @@ def _watch(options: Options, courses: Sequence[Course], stack: Stack, board: Boa
 
 
 def _lost(courses: Sequence[Course], stack: Stack, board: Board) -> Iterator[str]:
-    """Yield sentences on topics in which records were acknowledged, but not stored or not consumed.
-
-    Only the topics of clients that use the cluster and have no outage are checked.
-    """
+    """Yield sentences on topics in which acknowledged records were not stored or not consumed."""
     by_topics: dict[str, list[Running]] = {}
     for course in courses:
         if course.client.broker == "cluster" and course.client.outage is None:
@@ -227,11 +221,6 @@ def shortcomings(expect: Sequence[str], courses: Sequence[Course], pages: Sequen
 
 
 def _check_environment(options: Options) -> None:
-    """Check that everything is installed, before anything is started.
-
-    Raises DependencyError if Java, its compiler or a jar is missing; with `expect`, also if Prometheus or Alertmanager
-    is missing.
-    """
     path = java()
     version(path)
     if not has_compiler(path):
@@ -264,10 +253,7 @@ def _signals_interrupt() -> Iterator[None]:
 
 @contextmanager
 def _run_folder(options: Options) -> Iterator[Path]:
-    """Yield the folder of this run, locked until the run ends. Raises InputError if the given folder is not empty.
-
-    If the options name no folder, make one in the cache, and remove the oldest folders there so that KEPT_RUNS remain.
-    """
+    """Yield the folder of this run, locked until the run ends."""
     if options.folder is not None:
         folder = options.folder.resolve()
         if folder.exists() and any(folder.iterdir()):
@@ -299,5 +285,5 @@ def _remove_bulky(folder: Path) -> None:
 
 
 def _now() -> str:
-    """Return the present time in UTC in the form that `kafka-health review` takes."""
+    """Return the time in the form that `kafka-health review` takes."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

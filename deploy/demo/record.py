@@ -47,7 +47,6 @@ DUMPS_AFTER_ONSET = (4.0, 12.0, 25.0, 40.0, 70.0)
 DUMPS_WITHOUT_ONSET = (30.0, 45.0, 60.0, 90.0)
 #: Patterns for the names of all MBeans of Kafka clients, even of MBeans that the product does not read.
 WHOLE = ("kafka.producer:*", "kafka.consumer:*", "kafka.server:type=FetcherLagMetrics,*", "kafka.common:type=AppInfo,*")
-#: Maximum number of pushes in one recording.
 MOST_PUSHES = 10_000
 #: Maximum number of log lines in a recording, because a burst of lines would make the recording too large.
 MAX_LOG_LINES = 20_000

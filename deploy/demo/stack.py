@@ -177,7 +177,7 @@ class Stack:
             self._stop_clients()
 
     def _stop_clients(self) -> None:
-        """Stop all clients at the same time, because killing a failing client takes seconds."""
+        """All clients are stopped at the same time, because killing a failing client takes seconds."""
         if self.running:
             with ThreadPoolExecutor(len(self.running), "stop") as pool:
                 for _ in pool.map(Running.stop, self.running.values()):
@@ -192,7 +192,6 @@ class Stack:
         self._spare_brokers = [self.new_broker() for client in clients if client.broker == "own"]
 
     def _write_settings(self, clients: Sequence[DemoClient]) -> None:
-        """Write and load the settings of this run: broker, folders, free ports, intervals, services of the clients."""
         folder, defaults = self.run_folder, Settings()
         exporter_port = port_or_free(defaults.prometheus.port)
         metrics_port = port_or_free(defaults.monitor.metrics_port)
@@ -238,7 +237,6 @@ class Stack:
         self._open.callback(process.stop, STOP_SECONDS)
 
     def _monitor_works(self) -> bool:
-        """True if the monitor's own metrics show a running query with a finished batch."""
         try:
             with urllib.request.urlopen(
                 f"http://127.0.0.1:{self.settings.monitor.metrics_port}/metrics", timeout=2

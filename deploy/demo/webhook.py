@@ -76,7 +76,6 @@ class Webhook:
         self._server.server_close()
 
     def _receive(self, body: bytes) -> bool:
-        """Keep the alerts of a notification. Return False if the body is no notification."""
         now = int(time.time() * 1000)
         try:
             alerts = json.loads(body)["alerts"]

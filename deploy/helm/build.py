@@ -100,11 +100,9 @@ def _closed(properties: dict[str, Schema]) -> Schema:
 
 
 def _of_default(name: str, default: Any) -> Schema:
-    """Return the schema for a value of the chart that has this default.
+    """An integer is at least 1, because all integers in values.yaml are counts or ports.
 
-    If the default is an empty map or list, the schema allows any content of the map or list. An integer must be at
-    least 1, because all integers in values.yaml are counts or ports. An integer may also be null, because Helm's users
-    remove a default in this way.
+    It may be null, because Helm's users remove a default in this way.
     """
     if isinstance(default, dict):
         if not default or name in _OF_KUBERNETES:

@@ -54,7 +54,7 @@ class Alert(NamedTuple):
 
 
 class _Named(str):
-    """Placeholder for a threshold: the text is the threshold's name instead of its value."""
+    """A threshold's name, in place of its value."""
 
     def __truediv__(self, share: float) -> str:
         return self
@@ -88,10 +88,7 @@ def catalogue() -> list[Alert]:
 
 
 def _limits(expr: str, recorded: Mapping[str, str]) -> frozenset[str]:
-    """Return the names of the thresholds in an expression, and in the recorded series that it reads, recursively.
-
-    `recorded`: name of each recorded series → its expression.
-    """
+    """Return the names of the thresholds in an expression and, recursively, in the recorded series that it reads."""
     read = [recorded[name] for name in recorded if name in expr]
     others = {name: text for name, text in recorded.items() if name not in expr}
     of_recordings = (_limits(text, others) for text in read)

@@ -79,8 +79,7 @@ def _formats(stream: Stream) -> str:
     return _table(f"{stream} | what it is", rows)
 
 
-def _names() -> str:
-    """Return a Markdown table of metrics: our name, unit, what it belongs to (client, topic, …), name in each tool."""
+def _metric_names_table() -> str:
     header = [
         "Our name",
         "Unit",
@@ -135,5 +134,5 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
         (f"`{m.name}{_SUFFIXES.get(m.type, '')}` | {m.documentation}" for m in SelfMetrics().registry.collect()),
     ),
     "rooms": lambda: _table("room | what is in it | uses", rooms.rows()),
-    "names": _names,
+    "names": _metric_names_table,
 }

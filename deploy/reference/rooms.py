@@ -13,7 +13,6 @@ from pathlib import Path
 
 from clienthealth.platform import locations
 
-#: The packages that the wheel installs.
 PACKAGES = ("clienthealth", "clienthealth_exporters")
 ROOT = locations.checkout()
 #: Folders of source code. A module's dotted name is its path without `jobs` or `exporters`: `clienthealth.read.mbeans`.
@@ -61,7 +60,7 @@ def imports(module: str, at_start: bool = False) -> Sequence[str]:
 
 
 def _statements(node: ast.AST, at_start: bool) -> Iterator[ast.AST]:
-    """Yield all statements below a node. `at_start`: True leaves out function bodies and TYPE_CHECKING blocks."""
+    """`at_start`: leave out function bodies and TYPE_CHECKING blocks, which do not run when a module is imported."""
     for child in ast.iter_child_nodes(node):
         if not isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
             continue

@@ -49,7 +49,7 @@ def has_news(present: Sequence[Jar], url: str = osv.URL) -> bool:
 
 
 def _packages() -> bool:
-    """Print pip-audit's findings on the packages of uv.lock. Return True if a package has to be changed."""
+    """Return True if a package of uv.lock has to be changed."""
     listed = Path("dist/requirements.txt")
     listed.parent.mkdir(exist_ok=True)
     listed.write_text(requirements(), encoding="utf-8")

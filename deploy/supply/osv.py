@@ -51,7 +51,7 @@ def unlisted(found: Iterable[tuple[Jar, Advisory]], cves: Iterable[Mapping[str, 
 
 
 def _ids(jars: Sequence[Jar], url: str) -> Iterator[tuple[Jar, str]]:
-    """Yield (jar, advisory id) for each advisory on `jars`, from all pages of OSV's answers."""
+    """Yield (jar, advisory id) for each advisory on `jars`."""
     todo = [
         (jar, {"package": {"ecosystem": "Maven", "name": f"{jar.group}:{jar.name}"}, "version": jar.version})
         for jar in jars

@@ -130,11 +130,7 @@ def _section(page: str) -> str:
 
 
 def _as_in_site(root: Path, page: str, link: re.Match[str]) -> str:
-    """Return a link of a page, changed so that it works in the site.
-
-    If a link lacks the suffix `.md`, as links between runbooks do, it gets the suffix. A link to a folder leads to the
-    repository on the web.
-    """
+    """Add the suffix `.md` to a link that lacks it. A link to a folder leads to the repository on the web."""
     there = (root / page).parent / link[2]
     if there.is_dir():
         return f"{link[1]}{project()['urls']['Source']}/{there.resolve().relative_to(root)}{link[3]}"
