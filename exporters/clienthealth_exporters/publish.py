@@ -107,7 +107,7 @@ class Publisher:
         return self._under_way
 
     def _due(self, warning: str) -> bool:
-        """True if this warning was not logged in the last minute (WARNING_SECONDS). Then the caller must log it."""
+        """True if this warning was not logged in the last minute (WARNING_SECONDS), and so must be logged now."""
         now = time.monotonic()
         if due := now - self._warned.get(warning, float("-inf")) >= WARNING_SECONDS:
             self._warned[warning] = now

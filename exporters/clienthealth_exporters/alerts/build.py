@@ -97,10 +97,9 @@ def rendered(settings: Settings, severity: Callable[[str], str], limits: object 
     """
 
     def levels(level: str) -> list[tuple[str, str]]:
-        """Return (severity, label matcher) for each rule that a condition needs. `level`: severity in the template.
+        """Return (severity, label matcher) for each rule that a condition needs.
 
         A critical condition needs two rules: one that pages, and one that opens a ticket for series with `quiet="yes"`.
-        The second rule sets the label `quiet` to '', so that Prometheus drops it from the alert.
         """
         if level != "critical":
             return [(severity(level), "")]
@@ -170,5 +169,5 @@ def _values(settings: Settings) -> dict[str, Any]:
 
 
 def _either(names: tuple[str, ...]) -> str:
-    """Return a regular expression that matches any of these names, escaped for a PromQL string; '' if none."""
+    """Return a regular expression that matches any of these names, escaped for a PromQL string."""
     return "|".join(re.escape(name).replace("\\", "\\\\") for name in names)

@@ -240,10 +240,7 @@ class GroupExporter:
             self._publisher.close()
 
     def _note(self, failing: Mapping[str, str]) -> None:
-        """Count the failures of a reading, and log each failure that is new or over since the reading before.
-
-        `failing`: maps each group, partition or cluster that could not be read to the reason.
-        """
+        """`failing`: maps each group, partition or cluster that could not be read to the reason."""
         self.failures_total += len(failing)
         for what in failing.keys() - self._failing.keys():
             log.warning("cluster %s: %s cannot be read: %s", self._cluster, what, failing[what])

@@ -51,7 +51,6 @@ _MESSAGES: list[Any] = []
 #: The request for a group's members, by the group's type. For any other type, the request for classic groups is used.
 _DESCRIBE = {kind.lower(): _message(f"{kind}GroupDescribe") for kind in ("Consumer", "Streams", "Share")}
 _SHARE_OFFSETS = _message("DescribeShareGroupOffsets")
-#: States of a group without members.
 MEMBERLESS = ("Empty", "Dead")
 #: A group that is empty or cannot be read is tried again after this share of the time that had passed, at the last
 #: attempt, since the group's last change.
@@ -218,7 +217,6 @@ class GroupReader:
                 self._admin = None
 
     def _listed(self, attempt: _Attempt) -> dict[str, Listed]:
-        """Return all groups that the settings do not leave out, by name. Raises ServiceError if no broker answers."""
         brokers = [broker["broker_id"] for broker in attempt.admin.describe_cluster()["brokers"]]
 
         def ask(one: Sequence[int]) -> dict[int, Any]:
@@ -306,10 +304,9 @@ class GroupReader:
     def _asked(
         self, ask: Callable[[Sequence[str]], Mapping[str, _Value]], names: Set[str], attempt: _Attempt, failed: _Reasons
     ) -> dict[str, _Value]:
-        """Call `ask` for these groups, and return its results by group.
+        """One call of `ask` covers several groups that have the same coordinator and type.
 
-        One call covers several groups that have the same coordinator and type. If a call for a single group fails, the
-        group is added to `failed` with the reason.
+        Groups that could not be read are added to `failed`.
         """
         by_request: dict[tuple[int, str], list[str]] = defaultdict(list)
         for name in sorted(names):
@@ -337,7 +334,7 @@ class GroupReader:
 
 
 def _answer(admin: KafkaAdminClient, request: Any, broker: int) -> list[Any]:
-    """Send a request to a broker and return the groups of the response. Raises KafkaError if a group has an error."""
+    """Return the groups of the broker's response. Raises KafkaError if a group has an error."""
     return [row for row in admin._manager.run(admin._manager.send, request, broker).groups if not _raised(row)]
 
 
@@ -349,7 +346,7 @@ def _raised(row: Any) -> bool:
 
 
 def _assigned(group: Any) -> Iterator[tuple[Member, list[TopicPartition]]]:
-    """Yield each member in a describe response with its partitions; for Streams, those of the member's active tasks."""
+    """Yield each member with its partitions; for Streams, those of the member's active tasks."""
     topics = {
         part.subtopology_id: [*part.source_topics, *(topic.name for topic in part.repartition_source_topics)]
         for part in getattr(getattr(group, "topology", None), "subtopologies", None) or ()

@@ -378,7 +378,7 @@ def summary(view: View, state: State) -> ClientSummary:
 
 
 def _number(query: Mapping[str, str], name: str, default: int, most: int = 2**53) -> int:
-    """Return an integer parameter from 1 (from 0 if `default` is 0) to `most`. Raises ValueError for any other text."""
+    """The smallest allowed value is 1, or 0 if `default` is 0."""
     text = query.get(name, str(default))
     if not (text.isascii() and text.isdigit() and len(text) <= 17 and int(text) <= most) or (
         int(text) == 0 and default

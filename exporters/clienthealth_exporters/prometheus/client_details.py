@@ -86,7 +86,6 @@ def _measured(record: HealthRecord) -> dict[str, str]:
 
 
 def _known(record: HealthRecord) -> Iterator[tuple[str, str]]:
-    """Yield (name, text): first the parts of the client's identity, then each indicator that is not a list."""
     client = record.client
     library = f"{client.library or ''} {client.version or ''}".strip()
     known = [("service", client.service), ("client id", client.client_id), ("kind", client.kind), ("library", library)]
@@ -117,7 +116,6 @@ def plot(name: str, points: Sequence[Point], now: float) -> Markup | None:
         if value is not None:
             stretches[-1].append((_across(at, now), round(1 + (_HEIGHT - 2) * (1 - min(1.0, value / top)), 1)))
         last = at
-    # Label the time axis in UTC at each quarter of an hour, the newest first.
     quarters = range(int(now - now % _QUARTER_SECONDS), int(now) - HOUR_SECONDS, -_QUARTER_SECONDS)
     times = [(round(_across(end, now), 2), f"{datetime.fromtimestamp(end, UTC):%H:%M}") for end in quarters]
     body = [

@@ -151,7 +151,7 @@ class Exporter:
         self.states.shown(self.states.live(), self.settings.prometheus.max_series_per_metric, {})
 
     def _page(self, trouble: str | None, whole: bool) -> Iterator[str]:
-        """Yield the text of all metrics, or only of the exporter's own metrics if `whole` is False."""
+        """`whole`: False leaves out all metrics except the exporter's own."""
         lacking = dict[str, int]()
         if whole:
             states, cap = self.states.live(), self.settings.prometheus.max_series_per_metric
@@ -174,7 +174,6 @@ class Exporter:
         yield from self._rendered((METRICS[f"kafka_client_health_{name}"], samples) for name, samples in own.items())
 
     def _rendered(self, metrics: Iterable[tuple[Family, list[Sample]]]) -> Iterator[str]:
-        """Yield the text of each metric that has samples. `metrics`: metrics about services or the exporter."""
         return (exposition.rendered(family, samples, self._begin) for family, samples in metrics if samples)
 
     def _view(self) -> status_page.View:
@@ -188,22 +187,18 @@ class Exporter:
         )
 
     def _facets_of(self, states: list[State], owners: Owners) -> Facets:
-        """Return the result of `facets`, cached until the states or the owners change."""
         if self._facets[0] is not states or self._facets[1] is not owners:
             self._facets = (states, owners, facets(states, self.settings, owners))
         return self._facets[2]
 
     def _client(self, request: Request) -> Response:
-        """Return a client's page. If another exporter serves the client, redirect there if its address is known.
-
-        Clients that were dropped and clients of other exporters have pages, too: an alert may link to them.
-        """
+        """Dropped clients and clients of other exporters have pages, too, because an alert may link to them."""
         service, instance, client_id = (request.query.get(name, "") for name in ("service", "instance", "client_id"))
         names = service, instance, client_id
         for state in self.states.live():
             if (state.client.service, state.client.instance, state.client.client_id) == names:
                 return Response(status_page.client(self._view(), state, self.states.history.track(state.key)))
-        # If another exporter serves the client: `shard` is its name (such as 2/4), `page` its status page.
+        # `shard`: the name of another exporter that serves the client (such as 2/4). `page`: its status page.
         shard, page, ours = "", "", self.settings.prometheus
         asked = Client(service, "", instance, client_id)
         number = place(asked.key.encode("utf-8", "replace"), ours)

@@ -126,10 +126,10 @@ def page(shown: Sequence[Shown], cap: int, dropped: MutableMapping[str, int]) ->
 def _each(
     index: int, family: Family, shown: Sequence[Shown], cap: int, dropped: MutableMapping[str, int]
 ) -> Iterator[str]:
-    """Yield the lines of a metric, client by client, in blocks of 1,000 clients (_BLOCK_CLIENTS).
+    """Yield the lines of a metric in blocks of 1,000 clients (_BLOCK_CLIENTS).
 
-    At most `cap` lines are yielded. If a client's lines would exceed `cap`, all of them are left out, and `dropped` is
-    increased by their number. `index`: the metric's position in FAMILIES, the list of all metrics.
+    If a client's lines would exceed `cap`, they are left out and counted in `dropped`. `index`: the metric's position
+    in FAMILIES.
     """
     block: list[str] = []
     for one in shown:
@@ -154,11 +154,9 @@ def _each(
 def _once(
     index: int, family: Family, shown: Sequence[Shown], cap: int, dropped: MutableMapping[str, int]
 ) -> Iterator[str]:
-    """Yield the lines of a metric with scope "partition" as one block. `index`: the metric's position in FAMILIES.
+    """Several clients and groups may report the same partition, so the last value in `shown` counts.
 
-    Several clients and groups may report the same partition. So each series has only one line, with the value from the
-    last record in `shown`. At most `cap` series are yielded. `dropped` is increased by one for each line that would add
-    a further series.
+    `index`: the metric's position in FAMILIES, the list of all metrics.
     """
     values: dict[str, str] = {}
     for of_record, _, whole, _ in shown:
@@ -201,10 +199,7 @@ def _head(family: Family) -> str:
 
 @functools.lru_cache(maxsize=20_000)
 def _several(names: tuple[str, ...], samples: tuple[Sample, ...]) -> str:
-    """Return the ends of a metric's lines as one text: each sample's extra labels, brace, value and line end.
-
-    Equal texts are shared.
-    """
+    """Return each sample's extra labels, brace, value and line end, as one text."""
     return "".join([f",{labels_text(names, extra)}}} {_value(value)}\n" for extra, value in dict(samples).items()])
 
 

@@ -44,7 +44,6 @@ class Filters:
         return cls(query.get("q", "").strip(), chosen, max(1, page))
 
     def __bool__(self) -> bool:
-        """True if there is any filter besides the page number."""
         return bool(self.text or self.chosen)
 
     def address(self, page: int = 1, **changed: str) -> str:
@@ -77,10 +76,7 @@ def facets(states: Iterable[State], settings: Settings, owners: Owners) -> Facet
 
 
 def _values(name: str, state: State, settings: Settings, owners: Owners) -> list[str]:
-    """Return the values that a client has in the field `name` (several only in `mode` and `cause`).
-
-    A consumer group has the name of its cluster as its instance.
-    """
+    """A consumer group has the name of its cluster as its instance."""
     client = state.client
     if name == "mode":
         return [mode for mode, _, _ in state.failures]

@@ -99,10 +99,7 @@ class HealthTopic:
                         self.put(record.key, record.value, record.timestamp)
 
     def _compare(self, reader: KafkaConsumer, there: Extents) -> None:
-        """Assign new partitions to the consumer, from their begin offsets, and set `trouble`.
-
-        `there`: the partitions that the topic has now, with their begin and end offsets.
-        """
+        """Assign new partitions to the consumer, from their begin offsets, and set `trouble`."""
         topic, assigned = self.settings.topics.health, reader.assignment()
         if new := there.known.keys() - assigned:
             reader.assign(sorted(assigned | new))

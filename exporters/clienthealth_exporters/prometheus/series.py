@@ -18,7 +18,6 @@ from clienthealth.model.tables import table
 
 #: A sample: (values of the metric's extra labels, value).
 Sample = tuple[tuple[str, ...], float]
-#: The labels of a client's series.
 CLIENT = ("service", "host", "instance", "client_id")
 #: Metrics that decide a failure mode (`Family.evidence`) are served for unhealthy clients. For comparison they are also
 #: served for up to PEERS healthy clients of the same service and kind.

@@ -23,7 +23,6 @@ STANDINGS = ("ok", "partial", "unknown", "suspected", "confirmed", "gone")
 #: Maximum number of combinations of kind, library and version per service. Clients report these texts, and could
 #: otherwise create any number of series.
 VERSIONS = 20
-#: Metrics of a service with the value of the service's worst client.
 WORST = [family for family in ALL_FAMILIES if family.largest]
 
 
@@ -94,8 +93,7 @@ def samples(states: Iterable[State]) -> Iterator[tuple[Family, list[Sample]]]:
 def _versions(clients: Iterable[State]) -> list[Sample]:
     """Return the number of clients by service, kind, library, version and state.
 
-    Only a service's 20 most frequent combinations (VERSIONS) of kind, library and version are counted separately. All
-    others count under library '' and version "other".
+    A service's rare versions count together, as library '' and version "other".
     """
     running: Counter[tuple[str, ...]] = Counter()
     by_service: defaultdict[str, Counter[tuple[str, ...]]] = defaultdict(Counter)

@@ -297,7 +297,7 @@ class States:
         return series
 
     def _room(self, new: State) -> bool:
-        """True if there is room for a new client. If necessary, evict a client of lower `worth` first."""
+        """True if there is room for a new client, if necessary after evicting a client of lower `worth`."""
         most = self._settings.prometheus.max_clients
         if len(self._states) < most:
             return True
@@ -323,10 +323,9 @@ class States:
         return False
 
     def _note(self, key: str, value: bytes, written: float) -> None:
-        """Process the record of a client or group that another exporter serves.
+        """Keep the name of a group, or the record of an unhealthy client, that another exporter serves.
 
-        Keeps a group's name, and the record of a client that is or was unhealthy. `written`: when the monitor wrote the
-        record (epoch s).
+        `written`: epoch s.
         """
         try:
             record = _ELSEWHERE.decode(value)
@@ -383,7 +382,7 @@ class States:
 
 
 def _compared(states: Sequence[State]) -> set[str]:
-    """Return the keys of failing clients, and of up to 5 (PEERS) healthy ones for each of their services and kinds."""
+    """Return the keys of failing clients, and of up to PEERS healthy ones for each of their services and kinds."""
     ill = [state for state in states if state.failures]
     wanted = dict.fromkeys(((state.client.service, state.client.kind) for state in ill), PEERS)
     keys = {state.key for state in ill}
@@ -396,10 +395,7 @@ def _compared(states: Sequence[State]) -> set[str]:
 
 
 def _beyond(record: HealthRecord, most: Sequence[float | None]) -> bool:
-    """True if an alert needs the client's own series: a value exceeds a threshold, or the client's clock is wrong.
-
-    `most`: the client's values that are compared with the thresholds (see `State.largest`).
-    """
+    """True if an alert needs the client's own series. `most`: the values of `State.largest`."""
     if "clock" in record.indicators:
         return True
     if record.client.kind == "group":

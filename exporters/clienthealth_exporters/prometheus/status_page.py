@@ -169,7 +169,7 @@ def missing(view: View, name: str, shard: str) -> str:
 
 
 def _causes(ill: Iterable[State]) -> Iterator[Cause]:
-    """Yield each combination of failure mode and cause, the one with the most confirmed clients first."""
+    """The cause with the most confirmed clients comes first."""
     found: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     where: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for state in ill:
@@ -186,10 +186,7 @@ def _causes(ill: Iterable[State]) -> Iterator[Cause]:
 
 
 def _services(ill: Iterable[State], every: Iterable[State], owners: Owners) -> list[Service]:
-    """Return the services with unhealthy clients, the one with the most confirmed clients first.
-
-    `ill`: the unhealthy clients; `every`: all clients, for the totals.
-    """
+    """The service with the most confirmed clients comes first. `every`: all clients, for the totals."""
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for state in ill:
         counts[state.client.service][state.status] += 1
@@ -199,7 +196,6 @@ def _services(ill: Iterable[State], every: Iterable[State], owners: Owners) -> l
 
 
 def _by_status(states: list[State]) -> dict[str, list[State]]:
-    """Return the clients by status, the worst status first. A status without clients has an empty list."""
     by_status: dict[str, list[State]] = {word: [] for word in _WORDS}
     for state in states:
         by_status[state.status].append(state)

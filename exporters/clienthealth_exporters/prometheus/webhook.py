@@ -95,9 +95,7 @@ class Webhook:
         self._thread.join(seconds)
 
     def _events(self, before: State | None, after: State | None) -> Iterator[Mapping[str, Any]]:
-        """Yield an event for each failure mode that has another status in `after` than in `before`.
-
-        All statuses except suspected and confirmed count as no failure. So if a failure becomes unknown, the event is
+        """All statuses except suspected and confirmed count as no failure, so a failure that becomes unknown is
         `closed`.
         """
         was, now = ({mode: status for mode, status, _ in one.failures} if one else {} for one in (before, after))
@@ -152,7 +150,7 @@ class Webhook:
                 return
 
     def _sent(self, event: Mapping[str, Any]) -> bool:
-        """Send the event. Return False if the event must be sent again, True if it was accepted or refused."""
+        """Return False if the event must be sent again, True if it was accepted or refused."""
         body, stamp = json.dumps(event, ensure_ascii=False).encode(errors="replace"), str(int(time.time()))
         headers = {
             "Content-Type": "application/cloudevents+json; charset=utf-8",
@@ -188,7 +186,7 @@ class Webhook:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Treats a redirect as a refusal, because following a redirect would send the event to another server, by GET."""
+    """Following a redirect would send the event to another server, by GET."""
 
     def redirect_request(self, *_: Any) -> None:
         return None

@@ -135,7 +135,6 @@ def report(
 
 
 def _module_of(client: Any) -> Any:
-    """Return our module for the library of a client or client class. Raises TypeError if we have none."""
     of = client if isinstance(client, type) else type(client)
     for base in of.__mro__:
         if (name := _LIBRARIES.get(base.__module__.partition(".")[0])) is not None:
@@ -164,7 +163,6 @@ class Reporter:
     close_seconds: float
     sender: Sender | None = None
     at_end: Callable[[], None] = lambda: None
-    #: `delivered_total`, `dropped_total`: numbers of snapshots that were delivered, and that were dropped undelivered.
     delivered_total: int = 0
     dropped_total: int = 0
     _watched: list[Watched] = field(default_factory=list)
@@ -228,7 +226,7 @@ class Reporter:
         return canonical.key(snapshot).encode(), json.dumps(snapshot, allow_nan=False).encode()
 
     def _finish(self, watched: Watched) -> None:
-        """Let the reporter's thread send a closed client's last snapshot. Wait up to `close_seconds` for delivery."""
+        """Wait up to `close_seconds` until the closed client's last snapshot is delivered."""
         with _LOCK:
             if watched not in self._watched:
                 return
@@ -280,7 +278,6 @@ class Reporter:
             self.sender.close()
 
     def _publish(self, due: list[Watched]) -> None:
-        """Send the last snapshots of closed clients, snapshots of the clients in `due`, and the waiting log lines."""
         ended = [self._last.popleft() for _ in range(len(self._last))]
         snapshots = [(key, value) for key, value, _ in ended] + [self._encoded(watched) for watched in due]
         delivered = 0

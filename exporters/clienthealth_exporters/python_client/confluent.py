@@ -107,8 +107,6 @@ class Reported:
 
 
 class _Tee:
-    """A logger that passes each line to the reporter and to the application's logger."""
-
     def __init__(self, logger: Any, reported: Reported) -> None:
         self._logger, self._reported = logger, reported
 
@@ -152,8 +150,6 @@ def reporting(base: Any, start: Callable[..., None], interval_seconds: float) ->
 
 
 def _producing(method: Any) -> Callable[..., Any]:
-    """Return a method that calls `method` (produce) and counts the record and its outcome."""
-
     def produce(self: Any, topic: str, *args: Any, **kwargs: Any) -> Any:
         named = [kwargs.pop(name, None) for name in ("on_delivery", "callback")]
         own = next(filter(callable, (*named, *args[_POSITION : _POSITION + 2])), None)
@@ -173,8 +169,6 @@ def _producing(method: Any) -> Callable[..., Any]:
 
 
 def _producing_batch(method: Any) -> Callable[..., Any]:
-    """Return a method that calls `method` (produce_batch) and counts the records and their outcomes."""
-
     def produce_batch(self: Any, topic: str, messages: Any, *args: Any, **kwargs: Any) -> Any:
         named = [kwargs.pop(name, None) for name in ("on_delivery", "callback")]
         own = next(filter(callable, (*named, *args[1:])), None)
@@ -195,9 +189,9 @@ def _producing_batch(method: Any) -> Callable[..., Any]:
 
 
 def _callback(producer: Any, topic: str, own: Callable[..., object] | None) -> tuple[Callable[..., Any], Any]:
-    """Return (callback, counter): a delivery callback that counts one record's outcome, and the counter of its topic.
+    """Return (delivery callback that counts one record's outcome, counter of the record's topic).
 
-    After counting, the callback calls `own`, or the configured on_delivery if `own` is None, as the library does.
+    The callback then calls `own`, or the configured on_delivery if `own` is None, as the library does.
     """
     probe: ProducerProbe = producer.__dict__[ATTRIBUTE]
     own = own or producer.__dict__[_ON_DELIVERY]
@@ -217,8 +211,6 @@ def _callback(producer: Any, topic: str, own: Callable[..., object] | None) -> t
 
 
 def _polling(method: Any) -> Callable[..., Any]:
-    """Return a method that calls `method` (poll or consume), measures the call's duration, and counts the messages."""
-
     def poll(self: Any, *args: Any, **kwargs: Any) -> Any:
         with self.__dict__[ATTRIBUTE].poll(self) as got:
             polled = method(self, *args, **kwargs)

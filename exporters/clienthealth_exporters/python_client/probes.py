@@ -145,7 +145,7 @@ class Durations:
 
 
 class _Topic:
-    """Counts the records of one topic. Thread-safe, with the lock of the probe.
+    """Counts the records of one topic.
 
     refused  number of records that the library never accepted; they also count as `failed`, but not as `sent`
     """
@@ -157,7 +157,6 @@ class _Topic:
         self.sent = self.acknowledged = self.failed = self.refused = 0
 
     def taken(self) -> None:
-        """Count a record that the library accepted."""
         with self._lock:
             self.sent += 1
 
