@@ -91,10 +91,6 @@ _SECTIONS = {name: kind for name, kind in typing.get_type_hints(Settings).items(
 
 
 def _tables(path: str) -> dict[str, dict[str, Any]]:
-    """Read the sections of a settings file.
-
-    Raises SettingsError if the file cannot be read, is not TOML, or has an unknown section.
-    """
     try:
         tables = tomllib.loads(written(path))
     except (ValueError, RecursionError) as error:  # ValueError is also raised for a number with thousands of digits.
@@ -126,11 +122,7 @@ def _parse(section: str, name: str, text: str, variable: str) -> Any:
 
 
 def _fitted(section: type, values: Mapping[str, Any], name: str, where: Callable[[str, str], str]) -> dict[str, Any]:
-    """Convert the values of the section `name` to the types of its keys.
-
-    `where(section, key)` names the source of a value for error messages. Raises SettingsError for an unknown key;
-    if all keys are known, for the first wrong value.
-    """
+    """`where(section, key)` names the source of a value for error messages."""
     fields = keys(section)
     for key in values:
         if key not in fields:
@@ -142,10 +134,7 @@ def _fitted(section: type, values: Mapping[str, Any], name: str, where: Callable
 
 
 def _whole(kind: Callable[..., _T], values: Mapping[str, Any], where: str) -> _T:
-    """Build a section (or all settings) from values, each of which is valid by itself.
-
-    Raises SettingsError if the values contradict each other. The error's message begins with `where`.
-    """
+    """`where`: the beginning of the error message if the values contradict each other."""
     try:
         return kind(**values)
     except SettingsError as error:

@@ -140,9 +140,9 @@ def _toml(file: str, text: str) -> Iterator[Row]:
 
 
 def _plain(error: str) -> tuple[str, str]:
-    """Rewrite msgspec's message about a wrong `[[owner]]` table for people who edit the file.
+    """Rewrite msgspec's message about a wrong `[[owner]]` table as (key, reason).
 
-    Return (key, reason); the key is '' if the table as a whole is wrong.
+    The key is '' if the table as a whole is wrong.
     """
     why, _, path = error.partition(" - at `$.")
     key = re.split(r"\W", path)[0]
@@ -154,9 +154,7 @@ def _plain(error: str) -> tuple[str, str]:
 
 
 def _backstage(file: str, text: str) -> Iterator[Row]:
-    """Yield one row per Component: its name is the service, and `spec.owner` without kind and namespace is the team.
-
-    The pager comes from the annotations, the tier from the labels.
+    """Yield one row per Component: its team is `spec.owner` without kind and namespace.
 
     https://backstage.io/docs/features/software-catalog/descriptor-format
     """
@@ -194,8 +192,7 @@ def _mapping(value: object) -> dict[str, Any]:
 def _codeowners(file: str, text: str) -> Iterator[Row]:
     """Yield the rows of a CODEOWNERS file, such as `/services/orders-*/ @acme/team`.
 
-    The last part of a path, without a final `/`, `/*` or `/**`, is the glob of the services (`orders-*`). The team is
-    the name of the first owner, with `@` and organisation removed. A path without an owner yields a row without one.
+    The last part of a path is the glob of the services (`orders-*`). A path without an owner yields a row without one.
     """
     for number, line in enumerate(text.splitlines(), 1):
         path, *owners = line.partition("#")[0].split()[:2] or [""]

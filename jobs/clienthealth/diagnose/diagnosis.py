@@ -51,10 +51,10 @@ AHEAD_MS = 14 * 3_600_000
 
 
 class _Tally:
-    """Count, per input, the records that were used, left out, or could not be read.
+    """Counts, per input, the records that were used, left out, or could not be read.
 
-    `given`: the list of inputs that the reader of the attachments fills. None: the tally makes an input for each file
-    from which the records come.
+    `given`: the list of inputs that the reader of the attachments fills. None: one input for each file from which the
+    records come.
     """
 
     def __init__(self, given: list[Input] | None) -> None:
@@ -63,17 +63,13 @@ class _Tally:
         self._by_topic: dict[str, Input] = {}
 
     def all(self) -> list[Input]:
-        """Return all inputs in the order of reading.
-
-        If no line of an input was used, and no reason for this is known, its `left_out` gets the reason NOTHING_KNOWN.
-        """
+        """If no line of an input was used, and no reason for this is known, its reason becomes NOTHING_KNOWN."""
         for attached in self._inputs:
             if attached.read and not (attached.used or attached.left_out or attached.unread.keys() - {CUT}):
                 attached.left_out = {NOTHING_KNOWN: attached.read}
         return self._inputs
 
     def add(self, record: Recorded, source: Source, decoded: Decoded) -> None:
-        """Count a record and what was decoded from it."""
         attached = self._input(record, source.topic)
         times = [s.ts_ms for s in decoded.snapshots if s.ts_ms] + [li.ts_ms for li in decoded.lines if li.ts_ms]
         attached.used += record.repeats if times else 0
@@ -151,11 +147,9 @@ def diagnose(records: Iterable[Recorded], settings: Settings, inputs: list[Input
 
 
 def _without_hosts(entries: Sequence[LogEntry], measured: Set[Place]) -> None:
-    """Move log entries from a process with a host to the process that has the same instance, but no known host.
-
-    If the host of a process is unknown, its instance stands in place of the host. `measured`: (service, instance) of
-    the processes without a known host that sent metrics. The entries of an instance are moved only if, apart from
-    entries without a host, all have the same service and host.
+    """Move log entries to the process with the same instance and no known host, if all other entries of the instance
+    have one host. If the host of a process is unknown, its instance stands in place of the host. `measured`: (service,
+    instance) of the processes without a known host that sent metrics.
     """
     written = grouped({(entry.instance, entry.process) for entry in entries}, lambda pair: pair[0])
     nameless = {process for instance, of in written.items() for _, process in of if process[1] == instance}
@@ -166,7 +160,7 @@ def _without_hosts(entries: Sequence[LogEntry], measured: Set[Place]) -> None:
 
 
 def _to_utc(inputs: Sequence[Input], chunks: Sequence[Chunk]) -> None:
-    """Convert local times to UTC, for each process with exactly one known time zone."""
+    """Times are converted only for a process with exactly one known time zone."""
     zoned = {(one.process, one.zone_ms) for one in inputs if one.zone_ms is not None and one.process is not None}
     zones = grouped(zoned, lambda zone: zone[0])
     known: dict[tuple[str, str] | None, int] = {process: its[0][1] for process, its in zones.items() if len(its) == 1}
@@ -179,7 +173,7 @@ def _to_utc(inputs: Sequence[Input], chunks: Sequence[Chunk]) -> None:
 
 
 def _shifted(logged: _Logged, shifts: Mapping[str, int]) -> _Logged:
-    """Return a log event or dump with its time shifted. `shifts`: the shift (ms) by topic (name of an input)."""
+    """`shifts`: the shift (ms) by topic (name of an input)."""
     shift = shifts.get(logged.source.topic, 0) if logged is not None and logged.source is not None else 0
     return dataclasses.replace(logged, ts_ms=logged.ts_ms + shift) if logged is not None and shift else logged
 
@@ -207,10 +201,8 @@ def _examined(chunks: Iterable[Chunk], settings: Settings, inputs: Sequence[Inpu
 
 
 def _with_version(client: Client, log_entries: Iterable[LogEntry]) -> Client:
-    """Return the client with the version of its Java library that its process's log contains.
-
-    The client is returned unchanged if its version is known, if it is known not to be a Java client, or if the log
-    contains no version or several.
+    """Return the client with the version of the Java library in its process's log, if the log contains exactly one
+    version.
     """
     if client.version or client.library not in (None, "", "java") or client.kind not in ("producer", "consumer"):
         return client
@@ -224,10 +216,10 @@ EXCERPT_LINES = 60
 
 
 def _also_seen(state: BucketState, clients: Sequence[Client], excerpt: bool) -> dict[Client, list[Seen]]:
-    """Return known issues by client. `excerpt`: True if all inputs together have few lines (EXCERPT_LINES).
+    """Return known issues by client.
 
-    If no client fits an issue's lines, the issue is listed under the client id in the lines or, without an id, under
-    their process. If several clients fit, and the lines contain no id, the issue is listed under the process.
+    An issue that fits no single client is listed under its client id or process. `excerpt`: True if all inputs together
+    have few lines (EXCERPT_LINES).
     """
     by_client: dict[Client, list[Seen]] = {}
     runs = also_seen.by_process(state, excerpt)
@@ -244,10 +236,7 @@ def _also_seen(state: BucketState, clients: Sequence[Client], excerpt: bool) -> 
 def _adds_failure(
     client: Client, verdicts: Sequence[Verdict], judged_clients: Iterable[tuple[Client, list[Verdict]]]
 ) -> bool:
-    """True if a client without a client id has a failure that no client with an id has.
-
-    Only clients of the same process and kind are compared; if none of them has an id, the result is True.
-    """
+    """True if a client without an id has a failure that no client with an id of the same process and kind has."""
     place = client.service, client.host, client.kind
     beside = [
         of for other, of in judged_clients if other.client_id and (other.service, other.host, other.kind) == place
@@ -265,11 +254,7 @@ def raw_record(record: Recorded) -> RawRecord:
 
 
 class _Before(NamedTuple):
-    """The client that the previous log line names, and the time of that line (epoch ms).
-
-    `client_id`: '' if the line names none. `kind`: '' if the line does not show the kind of client. `ts_ms`: 0 if
-    unknown.
-    """
+    """The client that the previous log line names ('' if none), and the time of that line (epoch ms, 0 if unknown)."""
 
     client_id: str
     kind: str
@@ -341,9 +326,8 @@ ANOTHER_MS = 12 * 3_600_000
 def _worst(verdicts: Sequence[Verdict], undated: frozenset[str]) -> Verdict:
     """Return the verdict on a mode's worst incident; of equally bad incidents, on the newest.
 
-    `detail.incidents` is the number of incidents if there are several. All verdicts are merged into one if there is
-    only one incident. They are also merged if a failure rests on evidence from the topics `undated`, because undated
-    evidence fits any incident. `verdicts`: in order of time.
+    All incidents count as one if a failure rests on evidence from the topics `undated`, because undated evidence fits
+    any incident. `verdicts`: in order of time.
     """
     apart: list[list[Verdict]] = []
     for verdict in verdicts:
@@ -398,10 +382,7 @@ def add_ends(
 
 
 def _outlived(bucket: Bucket, number: int) -> bool:
-    """True if the bucket has data so much newer than the client's last sample that the client has stopped reporting.
-
-    `number`: the client's index in `bucket.state.all_clients`.
-    """
+    """True if the bucket has data so much newer than the client's last sample that the client has stopped reporting."""
     return bool(bucket.newest_ms - bucket.state.clients.last[number] > bucket.quiet[number])
 
 

@@ -66,5 +66,4 @@ def decisive(frames: Sequence[Frame], fact: str = "") -> tuple[str, ...]:
 
 
 def _short(method: str) -> str:
-    """Return `Class.method` for a method of Kafka, and any other method unchanged."""
     return ".".join(method.split(".")[-2:]) if method.startswith(_KAFKA) else method

@@ -78,10 +78,7 @@ def _until(bucket: Bucket, process: tuple[str, str], inputs: Iterable[Input]) ->
 
 
 def _reach(bucket: Bucket, number: int, times: Sequence[int], until_ms: int) -> bool:
-    """True if a client's samples (at `times`, epoch ms) go on until the client's end, or until its process's data ends.
-
-    `number`: the client's index in `bucket.state.all_clients`. `until_ms`: the time at which its process's data ends.
-    """
+    """True if a client's samples (at `times`, epoch ms) go on until the client's end, or until its process's end."""
     # A collector may write the parts of one sample some milliseconds apart; such gaps do not count here.
     gaps = np.diff(times)
     gaps = gaps[gaps > APART_MS]
@@ -99,7 +96,6 @@ def _topics(inputs: Iterable[Input], chosen: Callable[[Input], bool]) -> frozens
 
 
 def _log_of(log: ProcessLog | None, client: Client) -> tuple[tuple[LogEvent, ...], tuple[ThreadDump, ...]]:
-    """Return, from the whole log, the events about the client and the dumps of its process."""
     if log is None or not log.entries:
         return (), ()
     first, last = log.entries[0].ts_ms, log.entries[-1].ts_ms

@@ -103,10 +103,7 @@ class _Report:
         return [replace(group[0], name=self._some([story.name for story in group])) for group in groups]
 
     def _inputs(self, inputs: Sequence[Input]) -> Iterator[str]:
-        """Yield a line on each attachment.
-
-        In a short report, three (SEVERAL) or more attachments of one kind that were read completely share one line.
-        """
+        """In a short report, several (SEVERAL) attachments of one kind that were read completely share one line."""
 
         def alike(attached: Input) -> object:
             whole = attached.used and attached.timed and not attached.left_out and not attached.unread
@@ -125,12 +122,11 @@ class _Report:
         return f"{', '.join(names[: SEVERAL - 1])} and {len(names) - SEVERAL + 1} more"
 
     def _chosen(self, every: Sequence[T], some: Sequence[T]) -> Sequence[T]:
-        """Return `every` in verbose mode, else `some`. Note in `hidden` if this hides items."""
         self.hidden |= not self.verbose and len(some) < len(every)
         return every if self.verbose else some
 
     def _facts(self, finding: Finding) -> Sequence[ShownFact]:
-        """Return all facts in verbose mode, else at most three (FACTS): the first one and the newest ones."""
+        """A short report shows the first fact and the newest ones."""
         facts = finding.facts
         return self._chosen(facts, facts if len(facts) <= FACTS else [facts[0], *facts[1 - FACTS :]])
 
@@ -189,5 +185,4 @@ def html_report(diagnosis: Diagnosis) -> str:
 
 
 def _text(text: str) -> Markup:
-    """Return a text in which invalid characters become visible."""
     return foreign("".join(c if c in "\n\t" or c.isprintable() else "\ufffd" for c in text))

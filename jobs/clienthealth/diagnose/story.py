@@ -42,7 +42,6 @@ def next_command(library: str, dumps: int) -> str:
 
 #: Maximum number of facts prepared per verdict; `report.FACTS` limits the short report further.
 MOST_FACTS = 6
-#: Maximum number of titles of known issues in a headline.
 MOST_TITLES = 3
 #: Keys of `Verdict.detail` that are not shown separately, because `Explanation.cause` usually contains their values.
 _IN_CAUSE = ("cause", "culprit", "victims", "topic", "bootstrap", "partition", "broker", "note")
@@ -152,7 +151,7 @@ _ORDER = ("ok", "unknown", "suspected", "confirmed")
 
 
 class _Teller:
-    """Makes the stories of a diagnosis. `untimed`: topics of inputs with data that has no time of its own."""
+    """`untimed`: topics of inputs with data that has no time of its own."""
 
     def __init__(self, diagnosis: Diagnosis) -> None:
         self.dumps, self.also_seen = diagnosis.dumps, diagnosis.also_seen
@@ -236,17 +235,15 @@ class _Teller:
 
 
 def _place(source: Source | None, line: int | None = None) -> str:
-    """Return file and line of a log line or fact, '' if they are unknown."""
     if source is None:
         return ""
     return f"{PurePosixPath(source.topic).name}:{(source.offset if line is None else line) + 1}"
 
 
 def _decisive(evidence: Sequence[Evidence]) -> list[Evidence]:
-    """Return the facts in order of time. Of facts that differ only in numbers, return one.
+    """Return the facts in order of time.
 
-    Of such facts the one with the longest duration is kept; of equally long ones, the one with the greatest first
-    number; of equal numbers, the newest. A fact is also left out if another fact begins with its whole text.
+    Of facts that differ only in numbers, return the one with the greatest weight (`_weight`).
     """
     kept: dict[tuple[str, str], Evidence] = {}
     for fact in evidence:
@@ -270,11 +267,7 @@ def _weight(fact: Evidence) -> tuple[float, float]:
 
 
 def _of_all(name: str, value: Any, mode: Mode) -> str:
-    """Return a value of `Verdict.detail` in words.
-
-    They begin with "at least" if `name` is in `mode.sums`, and with "up to" if it is in `mode.peaks` and `value` is an
-    integer.
-    """
+    """Return a value of `Verdict.detail` in words."""
     most = name in mode.peaks and isinstance(value, int)
     return f"{'at least ' if name in mode.sums else 'up to ' if most else ''}{_value(name, value)}"
 

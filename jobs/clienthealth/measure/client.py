@@ -134,9 +134,8 @@ def per_second(w: Windows, total: str) -> Floats:
 
 
 def _totals(w: Windows) -> Column:
-    """Return a `Column` with one mapping per window: name of a published counter → its last known value.
-
-    The counters of clients that report deltas are unknown, because sums of deltas do not begin at the client's start.
+    """The counters of clients that report deltas are unknown, because sums of deltas do not begin at the client's
+    start.
     """
     totals = {name[:-6].replace("-", "_"): w.last(name) for name in COUNTERS[w.kind or ""]}
     from_start = [client.whole for client in w.about()]
@@ -144,7 +143,7 @@ def _totals(w: Windows) -> Column:
 
 
 def _positive(values: Floats) -> Floats:
-    """Replace values ≤ 0 by NaN: Java clients before 1.0 report an average of 0 until they have sent a batch."""
+    """Java clients before 1.0 report an average of 0 until they have sent a batch, so values ≤ 0 are unknown."""
     return np.where(values > 0, values, np.nan)
 
 
@@ -153,13 +152,13 @@ def _milliseconds(w: Windows, name: str) -> Mapping[str, Floats]:
 
 
 def _mappings(size: int, numbers: Mapping[str, Floats], **texts: Sequence[str]) -> list[dict[str, Any]]:
-    """Return one mapping (column name → value) per window, without NaN values. `texts`: columns of known texts."""
+    """Return one mapping (column name → value) per window, without NaN values."""
     columns = {name: _numbers(values) for name, values in numbers.items()}
     return _rows(size, columns | {name: (values, None) for name, values in texts.items()})
 
 
 def _partly(size: int, numbers: Mapping[str, Floats]) -> Column:
-    """Return a `Column` with one mapping (name → number) per window; it is unknown if all numbers are NaN."""
+    """Return one mapping (name → number) per window; the mapping is unknown if all its numbers are NaN."""
     any_known: Bools = np.logical_or.reduce([~np.isnan(values) for values in numbers.values()])
     return _mappings(size, numbers), any_known
 
@@ -187,11 +186,9 @@ def _rows(size: int, columns: Mapping[str, Column]) -> list[dict[str, Any]]:
 
 
 def _greatest(w: Windows, window: Ints, values: Floats, topic: Ints) -> tuple[Floats, NDArray[np.object_]]:
-    """Return two arrays with one element per window: the window's greatest value, and the name of that value's topic.
+    """Return each window's greatest value (NaN without values), and the name of that value's topic.
 
-    `window` (number of the window), `values` and `topic` (index into `w.names`) have one element per value. A window
-    without a value gets NaN in both results. If several topics have the greatest value, or if all values of the window
-    are NaN, the alphabetically last topic is returned.
+    `window` (number of the window), `values` and `topic` (index into `w.names`) have one element per value.
     """
     number, name = unknown(len(w)), np.full(len(w), np.nan, np.object_)
     if len(window):

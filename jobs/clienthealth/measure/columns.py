@@ -161,9 +161,8 @@ class Column:
         return np.where(a < b, a, -1)
 
     def _last(self, lo: Ints, hi: Ints, back: int = 0) -> Ints:
-        """Return, for each span, a position in the list of known values: that of its last known value, minus `back`.
-
-        The result is -1 for a span with at most `back` known values.
+        """Return, for each span, the position of the known value that is `back` before its last one; -1 if there is
+        none.
         """
         a, b = self.bounds(lo, hi)
         return np.where(b - a > back, b - 1 - back, -1)

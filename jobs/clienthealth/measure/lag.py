@@ -153,10 +153,7 @@ def partitions_lag(
 
 
 def _lag(history: Sequence[Observation], known: Known, limits: LagSettings) -> PartitionLag:
-    """Return the lag of one partition at the last observation of its `history`.
-
-    `known`: what else determines the partition's state. Its fields `lag` and `idle` are ignored and computed here.
-    """
+    """The fields `lag` and `idle` of `known` are ignored, and computed from `history`."""
     now_ms, *offsets, commit_ts = history[-1]
     committed, end, start = (None if offset is None else int(offset) for offset in offsets)
     age = None if commit_ts is None else max(0.0, (now_ms - commit_ts) / 1000)

@@ -27,7 +27,6 @@ State = Literal["OK", "WARN", "STOP", "STALL", "REWIND", "UNKNOWN", "IDLE"]
 
 #: The states of a partition, from harmless to worst. A group has the worst state of its partitions.
 STATE_ORDER: tuple[State, ...] = ("IDLE", "OK", "UNKNOWN", "WARN", "REWIND", "STALL", "STOP")
-#: The states that are harmless.
 FINE = STATE_ORDER[: STATE_ORDER.index("UNKNOWN")]
 
 #: Number of newest commits that the rules use (Burrow's `intervals`).

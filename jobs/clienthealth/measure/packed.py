@@ -185,7 +185,6 @@ class Chunk(msgspec.Struct, array_like=True):
         return Parts.of(self.parts, len(TOPIC_METRICS))
 
 
-#: `encode` converts a chunk to bytes, `decode` converts bytes to a chunk.
 encode = msgspec.msgpack.Encoder().encode
 decode = msgspec.msgpack.Decoder(Chunk).decode
 

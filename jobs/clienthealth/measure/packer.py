@@ -69,10 +69,7 @@ _OFFSETS = ("committed-offset", "end-offset", "start-offset", "commit-timestamp-
 
 @cache
 def _packing(kind: str) -> tuple[Callable[..., bytes], bytes]:
-    """Return (pack, pad) for a kind of client: a function that packs a sample into bytes, and bytes to append.
-
-    `pad` has the NaNs that fill the row up to METRICS_MAX metrics.
-    """
+    """Return (function that packs a sample into bytes, NaNs that fill the row up to METRICS_MAX metrics)."""
     metrics = len(CLIENT_METRICS[kind])
     return struct.Struct(f"={Readings.head()}q{metrics}d").pack, np.full(METRICS_MAX - metrics, NAN).tobytes()
 
@@ -227,11 +224,9 @@ class Packer:
     def _time(self, chunks: Iterable[Chunk]) -> None:
         """Set `last_seen` in each chunk (when each of its clients last reported), and `clock` (the watermark).
 
-        A single clock may be hours wrong. Neighbouring records of a topic were written at about the same time, so the
-        median of their clients' times is right nevertheless (`topic_clock`). A sample's own time counts only if it
-        differs little from this median (SKEW_MS). Without samples of clients, the watermark is the median time of the
-        consumer groups' samples; without these, it is the median of the processes' newest log times
-        (`log_times`).
+        A client's clock may be hours wrong, so a sample's own time counts only if it is near the time of its block of
+        records (`topic_clock`). Without samples of clients, the watermark is the median time of the consumer groups'
+        samples; without these, it is the median of the processes' newest log times.
         """
         whole = list(chunks)
         if any(chunk.rows for chunk in whole):
@@ -265,7 +260,6 @@ _part = struct.Struct(f"={Parts.head()}q{len(TOPIC_METRICS)}d").pack
 class _Open:
     """A chunk that is being filled.
 
-    names    maps each name to its index in the chunk's `names`; a new name gets the next index
     configs  maps the `id()` of a configuration to (its index in the chunk's `configs`, the configuration)
     """
 
@@ -281,7 +275,7 @@ class _Open:
         return self.configs.setdefault(id(config), (len(self.configs), config))[0]
 
     def part(self, row: int, topic: str, partition: int | None, thread: str | None, values: Sequence[float]) -> None:
-        """Add the values (in the order of TOPIC_METRICS) of a topic, partition or thread to the sample `rows[row]`."""
+        """The values are in the order of TOPIC_METRICS."""
         number = -1 if partition is None else partition
         at = -1 if thread is None else self.names[thread]
         self.parts.append(_part(row, self.names[topic], number, at, *values))

@@ -93,12 +93,9 @@ def seconds_to_full(w: Windows) -> Floats:
 
 
 class _Stretches(NamedTuple):
-    """One element per row (sample) of `Windows.table`, with the changes since the previous row: time (ms), time inside
-    the selector (ns), and sent records.
+    """Changes since the previous row of `Windows.table`, one element per row; 0 if a counter is unknown or was reset.
 
-    All three are 0 if a counter of the selector is unknown or was reset, or if select-total did not change; `records`
-    is 0 also if record-send-total is unknown or was reset. `counted`: for each row the number of earlier rows in
-    which the selector's counters are known and select-total was not reset.
+    `counted`: for each row the number of earlier rows in which the selector's counters are known and were not reset.
     """
 
     elapsed_ms: Floats
@@ -171,7 +168,6 @@ def _stretches(w: Windows) -> _Stretches:
 
 
 def _change(values: Floats) -> Floats:
-    """Return how much each value differs from the value before it; NaN for the first value."""
     return np.diff(values, prepend=np.nan)
 
 

@@ -18,7 +18,6 @@ from clienthealth.measure.columns import Floats, Ints, begins, spread
 from clienthealth.measure.view import Windows, per_windows
 from clienthealth.model.metrics import QUEUE_DEFAULTS
 
-#: Client options that limit a queue.
 CHUNKS, RECORDS, KBYTES = "queued.max.message.chunks", "queued.min.messages", "queued.max.messages.kbytes"
 
 
@@ -91,7 +90,7 @@ def limits(w: Windows, option: str, windows: Ints) -> Floats:
 
 
 def _finite(ratio: Floats) -> Floats:
-    """Replace infinite ratios by NaN: a limit of 0 means that the queue has no limit."""
+    """A limit of 0 means that the queue has no limit, so an infinite ratio is unknown."""
     return np.where(np.isinf(ratio), np.nan, ratio)
 
 
@@ -133,7 +132,7 @@ def topic_rate_entries(w: Windows) -> list[list[dict[str, Any]]]:
 
 
 def _topic_sums(w: Windows, values: Floats, rows: Ints) -> list[dict[int, float]]:
-    """Return one mapping per row: topic (index into `Windows.names`) → sum of the known `values` of that topic."""
+    """Return one mapping per row: topic (index into `Windows.names`) → sum of the topic's known values."""
     sums: list[dict[int, float]] = []
     for begin, end in zip(w.part_begin[rows].tolist(), w.part_begin[rows + 1].tolist(), strict=True):
         by_topic: dict[int, float] = {}

@@ -94,10 +94,7 @@ def verdict_from_json(row: Mapping[str, Any]) -> Verdict:
 
 @functools.lru_cache(maxsize=1_000)
 def _bare(mode: str, status: Status) -> Verdict:
-    """Return a verdict without details.
-
-    Most verdicts have no details, so all clients share one object per mode and status.
-    """
+    """All clients share one object per mode and status, because most verdicts have no details."""
     return Verdict(mode, status)
 
 
@@ -266,10 +263,6 @@ _NO_CONFIG: Mapping[str, str] = {}
 
 
 def _config(row: Any) -> Mapping[str, str]:
-    """Return the options that have a text as value. All records without options share one empty mapping.
-
-    Raises TypeError if `row` is not a JSON object.
-    """
     if not row:
         return _NO_CONFIG
     if type(row) is not dict:

@@ -222,16 +222,16 @@ def unusable(parts: int) -> list[Snapshot]:
 
 
 def _of_clients(metrics: Mapping[str, float]) -> dict[str, float]:
-    """Return a client's metrics without those that only topics or partitions can have."""
+    """Leave out metrics that only topics or partitions can have."""
     if metrics.keys() <= _CLIENT_METRICS:
         return dict(metrics)
     return {name: value for name, value in metrics.items() if name in _CLIENT_METRICS}
 
 
 def _of_nodes(nodes: Mapping[int, Mapping[str, float]], whole: bool) -> dict[str, float]:
-    """Return, for each metric that clients report per broker (OF_NODES), the largest of all brokers' values.
+    """Return the largest broker's value of each metric in OF_NODES.
 
-    If `nodes` has all brokers (`whole`), the result also has id and latency of the slowest one (`slowest_node`).
+    If `nodes` has all brokers (`whole`), the result also has id and latency of the slowest one.
     """
     values = {name: [metrics[name] for metrics in nodes.values() if name in metrics] for name in OF_NODES}
     largest = {name: max(of_all) for name, of_all in values.items() if of_all}
@@ -256,7 +256,6 @@ def _order(part: Part) -> tuple[str, bool, int, str]:
 
 
 def _derived(by_part: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """Compute a client's sums (metrics in SUMMED) and maxima (LARGEST) over its topics and partitions."""
     derived: dict[str, float] = {}
     for metrics in by_part:
         for name in SUMMED:

@@ -18,7 +18,6 @@ Standing = Literal["ok", "partial", "unknown", "suspected", "confirmed"]
 #: All statuses, the one that counts least first. If overlapping windows give several verdicts of one mode, a failure
 #: counts before `ok` and `unknown`, and `confirmed` before `suspected`; without a failure the newest verdict counts.
 STATUS_ORDER: tuple[Status, ...] = ("unknown", "ok", "suspected", "confirmed")
-#: The statuses that report a failure.
 UNHEALTHY: tuple[Status, ...] = ("suspected", "confirmed")
 
 

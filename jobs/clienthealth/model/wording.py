@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-#: The text that stands for an unknown time.
 UNTIMED = "time unknown"
 
 

@@ -140,9 +140,8 @@ def keep_archive(draft: Path, paths: str) -> None:
 
 
 def _made_with(paths: str) -> str:
-    """Return a hash (12 hex digits) of all that a class archive (AppCDS) depends on, for the archive's file name.
-
-    The JVM refuses an archive that was made with another Java or with other files of the class path.
+    """Return a hash for a class archive's name: the JVM refuses an archive of another Java or other files of the class
+    path.
     """
     parts = [Path(java()).resolve().parent.parent / "lib" / "modules", *map(Path, paths.split(os.pathsep))]
     # Skip missing files: on macOS, /usr/bin/java is a launcher, without a file lib/modules beside it.
@@ -237,7 +236,7 @@ def _asked(*command: str) -> subprocess.CompletedProcess[str]:
 
 
 def _read(listing: Path) -> list[Path] | None:
-    """Return the listed jars, or None if there is no list or a listed jar is missing."""
+    """Return None if there is no list or a listed jar is missing."""
     try:
         jars = [listing.parent.parent / line for line in listing.read_text(encoding="utf-8").splitlines()]
     except FileNotFoundError:
@@ -246,7 +245,7 @@ def _read(listing: Path) -> list[Path] | None:
 
 
 def _downloaded(module: str, folder: Path) -> Path:
-    """Download a module's jar, but not its dependencies; check the jar's SHA-1, and return its path. Needs no Java."""
+    """Download a module's jar, but not its dependencies. Needs no Java."""
     group, artifact, version, *classifier = module.split(":")
     name = "-".join((artifact, version, *classifier)) + ".jar"
     url = f"{repository()}{group.replace('.', '/')}/{artifact}/{version}/{name}"
@@ -284,7 +283,6 @@ def _resolved(name: str, jar_set: JarSet, folder: Path, listing: Path) -> list[P
         for group, artifact in (pattern.split(":") for pattern in jar_set.without)
     ]
     module.write_text(_MODULE.format(name=name, wanted="".join(wanted)), encoding="utf-8")
-    # Run Ivy from PySpark's jars, with the proxy settings of the environment.
     ivy = next(pyspark().glob("ivy-*.jar"))
     proxy = urllib.parse.urlsplit(urllib.request.getproxies().get("https", ""))
     by_proxy = [f"-Dhttps.proxyHost={proxy.hostname}", f"-Dhttps.proxyPort={proxy.port or 3128}"]
@@ -300,7 +298,6 @@ def _resolved(name: str, jar_set: JarSet, folder: Path, listing: Path) -> list[P
                 f"{_failure(name)}: the download did not end within {RESOLVE_SECONDS} s; see {log}"
             ) from error
     if done.returncode != 0:
-        # Report the line of Ivy's output that explains the failure.
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
         telling = (line.strip().strip(": ") for sign in _SIGNS for line in lines if sign in line)
         raise DependencyError(f"{_failure(name)}: {next(telling, 'Ivy failed')}; see {log}")

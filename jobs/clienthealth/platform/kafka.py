@@ -197,10 +197,7 @@ def _built(client: Callable[..., _Client], settings: Settings, options: Mapping[
 
 @contextmanager
 def _attempts() -> Iterator[list[str]]:
-    """Yield a list that collects the reasons of failed connections while the `with` block runs.
-
-    kafka-python only logs these reasons; the error that it raises is just a timeout.
-    """
+    """Yield a list that collects the reasons of failed connections, because kafka-python only logs them."""
     failures: list[str] = []
     log = logging.getLogger("kafka.net.manager")
 
@@ -216,7 +213,7 @@ def _attempts() -> Iterator[list[str]]:
 
 
 def _reason(failures: Sequence[str]) -> str | None:
-    """Return the most informative failure, in our words for it (_WORDS) if there are any; None without failures."""
+    """Return the most informative failure, in our words for it (_WORDS) if there are any."""
 
     def vague(failure: str) -> int:
         return next((rank for rank, part in enumerate(_VAGUE, 1) if part in failure), 0)

@@ -142,10 +142,7 @@ class OptionError(SettingsError):
 
 
 def _login(options: Mapping[str, str]) -> tuple[str, Login | None, Mapping[str, str]]:
-    """Return (SASL mechanism, login, options of the login module); ('', None, {}) without SASL.
-
-    Raises SettingsError for options that the Java client or kafka-python would refuse or misunderstand.
-    """
+    """Return (SASL mechanism, login, options of the login module); ('', None, {}) without SASL."""
     protocol, mechanism = options.get("security.protocol", PROTOCOLS[0]).upper(), options.get("sasl.mechanism", "")
     # Refuse unknown protocols, because kafka-python would treat them as PLAINTEXT.
     if protocol not in PROTOCOLS:
@@ -191,10 +188,7 @@ def _typed(name: str, value: str) -> bool | int | str:
 
 
 def _tls(options: Mapping[str, str]) -> dict[str, Any]:
-    """Return kafka-python's TLS options. kafka-python reads only PEM, so Java key stores are converted to PEM.
-
-    Raises SettingsError if a store has an unknown type or cannot be read.
-    """
+    """kafka-python reads only PEM, so Java key stores are converted to PEM."""
     checked = options.get("ssl.endpoint.identification.algorithm")
     translated: dict[str, Any] = {} if checked is None else {"ssl_check_hostname": checked != ""}
     kinds = {
@@ -242,10 +236,7 @@ def _context(options: Mapping[str, str], kinds: Mapping[str, str]) -> ssl.SSLCon
 
 
 def _pem(options: Mapping[str, str], store: str, kind: str) -> bytes:
-    """Return the content of a key store as PEM. `store`: truststore or keystore; `kind`: its configured type.
-
-    Like Java, this function accepts a JKS store if the configured type is PKCS12, and vice versa.
-    """
+    """Like Java, this function accepts a JKS store if the configured type is PKCS12, and vice versa."""
     data, password = Path(options[f"ssl.{store}.location"]).read_bytes(), options.get(f"ssl.{store}.password", "")
     if kind == "PEM":
         return data
@@ -255,7 +246,6 @@ def _pem(options: Mapping[str, str], store: str, kind: str) -> bytes:
     from cryptography.hazmat.primitives.serialization import pkcs12
 
     if data.startswith(_JKS):
-        # Convert JKS to PKCS12; raises DependencyError without Java.
         with tempfile.TemporaryDirectory() as folder:
             (jks := Path(folder, "jks")).write_bytes(data)
             files = ("-srckeystore", str(jks), "-destkeystore", f"{folder}/p12", "-deststoretype", "PKCS12")
@@ -281,10 +271,7 @@ class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
         }
 
     def token(self) -> str:
-        """Return a valid token.
-
-        Raises ServiceError if no token can be fetched; kafka-python then retries the connection.
-        """
+        """Raises ServiceError if no token can be fetched; kafka-python then retries the connection."""
         with self._lock:
             if time.time() >= self._until:
                 try:
@@ -295,15 +282,12 @@ class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
             return self._token
 
     def extensions(self) -> Mapping[str, str]:
-        """Return the SASL extensions sent with a token."""
         return self._extensions
 
 
 def _token(url: str, jaas: Mapping[str, str]) -> tuple[str, float]:
-    """Read a token from a file (a `file:` URL), or request a token from an endpoint with the client's credentials.
-
-    Returns (token, epoch second at which the token must be renewed). For a file this time is 0, so that the file
-    is read for each connection.
+    """Return (token, epoch second at which it must be renewed): 0 for a file, so that the file is read for each
+    connection.
     """
     if url.startswith("file:"):
         return Path(urllib.request.url2pathname(urllib.parse.urlsplit(url).path)).read_text("utf-8").strip(), 0.0
@@ -318,12 +302,7 @@ def _token(url: str, jaas: Mapping[str, str]) -> tuple[str, float]:
 
 
 def _aws(jaas: Mapping[str, str]) -> Callable[[], tuple[str, float]]:
-    """Return a function that signs a token for Amazon MSK and returns (token, epoch second of its renewal).
-
-    The function signs with the role or the profile that the login module's options (`jaas`) name. If they name neither,
-    Amazon's libraries choose the credentials. Raises SettingsError if neither `AWS_REGION` nor `AWS_DEFAULT_REGION` is
-    set.
-    """
+    """Return a function that signs a token for Amazon MSK and returns (token, epoch second of its renewal)."""
     from aws_msk_iam_sasl_signer import MSKAuthTokenProvider as Signer
 
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")

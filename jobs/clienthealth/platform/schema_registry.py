@@ -116,10 +116,7 @@ class _Client:
         return schema
 
     def _refer(self, document: Mapping[str, Any], named: dict[str, Any]) -> None:
-        """Parse all schemas to which a schema refers directly or indirectly, and add them to `named`.
-
-        Each schema is parsed after the schemas to which it refers.
-        """
+        """Add to `named` all schemas to which a schema refers, each parsed after the schemas to which it refers."""
         import fastavro
 
         for reference in document.get("references") or ():
@@ -129,11 +126,7 @@ class _Client:
             fastavro.parse_schema(_plain(json.loads(other["schema"])), named_schemas=named)
 
     def _ask(self, path: str) -> Mapping[str, Any]:
-        """Return the registry's response (JSON) for a path. A failed request is repeated for up to `patience_seconds`.
-
-        Raises UnknownSchemaError for HTTP 404. Raises ServiceError at once for HTTP 401 and 403, and for other failures
-        after `patience_seconds`.
-        """
+        """Repeat a failed request for up to `patience_seconds`, unless the registry refuses it or lacks the schema."""
         url, seconds = f"{self._settings.url.rstrip('/')}/{path}", self._settings.timeout_seconds
         deadline, pause = time.monotonic() + self._settings.patience_seconds, _FIRST_PAUSE
         while True:
@@ -168,7 +161,7 @@ _clients = cache(_Client)
 
 
 def _plain(schema: Any) -> Any:
-    """Return an Avro schema without its logical types, because fastavro would return dates and decimals for them."""
+    """Remove logical types, because fastavro would return dates and decimals for them."""
     if isinstance(schema, dict):
         return {name: _plain(value) for name, value in schema.items() if name != "logicalType"}
     return [_plain(one) for one in schema] if isinstance(schema, list) else schema

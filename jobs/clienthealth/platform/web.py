@@ -312,7 +312,6 @@ class _Bounded:
         self._left = MAX_HEADER_BYTES
 
     def readline(self, limit: int) -> bytes:
-        """Read a line of at most `limit` bytes. Raises LineTooLong (HTTP 431) beyond MAX_HEADER_BYTES in total."""
         line = self._lines.readline(min(limit, self._left + 1))
         self._left -= len(line)
         if self._left < 0:
@@ -328,10 +327,7 @@ def _gzipped(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _packets(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the bytes of `pieces` in packets of 64 to 128 KiB; the last packet may be smaller, but is never empty.
-
-    The peer must read each packet within the connection's timeout.
-    """
+    """Yield packets of 64 to 128 KiB (the last may be smaller); the peer must read each within the timeout."""
     gathered = bytearray()
     for piece in pieces:
         for start in range(0, len(piece), _PIECE_BYTES):

@@ -94,11 +94,7 @@ class Decoded(msgspec.Struct):
 
 
 class _Parsed(msgspec.Struct):
-    """A parsed record.
-
-    `content`: the snapshots or log lines in the record's value. The fields that only the record's headers or its Kafka
-    key contain are not filled in yet.
-    """
+    """`content`: snapshots or log lines, without the fields that only the record's headers or its Kafka key contain."""
 
     result: Decoded
     record: Record = Record(text="")
@@ -173,10 +169,6 @@ def latest_ms(settings: Settings, now_ms: int) -> int:
 
 
 def _readable(raw: RawRecord, settings: Settings) -> Record:
-    """Return the record with its unpacked value: a text (also parsed, if it is JSON) or bytes.
-
-    Raises PayloadError if the value is empty, too large or cannot be unpacked.
-    """
     value = raw.value
     if value is None or len(value) == 0:
         raise PayloadError("empty")
@@ -209,7 +201,6 @@ _text_of_key = lru_cache(maxsize=4096)(_text_of)
 
 
 def _header_values(headers: Mapping[str, bytes]) -> dict[str, str]:
-    """Return the headers that this module reads (`_READ`) as text; empty headers are left out."""
     return {name: text for name in _READ if name in headers and (text := present(_text_of(headers[name])))}
 
 
@@ -219,11 +210,7 @@ def _by_name(streams: tuple[Stream, ...]) -> Mapping[str, Format]:
 
 
 def _format(record: Record, streams: tuple[Stream, ...]) -> Format | None:
-    """Return the record's format: the one that the header `format` names, else the first that recognises the record.
-
-    The header counts only if it names a format of `streams` for this kind of value (text, JSON or binary). Returns None
-    if no format recognises the record.
-    """
+    """Return the format that the header `format` names, else the first that recognises the record."""
     by_name = _by_name(streams)
     named = by_name.get(record.headers.get("format", ""))
     if named is not None and _could_be(record, named):
@@ -244,7 +231,7 @@ def _could_be(record: Record, fmt: Format) -> bool:
 
 
 def _content(record: Record, fmt: Format | None) -> list[Any]:
-    """Return the snapshots or lines in the record. Raises PayloadError with the reject reason if there are none."""
+    """Raises PayloadError with the reject reason if the record has no snapshots or lines."""
     try:
         content = fmt.decode(record) if fmt else None
     except DependencyError as missing:
@@ -278,10 +265,7 @@ def _unreadable(record: Record) -> str | None:
 
 
 def _snapshots(parsed: _Parsed, topic: str, settings: Settings, now_ms: int) -> Decoded:
-    """Fill in and check the snapshots of `parsed`; return `parsed.result`.
-
-    The result has the usable snapshots, and a reject reason for each unusable snapshot.
-    """
+    """Return `parsed.result` with the usable snapshots, and a reject reason for each unusable snapshot."""
     result = parsed.result
     for snapshot in parsed.content:
         error = snapshot.error or _complete_snapshot(snapshot, parsed.record, latest_ms(settings, now_ms))
@@ -296,7 +280,6 @@ def _snapshots(parsed: _Parsed, topic: str, settings: Settings, now_ms: int) -> 
 
 
 def _opened(parsed: _Parsed) -> _Parsed:
-    """Parse the message of each line with the function `opened`. If `opened` raises an error, the line is rejected."""
     lines: list[LogLine] = []
     for line in parsed.content:
         try:
@@ -308,10 +291,7 @@ def _opened(parsed: _Parsed) -> _Parsed:
 
 
 def _lines(parsed: _Parsed, topic: str, settings: Settings, now_ms: int) -> Decoded:
-    """Fill in and check the lines of `parsed`; return `parsed.result`.
-
-    The result has the usable lines, and a reject reason for each unusable line.
-    """
+    """Return `parsed.result` with the usable lines, and a reject reason for each unusable line."""
     result = parsed.result
     for line in parsed.content:
         error = _complete_line(line, parsed.record, latest_ms(settings, now_ms))
@@ -329,7 +309,7 @@ def _foreign(client: Identity, topic: str, settings: Settings) -> str | None:
 
 
 def _complete_snapshot(snapshot: Snapshot, record: Record, latest: int) -> str | None:
-    """Fill in a snapshot's missing fields from its record. Return the reject reason; None if the snapshot is usable."""
+    """Return the reject reason; None if the snapshot is usable."""
     client = _identified(snapshot.client, record)
     if not client.service or not client.instance:
         instance = client.instance or client.host or ""
@@ -344,7 +324,7 @@ def _complete_snapshot(snapshot: Snapshot, record: Record, latest: int) -> str |
 
 
 def _complete_line(line: LogLine, record: Record, latest: int) -> str | None:
-    """Fill in missing fields of a line from its record. Return the reject reason; None if the line is usable."""
+    """Return the reject reason; None if the line is usable."""
     line.client = client = _identified(line.client, record)
     if line.ts_ms is None:
         line.ts_ms = record.ts_ms
@@ -360,12 +340,7 @@ def _complete_line(line: LogLine, record: Record, latest: int) -> str | None:
 
 
 def _identified(client: Identity, record: Record) -> Identity:
-    """Return the identity with missing fields filled in from the record's headers, then from its Kafka key.
-
-    For a push through our broker plugin (the record has the header INSTANCE), the headers win over the payload. Without
-    an instance, the name that librdkafka gives the client (`handle`) becomes the instance, as `host:handle` if the host
-    is known. An unknown kind becomes None.
-    """
+    """Return the identity with missing fields filled in from the record's headers, then from its Kafka key."""
     header = record.headers.get
     if header(_pushed.INSTANCE):
         # The broker knows the pushing client and sets the headers. The payload only claims an identity.

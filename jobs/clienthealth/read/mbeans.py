@@ -196,10 +196,7 @@ def add(samples: Samples, mbean: MBean, name: str | None, value: float | None) -
 
 
 def _read_version(samples: Samples, mbean: MBean, attributes: Mapping[str, Any]) -> None:
-    """Add the version in an MBean's attributes, if there is one, to `samples`.
-
-    The Scala client's MBean names no client, so its version counts for the whole JVM.
-    """
+    """The Scala client's MBean names no client, so its version counts for the whole JVM."""
     for attribute, value in attributes.items():
         if f"{mbean.path}/{attribute}" in VERSIONS and (version := text(value)):
             if mbean.subject.client_id is not None:

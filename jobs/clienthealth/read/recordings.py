@@ -171,10 +171,7 @@ def readings(line: bytes, process: ClientProcess) -> list[Snapshot] | None:
 
 
 def _mbean(key: str, domain: str) -> tuple[str, str]:
-    """Return (name of the MBean, attribute) for the name of a metric in a recording.
-
-    `domain`: the MBean's domain if the name has the form `group/name{tags}`.
-    """
+    """Return (name of the MBean, attribute). `domain`: the MBean's domain if `key` has the form `group/name{tags}`."""
     if (named := METRIC.fullmatch(key)) is None:
         mbean, _, attribute = key.rpartition("/")
         return mbean, attribute
@@ -182,7 +179,7 @@ def _mbean(key: str, domain: str) -> tuple[str, str]:
 
 
 def _entries(text: str) -> Iterator[tuple[int, bytes]]:
-    """Yield (number of the first line, text) of each log entry; the text includes the stack trace below the line."""
+    """Yield (number of the first line, text) of each log entry, with the stack trace below the line."""
     entry: list[str] = []
     start = 0
     for number, line in enumerate(text.splitlines()):

@@ -99,10 +99,7 @@ def lag_distribution(lag: DataFrame, reviewed: int) -> Distribution:
 
 
 def _distribution(names: Sequence[str], rows: Iterable[tuple[Mapping[str, Any], int]], reviewed: int) -> Distribution:
-    """Add up the rows' `count` per class, for the reviewed period and the period before it.
-
-    `rows`: pairs of (row, its class as an index of `names`).
-    """
+    """`rows`: pairs of (row, its class as an index of `names`)."""
     counts = Counter[tuple[int, int]]()
     for row, of_class in rows:
         counts[row["period"], of_class] += row["count"]

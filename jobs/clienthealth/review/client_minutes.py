@@ -46,10 +46,7 @@ def _minute_of(period: Period) -> Column:
 
 
 def _index(periods: Sequence[Period]) -> Column:
-    """Return the index of the period that contains a minute.
-
-    All periods have the same length; the oldest has index 0.
-    """
+    """All periods have the same length; the oldest has index 0."""
     length = periods[0].minutes
     return F.floor(_minute_of(periods[0]) / length).cast("int")
 

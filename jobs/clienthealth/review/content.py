@@ -378,7 +378,6 @@ def _wrong(review: Review) -> str:
 
 
 def _owned(review: Review, services: Sequence[str]) -> list[str]:
-    """Return the names of services, each with its owning team in brackets if it has an owner."""
     team = teams_of(review)
     return [f"{name or '(no name)'}{f' ({team[name]})' if name in team else ''}" for name in services]
 
@@ -392,10 +391,7 @@ def _overdue(review: Review) -> list[str]:
 
 
 def _needless(review: Review) -> str:
-    """Name the services with pages that needed no action, most pages first.
-
-    Returns '' if none of these pages came at night and their number is within the noise budget.
-    """
+    """Name the services with pages that needed no action, most pages first."""
     idle = [page for page in review.pages or () if page.needed_nobody]
     if len(idle) <= review.needless_pages_target and not count_at_night(idle):
         return ""

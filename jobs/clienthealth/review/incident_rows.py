@@ -131,11 +131,7 @@ def losses(touching: DataFrame) -> DataFrame:
 
 
 def _sums() -> list[Column]:
-    """Return the sums of the columns `lost_*`.
-
-    The upper bound of records is null if the upper bound of any incident is unknown. Both bounds of bytes are null if
-    any incident with a loss has no number of bytes.
-    """
+    """A sum of upper bounds, or of bytes, is null if it is unknown for any incident with a loss."""
     lose = F.count("lost_records_0")
     records = F.when(lose == F.count("lost_records_1"), F.sum("lost_records_1"))
     has_bytes = lose == F.count("lost_bytes_1")
@@ -188,10 +184,7 @@ def alerts(touching: DataFrame, period: Period) -> DataFrame:
 
 
 def _severity(status: Literal["confirmed", "suspected"]) -> Column:
-    """Return the severity of the alert for a row's `mode` when the verdict has this status.
-
-    A mode that this release does not know has the default: critical if confirmed, warning if suspected.
-    """
+    """A mode that this release does not know has the default: critical if confirmed, warning if suspected."""
     alertings = {mode.id: mode.confirmed if status == "confirmed" else mode.suspected for mode in modes().values()}
     known = F.create_map(*(F.lit(text) for mode, alerting in alertings.items() for text in (mode, alerting.severity)))
     return F.coalesce(known[F.col("mode")], F.lit("critical" if status == "confirmed" else "warning"))

@@ -94,7 +94,6 @@ def _theme_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _incident(row: Mapping[str, Any], links: Links) -> Incident:
-    # Keep the first fact of each kind of evidence, and add topic, partition and offset of the record that shows it.
     evidence: dict[str, str] = {}
     for fact in json.loads(row["evidence"] or "[]"):
         source, words = fact.get("source"), str(fact.get("text", ""))

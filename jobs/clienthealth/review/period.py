@@ -99,8 +99,7 @@ def _checked(start: datetime, end: datetime) -> Period:
 def _bounds(text: str, option: str) -> tuple[datetime, datetime]:
     """Return the first moment of the week, quarter, month or day that `text` names, and the first moment after it.
 
-    If `text` is a time, return this time rounded down to a whole minute, and the same time rounded up. `option`: name
-    of the option, for the InputError that is raised for any other text.
+    For a time, return this time rounded down to a whole minute, and rounded up.
     """
     try:
         if match := re.fullmatch(r"(\d{4})-?W(\d{2})", text):

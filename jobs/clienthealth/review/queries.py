@@ -75,7 +75,6 @@ def build(spark: SparkSession, settings: Settings, period: Period, actions_file:
 
 
 def _of_settings(settings: Settings, period: Period, actions_file: Path) -> dict[str, Any]:
-    """Return the fields of `Review` that people set: targets, names, hours of the night, and actions."""
     review = settings.review
     return {
         "target": review.slo_target,
@@ -90,7 +89,6 @@ def _of_settings(settings: Settings, period: Period, actions_file: Path) -> dict
 
 
 def _of_incidents(touching: DataFrame, period: Period, settings: Settings) -> dict[str, Any]:
-    """Return the fields of `Review` that come from incidents of the period, by name."""
     links = incidents.Links(settings.links, period, settings.monitor.cluster)
     rows = incident_rows.alerts(touching, period).orderBy("mode", "severity").collect()
     alerts = [of_row(Alert, row.asDict()) for row in rows]
@@ -107,7 +105,6 @@ def _of_incidents(touching: DataFrame, period: Period, settings: Settings) -> di
 
 
 def _of_minutes(minutes: DataFrame, periods: Sequence[Period], lag: DataFrame) -> dict[str, Any]:
-    """Return the fields of `Review` on buffers, lag and known issues. `lag`: the result of `client_minutes.lag`."""
     peaks = [row.asDict() for row in client_minutes.buffers(minutes, periods).collect()]
     return {
         "capacity": capacity.buffers(peaks, slo.PERIODS),
@@ -167,7 +164,7 @@ def _quality(quality: DataFrame, minutes: DataFrame, period: Period, overall: sl
 
 
 def _reported(overall: slo.ServiceSlo, index: int) -> bool:
-    """True if any client reported in the period with this index (0: the oldest)."""
+    """`index`: 0 is the oldest period."""
     minutes = overall.periods[index]
     return bool(minutes.observed or minutes.unknown)
 

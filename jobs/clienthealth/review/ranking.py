@@ -25,7 +25,6 @@ LISTED = 20
 #: clients, which can report any number of them.
 VERSIONS = 5_000
 
-#: The criteria of the rankings.
 RANKINGS = ("unhealthy", "buffer", "queue", "lag")
 
 
@@ -73,7 +72,7 @@ def listed_clients(per_client: DataFrame, lag: DataFrame, reviewed: int) -> Mapp
 
 
 def _entry(what: str, topic: str | None = None, seconds: str | None = None) -> Column:
-    """Return a client's entry in the ranking by the column `what`. `topic`, `seconds`: columns to add to the entry."""
+    """`topic`, `seconds`: columns to add to the entry."""
     return F.struct(
         F.lit(what).alias("what"),
         F.col(what).cast("double").alias("value"),
@@ -83,10 +82,7 @@ def _entry(what: str, topic: str | None = None, seconds: str | None = None) -> C
 
 
 def _first(rows: DataFrame, kind: str, highest: str, most: int, *ties: str) -> list[Row]:
-    """Return, for each value of the column `kind`, the `most` rows with the greatest values in the column `highest`.
-
-    The greatest value comes first. `ties`: columns that decide the order of rows with equal values.
-    """
+    """`ties`: columns that decide the order of rows with equal values."""
     order = Window.partitionBy(kind).orderBy(F.desc(highest), *ties)
     return (
         rows.withColumn("rank", F.row_number().over(order))
@@ -150,10 +146,7 @@ def fleet(per_client: DataFrame, reviewed: int) -> Fleet:
 
 
 def _versions(per_client: DataFrame, reviewed: int) -> tuple[tuple[Upgrade, ...], tuple[KnownBugs, ...]]:
-    """Return (upgrades, groups of clients with known bugs).
-
-    Upgrades are sorted by service and library, at most 20 (LISTED). The groups are sorted by size, the largest first.
-    """
+    """Return (upgrades, groups of clients with known bugs). The largest group comes first."""
     is_now, is_before = F.col("period") == reviewed, F.col("period") == reviewed - 1
     rows = (
         per_client.filter("version is not null")

@@ -98,7 +98,7 @@ def _pages() -> Environment:
 @cache
 def _texts() -> Environment:
     def escaped(value: object) -> Markup:
-        """Return a value on one line, with Markdown's signs escaped. The output of macros stays as it is."""
+        """The output of macros (Markup) stays as it is."""
         if isinstance(value, Markup):
             return value
         return Markup(_MARKDOWN.sub(r"\\\1", re.sub(r"[\r\n\t]+", " ", str(value))))
@@ -110,7 +110,6 @@ def _texts() -> Environment:
 
 
 def _names() -> dict[str, Any]:
-    """Return the functions that templates use: for numbers in words, and for common parts of page and text."""
     public = {name: value for name, value in vars(content).items() if not name.startswith("_")}
     own = {"DETAILS": DETAILS, "definitions": definitions, "period_names": period_names, "plots": plots}
     return {**public, **own, "badges": content.BADGES, "known_issues": BY_ID}

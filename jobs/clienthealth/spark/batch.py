@@ -97,7 +97,7 @@ class Batch:
             self.metrics.pause = time.monotonic() - begun
 
     def _work(self, batch: DataFrame, batch_id: int) -> int:
-        """Write the results of a batch. Return the number of records that the batch read."""
+        """Return the number of records that the batch read."""
         rows = kept = batch.persist()
         try:
             spark = batch.sparkSession
@@ -141,10 +141,6 @@ class Batch:
             kept.unpersist()
 
     def _skipped(self, spark: SparkSession, record: Source) -> Count:
-        """Publish a reject for a record that is skipped, because the monitor ended whenever it read this record.
-
-        Return a `Count` of one rejected record, for the history.
-        """
         text = f"{REASON}: the monitor ended whenever it read this record"
         rejects = [(self.settings.topics.rejects, None, None, headers_of(text, record))]
         rows = spark.createDataFrame(rejects, "topic string, key binary, value binary, headers string")

@@ -290,8 +290,6 @@ def _escaped(literal: str) -> str:
 
 
 class _Records:
-    """The records of one topic in a batch."""
-
     def __init__(self, batch: pa.RecordBatch, topic: str) -> None:
         self.topic, self._batch = topic, batch
         column = batch.column("value")
@@ -330,17 +328,13 @@ class _Records:
         return Reject(error, *where, self.key(at), None if value is None else bytes(value), self.headers[at])
 
     def lines_to_decode(self, patterns: Sequence[str]) -> list[tuple[int, np.ndarray]]:
-        """Return, for each log record to decode, its index and the indexes of all records that it represents.
-
-        `patterns`: regular expressions; a log record that matches none of them is not about Kafka.
-        """
+        """Return, for each log record to decode, its index and the indexes of all records that it represents."""
         worth = np.flatnonzero(self.worth_decoding(patterns))
         return to_read(self._batch.column("value"), self._batch.column("key"), worth)
 
     def worth_decoding(self, patterns: Sequence[str]) -> np.ndarray:
-        """True for each log record that matches one of the `patterns`, so that it may be about Kafka.
-
-        Also True for records that are empty, are not text or have control characters: only decoding can judge them.
+        """True for each log record that matches one of the `patterns`, or that only decoding can judge: it is empty, no
+        text, or has control characters.
         """
         import pyarrow as pa
         import pyarrow.compute as pc

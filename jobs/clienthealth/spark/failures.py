@@ -11,7 +11,6 @@ from clienthealth.settings import Settings
 
 #: Maximum length (characters) of an unexplained error in our message. Spark logs the whole error.
 MOST = 2000
-#: Error message for a second monitor on the same checkpoint.
 ANOTHER = (
     "another monitor works on the checkpoint in {checkpoint}, which allows only one writer: stop one of the two, or "
     "give each its own [monitor] checkpoint and history"

@@ -54,10 +54,7 @@ KEPT["delta.dataSkippingNumIndexedCols"] = "4"
 
 
 def _schema(columns: Mapping[str, Any]) -> StructType:
-    """Return the schema of a table.
-
-    `columns`: maps the name of a column to its type; for an array of rows, to the columns of these rows.
-    """
+    """`columns`: maps the name of a column to its type; for an array of rows, to the columns of these rows."""
     schema = StructType()
     for name, kind in columns.items():
         schema.add(name, kind if isinstance(kind, str) else ArrayType(_schema(kind)))
@@ -137,7 +134,6 @@ def _is_there(spark: SparkSession, root: str, table: str) -> bool:
 
 
 def _checked(spark: SparkSession, where: str) -> dict[str, str]:
-    """Return the properties of one of our tables. Raises InputError if the table has another schema version."""
     # DESCRIBE DETAIL returns the properties, too. But this command also counts all files of the table, which would take
     # seconds at each start.
     properties = {row["key"]: row["value"] for row in spark.sql(f"SHOW TBLPROPERTIES delta.`{where}`").collect()}
@@ -158,9 +154,8 @@ def _make(spark: SparkSession, where: str, schema: StructType) -> None:
 
 
 def _as_made(spark: SparkSession, root: str, table: str) -> bool:
-    """True if nothing was ever written to the table.
-
-    The names of the files in the table's Delta log show this; a query would take seconds.
+    """True if nothing was ever written to the table: the names of the files show this, while a query would take
+    seconds.
     """
     log = Files(spark, f"{inside(root, table)}/_delta_log")
     # The first write after the creation adds 1.json, and only later writes make Delta delete old files such as 0.json.
@@ -294,10 +289,7 @@ def _taken_in(spark: SparkSession, where: str, origin: Origin, after_ms: int) ->
 
 
 def _rows(name: str, written: DataFrame) -> DataFrame:
-    """Return rows for the table `name`. `written`: these rows as the step writes them, in JSON, in the column `value`.
-
-    The columns `schema_version` and `day`, which the JSON lacks, are added.
-    """
+    """`written`: the rows as JSON in the column `value`, which lacks the columns `schema_version` and `day`."""
     kinds = (f"`{f.name}` {_WRITTEN.get(f.name, f.dataType).simpleString()}" for f in TABLES[name])
     columns = {f.name: f"row.`{f.name}`" for f in TABLES[name]}
     columns |= {f.name: f"timestamp_millis(row.{f.name})" for f in TABLES[name] if f.dataType == TimestampType()}

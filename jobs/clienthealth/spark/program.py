@@ -117,7 +117,6 @@ class _Run:
         self._archiver: object = None if _archivable(settings) else "not needed"
 
     def until_stopped(self) -> None:
-        """Run queries until the monitor is to stop."""
         while not self._stop.is_set():
             self._until_more_is_read()
         self._guard.ended(None)
@@ -173,10 +172,10 @@ class _Run:
 
 
 def _stop(running: StreamingQuery, metrics: SelfMetrics) -> None:
-    """Stop the query. First wait up to STOP_SECONDS for the end of a batch, so that a restart has little to repeat.
+    """Wait up to STOP_SECONDS for the end of one batch, so that a restart has little to repeat.
 
-    The end of one batch suffices: waiting for a moment without a batch would take too long, because the query's
-    ticks (Spark's rate source) start batches even without input.
+    Waiting for a moment without a batch would take too long, because the query's ticks (Spark's rate source) start
+    batches even without input.
     """
     deadline, batches = time.monotonic() + STOP_SECONDS, metrics.batches
     while running.isActive and running.status["isTriggerActive"] and metrics.batches == batches:
@@ -187,10 +186,7 @@ def _stop(running: StreamingQuery, metrics: SelfMetrics) -> None:
 
 
 def _archivable(settings: Settings) -> bool:
-    """True if this JVM would use a class data archive (for a faster start), but there is none yet.
-
-    `main` makes the archive with the default settings, so the result is False if `settings` change the class path.
-    """
+    """False if `settings` change the class path, because `main` makes the archive with the default settings."""
     possible = not submitted() and settings.monitor.class_archive and os.access(jars.cache(), os.W_OK)
     return possible and (paths := class_path(settings)) == class_path(Settings()) and jars.class_archive(paths) is None
 

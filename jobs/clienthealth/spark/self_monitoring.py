@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from clienthealth.spark.stepping import Summary
 
 PREFIX = "kafka_client_health"
-#: The name of the streaming query.
 QUERY = "monitor"
 #: The names of the limits on the monitor's work and memory: values of the label `limit` of the metric `left_out`.
 LIMITS = ("clients", "clients-per-service", "new-clients", "events-per-process", "events", "readings-per-second")
@@ -56,8 +55,6 @@ def _made(kind: type[M], rows: Mapping[str, Mapping[str, Any]], registry: Collec
 
 
 class _Labelled(Collector):
-    """Collect the metrics of a registry, with further labels on every series."""
-
     def __init__(self, registry: CollectorRegistry, labels: Mapping[str, str]) -> None:
         self._registry, self._labels = registry, labels
 

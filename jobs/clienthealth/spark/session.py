@@ -184,7 +184,7 @@ class Together:
         self._threads = ThreadPoolExecutor(thread_name_prefix="job")
 
     def __call__(self, spark: SparkSession, jobs: Sequence[Callable[[], None]]) -> None:
-        """Run the jobs, and return when all have ended. Raises the error of the first job in the list that failed."""
+        """Raises the error of the first job in the list that failed."""
         # Give each job's thread a copy of this thread's Spark properties. The properties tie the job to the query, so
         # that stopping the query also stops the job. A job changes some properties, but only in its own copy.
         running = [self._threads.submit(inheritable_thread_target(spark)(job)) for job in jobs]

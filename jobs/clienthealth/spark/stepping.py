@@ -195,12 +195,7 @@ def advance(
 
 
 def _taken_over(incident: OpenIncident, settings: Settings, now_ms: int) -> OpenIncident:
-    """Return an incident from the history tables, with its times changed as if its client had sent data until now.
-
-    So the incident stays open until the client has sent nothing for long enough to count as gone. A failure that shows
-    in samples or log lines counts as last seen at the time at which a new checkpoint begins to read
-    (`start_seconds_back` before now), unless it was seen later.
-    """
+    """Return an incident from the history tables as if its client had sent data until now, so that it stays open."""
     from clienthealth.modes import modes
 
     absent = modes()[incident.verdict.mode].absence
@@ -210,14 +205,13 @@ def _taken_over(incident: OpenIncident, settings: Settings, now_ms: int) -> Open
 
 
 def _rows(published: Published, bucket: int, most: int, now_ms: int) -> tuple[list[Row], Summary]:
-    """Return a step's output rows and summary. `most`: maximum size (bytes) of a record on the output topics."""
+    """`most`: maximum size (bytes) of a record on the output topics."""
     from clienthealth.monitor.faults import REASON
 
     too_large = f"{REASON}: the record would take more than {most} bytes, [topics] max_message_bytes"
     rows: list[Row] = []
     for name, value in published.records:
         key = name.encode()
-        # Publish a record on `client-health`. If the record is too large, publish a reject instead.
         fit = fits(most, key, value)
         rows.append((HEALTH, key, value, None) if fit else (REJECT, key, None, headers_of(too_large, None)))
     minutes, changes = published.minutes, published.changes
@@ -248,10 +242,8 @@ def fits(most: int, *parts: bytes | None) -> bool:
 
 
 def _rejected(data: Sequence[bytes], most: int) -> list[Row]:
-    """Return a row for each rejected record, and a summary.
-
-    A row has the record as it arrived, with further headers: the reason, topic, partition and offset. If the row
-    exceeds `most` bytes, the value is left out; if that is not enough, so are the key and the record's own headers.
+    """If a row exceeds `most` bytes, its value is left out; if that is not enough, so are the key and the record's own
+    headers.
     """
     rows: list[Row] = []
     for reject in (reject for item in data for reject in _unpack_rejects(item)):
@@ -277,10 +269,7 @@ def headers_of(reason: str, source: Source | None, before: Iterable[Mapping[str,
 
 
 def _fault(fault: Fault) -> Row:
-    """Return a reject for a process that was left out of the step because its data raised an error.
-
-    The reject's headers name the topic, partition and offset of the process's newest input record.
-    """
+    """Return a reject for a process that was left out of the step because its data raised an error."""
     return REJECT, fault.client.key.encode(), None, headers_of(fault.reason, fault.source)
 
 
@@ -326,7 +315,6 @@ NO_COUNTS = _pack([])
 _unpack_rejects = msgspec.msgpack.Decoder(list[Reject]).decode
 _unpack_kept = msgspec.msgpack.Decoder(_Kept).decode
 _unpack_opened = msgspec.msgpack.Decoder(list[OpenIncident]).decode
-#: Decode the values of rows of the kinds COUNT, QUALITY and SUMMARY.
 counts_of = msgspec.msgpack.Decoder(list[Count]).decode
 quality_of = msgspec.msgpack.Decoder(list[Quality]).decode
 summary_of = msgspec.msgpack.Decoder(Summary).decode

@@ -154,8 +154,7 @@ def attached(pid: int, jar: Path, with_password: bool = False) -> Iterator[Agent
 def _of_a_watch(agent: Agent, pid: int, jar: Path, with_password: bool) -> Path | None:
     """Return the password file that a run of `watch` made for an agent.
 
-    Returns None if the agent needs no password, or if the password must be the one in the settings. `with_password`:
-    True if the settings have a password. Raises InputError if the agent's password is unknown.
+    None: the agent needs no password, or its password must be the one in the settings.
     """
     if _NO_PASSWORD not in _refusal(agent.url):
         return None
@@ -209,11 +208,7 @@ def output_of(command: Sequence[str], seconds: float) -> subprocess.CompletedPro
 
 
 def _launch(jar: Path, *arguments: str) -> str:
-    """Run the agent's launcher, and return its output.
-
-    The exit code is ignored: it reports an error even if the agent was loaded and only does not answer yet. Raises
-    ServiceError after 30 s (LAUNCH_SECONDS), DependencyError if Java lacks jdk.attach.
-    """
+    """The exit code is ignored: it reports an error even if the agent was loaded and only does not answer yet."""
     command = [java(), *_SMALL, "-jar", str(jar), *arguments]
     try:
         done = output_of(command, LAUNCH_SECONDS)

@@ -34,7 +34,6 @@ class Stacks:
     """Reads the stacks of a Python process. A `DumpPlan` limits how often they are read."""
 
     def __init__(self, service: str, pid: int, settings: Settings, session: Session, budget: DumpBudget) -> None:
-        """Raises DependencyError if py-spy is not installed."""
         host = socket.gethostname()
         self.process = ClientProcess(service, host, f"{host}:{pid}")
         beside = Path(sys.executable).with_name("py-spy")

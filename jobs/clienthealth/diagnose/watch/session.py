@@ -119,7 +119,6 @@ class Session:
     """
 
     def __init__(self, settings: Settings, recorder: Recorder | None = None) -> None:
-        """`recorder`: keeps all input; None to keep nothing."""
         self._settings = replace(settings, monitor=replace(settings.monitor, publish_seconds=0))
         self._recorder = recorder
         self._inbox: queue.SimpleQueue[tuple[RawRecord, Mapping[str, Any] | None]] = queue.SimpleQueue()
@@ -207,7 +206,7 @@ class Session:
         return by_instance
 
     def _keep(self, source: Source, lines: Sequence[LogLine], now_ms: int) -> None:
-        """Add a record's dumps to the attributes `stands` and `dumps`. A dump without a time gets `now_ms`."""
+        """A dump without a time gets `now_ms`."""
         threads: list[DumpedThread] = []
         for line in lines:
             for dump in line.dumps:

@@ -200,10 +200,7 @@ def table(record: HealthRecord, seconds: float) -> list[str]:
 
 
 def _member(row: Mapping[str, Any], seconds: float) -> str:
-    """Return the partition's member and, if the partition has unread records, the time since the last commit.
-
-    `seconds`: duration of the watch, shown if no commit was seen.
-    """
+    """`seconds`: duration of the watch, shown if no commit was seen."""
     member, age = row.get("member"), row.get("commit_age_seconds")
     name = f"{member['client_id']} {member['host']}" if member else "no member"
     if not row.get("records"):

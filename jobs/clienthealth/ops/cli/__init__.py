@@ -75,7 +75,6 @@ class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 action.configure(sub)
 
 
-#: For each module, its commands by name.
 MODULES = converted(
     table(Path(__file__).with_name("commands.toml")), dict[str, dict[str, Command]], "ops/cli/commands.toml"
 )
@@ -122,7 +121,7 @@ def duration(text: str) -> float:
 
 
 class _OfCommand(argparse.ArgumentParser):
-    """The parser of one command. An error of this parser shows only the usage of this command."""
+    """The parser of one command: its errors show only the usage of this command."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         parsed, unknown = super().parse_known_args(args, namespace)
@@ -168,5 +167,5 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 
 
 def _defect(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Print the traceback of an unexpected error, so that people can report the defect; secrets are hidden."""
+    """Print the traceback of an unexpected error without secrets, so that people can report the defect."""
     sys.stderr.write(redacted("".join(traceback.format_exception(kind, error, trace))))

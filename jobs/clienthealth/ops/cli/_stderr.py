@@ -31,14 +31,14 @@ def to_stderr(level: int = logging.INFO) -> None:
 
 
 class _Redacted(logging.Formatter):
-    """Format lines and tracebacks without the secrets that a library may put into them."""
+    """A library may put secrets into lines and tracebacks."""
 
     def format(self, record: logging.LogRecord) -> str:
         return secrecy.redacted(super().format(record))
 
 
 class _Repeated(logging.Filter):
-    """Suppress lines that a library repeats within a minute. Lines that differ only in numbers count as equal."""
+    """Lines that differ only in numbers count as repeated."""
 
     def __init__(self, library: str) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ class Bar:
             self._stream.flush()
 
     def __call__(self, name: str, done: int, size: int | None) -> None:
-        """Show progress: `done` bytes of an input have been read, of `size` in total (None: unknown)."""
+        """`done`, `size`: bytes of the input that have been read, and its total number of bytes (None: unknown)."""
         now = time.monotonic()
         if now < self._due:
             return

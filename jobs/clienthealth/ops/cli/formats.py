@@ -55,9 +55,7 @@ def run(args: argparse.Namespace) -> int:
 def _of_topics(
     topics: Sequence[str], args: argparse.Namespace, settings: Settings
 ) -> Iterator[tuple[str, Stream | None, list[RawRecord], str]]:
-    """Yield, for each topic: its name; its stream (metrics or logs; None if unknown); its newest records; a text about
-    partitions that cannot be read ('' if all can).
-    """
+    """Yield (topic, its stream, its newest records, a text about partitions that cannot be read) for each topic."""
     from clienthealth.ops.doctor.records import newest
 
     streams: dict[str, Stream] = {
@@ -73,7 +71,7 @@ def _of_files(
 ) -> Iterator[tuple[str, Stream | None, list[RawRecord], str]]:
     """Like `_of_topics`, with the first records of each file.
 
-    The stream is the value of `--stream`, else it is derived from the file's name.
+    Without `--stream`, the stream is derived from the file's name.
     """
     if not paths:
         return

@@ -143,10 +143,7 @@ def _ask(
     choices: Sequence[str] = (),
     read: Callable[[str], str] = input,
 ) -> str:
-    """Return the given value, else the user's answer (only if `asks`), else the default.
-
-    `what`: the question. `choices`: the only answers that are accepted; empty: any. `read`: prompts for a line.
-    """
+    """Return the given value, else the user's answer (only if `asks`), else the default."""
     shown = f" ({', '.join(choices)})" if choices else ""
     while not given and asks:
         given = read(f"{what}{shown}{f' [{default}]' if default else ''}: ").strip() or default

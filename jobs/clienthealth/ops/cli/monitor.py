@@ -57,11 +57,9 @@ def run(args: argparse.Namespace) -> int:
 
 @contextmanager
 def _alone(checkpoint: str) -> Iterator[None]:
-    """Lock the checkpoint's folder while the `with` block runs. A checkpoint at a URL is not locked.
+    """Lock the checkpoint's folder while the `with` block runs.
 
-    With the lock, a second monitor on the same checkpoint ends at once (StateError). Without the lock, both monitors
-    would fail later, when their writes to the checkpoint conflict. If the folder cannot be locked, the reason is
-    printed, and the `with` block runs without the lock.
+    Without the lock, two monitors on the same checkpoint would fail later, when their writes conflict.
     """
     from clienthealth.platform.locations import is_url
     from clienthealth.spark.failures import ANOTHER
@@ -85,10 +83,7 @@ def _alone(checkpoint: str) -> Iterator[None]:
 
 
 def _supervised(config: str | None) -> int:
-    """Run the job in a child process, and restart the job after failures.
-
-    Return the job's last exit code; 0 if a signal arrives while this process waits before a restart.
-    """
+    """Run the job in a child process, restart it after failures, and return its last exit code."""
     from clienthealth.platform.stopping import set_by_signal
 
     command = [sys.executable, "-m", "clienthealth.ops.cli", "monitor", "--once"]

@@ -64,12 +64,7 @@ def run_review(args: argparse.Namespace) -> int:
 def _reviews(
     spark: Any, settings: Settings, reviewed: Period, actions: Path | None, scratch: Path
 ) -> tuple[Review | Clusters, Sequence[Review], Sequence[Path]]:
-    """Make the review.
-
-    Return (whole review, one review per cluster, paths of the whole review's files). With several clusters, the whole
-    review compares the clusters. `actions`: path of `actions.toml`; None: in the review's folder, or in the folder
-    above (`actions_beside`). `scratch`: a temporary folder.
-    """
+    """Return (whole review, one review per cluster, paths of the whole review's files)."""
     from clienthealth.review.actions import FILE
     from clienthealth.review.clusters import side_by_side, write_all
     from clienthealth.review.queries import build

@@ -90,7 +90,7 @@ def _topics(settings: Settings, client: KafkaAdminClient, brokers: int) -> Itera
 
 
 def _topic(settings: Settings, client: KafkaAdminClient, topic: Mapping[str, Any], brokers: int) -> Iterator[Finding]:
-    """Check the leaders, rights, replication and configuration of an existing topic. `brokers`: number of brokers."""
+    """`brokers`: the number of brokers."""
     name, about = topic["name"], f"topic {topic['name']}"
     read = name in (*settings.topics.metrics, *settings.topics.logs)
     states = name == settings.topics.health
@@ -130,10 +130,7 @@ def _topic(settings: Settings, client: KafkaAdminClient, topic: Mapping[str, Any
 
 
 def _rights(about: str, topic: Mapping[str, Any], needed: set[str]) -> Iterator[Finding]:
-    """Report whether this user has the needed rights on the topic.
-
-    Yields nothing if the brokers are older than 2.3, because they do not report rights.
-    """
+    """Brokers before 2.3 do not report rights; for these nothing is yielded."""
     allowed = topic.get("authorized_operations")
     if not isinstance(allowed, list):
         return

@@ -125,7 +125,7 @@ def places_work(settings: Settings) -> Iterator[Finding]:
 
 
 def _there(place: str) -> Path:
-    """Return the folder `place` or, if it does not exist, its nearest existing ancestor."""
+    """Return the folder or, if it does not exist, its nearest existing ancestor."""
     return next(folder for folder in (Path(place), *Path(place).parents) if folder.exists())
 
 
@@ -159,10 +159,7 @@ def _tried(settings: Settings, places: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _apart(spark: Any, settings: Settings, about: str) -> str | None:
-    """Return why checkpoint, history and topics do not match, for example after a restore; a false value if they match.
-
-    `about`: CHECKPOINT to compare the checkpoint with the topics, HISTORY to compare the checkpoint with the history.
-    """
+    """Return why checkpoint, history and topics do not match, for example after a restore."""
     from clienthealth.spark.checkpoint import Checkpoint
     from clienthealth.spark.losses import Losses
     from clienthealth.spark.query import checkpoint_of
@@ -189,9 +186,8 @@ def _apart(spark: Any, settings: Settings, about: str) -> str | None:
 
 @contextmanager
 def _left_as_it_was(place: str) -> Iterator[None]:
-    """After the `with` block, delete the folders that it created.
-
-    The monitor may run as another user, and could not write to this user's folders.
+    """Delete the folders that the `with` block created: the monitor may run as another user, and could not write to
+    them.
     """
     folders = () if is_url(place) else (Path(place), *Path(place).parents)
     made = [folder for folder in folders if not folder.exists()]

@@ -41,7 +41,6 @@ def servers(settings: Settings) -> Iterator[Finding]:
 
 
 def _prometheus_answers(about: str, url: str) -> Iterator[Finding]:
-    """Check that Prometheus answers, that its clock agrees with this machine's, and that it scrapes our programs."""
     document, skew_seconds = _get(f"{url}/api/v1/targets?state=active")
     active = document["data"]["activeTargets"]
     targets = [(target["labels"].get("job"), target["health"], target.get("lastError")) for target in active]
@@ -61,7 +60,6 @@ def _prometheus_answers(about: str, url: str) -> Iterator[Finding]:
 
 
 def _grafana_answers(about: str, url: str) -> Iterator[Finding]:
-    """Check that Grafana and its database answer, and that Grafana's clock agrees with this machine's."""
     document, skew_seconds = _get(f"{url}/api/health")
     version, database = document.get("version", "of unknown version"), document["database"]
     if database == "ok":
@@ -82,11 +80,7 @@ def _skew(about: str, skew: float | None) -> Iterator[Finding]:
 
 
 def _get(url: str) -> tuple[Any, float | None]:
-    """Return (the JSON document at `url`, seconds by which the server's clock is ahead of this machine's).
-
-    The seconds are None if the server does not send its time. Raises OSError if the server does not answer, ValueError
-    if the address or the document is invalid.
-    """
+    """Return (JSON document, seconds by which the server's clock is ahead of ours; None if it sends no time)."""
     if not url.startswith(("http://", "https://")):
         raise ValueError("the address does not begin with http:// or https://")
     with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as response:
@@ -122,7 +116,6 @@ def limits(settings: Settings) -> Iterator[Finding]:
         text = f"Limits: {at_most}. The monitor does not answer at {url}: {_reason(error)}."
         yield Finding("limits", "skipped", text)
         return
-    # Values of the monitor's metrics, by (name without prefix, value of the label `limit` or '').
     values = {
         (sample.name.removeprefix(f"{PREFIX}_"), sample.labels.get("limit", "")): sample.value
         for family in families

@@ -59,7 +59,7 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
     file_offset: Paths = ()
 
     def __or__(self, other: Layout) -> Layout:
-        """Return the layout with the paths of both layouts; for each field the paths of `self` are tried first."""
+        """For each field the paths of `self` are tried first."""
         pairs = zip(msgspec.structs.astuple(self), msgspec.structs.astuple(other), strict=True)
         return Layout(*(tuple(dict.fromkeys(own + others)) for own, others in pairs))
 
@@ -193,7 +193,7 @@ def line_of(document: Mapping[str, Any], layout: Layout) -> LogLine:
 
 
 def _first(document: Mapping[str, Any], readings: Sequence[_Reading]) -> str | None:
-    """Return, as text, the value at the first of the paths `readings` that the JSON object has; None if it has none."""
+    """Return, as text, the value at the first of the paths `readings` that the JSON object has."""
     for name, parts in readings:
         value = document.get(name)
         if value is None and parts:

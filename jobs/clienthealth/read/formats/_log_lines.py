@@ -49,10 +49,7 @@ def _one_thrown(thrown: dict[str, Any]) -> str:
 
 
 def _frame(frame: Any) -> str:
-    """Return a stack frame as the line that Java prints for it; '' if class or method is missing.
-
-    `frame`: the JSON object in which log4j2 describes the stack frame.
-    """
+    """Return a stack frame of log4j2 as the line that Java prints for it; '' if class or method is missing."""
     fields = frame if isinstance(frame, dict) else {}
     class_name, method, file, line = (as_text(fields.get(name)) for name in ("class", "method", "file", "line"))
     named = class_name is not None and method is not None
@@ -102,11 +99,7 @@ def opened(line: LogLine) -> LogLine:
 
 
 def _with_dumps(line: LogLine, text: str, dumps: list[Dump]) -> LogLine:
-    """Return the line with `dumps`, and with only the text outside the thread dumps as its message.
-
-    `text`: the line's whole message. The client's name is searched only outside the dumps, because a dump may name
-    other clients of the process.
-    """
+    """The client's name is searched only outside the dumps, because a dump may name other clients of the process."""
     taken = frozenset[int]().union(*(dump.taken for dump in dumps))
     rest = "\n".join(part for number, part in enumerate(text.split("\n")) if number not in taken).strip()
     if rest:
@@ -120,17 +113,13 @@ def _with_dumps(line: LogLine, text: str, dumps: list[Dump]) -> LogLine:
 
 
 def _over(line: LogLine, below: LogLine, ts_ms: int | None) -> LogLine:
-    """Merge `line`, which was parsed from a shipper's message, with `below`, the fields of the shipper's record.
-
-    The result has the time `ts_ms`. Fields that `line` lacks, and the log file's name and offset, come from `below`.
-    """
+    """`line` was parsed from a shipper's message; `below` has the fields of the shipper's record."""
     client = Identity(**_above(line.client, below.client, Identity.__struct_fields__))
     fields = _above(line, below, ("level", "logger", "thread", "message", "stack"))
     return msgspec.structs.replace(below, ts_ms=ts_ms, client=client, **fields)
 
 
 def _above(above: Any, below: Any, names: Iterable[str]) -> dict[str, Any]:
-    """Return the fields `names` as a dict: the value in `above` if it is not None, else the value in `below`."""
     values = ((name, getattr(above, name)) for name in names)
     return {name: getattr(below, name) if value is None else value for name, value in values}
 

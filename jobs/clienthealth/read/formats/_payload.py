@@ -54,10 +54,7 @@ def _binary_formats() -> frozenset[str]:
 
 
 def _fill(record: Record, data: bytes | memoryview) -> None:
-    """Set the fields of `record` from an uncompressed payload without a schema registry's frame.
-
-    Raises PayloadError if the payload cannot be read.
-    """
+    """`data`: an uncompressed payload without a schema registry's frame."""
     record.signal = signal(data)
     if record.signal or record.headers.get("format") in _binary_formats():
         record.data = data
@@ -74,11 +71,7 @@ def _fill(record: Record, data: bytes | memoryview) -> None:
 
 
 def _fill_from_frame(record: Record, number: int, data: memoryview, settings: Settings) -> None:
-    """Decode `data` with the schema that has the id `number`, and set the fields of `record`.
-
-    If `data` is JSON, the schema is not requested. Raises PayloadError if no registry is set, if the registry lacks the
-    schema, or if the data does not fit the schema.
-    """
+    """`number`: the id of the schema, which is not requested if `data` is JSON."""
     if data[0] in b"{[":
         with suppress(PayloadError):
             _fill(record, data)
@@ -100,10 +93,6 @@ def _fill_from_frame(record: Record, number: int, data: memoryview, settings: Se
 
 
 def _fill_decoded(record: Record, document: Any) -> None:
-    """Set the fields of `record` from a document that is already decoded.
-
-    Raises PayloadError if the document is empty or cannot be written as JSON.
-    """
     try:
         record.text = document if isinstance(document, str) else msgspec.json.encode(document).decode()
     except (TypeError, ValueError) as error:
@@ -115,10 +104,7 @@ def _fill_decoded(record: Record, document: Any) -> None:
 
 
 def _unwrap(record: Record) -> None:
-    """Remove the envelope that Kafka Connect's JSON converter or Debezium put around the record's value.
-
-    Raises PayloadError if the envelope is empty.
-    """
+    """Remove the envelope that Kafka Connect's JSON converter or Debezium put around the record's value."""
     document = record.document
     if type(document) is not dict:
         return

@@ -122,18 +122,12 @@ class NotAMessageError(ValueError):
 
 
 def _messages(data: bytes | memoryview, at: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield (start, end) of each message embedded in field 2 of the message data[at:end].
-
-    Raises NotAMessageError if data[at:end] is no message.
-    """
+    """Yield (start, end) of each message embedded in field 2 of the message data[at:end]."""
     return ((begin, behind) for number, wire, begin, behind in _fields(data, at, end) if (number, wire) == (2, _LEN))
 
 
 def _fields(data: bytes | memoryview, at: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yield (number, wire type, start, end of the value) of each field of the message data[at:end].
-
-    Raises NotAMessageError if data[at:end] is no message.
-    """
+    """Yield (number, wire type, start, end of the value) of each field of the message data[at:end]."""
     while at < end:
         tag, begin = varint(data, at, end)
         wire = tag & 7
@@ -169,7 +163,7 @@ def _pair(data: bytes) -> tuple[str, bytes]:
 
 
 def _message(name: str, data: bytes) -> Any:
-    """Parse an embedded message. Invalid bytes give an empty message, so that the rest of the record is still used."""
+    """Invalid bytes give an empty message, so that the rest of the record is still used."""
     try:
         return message_of(name, data)
     except ValueError:
@@ -209,7 +203,7 @@ def _decode_error() -> type[Exception]:
 
 @cache
 def _classes() -> Mapping[str, Any]:
-    """Return the Python class of each message in the schema, by name. Raises DependencyError without `protobuf`."""
+    """Return the Python class of each message in the schema, by name."""
     try:
         from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
     except ModuleNotFoundError:

@@ -44,10 +44,7 @@ def _struct(name: str, metrics: Iterable[str]) -> type[msgspec.Struct]:
 
 
 def _getter(every: Iterable[str], names: Iterable[str]) -> Callable[[Any], tuple[float | None, ...]]:
-    """Return a function that takes a struct and returns the values of the metrics `names`, in this order.
-
-    `every`: the metrics for which `_struct` created the struct's type.
-    """
+    """`every`: the metrics for which `_struct` created the struct's type."""
     numbers = {name: n for n, name in enumerate(every)}
     fields = [f"f{numbers[name]}" for name in names]
     read: Callable[[Any], Any] = attrgetter(*fields)
@@ -179,10 +176,6 @@ def fast(
 
 @lru_cache(maxsize=REMEMBERED)
 def _client(named: bytes) -> FastClient:
-    """Parse the JSON of a record's field `client`.
-
-    Raises ValueError if it is not JSON, or if the identity is incomplete or has a text of more than 1,000 characters.
-    """
     named_fields = _decode_identity(named)
     identity = Identity(**{name: present(getattr(named_fields, name)) for name in Identity.__struct_fields__})
     if identity.kind not in CLIENT_METRICS or not (identity.service and identity.instance and identity.client_id):
@@ -194,7 +187,6 @@ def _client(named: bytes) -> FastClient:
 
 @lru_cache(maxsize=REMEMBERED)
 def _config(configured: bytes) -> dict[str, str]:
-    """Parse the JSON of a record's field `config`. Raises ValueError if it is not JSON, or if a value is impossible."""
     config = options(msgspec.json.decode(configured)) if configured else {}
     if any(option(config[name]) is None for name in CONFIG_OPTIONS if name in config):
         raise ValueError("impossible")
@@ -206,5 +198,5 @@ def _filled(values: Iterable[float | None]) -> Values:
 
 
 def _named(names: Iterable[str], values: Values) -> dict[str, float]:
-    """Return the known values by metric name. `values`: one per name, NaN or negative if unknown."""
+    """`values`: one per name, NaN or negative if unknown."""
     return {name: value for name, value in zip(names, values, strict=True) if value >= 0}

@@ -54,7 +54,6 @@ def _decode(record: Record) -> list[Snapshot] | None:
 
 
 def _topic(document: Any) -> TopicMetrics | None:
-    """Return the values in an element of the record's `topics`; None if the element names no topic."""
     one = mapping(document)
     if (topic := text(one.get("topic"))) is None:
         return None

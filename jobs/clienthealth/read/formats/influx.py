@@ -62,10 +62,9 @@ def _key(head: str) -> tuple[str, Labels]:
 
 
 def _fields(written: str) -> dict[str, Any] | None:
-    """Parse the fields of a line into a dict; None if the text is invalid.
+    """Numbers and booleans stay strings, without a number's type suffix (`i`, `u`).
 
-    Numbers and booleans stay strings as in the line; only a number's type suffix (`i`, `u`) is removed. Fields with a
-    text in quotes are left out.
+    Fields with a text in quotes are left out.
     """
     fields: dict[str, Any] = {}
     at = 0

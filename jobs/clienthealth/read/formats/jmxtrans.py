@@ -31,9 +31,9 @@ _NAMES = metric_names.mbeans()
 
 @lru_cache(maxsize=16_384)
 def _parts(keyspace: str) -> tuple[str, Subject, str | None] | None:
-    """Parse a keyspace into (`host_port`, subject, our name of the metric); None if no Kafka client has such a metric.
+    """Return (`host_port`, subject, our name of the metric); None if no Kafka client has such a metric.
 
-    The subject is the measured client, topic and partition. Our name is None for a metric that is not read.
+    Our name is None for a metric that is not read.
     """
     if (match := KEYSPACE.search(keyspace)) is None:
         return None

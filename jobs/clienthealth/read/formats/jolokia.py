@@ -52,11 +52,7 @@ def _status(element: Any) -> float | None:
 
 
 def _read(process: Samples, request: Mapping[str, Any], value: Any) -> None:
-    """Add the values in one element of Jolokia's response to `process`.
-
-    `value` depends on the request. For a pattern of MBeans it maps each MBean's name to the MBean's attributes. For one
-    MBean it has the attributes of this MBean, and for one attribute it is the attribute's value.
-    """
+    """`value`: the attributes of each MBean of a pattern, those of one MBean, or the value of one attribute."""
     if type(value) is dict and any(map(MBEAN.match, value)):
         for name, attributes in value.items():
             read(process, name, mapping(attributes))

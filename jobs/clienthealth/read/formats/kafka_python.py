@@ -34,7 +34,7 @@ LONGEST_QUEUE_SECONDS = 3_600
 
 @lru_cache(maxsize=4096)
 def _group(name: str) -> tuple[Subject, Mapping[str, str]] | None:
-    """Return (what a group of metrics is about, kafka-python's name → our name); None if no client has such a group."""
+    """Return (subject, kafka-python's name → our name) of a group of metrics; None if no client has such a group."""
     if (match := GROUP.fullmatch(name)) is None:
         return None
     mbean_type, _, subject = name.partition(".")
@@ -73,7 +73,7 @@ def _decode(record: Record) -> list[Snapshot] | None:
 
 
 def _read(samples: Samples, subject: Subject, names: Mapping[str, str], metrics: Mapping[str, Any]) -> None:
-    """Add the values of one group of metrics to `samples`. `names`: maps kafka-python's metric names to ours."""
+    """`names`: maps kafka-python's metric names to ours."""
     times = (number(metrics.get(f"{QUEUE_TIME}{what}")) for what in ("avg", "max"))
     # Convert queue times from seconds to ms. A group in which a time exceeds LONGEST_QUEUE_SECONDS already has ms.
     queue_factor = 1.0 if any(time is not None and time > LONGEST_QUEUE_SECONDS for time in times) else 1000.0

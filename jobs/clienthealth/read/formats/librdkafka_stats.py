@@ -102,10 +102,7 @@ def _of_consumer(stats: Object, brokers: list[Object]) -> dict[str, float | None
 
 
 def _over(parents: list[Object], name: str) -> tuple[float | None, float | None]:
-    """Return (average, maximum) of the window statistics `name` over all brokers or topics (`parents`).
-
-    Each parent's average is weighted by the number of its values (`cnt`). Without values both results are None.
-    """
+    """Return (average, maximum) over all brokers or topics; averages are weighted by their number of values (`cnt`)."""
     weights = weighted = 0.0
     maxima = []
     for parent in parents:

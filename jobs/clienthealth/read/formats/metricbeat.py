@@ -36,7 +36,6 @@ def _decode(record: Record) -> list[Snapshot] | None:
 
 
 def _read(samples: Samples, fields: Mapping[str, Any]) -> None:
-    """Add the values of one MBean to `samples`. The field `mbean` has the MBean's name."""
     name = fields.get("mbean")
     if type(name) is not str:
         return

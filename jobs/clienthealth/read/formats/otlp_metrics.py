@@ -62,7 +62,7 @@ def _subject(kind: str, attributes: Attributes, ids: tuple[str, ...]) -> Subject
 
 
 def _take(scopes: list[list[Any]], into: Points, ids: tuple[str, ...]) -> None:
-    """Add a resource's data points to `into`. `scopes`: each scope's metrics. `ids`: attributes that name a client."""
+    """`scopes`: the metrics of each scope. `ids`: the attributes that name a client."""
     own: dict[str, dict[str, float]] = {}
     # Most data points of a record have the same times, so parse a time only if it differs from the previous one.
     last_end: Any = None
@@ -103,7 +103,7 @@ def _take(scopes: list[list[Any]], into: Points, ids: tuple[str, ...]) -> None:
 
 
 def _points(one: Mapping[str, Any]) -> tuple[list[Any], bool]:
-    """Return (data points of a metric, True if they are the deltas of a sum); the list may be empty."""
+    """Return (data points of a metric, True if they are the deltas of a sum)."""
     total = one.get("sum")
     points, delta = None, False
     if type(total) is dict:

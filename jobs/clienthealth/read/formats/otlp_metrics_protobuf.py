@@ -70,10 +70,7 @@ class _Point(NamedTuple):
 class _Metric(NamedTuple):
     """A metric with its data points.
 
-    message  the encoded `Metric` message
-    name     the metric's name as bytes
     metric   what the name means (kind of client, our name, …); None for a metric of another program
-    delta    True if the data points are deltas
     """
 
     message: bytes
@@ -155,10 +152,7 @@ def _other_bytes(parts: Parts, ids: Ids) -> Parts:
 
 
 def _take_numbers(parts: Parts, meaning: _Meaning, into: Points) -> bool:
-    """Add to `into` those numbers of an unpacked scope (`parts`) for which `meaning` has a metric.
-
-    Returns False, and adds nothing, if the bytes in the place of a time are not a time.
-    """
+    """Return False, and add nothing, if the bytes in the place of a time are not a time."""
     ends, starts = set(), set()
     for times in set(parts[_TIMES::_ITEMS]):
         if len(times) == _START_AND_END.size:
@@ -186,7 +180,6 @@ def _take_numbers(parts: Parts, meaning: _Meaning, into: Points) -> bool:
 
 
 def _take_points(one: _Metric, into: Points) -> None:
-    """Add the data points of a metric to `into`. Metrics of other programs are skipped."""
     if one.metric is None or not one.points:
         return
     into.pushed, into.delta = into.pushed or one.metric.kip714, into.delta or one.delta
@@ -202,7 +195,6 @@ def _moment(nanos: int) -> int | None:
 
 
 def _metric(message: bytes, ids: Ids) -> _Metric:
-    """Parse a `Metric` message. Raises ValueError if the bytes are not such a message."""
     decoded = message_of("Metric", message)
     name = decoded.name
     if (described := metric(text(name))) is None:
@@ -227,7 +219,7 @@ def _subject(kind: str, pairs: tuple[bytes, ...], ids: Ids) -> Subject:
 def _laid_out(scope: bytes, listed: Sequence[_Metric]) -> tuple[str, _Meaning]:
     """Return (positions of the numbers in a scope's bytes as a `struct` format, metric and client of each number).
 
-    `listed`: the scope's metrics. Raises ValueError if the fields of a data point are in an unusual order.
+    Raises ValueError if the fields of a data point are in an unusual order.
     """
     form, behind, items = ["<"], 0, 0
     values: dict[Subject, list[tuple[int, str]]] = {}

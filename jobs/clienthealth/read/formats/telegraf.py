@@ -76,7 +76,7 @@ def _layout(name: str, fields: tuple[str, ...]) -> _Layout:
 
 @lru_cache(maxsize=16_384)
 def _tagged(tags: Labels, kind: str | None) -> tuple[Identity, Subject]:
-    """Return the process and the measured subject (client, topic, …), from the tags of inputs.jolokia2_agent."""
+    """`tags`: those of Telegraf's inputs.jolokia2_agent."""
     values = dict(tags)
     host, instance = host_and_instance(label(values, "jolokia_agent_url"), label(values, "host"))
     subject = Subject(
@@ -90,11 +90,7 @@ def _tagged(tags: Labels, kind: str | None) -> tuple[Identity, Subject]:
 
 
 def _kind(name: str, fields: Iterable[str]) -> str | None:
-    """Return the kind of client that the measurement's name contains, else the kind that a field shows.
-
-    A field shows the kind if only one kind of client has such a metric. Users choose the names of measurements, so a
-    name need not contain the kind. Returns None if neither name nor fields show the kind.
-    """
+    """Users choose the names of measurements; if a name lacks the kind, a field that only one kind has shows it."""
     for kind in ("producer", "consumer"):
         if kind in name:
             return kind
