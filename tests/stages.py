@@ -50,9 +50,7 @@ TABLE = re.compile(r"(<!-- stages -->\n).*(<!-- /stages -->)", re.DOTALL)
 class Stage:
     """Commands that run one after the other, once the stages `after` have ended.
 
-    `budgets`: planned CPU seconds, by suite that runs the stage. `needs`: a required program and the package that
-    contains it; without the program the stage is skipped. `nice`: nice value of the commands. `workers`: number of
-    processes that share the stage's test files.
+    `budgets`: planned CPU seconds by suite. `needs`: a program without which the stage is skipped, and its package.
     """
 
     about: str
@@ -154,8 +152,6 @@ STAGES: Mapping[str, Stage] = {
 
 @dataclass(frozen=True)
 class Result:
-    """Result of a stage. `seconds`: its duration; `logs`: the lines that each worker wrote."""
-
     name: str
     passed: bool
     seconds: float
@@ -279,7 +275,6 @@ async def _outcome(process: asyncio.subprocess.Process, seconds: float) -> Outco
 
 
 async def _ended(process: asyncio.subprocess.Process) -> Outcome:
-    """End a process and everything that it started."""
     assert process.stdin is not None
     process.stdin.close()
     return await _outcome(process, LIMIT_SECONDS)
@@ -330,7 +325,7 @@ def _main(arguments: Sequence[str]) -> int:
 
 
 async def _until_ended(suite: str, names: Sequence[str]) -> int:
-    """Run the stages; SIGTERM and SIGHUP cancel them like Ctrl-C."""
+    """SIGTERM and SIGHUP cancel the stages as Ctrl-C does."""
     task = asyncio.current_task()
     assert task is not None
     for number in (signal.SIGTERM, signal.SIGHUP):

@@ -88,7 +88,6 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _measure(name: str, scope: Scope) -> int:
-    """Run one measurement in this process."""
     module = importlib.import_module(f"tests.bench.measurements.{name}")
     load, began = os.getloadavg()[0], time.monotonic()
     print(f"{name}: {module.TITLE} (load {load:.2f})", flush=True)
@@ -111,7 +110,6 @@ def _titles() -> dict[str, str]:
 
 
 def _program(name: str, options: Sequence[str]) -> int:
-    """Run a measurement, or an older benchmark, as a separate program; return its exit code."""
     module = ["tests.bench", name, *options] if name in NAMES else [f"tests.bench.{name}"]
     print(f"== {name}", flush=True)
     process = spawn([sys.executable, "-m", *module], cwd=ROOT)

@@ -21,8 +21,8 @@ WARM_AFTER = 1 / 3
 class WorkedOff:
     """Cost of one run of the monitor over a topic's backlog.
 
-    `rate` (records per second) and `cost` cover only the part after the warm-up. `total_micros` (CPU time per record,
-    in µs) also covers the monitor's start and the warm-up.
+    `rate` (records per second) and `cost` leave out the start and the warm-up; `total_micros` (CPU time per record,
+    in µs) includes them.
     """
 
     rate: float

@@ -53,10 +53,7 @@ GROUP = re.compile(
 
 
 class Phase(NamedTuple):
-    """From `minute` on, the share `abs(failing)` of the fleet fails.
-
-    If `failing` is negative, the client that failed first has recovered.
-    """
+    """Share (0 to 1) of the fleet that fails from `minute` on; negative once the first failed client has recovered."""
 
     minute: float
     failing: float

@@ -88,7 +88,7 @@ class Plain(Collector):
         self._records = records
 
     def describe(self) -> list[GaugeMetricFamily]:
-        """Return nothing, so that prometheus-client does not collect when this object is registered."""
+        """Prevents a first collection: prometheus-client skips it if a collector describes itself."""
         return []
 
     def collect(self):  # type: ignore[no-untyped-def]

@@ -26,8 +26,6 @@ class Batch:
 
 
 class Checkpoints:
-    """The committed batches of all queries that have their checkpoints below one folder."""
-
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._batches: dict[tuple[str, int], Batch] = {}

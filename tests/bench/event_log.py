@@ -14,11 +14,9 @@ PROGRESS = "org.apache.spark.sql.streaming.StreamingQueryListener$QueryProgressE
 
 @dataclass(frozen=True)
 class BatchTime:
-    """Times of a batch, in seconds.
+    """Times of a batch in seconds; `begin` is epoch seconds.
 
-    begin    epoch seconds; `seconds`: duration; `busy`: time in which at least one stage ran
-    tasks    total run time of all tasks; `shuffle`: the part for writing shuffled data and waiting for it
-    state    total time that all tasks needed to commit Spark's state
+    `busy` is the time in which at least one stage ran, `tasks` the sum over all tasks.
     """
 
     records: int

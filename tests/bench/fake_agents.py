@@ -41,8 +41,6 @@ def mbeans(domain: str, recording: str) -> dict[str, dict[str, Any]]:
 
 
 class Agents(ThreadingHTTPServer):
-    """A server that answers for all agents."""
-
     daemon_threads = True
     request_queue_size = 1024
 

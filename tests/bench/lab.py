@@ -52,8 +52,6 @@ def launch_of(commit: str) -> Launch:
 
 
 class Lab:
-    """A temporary folder and a broker. Use it as a context manager."""
-
     def __init__(self) -> None:
         self._temporary = tempfile.TemporaryDirectory(prefix="kafka-health-bench-")
         self.folder = Path(self._temporary.name)
@@ -108,8 +106,6 @@ class Lab:
 
 
 class Monitor:
-    """A running `kafka-health monitor`, observed from outside."""
-
     usage: Usage
 
     def __init__(

@@ -17,7 +17,7 @@ Due = Callable[[float, float], Iterable[tuple[str, bytes, bytes]]]
 
 
 class Load:
-    """Sends the records that `due` returns, while a `with` block runs. `sent`: number of records sent so far."""
+    """Sends the records that `due` returns, while a `with` block runs."""
 
     def __init__(self, servers: str, due: Due) -> None:
         self.sent = 0
@@ -55,9 +55,7 @@ class Load:
 class Steady:
     """Records of `clients` clients that report in turn, together `rate` records a second.
 
-    So each client reports every `clients / rate` seconds, with the current time. If `since_ms` is given, the timestamps
-    of each client begin there and are 10 s apart. `value_of`: function from client, sample number and time (ms) to the
-    sample's values.
+    If `since_ms` is given, the timestamps of each client begin there and are 10 s apart.
     """
 
     def __init__(

@@ -40,8 +40,6 @@ def send(to: Producer, topic: str, key: bytes, value: bytes) -> None:
 
 @dataclass(frozen=True)
 class Filled:
-    """What a topic was filled with: number of records, their mean size in bytes, number of clients."""
-
     records: int
     mean_bytes: int
     clients: int

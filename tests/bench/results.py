@@ -22,10 +22,7 @@ FOLDER = ROOT / ".cache" / "bench"
 
 @dataclass(frozen=True)
 class Figure:
-    """A row of the first table in RESULTS.md. `peer`: Kafka Streams' figure.
-
-    `within`: `most` if the target is a maximum, `least` if it is a minimum.
-    """
+    """A row of the first table in RESULTS.md; `peer` is Kafka Streams' figure."""
 
     what: str
     value: float
@@ -45,16 +42,12 @@ class Figure:
 
 @dataclass(frozen=True)
 class Table:
-    """A table with details of a measurement."""
-
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True)
 class Result:
-    """Everything that a measurement found. `how`: one sentence about the method; `notes`: remarks for readers."""
-
     figures: Sequence[Figure]
     how: str
     tables: Sequence[Table] = ()
@@ -63,8 +56,6 @@ class Result:
 
 @dataclass(frozen=True)
 class Kept:
-    """A result with the conditions under which it was measured."""
-
     name: str
     result: Result
     conditions: dict[str, str] = field(default_factory=dict)

@@ -27,7 +27,7 @@ def filled_in(text: str) -> bytes:
 
 
 class Pattern(Protocol):
-    """Makes records from the values of their variable parts. `clients`: number of clients in one record."""
+    """Makes records from the values of their variable parts."""
 
     @property
     def clients(self) -> int: ...

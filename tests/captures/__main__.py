@@ -111,7 +111,7 @@ def captured(folder: Path, collector: Path, telegraf: Path) -> Iterator[tuple[st
 
 
 def _of_telegraf(broker: Broker) -> Iterator[tuple[str, bytes]]:
-    """Yield (file name, content) of Telegraf's files; each content has one record per series, in the file's format."""
+    """Yield (file name, content); each content has one record per series."""
     for name in TELEGRAF:
         awaited(broker, f"telegraf-{name}", TOPIC.encode())
         records = awaited(broker, f"telegraf-{name}", b"kafka")
@@ -134,7 +134,7 @@ def _series(name: str, value: bytes) -> bytes:
 
 
 def _of_otlp(broker: Broker, pushes: Sink) -> Iterator[tuple[str, bytes]]:
-    """Yield (file name, content): what the agent pushed and the Collector wrote about a producer that sends."""
+    """Yield (file name, content) of what the agent pushed and of what the Collector wrote."""
     for signal, encodings in ENCODINGS.items():
         captured = {of: awaited(broker, f"{signal}-{of}", TELLING[signal]) for of in encodings}
         # Take the same push in each encoding: the one with the newest offset that all topics have.

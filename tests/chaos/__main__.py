@@ -89,7 +89,7 @@ def _flooded(names: Sequence[str], share: float) -> int:
 
 
 def _tried(todo: Sequence[faults.Fault], outcomes: Outcomes, seed: int) -> None:
-    """Run the faults, and store each outcome at once, so that an interrupted campaign can be resumed."""
+    """Store each outcome at once, so that an interrupted campaign can be resumed."""
     began, before = time.monotonic(), outcomes.seconds
 
     def keep(outcome: Outcome) -> None:

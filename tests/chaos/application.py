@@ -18,8 +18,6 @@ STOP_SECONDS = 150.0
 
 
 class Application:
-    """A running application. Use it as a context manager."""
-
     def __init__(self, settings: Settings, folder: Path) -> None:
         self._orders, self._metrics = f"{folder.name}-orders", f"{folder.name}-live-metrics"
         self._settings, self._file, self._log = settings, folder / "application.json", folder / "application.log"

@@ -28,8 +28,6 @@ TYPES = (pa.binary(), pa.int32(), pa.binary(), pa.string(), pa.string(), pa.int3
 
 @dataclass
 class Rows:
-    """A calculated table, with the interface of `published.Table`."""
-
     rows: list[Row] = field(default_factory=list)
 
     def look(self) -> list[Row]:

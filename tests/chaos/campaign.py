@@ -34,7 +34,7 @@ NUDGE_SECONDS = 5.0
 
 
 class Campaign:
-    """Runs faults in order over an input. `say`: prints each outcome; `keep`: stores each new state of an outcome.
+    """Runs faults in order over an input.
 
     A slice is compared when the next slice's fault is over, because only then are all its results in the history.
     """
@@ -141,7 +141,6 @@ class Campaign:
         return outcome
 
     def _at_leisure(self, run: Run, portions: Sequence[Sequence[Published]]) -> None:
-        """Publish each portion after the previous one has been processed."""
         for portion in portions:
             run.publish(portion)
             run.flushed()

@@ -22,16 +22,12 @@ SHOWN = 4
 
 
 class Table(Protocol):
-    """A table of the history, real or calculated."""
-
     def look(self) -> list[Row]:
         """Return all rows so far."""
         ...
 
 
 class Tables(Protocol):
-    """Tables of a history, real or calculated."""
-
     @property
     def minutes(self) -> Table:
         """The minute rows."""

@@ -31,8 +31,6 @@ NOTICED_SECONDS = 180.0
 
 @dataclass(frozen=True)
 class Scene:
-    """What a fault works with: the run that it strikes, the slice of input, and a random generator."""
-
     run: Run
     slice: Slice
     random: random.Random

@@ -48,8 +48,6 @@ METRICS, LOGS = "client-metrics", "client-logs"
 
 @dataclass
 class Flood:
-    """Results of a flood. `lines`: its lines on the page of results; `wrong`: those that violate an expectation."""
-
     name: str
     lines: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)

@@ -124,7 +124,7 @@ def fleet_client(number: int) -> str:
 
 
 def _snapshot(client: int, ts_ms: int, second: int) -> Published:
-    """Make the snapshot of client number `client`. `second`: seconds since the input began."""
+    """`second`: seconds since the input began."""
     consumer = client % 4 == 2
     process = ClientProcess(f"service-{client % 5}", f"web-{client % 9}", f"web-{client % 9}:{100 + client}")
     kind: Kind = "consumer" if consumer else "producer"

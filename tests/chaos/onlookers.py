@@ -21,7 +21,7 @@ SERVICE = "onlookers"
 
 
 class Onlookers:
-    """Context manager that sends clients' records; the first client stays healthy. `sent`: number of sent records."""
+    """Context manager that sends clients' records; the first client stays healthy."""
 
     def __init__(self, servers: str, topic: str, clients: int) -> None:
         self._topic, self._clients = topic, clients

@@ -49,8 +49,6 @@ class Outcome:
 
 
 class Outcomes:
-    """The outcomes of a campaign so far, which are stored in a file."""
-
     def __init__(self, file: Path, seed: int, faults: Sequence[Fault]) -> None:
         self._file = file
         self._campaign = {"seed": seed, "kinds": [fault.kind.name for fault in faults]}

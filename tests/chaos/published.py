@@ -50,8 +50,6 @@ def _ms(time: datetime) -> int:
 
 @dataclass
 class History:
-    """The tables of the history that one run of the monitor writes."""
-
     folder: Path
     minutes: Table = field(init=False)
     verdicts: Table = field(init=False)
@@ -78,8 +76,6 @@ def _consumer(servers: str) -> Consumer:
 
 
 class Ends:
-    """Reads the end offsets of topics."""
-
     def __init__(self, servers: str) -> None:
         self._consumer = _consumer(servers)
 
@@ -95,8 +91,6 @@ class Ends:
 
 
 class Topic:
-    """A reader that keeps all records of a topic."""
-
     def __init__(self, servers: str, topic: str) -> None:
         self._topic = topic
         self._consumer = _consumer(servers)
@@ -143,7 +137,7 @@ def position(checkpoint: Path) -> Mapping[str, Mapping[int, int]]:
 
 @dataclass(frozen=True)
 class Incident:
-    """A failure in the history. `status`: its worst status; `end`: `closed` or `withdrawn`, None while it is open."""
+    """A failure in the history; `status` is its worst status."""
 
     client: str
     mode: str

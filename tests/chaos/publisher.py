@@ -56,7 +56,6 @@ def main(servers: str, what: str, count: int, checkpoints: Path) -> None:
 
 
 def _lines(count: int) -> Iterator[tuple[bytes, bytes]]:
-    """Yield log lines of one process with current times."""
     until, lines = 0.0, list[tuple[bytes, bytes]]()
     for number in range(count):
         if not number % DIFFERENT:

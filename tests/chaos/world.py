@@ -40,7 +40,7 @@ NUDGED_MS = 86_400_000
 
 @dataclass(frozen=True)
 class Cluster:
-    """A broker and its gateway. If it has no gateway, other tests use the broker, too, so faults must not strike it."""
+    """A broker and its gateway; without a gateway, other tests share the broker, so faults must not strike it."""
 
     kafka: KafkaSettings
     broker: Broker
@@ -62,7 +62,7 @@ def gated(folder: Path) -> Iterator[Cluster]:
 
 
 class SchemaRegistry:
-    """A schema registry that has a schema for every id, and can be stopped. Use it as a context manager."""
+    """A schema registry that has a schema for every id."""
 
     def __init__(self) -> None:
         self._registry, self._open = fake_registry.Registry(), ExitStack()

@@ -1,9 +1,4 @@
-"""Check that the monitor on a Spark cluster (submitted as in deploy/cluster.md) reports the same as without Spark.
-
-The cluster loses an executor and a worker. The monitor's driver hangs, a second driver takes over, and the first
-one comes back. The cluster grows from two workers to four and shrinks to two. Throughout, the monitor uses the same
-checkpoint.
-"""
+"""Check that the monitor on a Spark cluster (submitted as in deploy/cluster.md) reports the same as without Spark."""
 
 from __future__ import annotations
 
@@ -43,9 +38,7 @@ BESIDE_HEAP = {"driver": "640m", "executor": "1g"}
 class Trial:
     """The run, its expected results, and what was observed.
 
-    `executors`, `drivers`: command lines. `errors`: standard error of executors. `most`: largest number of workers at
-    work at once; `left`: workers at the end. `events`: folder of Spark's event log. `came_back`: exit code of the
-    driver that hung while another took over.
+    `came_back`: exit code of the driver that hung while another took over.
     """
 
     slices: Sequence[Slice]

@@ -43,8 +43,6 @@ pytestmark = [
 
 
 class World:
-    """The pages that Prometheus scrapes (None: the page's server is down), and what the webhook received."""
-
     def __init__(self) -> None:
         self.client_page = ""
         self.monitor_page: str | None = MONITOR_RUNS

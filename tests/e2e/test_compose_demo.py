@@ -76,7 +76,7 @@ def test_the_image_of_the_applications_has_the_libraries_that_are_tested() -> No
     [("prometheus", ("promtool", "check", "config")), ("alertmanager", ("amtool", "check-config"))],
 )
 def test_the_others_read_what_is_mounted(service: str, check: Sequence[str], tmp_path: Path) -> None:
-    """promtool and amtool accept the mounted configuration files; in this test, links take the place of the mounts."""
+    """promtool and amtool accept the mounted configuration files."""
     for volume in BASE[service]["volumes"]:
         source, target, *_ = volume.split(":")
         if source.startswith("."):
@@ -93,7 +93,6 @@ def test_the_others_read_what_is_mounted(service: str, check: Sequence[str], tmp
 
 
 def test_outside_containers_its_programs_find_what_fails_and_nothing_else(tmp_path: Path) -> None:
-    """The commands of the Compose files, run on this machine, find each client's failure and no other failure."""
     bin_, port = Path(sys.executable).parent, free_port()
     with ExitStack() as running:
         broker = running.enter_context(Broker(tmp_path / "broker", {"auto.create.topics.enable": "false"}))

@@ -1,8 +1,4 @@
-"""Check dashboards as operators see them: Grafana's own components draw the metrics of simulated fleets in Chromium.
-
-There are three installations with the same client names: two clusters with a thousand clients each, and a smaller
-staging environment. With every scrape, different clients have the worst metrics. The tests take two minutes.
-"""
+"""Check dashboards as operators see them: Grafana's own components draw simulated fleets in Chromium."""
 
 from __future__ import annotations
 
@@ -73,7 +69,7 @@ def clients(number: int, failing: float) -> Iterator[dict[str, Any]]:
 
 
 class Turning:
-    """A fake exporter of one installation. With each scrape, other clients have the worst metrics."""
+    """A fake exporter of one installation; with each scrape, other clients have the worst metrics."""
 
     def __init__(self, settings: Settings, number: int, failing: float) -> None:
         self._states = States(settings)
@@ -138,7 +134,7 @@ def pictured(look: Look) -> Look:
 
 @pytest.mark.parametrize(("theme", "width"), [("light", WIDTH), ("dark", WIDTH), ("light", PHONE), ("dark", PHONE)])
 def test_every_panel_is_drawn_in_each_theme_and_on_a_phone(fleets: Prometheus, theme: str, width: int) -> None:
-    """All panels are drawn without an error. If DASHBOARDS_LOOKS is set, pictures are saved in the folder it names."""
+    """If DASHBOARDS_LOOKS is set, pictures are saved in the folder that it names."""
     folder, url = os.environ.get("DASHBOARDS_LOOKS"), fleets.url.removesuffix("/api/v1")
     looks = []
     for name, board in BOARDS.items():
@@ -173,7 +169,6 @@ def test_no_text_is_cut_and_nothing_lies_outside(drawn: dict[str, list[Seen]]) -
 
 
 def test_a_chart_has_twenty_lines_at_most_and_room_for_them(drawn: dict[str, list[Seen]]) -> None:
-    """Hundreds of clients are among the worst at some moment; the query must choose twenty of them for the chart."""
     charts = every(drawn, "timeseries")
     assert {where: len(panel["series"]) for where, panel in charts if len(panel["series"]) > LINES} == {}
     assert {where: panel["plot"] for where, panel in charts if panel["series"] and panel["plot"] < 0.43} == {}
@@ -198,7 +193,7 @@ def test_names_of_series_are_distinct(drawn: dict[str, list[Seen]]) -> None:
 
 
 def test_installations_apart_are_the_numbers_above(drawn: dict[str, list[Seen]]) -> None:
-    """A panel shows the sum of the table column with its name; both count suspected clients that are gone."""
+    """Each panel shows the sum of the table column with its name."""
     apart = the(drawn, "overview", "Clusters and environments")
     for title in ("Confirmed", "Suspected", "Not judged", "Reporting"):
         (shown,) = the(drawn, "overview", title)["values"]
@@ -217,7 +212,7 @@ def test_groups_in_trouble_are_among_those_that_are_seen_first(drawn: dict[str, 
 
 
 def test_columns_have_the_meant_order(drawn: dict[str, list[Seen]]) -> None:
-    """Columns with labels (what is wrong, which client, where) come before columns with values."""
+    """Columns with labels come before columns with values."""
     for where, panel in every({name: drawn[name] for name in BOARDS}, "table"):
         if not panel["nothing"]:
             labels = [column for column in panel["columns"] if column in ORDER]
@@ -242,7 +237,7 @@ def test_the_text_for_no_data_is_in_no_label(drawn: dict[str, list[Seen]]) -> No
 
 
 def test_colours_are_right(drawn: dict[str, list[Seen]]) -> None:
-    """Dark red is confirmed, yellow suspected, blue good, grey unknown; text accompanies each colour."""
+    """Dark red is confirmed, yellow suspected, blue good, grey unknown."""
     assert colour_of(the(drawn, "overview", "Confirmed")) == RED
     assert colour_of(the(drawn, "overview", "Suspected")) == YELLOW
     assert colour_of(the(drawn, "overview", "Age of what you see")) == BLUE
@@ -294,7 +289,6 @@ def test_a_link_of_a_row_leads_to_that_client_in_its_installation(drawn: dict[st
 
 
 def test_the_dashboard_that_an_alert_links_to_shows_that_client_alone(drawn: dict[str, list[Seen]]) -> None:
-    """The dashboard must not show the clients with the same name in other installations."""
     page = drawn["one client"]
     (row,) = the(drawn, "one client", "Unhealthy now")["rows"]
     assert {"confirmed", "orders-api", "order-producer", "eu", "prod"} <= {cell["text"] for cell in row}

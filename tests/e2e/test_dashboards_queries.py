@@ -97,8 +97,6 @@ def test_listed_panels_exist() -> None:
 
 
 class Prometheus:
-    """A running Prometheus."""
-
     def __init__(self, address: str) -> None:
         self.url = f"http://{address}/api/v1"
 
@@ -251,7 +249,7 @@ def fit(end: int | None = None) -> list[dict[str, Any]]:
 
 
 class Monitor:
-    """Makes the monitor's own metrics; each scrape adds a batch. `busy`: with incidents, rejected and lost records."""
+    """Makes the monitor's own metrics; each scrape adds a batch."""
 
     def __init__(self, busy: bool) -> None:
         self._metrics, self._busy = SelfMetrics(), busy

@@ -66,7 +66,7 @@ IN_AN_OUTAGE = {"delivery-stalled"}
 
 
 class Demo:
-    """Runs `kafka-health demo` as a process. An environment variable (`mark`) identifies all processes it starts."""
+    """Runs `kafka-health demo`; the environment variable `mark` identifies all processes that it starts."""
 
     def __init__(self, folder: Path, *options: str) -> None:
         self.folder = folder
@@ -193,7 +193,7 @@ def occupied() -> Iterator[None]:
 
 
 def test_one_path_through_everything(folder: Path) -> None:
-    """A producer really deadlocks and a consumer really stalls; both must reach the pager and the review."""
+    """A deadlocked producer and a stalled consumer both reach the pager and the review."""
     names = ("healthy", "callback-deadlock", "consumer-stalled")
     shown = {mode for name in names if (mode := CLIENTS[name].mode)}
     demo = Demo(folder, "--for", "900", "--clients", ",".join(names), "--expect", ",".join(sorted(shown)))

@@ -52,8 +52,6 @@ def faster(text: str) -> str:
 
 
 class ExporterProcess:
-    """An exporter in its own process that serves the record of one deadlocked producer."""
-
     def __init__(self, address: str) -> None:
         self.address = address
         self._process: subprocess.Popen[bytes] | None = None

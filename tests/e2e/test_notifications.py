@@ -1,7 +1,4 @@
-"""Send a thousand failing clients to a real Alertmanager with the committed routes, templates and receivers.
-
-PagerDuty, Slack and the mail server are fakes. Of the configuration, only addresses, secrets and waits are replaced.
-"""
+"""Send a thousand failing clients to a real Alertmanager with the committed routes, templates and receivers."""
 
 from __future__ import annotations
 
@@ -42,8 +39,6 @@ HOSTILE = '<!channel> <https://evil.example.org|Runbook> <@U012AB3CD> "&lt;é\\'
 
 
 class World:
-    """A running Alertmanager, and the message bodies that it sent, by channel."""
-
     def __init__(self, address: str) -> None:
         self.address = address
         self.sent: dict[str, list[bytes]] = {"/pagerduty": [], "/slack": [], "mail": []}
@@ -238,7 +233,6 @@ SENT: Mapping[str, Sequence[tuple[str, str, int]]] = {
 
 @pytest.mark.skipif(PROMETHEUS is None, reason="prometheus is not installed")
 def test_mass_failures_give_as_many_pages_and_tickets_as_in_the_table(world: World, tmp_path: Path) -> None:
-    """Each mass failure (one per cluster) gives the numbers of pages and tickets in the table of alerts/README.md."""
     text = (ROOT / "alerts/README.md").read_text("utf-8")
     table = dict(re.findall(r"^\| ([^|]+) \| ([\d, |]+) \|$", text, re.MULTILINE))
     wanted = {name: [int(cell.replace(",", "")) for cell in table[name].split("|")] for name in (*STORMS, *SENT)}
@@ -304,7 +298,6 @@ def _short(world: World) -> None:
 
 
 def _filled(template: str, labels: dict[str, str]) -> str:
-    """Fill in a template's labels, and remove its Prometheus queries."""
     text = re.sub(r"\{\{ with .*?\{\{ end \}\}", "", template)
     text = text.replace("127.0.0.1:9309", "status.example.org").replace("127.0.0.1:3000", "grafana.example.org")
     text = re.sub(r"\{\{ printf \"%.6f\" \$value[^}]*\}\}", "001200", text)

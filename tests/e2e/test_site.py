@@ -17,8 +17,6 @@ pytestmark = pytest.mark.long
 
 
 class Page(HTMLParser):
-    """The links of a page, and its anchors."""
-
     def __init__(self, path: Path) -> None:
         super().__init__()
         self.links: list[str] = []

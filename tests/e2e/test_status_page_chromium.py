@@ -87,7 +87,6 @@ def server() -> Iterator[Server]:
     inner = Exporter(Settings(), states, lambda: None, clock=lambda: NOW_MS / 1000 + 4)
 
     def answer(request: Request) -> Response:
-        """Return, for /frame, a page with an iframe (FRAME), else the exporter's page, which the iframe may show."""
         if request.path == "/frame":
             return Response(FRAME.format(**request.query), headers={"Content-Security-Policy": ""})
         return replace(inner(request), headers={"Content-Security-Policy": "frame-ancestors 'self'"})

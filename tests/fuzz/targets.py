@@ -371,7 +371,6 @@ class _Clock:
 
     @staticmethod
     def time() -> float:
-        """Return the fixed time in seconds."""
         return ARRIVED_MS / 1000
 
 
@@ -446,7 +445,7 @@ def _of_lives() -> Iterator[bytes]:
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """A target of the fuzzer. `run`: raises if an input violates a property; `longest`: maximum bytes of an input."""
+    """A target of the fuzzer; `run` raises if an input violates a property."""
 
     run: Callable[[bytes], None]
     seeds: Callable[[], Iterator[bytes]]

@@ -1,8 +1,4 @@
-"""Run a broker with TLS (by its own certificate authority), SCRAM and access control, as a cautious company does.
-
-The configuration is not the demo's: keytool makes keys and certificates, and the commands on our pages create topics
-and access rights.
-"""
+"""Run a broker with TLS (by its own certificate authority), SCRAM and access control, as a cautious company does."""
 
 from __future__ import annotations
 
@@ -107,7 +103,6 @@ class SecureBroker:
         return True
 
     def _certificates(self) -> None:
-        """Make a certificate authority, and a certificate signed by it for the broker's address."""
         authority(self.folder, "ca")
         ca, broker = self.folder / "ca.p12", self.folder / "broker.p12"
         _keytool(broker, *PAIR, "-alias", "broker", "-dname", "CN=broker")

@@ -1,7 +1,4 @@
-"""Check that our broker plugin passes on the KIP-714 pushes of real clients, in real brokers of several versions.
-
-The test creates the topic for pushes after clients have started: until then the plugin discards pushes and logs this.
-"""
+"""Check that our broker plugin passes on the KIP-714 pushes of real clients, in brokers of several versions."""
 
 from __future__ import annotations
 

@@ -99,8 +99,6 @@ def test_brokers_that_still_load_their_groups_are_no_failure() -> None:
 
 
 class WithoutACoordinator(LoadingBrokers):
-    """An admin client of brokers with the group coordinator down."""
-
     def describe_topics(self, topics: list[str]) -> list[dict[str, object]]:
         return [{"name": topics[0], "error_code": 0, "partitions": [{"partition_index": 0, "leader_id": -1}]}]
 
@@ -136,7 +134,6 @@ def reading(service: str, ahead_seconds: float) -> bytes:
 
 
 def test_clocks_are_taken_from_samples_and_not_from_their_senders(broker: Broker) -> None:
-    """The doctor finds a client's wrong clock by the times in its samples, although the record timestamps are right."""
     settings = settings_for(broker, "clock")
     create_ours(settings)
     writer = producer(settings)

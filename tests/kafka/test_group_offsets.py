@@ -51,8 +51,6 @@ HANGS |= {"c_max_poll_interval_ms": "20000", "s_max_poll_interval_ms": "20000"}
 
 
 class Lab:
-    """Topics and groups of one test, all with names that begin with the same unique text, and the samples taken."""
-
     def __init__(self, servers: str) -> None:
         self.name = f"lag-{uuid.uuid4().hex[:8]}"
         self.servers = servers
@@ -308,10 +306,7 @@ def test_a_broker_that_restarts_is_read_again(tmp_path: Path) -> None:
 def test_groups_of_all_types_of_kafka_4_and_members_that_hang(
     jar_set: str, properties: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The exporter reads groups of each type, and `watch` finds members that hang while they handle a record.
-
-    The members are Kafka's own clients. Instead of a Connect worker, the test sends a worker's join requests.
-    """
+    """The members are Kafka's own clients; in place of a Connect worker, the test sends join requests."""
     jars.SETS["test-broker-4.1"] = jars.JarSet(("org.apache.kafka:kafka_2.13:4.1.2", *jars.LOG4J_1))
     with Broker(tmp_path / "broker", properties, jar_set=jar_set) as broker:
         broker.create_topic("orders", partitions=2)

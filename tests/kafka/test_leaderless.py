@@ -38,10 +38,7 @@ SLOWLY = {"KAFKA_HEALTH_PROMETHEUS_TTL_SECONDS": "86400"}
 
 
 class Half:
-    """Two brokers, of which the second is down, and our topics with replication factor 1.
-
-    `exporter`: address of the status page of an `export prometheus` that was started while both brokers were up.
-    """
+    """Two brokers, of which the second is down, and our topics with replication factor 1."""
 
     def __init__(self, folder: Path, one: Broker, two: Broker) -> None:
         self.one, self.two = one, two

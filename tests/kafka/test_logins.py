@@ -1,9 +1,4 @@
-"""Test the ways to log in, with real servers; Python and Spark use the same settings file.
-
-The test itself issues OAuth tokens, lets brokers fetch the public key, and runs a Kerberos KDC; keytool makes the
-certificates. SCRAM is tested in test_secure_cluster, the login to Amazon MSK (IAM) in the
-unit tests.
-"""
+"""Test the ways to log in, with real servers; Python and Spark use the same settings file."""
 
 from __future__ import annotations
 
@@ -198,7 +193,6 @@ def test_tokens(way: str, tmp_path: Path) -> None:
 
 
 def test_certificates_in_stores_of_each_kind(tmp_path: Path) -> None:
-    """Log in with a client certificate, which the broker requires, from PEM files and from PKCS12 and JKS stores."""
     ca = authority(tmp_path, "ca")
     for name in ("broker", "client"):
         pair(tmp_path, name)

@@ -1,8 +1,4 @@
-"""Run one monitor on a real broker: it continues an earlier release's work, survives lost input and a fatal record.
-
-Kafka deletes records before the monitor has read them, and one record kills the monitor's JVM. `test_chaos.py` tests
-SIGKILL during work.
-"""
+"""Run one monitor on a real broker: it continues an earlier release's work, survives lost input and a fatal record."""
 
 from __future__ import annotations
 
@@ -37,11 +33,7 @@ def healthy(start_ms: int, seconds: int) -> list[bytes]:
 
 @dataclass
 class Continued:
-    """A monitor that was started with an earlier release's state, in which a producer is stuck.
-
-    The monitor ran until this producer had recovered, and still runs. `rejects` and the rows of the history (`minutes`,
-    `verdicts`, `quality`) were read when the producer had recovered.
-    """
+    """A monitor that continued an earlier release's state until a stuck producer in it had recovered."""
 
     lab: Lab
     begin_ms: int
@@ -112,7 +104,6 @@ def test_an_incident_that_was_open_is_closed_and_not_opened_again(continued: Con
 
 
 def test_readings_in_the_state_make_minutes(continued: Continued) -> None:
-    """From samples in its state, the monitor writes rows for minutes that the earlier release had not written yet."""
     old = [row for row in continued.minutes if row["minute"] < continued.begin_ms - 600_000]
     assert Counter(row["host"] for row in old) == dict.fromkeys(left.HOSTS, left.SECONDS // 60)
     assert len({(row["host"], row["minute"]) for row in old}) == len(old)
@@ -120,7 +111,6 @@ def test_readings_in_the_state_make_minutes(continued: Continued) -> None:
 
 
 def test_retention_a_new_topic_of_the_same_name_and_new_partitions_do_not_stop_it(continued: Continued) -> None:
-    """The monitor counts what Kafka deletes before it is read, and continues with the rest."""
     lab, topic = continued.lab, left.METRICS
     written = len(lab.log.read_text())
     now = int(time.time() * 1000)
@@ -166,7 +156,7 @@ def test_retention_a_new_topic_of_the_same_name_and_new_partitions_do_not_stop_i
 
 
 def test_a_record_bomb_between_good_records_affects_no_other_record(continued: Continued) -> None:
-    """A record that kills the JVM whenever it is read is found, skipped and reported; all others are judged."""
+    """The bomb is a record that kills the JVM whenever it is read."""
     lab = continued.lab
     now = int(time.time() * 1000) - 30_000
     bomber = KafkaProducer(

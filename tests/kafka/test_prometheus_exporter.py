@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 
 class Served:
-    """The HTTP pages of a running exporter."""
-
     def __init__(self, process: subprocess.Popen[str], url: str) -> None:
         self.process = process
         self.url = url

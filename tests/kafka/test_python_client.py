@@ -29,8 +29,6 @@ PATIENCE_SECONDS = 300.0
 
 
 class Lab:
-    """The topics of one test: the application's topic, and those to which the reporter writes."""
-
     def __init__(self, broker: Broker) -> None:
         name = f"report-{uuid.uuid4().hex[:8]}"
         self.servers = broker.bootstrap_servers

@@ -1,8 +1,4 @@
-"""Decode metrics and logs that current programs write during the test, because hand-made samples become outdated.
-
-Metrics come from librdkafka (through confluent-kafka), kafka-python, Jolokia and the OpenTelemetry agent; logs come
-from that agent, logback and log4j2. All clients are real, on a real broker.
-"""
+"""Decode metrics and logs that current programs write during the test, because hand-made samples become outdated."""
 
 from __future__ import annotations
 

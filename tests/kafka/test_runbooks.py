@@ -1,8 +1,4 @@
-"""Run every command of the runbooks: on a real broker, its JVM, and the ports of the exporter and the monitor.
-
-tests/kafka/test_secure_cluster.py runs Kafka's tools with TLS and a password. Commands for a Kubernetes cluster,
-systemd or another machine are not run; for kubectl, the options are checked.
-"""
+"""Run every command of the runbooks, except commands for Kubernetes, systemd or another machine."""
 
 from __future__ import annotations
 
@@ -71,11 +67,6 @@ def left_out(command: str) -> bool:
 
 @dataclass(frozen=True)
 class World:
-    """The environment of the runbooks' commands. `path`: value of PATH; `places`: placeholder on a page → value.
-
-    `settings`: for the tests' own connections to the broker.
-    """
-
     settings: Settings
     folder: Path
     path: str
@@ -226,7 +217,6 @@ COMMON = set(commands(RUNBOOKS[COMMON_RUN_IN])) & set(commands(RUNBOOKS["consume
 
 
 def test_what_the_commands_show(world: World) -> None:
-    """The commands must not only succeed: their output must contain what the runbook states."""
     page = list(commands(RUNBOOKS["consumer-lag"]))
 
     def shows(part: str) -> str:

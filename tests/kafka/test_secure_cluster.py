@@ -74,8 +74,6 @@ def settings(config: Path) -> Settings:
 
 
 class Started:
-    """The programs of ours that a test has started, each with its log."""
-
     def __init__(self, folder: Path, config: Path) -> None:
         self.folder, self.config = folder, config
         self.running: list[Process] = []
@@ -173,7 +171,6 @@ def test_rights_that_are_missing_are_named(cluster: SecureBroker, settings: Sett
 
 
 def test_rights_on_groups_that_are_missing_are_named(cluster: SecureBroker, settings: Settings) -> None:
-    """For a user with rights on topics but none on groups, the doctor names the missing rights."""
     cluster.add_user("narrow", PASSWORD)
     cluster.administer(
         "kafka-acls.sh --add --allow-principal User:narrow --operation Read --operation Write --operation "
@@ -206,7 +203,6 @@ def test_the_rights_of_the_page_suffice_to_ask_clients_for_their_metrics(setting
 
 
 def test_from_a_client_to_prometheus(started: Started, settings: Settings) -> None:
-    """A client's metrics pass through monitor and exporter, and so does the lag of a group."""
     writer = producer(settings)
     reader = consumer(settings, group_id="spark-kafka-source-of-this-test", auto_offset_reset="earliest")
     groups, exporter = started.start("export", "groups"), started.start("export", "prometheus")
@@ -240,7 +236,6 @@ def test_from_a_client_to_prometheus(started: Started, settings: Settings) -> No
 
 
 def test_kafkas_tools_work_with_tls_and_a_password_as_in_the_runbooks(cluster: SecureBroker, tmp_path: Path) -> None:
-    """Run the runbooks' commands that connect to a broker, with the options and properties shown in consumer-lag."""
     page = RUNBOOKS["consumer-lag"]
     ways = re.findall(r"`(B --[\w.-]+) CLIENT\.properties`", page)
     (file,) = re.findall(r"^```properties\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)

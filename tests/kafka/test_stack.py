@@ -220,7 +220,6 @@ def mirrored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_fetch_that_was_cut_off_goes_on(mirrored: Path) -> None:
-    """If an interrupted fetch has left a set of jars incomplete, the next call fetches the missing jar."""
     (copy,) = jars.classpath("jolokia")
     assert copy.read_bytes() == mirrored.read_bytes()
     copy.unlink()
@@ -252,7 +251,6 @@ def test_a_jar_that_is_not_pinned_is_refused(mirrored: Path, tmp_path: Path, mon
 
 
 def test_what_is_pinned_is_what_is_there() -> None:
-    """Each jar of product and demo has its pinned checksum, and each pinned checksum belongs to one of these jars."""
     assert len(jars.PINNED) > 10
     there = {path.name: path for name in jars.PINNED for path in jars.classpath(name)}
     assert {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in there.items()} == jars.pins()

@@ -58,8 +58,6 @@ class Label:
 
 @dataclass(frozen=True)
 class Recorded:
-    """A recorded case."""
-
     folder: Path
 
     @cached_property

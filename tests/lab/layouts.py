@@ -136,7 +136,7 @@ def _log4j2(layout: Layout, file: str) -> str:
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a log, and the time at which it was first seen."""
+    """A line of a log; `ts_ms` is the time at which it was first seen."""
 
     ts_ms: int
     text: str

@@ -50,8 +50,6 @@ _COMPILING = threading.Lock()
 
 @dataclass
 class Program:
-    """A running program. `truth`: the counts that it printed, newest last; `port`: where its metrics are read."""
-
     process: subprocess.Popen[str]
     log: Path
     port: int

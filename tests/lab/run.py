@@ -33,8 +33,6 @@ FEED_SECONDS = 0.1
 
 
 class Run:
-    """One case of the lab, while it runs."""
-
     def __init__(self, case: Case, world: World, way: Way, folder: Path) -> None:
         self.case, self.world, self.way, self.folder = case, world, way, folder
         topic = f"orders-{case.number:03}-{now_ms() % 100_000}"
@@ -153,7 +151,6 @@ class Run:
             self.program.ask("end")
 
     def _again(self) -> None:
-        """Restart the program, as its supervisor would."""
         self.program.ended.wait(AGAIN_SECONDS)
         self.program.stop()
         self._mark("ended")

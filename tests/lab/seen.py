@@ -215,7 +215,6 @@ def _let_through(lines: Sequence[Line]) -> Iterator[Line]:
 
 
 def _dated(file: Path, content: bytes, ts_ms: int) -> None:
-    """Write a file with `ts_ms` as its modification time."""
     file.write_bytes(content)
     os.utime(file, (ts_ms / 1000, ts_ms / 1000))
 

@@ -64,8 +64,6 @@ class Way:
 
 @dataclass
 class Scene:
-    """The parts of a running lab case that a fault (`Event`) may affect."""
-
     world: World
     way: Way
     topics: Sequence[str]
@@ -95,7 +93,7 @@ class Scene:
 
 @dataclass(frozen=True)
 class Event:
-    """A fault that hits a case: `begin` starts it, `end` ends it. `own`: True if the case needs its own broker."""
+    """A fault that hits a case; `own`: the case needs a broker of its own."""
 
     begin: Callable[[Scene], None]
     end: Callable[[Scene], None]
@@ -103,8 +101,6 @@ class Event:
 
 
 class World:
-    """The lab's broker and the gateways to it. `ways`: number of cases that run at once."""
-
     def __init__(self, folder: Path, ways: int) -> None:
         self._open = ExitStack()
         self._folder = folder

@@ -162,7 +162,6 @@ def test_what_knows_of_kafka_clients_knows_nothing_of_spark() -> None:
 
 
 def test_only_what_needs_spark_imports_it_at_start() -> None:
-    """Modules that do not need Spark import it neither directly nor through another module."""
     seen: set[str] = set()
     for module in (m for m in EVERY if not within(m, WITH_SPARK)):
         todo: list[tuple[str, tuple[str, ...]]] = [(module, (module,))]

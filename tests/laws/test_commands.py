@@ -132,7 +132,7 @@ def test_every_help_lists_the_settings_file_and_the_version_is_printed(capsys: p
 
 
 def test_setup_fetches_no_jars_of_the_demo() -> None:
-    """`make setup` must not fetch our broker and old clients: a user with an existing Kafka needs neither."""
+    """A user with an existing Kafka needs neither our broker nor old clients."""
 
     def fetched(target: str) -> list[tuple[str, str]]:
         dry = subprocess.run(["make", "--dry-run", target], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -125,7 +125,6 @@ def test_the_example_keeps_the_rules_of_the_repository(copy: Copy) -> None:
 
 
 def test_a_wording_is_one_entry_and_a_wrong_one_is_named_with_its_file(copy: Copy) -> None:
-    """The example mode accepts the log pattern of wordings.md, but not if the pattern names an unknown library."""
     page = (ROOT / "jobs/clienthealth/modes/wordings.md").read_text("utf-8")
     (example,) = re.findall(r"^```toml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     file = copy.folder / FOLDER / "mode.toml"

@@ -1,4 +1,4 @@
-"""Laws that every failure mode, also a new one, must obey."""
+"""Laws that every failure mode must obey."""
 
 from __future__ import annotations
 
@@ -181,11 +181,7 @@ def test_a_verdict_holds_no_word_of_another_librarys_world(mode: Mode, library: 
 
 
 def test_no_id_is_written_outside_its_mode() -> None:
-    """Product code takes a mode's id from the mode itself (`rules.ID`) or from the catalogue of modes.
-
-    Exempt: the demo's programs, each made for one mode; the benchmark, a package of its own; pages, which show
-    examples.
-    """
+    """Exempt are the demo's programs, each made for one mode, and the benchmark, a package of its own."""
     ids = "|".join(modes())
     written = set()
     for folder in ("jobs", "exporters", "dashboards", "alerts", "deploy"):
@@ -240,7 +236,7 @@ def test_modes_import_without_spark() -> None:
 
 
 def test_modes_and_log_lines_are_read_from_an_archive(tmp_path: Path) -> None:
-    """`spark-submit --py-files` gives executors the program as an archive; its TOML files must be found in there."""
+    """`spark-submit --py-files` gives executors the program as an archive."""
     archive, jobs = str(tmp_path / "program.zip"), locations.checkout() / "jobs"
     with zipfile.ZipFile(archive, "w") as program:
         # Like a wheel, without entries for folders: Python then treats only folders with an `__init__.py` as packages.

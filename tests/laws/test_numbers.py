@@ -1,8 +1,4 @@
-"""The numbers of a verdict cover the whole incident, and count no event twice.
-
-This holds whether an incident is judged from files afterwards (post mortem) or live in the stream. The truth is the
-application's own count, or is computed from the recorded files; a verdict never reports more.
-"""
+"""The numbers of a verdict cover the whole incident, and count no event twice."""
 
 from __future__ import annotations
 

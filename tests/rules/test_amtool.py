@@ -99,7 +99,6 @@ def _post(address: str, body: object) -> None:
 
 
 def _silenced(alertmanager: str, labels: Mapping[str, str]) -> bool:
-    """Return True if Alertmanager lists an alert with exactly these labels as silenced."""
     with urllib.request.urlopen(f"{alertmanager}/api/v2/alerts", timeout=30) as answer:
         known = [alert for alert in json.load(answer) if alert["labels"] == labels]
     return bool(known and known[0]["status"]["silencedBy"])
@@ -184,10 +183,7 @@ SENDING_NOTHING = {"effect": "producers sending nothing", "clients": "000012"}
 def test_titles_begin_with_owner_number_and_effect(
     alerts: int, status: str, annotations: dict[str, str], title: str, tmp_path: Path
 ) -> None:
-    """A notification's title has the alerts' earliest start and, if they are resolved, their latest end.
-
-    It has "of N" if N (the annotation `clients`) is at least the number of alerts.
-    """
+    """The title has "of N" if N (the annotation `clients`) is at least the number of alerts."""
     labels = {"alertname": "X", "service": "orders"}
     times = [("2026-11-20T21:09:00Z", "2026-11-20T21:18:00Z"), ("2026-11-20T21:04:00Z", "2026-11-20T21:11:00Z")]
     listed = [
@@ -202,7 +198,6 @@ def test_titles_begin_with_owner_number_and_effect(
 
 
 def _rendered(name: str, data: object, folder: Path) -> str:
-    """Return the text that a template of ours makes from a notification."""
     (folder / "data.json").write_text(json.dumps(data), "utf-8")
     kind = ["--template.type=html"] if name == "html" else []
     done = subprocess.run(

@@ -36,10 +36,7 @@ OWNED = 'team="t",tier="4",pager=""'
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
 @pytest.mark.parametrize("name", [path.name for path in TEST_FILES])
 def test_every_rule_is_evaluated_in_every_environment(name: str, environment: str, tmp_path: Path) -> None:
-    """Run each case in each environment: if a rule yields two identical alerts in one of them, promtool fails.
-
-    Every alert fires in some case (`tests/unit/test_alerts_laws.py`).
-    """
+    """promtool fails if a rule yields two identical alerts."""
     low = environment == "tickets for low tiers"
     write(tmp_path, LOW_TIERS if low else Settings(), dry_run=False)
     for path in (tmp_path / "rules").glob("*.yml"):

@@ -52,11 +52,6 @@ FULL = "Failed to allocate 16384 bytes within the configured max blocking time 6
 
 @dataclass(frozen=True)
 class Scenario:
-    """A window, and the status that a mode must give it.
-
-    `role`: the window shows that the mode fires, that it ignores a similar situation, or that it reports unknown.
-    """
-
     name: str
     role: Literal["fires", "near-miss", "unknown"]
     expected: Status

@@ -46,7 +46,7 @@ def test_in_an_empty_folder_all_works_and_the_folder_stays_empty(here: Path) -> 
 
 
 def test_a_place_where_no_table_can_be_opened_is_reported(here: Path, pytestconfig: pytest.Config) -> None:
-    """Delta rejects relative folders; the doctor must report such a folder before the monitor fails on it."""
+    """Delta rejects relative folders."""
     # The path is relative to where the tests were started, which is the JVM's working directory. The JVM makes the
     # folder before Delta rejects the path.
     relative = os.path.relpath(here / "state" / "history", pytestconfig.invocation_params.dir)

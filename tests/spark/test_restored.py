@@ -1,8 +1,4 @@
-"""Test what the monitor counts and reports after a restore in which checkpoint, history and topics do not match.
-
-The backups are from different times. The whole monitor runs in the tests' Spark session with a real broker, which
-takes about 35 s of CPU.
-"""
+"""Test what the monitor counts and reports after a restore in which checkpoint, history and topics do not match."""
 
 from __future__ import annotations
 
@@ -52,7 +48,7 @@ SECONDS = 600.0
 
 @dataclass
 class Installation:
-    """A monitor's settings; `folder` contains backups taken after the first and second portion of input."""
+    """A monitor's settings, and backups in `folder` after the first and second portion of input."""
 
     spark: SparkSession
     settings: Settings

@@ -1,8 +1,4 @@
-"""The dashboard "weekly review" and the review agree on the same period.
-
-Minute rows of two hours are written to the history, and the exporter's series for these minutes to a real Prometheus.
-The test then runs the dashboard's own queries, with the recording rules.
-"""
+"""The dashboard "weekly review" and the review agree on the same period."""
 
 from __future__ import annotations
 

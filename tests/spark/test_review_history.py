@@ -54,7 +54,6 @@ def count(spark: SparkSession, root: str, table: str) -> int:
 
 
 def test_a_minute_is_written_with_all_its_columns(spark: SparkSession, root: str) -> None:
-    """Each column of a row that the step writes as JSON reaches the table; columns that the JSON lacks are null."""
     text = (
         '{"minute":1790000040000,"service":"orders-api","host":"web-1","instance":"web-1:100","client_id":"order-producer",'
         '"kind":"producer","group":null,"library":"java","version":"3.9.1","samples":6,"status":"suspected",'

@@ -18,8 +18,6 @@ TEST_FILES = sorted((ROOT / "alerts/tests").glob("*.yml"))
 
 @dataclass(frozen=True)
 class Rule:
-    """One alerting rule, with the fields that Prometheus reads."""
-
     name: str
     expr: str
     hold: str

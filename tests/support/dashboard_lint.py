@@ -46,8 +46,6 @@ GROUP_SERIES = frozenset(family.name for family in FAMILIES if family.scope == "
 
 @dataclass(frozen=True)
 class Finding:
-    """One violation of a rule."""
-
     rule: str
     text: str
 

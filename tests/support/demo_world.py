@@ -12,8 +12,6 @@ from deploy.demo.legacy import LegacyBroker
 
 @dataclass
 class World:
-    """A folder and the shared broker, for demo clients that need no other broker."""
-
     run_folder: Path
     bootstrap_servers: str
 

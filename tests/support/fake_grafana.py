@@ -19,7 +19,7 @@ NOT_FOUND: Answer = (404, {"message": "not found", "status": "not-found"})
 
 @dataclass
 class Grafana:
-    """A fake Grafana. `refuse`: (method, path prefix) → answer to give instead. `silent`: if set, it never answers."""
+    """A fake Grafana; `refuse`: (method, path prefix) → answer to give instead."""
 
     prefix: str = ""
     url: str = ""

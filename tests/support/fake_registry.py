@@ -60,7 +60,7 @@ def always(_: str) -> Mapping[str, Any]:
 
 @dataclass
 class Registry:
-    """Schemas by path, and the paths requested (`asked`). `password`: of the user "reader"; '' means no login."""
+    """A fake schema registry; `password` belongs to the user "reader", and '' means no login."""
 
     schemas: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)

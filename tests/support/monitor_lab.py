@@ -28,11 +28,6 @@ PARTITIONS = 2
 
 
 class Lab:
-    """A monitor to start and stop.
-
-    `more`: settings of the section [monitor]. `topics`: the names of topics, by use (metrics, logs, health, rejects).
-    """
-
     def __init__(
         self, servers: str, folder: Path, more: Mapping[str, Any] | None = None, topics: Mapping[str, str] | None = None
     ) -> None:

@@ -78,7 +78,7 @@ sys.exit(code)
 
 @dataclass(frozen=True)
 class Mutant:
-    """The replacement of a part of one line in a file. `place` identifies the part: function, statement and number."""
+    """The replacement of a part of one line; `place` names the function, the statement and the part's number."""
 
     path: str
     line: int

@@ -19,8 +19,6 @@ ARRIVED_MS = int(ARRIVED.timestamp() * 1000)
 
 @dataclass(frozen=True)
 class Raw:
-    """A record before decoding. `topic`: only a name by which results refer to the record."""
-
     topic: str
     value: bytes | None
     offset: int = 0

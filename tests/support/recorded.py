@@ -47,8 +47,6 @@ DECODERS = {"any": decode_any, "metrics": decode_metrics, "logs": decode_logs}
 
 @dataclass(frozen=True)
 class Recorded:
-    """A client of a recording. `bucket`: the recording as monitor state; `number`: the client's index in it."""
-
     bucket: Bucket
     number: int
 

@@ -30,10 +30,7 @@ FRUGAL = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 class SparkCluster:
-    """A master and workers with one core each. Use it as a context manager.
-
-    `folder`: logs and the workers' folders. `more`: environment variables for all processes of the cluster.
-    """
+    """A master, and workers with one core each."""
 
     def __init__(self, folder: Path, memory_mb: int, more: Mapping[str, str] | None = None) -> None:
         self.folder, self._memory_mb, self._more = folder, memory_mb, more or {}

@@ -72,7 +72,7 @@ def _headers(raw: Raw) -> str | None:
 
 
 class Streamed:
-    """A monitor with one bucket, and its exporter. `rows`: published rows by batch."""
+    """A monitor with one bucket, and its exporter."""
 
     def __init__(self) -> None:
         settings = Settings()

@@ -59,8 +59,6 @@ PREFIXES = {"kafkajs": ("", "[Connection] ", "[BrokerPool] ", "[Runner] ", "[Con
 
 
 class Entry(NamedTuple):
-    """A line of `unworded.txt`, the list of log messages that no log pattern matches."""
-
     library: str
     decision: str
     reason: str

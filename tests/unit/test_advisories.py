@@ -13,7 +13,6 @@ from clienthealth.modes.advisories import advised, libraries, numbers
 
 
 def test_each_entry_has_true_versions_modes_that_exist_and_an_address() -> None:
-    """Each bug has versions in order, existing modes and an https address; at least forty cause or mimic a mode."""
     about_modes = 0
     for library in libraries().values():
         for known in library.known:
@@ -70,7 +69,6 @@ def test_each_entry_has_true_versions_modes_that_exist_and_an_address() -> None:
 def test_a_version_gets_the_advice_of_its_project(
     library: str, version: str | None, kind: str | None, some: list[str], none: list[str], upgrade_to: str
 ) -> None:
-    """The advice names the version's bugs and the release to upgrade to."""
     found = advised(library, version, kind)
     bugs = {known.bug for known, _ in found.known}
     assert set(some) <= bugs
@@ -86,7 +84,6 @@ def test_a_version_gets_the_advice_of_its_project(
 def test_a_mistake_is_reported_with_file_and_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str, key: str
 ) -> None:
-    """A mistake in the file of known bugs is reported like a mistake in a mode's file."""
     lines = {
         "bug": 'bug = "B-1"',
         "since": 'since = "1.0.0"',

@@ -1,4 +1,4 @@
-"""Test which alerts inhibit which, as configured in alertmanager.yml. tests/rules tests that file with amtool."""
+"""Test which alerts inhibit which, as configured in alertmanager.yml."""
 
 from __future__ import annotations
 

@@ -153,7 +153,6 @@ SPRING = """\
 
 
 def test_diagnose_names_version_and_options_where_nothing_can_be_judged(tmp_path: Path) -> None:
-    """The report names known issues and the version's known bugs, although no failure mode can be judged."""
     (tmp_path / "app.log").write_text(SPRING)
     found = examine([tmp_path], Settings())
     text = " ".join(report(found, style=Style(120, False, False)).split())

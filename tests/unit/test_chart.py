@@ -460,7 +460,6 @@ def test_what_the_chart_cannot_declare_is_reported() -> None:
 
 
 def test_routes_are_those_of_alertmanager_yml_with_the_receivers_of_the_values() -> None:
-    """`pager` and `tickets` receive alerts without an owner; `payments` receives the alerts of the owner `payments`."""
     receivers: list[dict[str, Any]] = [
         {"name": "pager"},
         {"name": "tickets"},

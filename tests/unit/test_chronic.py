@@ -59,10 +59,7 @@ def ids(failure: Failure) -> str:
 
 @pytest.mark.parametrize("failure", long_after(2, FAILURES), ids=ids)
 def test_two_hours_of_a_failure_are_one_incident(failure: Failure) -> None:
-    """The client sends one sample a minute, thread dumps for the first twenty minutes, and some of its log lines.
-
-    If metrics alone show the failure, the log ends after 40 minutes. From minute 50 to 60, no client's data arrives.
-    """
+    """From minute 50 to 60, no client's data arrives."""
     end = BEGIN + LONG
     out, back = 3000, 3600
     inputs: list[Snapshot | LogEntry] = [*failure.snapshots(BEGIN, LONG, every=60)]

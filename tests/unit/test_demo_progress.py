@@ -21,8 +21,6 @@ DEADLOCK = "producer-callback-deadlock"
 
 @dataclass
 class Process:
-    """A fake of a running client (`Running`), with only the attributes that the tested functions read."""
-
     pid: int
     onset_ms: int | None = 0
 

@@ -42,7 +42,7 @@ class Node:
 
 
 class Rolled(Cluster):
-    """A cluster of fake brokers; the last one is the controller.
+    """A cluster of fake brokers, of which the last is the controller.
 
     `looks`: number of checks that find a replica out of sync; all later checks find none.
     """

@@ -1,8 +1,4 @@
-"""`diagnose` gives recordings the verdicts of the golden matrix.
-
-Each failure mode is tested with a recording of a client that has it, and with recordings of clients that only seem to
-have it. All recordings are judged together.
-"""
+"""`diagnose` gives recordings the verdicts of the golden matrix."""
 
 from __future__ import annotations
 

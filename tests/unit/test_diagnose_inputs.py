@@ -154,7 +154,6 @@ def test_zst(tmp_path: Path, log_verdicts: dict[str, dict[str, str]]) -> None:
 
 
 def test_several_writers_are_distinguished(tmp_path: Path) -> None:
-    """In a log that mixes two containers, the application's failure is found despite the broker's lines."""
     lines = LOG.splitlines()
     broker = "broker-1 | [2026-11-21 07:43:53,123] INFO [Log] Rolled new log segment (kafka.log.Log)"
     mixed = [line for own in lines for line in (f"web-1    | {own}", broker)]
@@ -172,7 +171,6 @@ def test_lines_that_stern_passes_on_keep_their_times(tmp_path: Path) -> None:
 
 
 def test_an_empty_answer_does_not_get_the_time_of_another(tmp_path: Path) -> None:
-    """An answer of Jolokia without a time (the client did not exist yet) does not get the time of a later answer."""
     request = {"mbean": "kafka.producer:type=producer-metrics,client-id=p", "type": "read"}
     absent = [{"request": request, "status": 404, "error": "No MBean"}]
     there = [

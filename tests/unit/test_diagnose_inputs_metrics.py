@@ -248,10 +248,7 @@ def test_the_day_in_a_name_is_not_that_of_a_log_of_many_days(tmp_path: Path) -> 
 
 
 def test_the_log_of_a_start_makes_no_end_of_the_last_scrape(tmp_path: Path) -> None:
-    """In the last scrape, callers wait for buffer space. The log ends before the scrapes do.
-
-    So no data shows whether the process ended at the last scrape, and the verdict is unknown.
-    """
+    """No data shows whether the process ended at the last scrape, because the log ends earlier."""
     half: list[Row] = [
         (ts, {key: value * 64 if key[1].startswith("buffer-") else value for key, value in values.items()})
         for ts, values in rows("back-pressure-3.9")[:60:10]
@@ -263,7 +260,7 @@ def test_the_log_of_a_start_makes_no_end_of_the_last_scrape(tmp_path: Path) -> N
 
 
 def test_properties_behind_a_client_id_are_no_part_of_it(tmp_path: Path) -> None:
-    """The client id lacks the MBean's other properties, which the JMX exporter's pattern `client-id=(.+)><>` adds."""
+    """The JMX exporter's pattern `client-id=(.+)><>` adds the MBean's other properties to the client id."""
     file = tmp_path / "metrics.prom"
     metrics = "kafka_producer_producer"
     file.write_text(
@@ -285,7 +282,7 @@ def test_librdkafka_statistics_in_a_log(tmp_path: Path) -> None:
 
 
 def test_a_few_samples_are_no_wrapped_text(tmp_path: Path) -> None:
-    """The lines are read as samples, although they look like one long text that was wrapped between words."""
+    """The samples look like one long text that was wrapped between words."""
     file = tmp_path / "metrics.prom"
     file.write_text(
         "# TYPE kafka_producer_producer_metrics_record_send_total counter\n"

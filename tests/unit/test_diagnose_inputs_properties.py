@@ -1,7 +1,4 @@
-"""Test how `diagnose` reads files: text that a log collector puts before each line changes no verdict.
-
-A truncated file of a failed client never looks healthy.
-"""
+"""Test how `diagnose` reads lines with a prefix, and truncated files."""
 
 from __future__ import annotations
 
@@ -50,7 +47,6 @@ def prefixes(draw: st.DrawFn) -> str:
 @RUNS
 @given(prefix=prefixes())
 def test_any_prefix_or_colour_changes_no_entry(prefix: str) -> None:
-    """The entries are those of the log without the prefix, so the verdict must be the same too."""
     text = log("send-blocked-topic-4.1")
     wrapped = _entries("".join(f"{prefix}{line}\n" for line in text.splitlines()).encode())
     shift = {(own[1] or 0) - (seen[1] or 0) for own, seen in zip(_entries(text.encode()), wrapped, strict=True)}

@@ -298,7 +298,6 @@ def test_text_that_only_mentions_a_failure_accuses_no_client(text: str, tmp_path
 
 
 def test_frames_below_an_exception_are_no_frames_of_the_thread_above(tmp_path: Path) -> None:
-    """A healthy thread's dump is followed by a log: a callback's frames in an exception's trace accuse no client."""
     trace = THREAD.partition("State: WAITING (parking)\n")[2]
     for head in ("2026-11-20 18:40:45,123 ERROR [x] y - failed", "java.lang.IllegalStateException: no"):
         verdicts = judged(f"{IDLE}\n{cut('prose about it', 80)}\n\n{head}\n{trace}", tmp_path)

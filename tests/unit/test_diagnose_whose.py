@@ -75,7 +75,7 @@ Full thread dump OpenJDK 64-Bit Server VM (17.0.15+6 mixed mode):
 
 @pytest.mark.parametrize(("seconds", "status"), [(31, "ok"), (45, "unknown")])
 def test_metrics_that_end_before_the_log_show_no_health_at_the_end(tmp_path: Path, seconds: int, status: str) -> None:
-    """The samples end at 30 s. If the log goes on until 44 s, no data shows the client at the end: it is unknown."""
+    """The samples end at 30 s."""
     (tmp_path / "metrics.jsonl").write_text("".join(map(reading, range(31))))
     (tmp_path / "app.log").write_text("".join(line(at, "main", "order accepted") for at in range(seconds)))
     (of_client,) = verdicts(examine([tmp_path], Settings())).values()
@@ -201,7 +201,6 @@ def test_file_names_show_whether_files_are_of_one_process(names: str, own: dict[
     ],
 )
 def test_a_framework_names_the_client_of_a_hanging_thread(recording: str, hangs: str) -> None:
-    """Thread dumps alone accuse the client of the hanging thread, but no client of a similar thread that works."""
     found = verdicts(examine(sorted((RECORDINGS / recording).glob("jstack-*.txt")), Settings()))
     stalled = {
         client: client_verdicts["consumer-stalled"]
@@ -295,7 +294,6 @@ def test_a_date_before_the_hour_is_no_host_with_a_program(tmp_path: Path) -> Non
 
 
 def test_a_line_in_an_applications_words_counts_for_the_only_client_of_its_process(tmp_path: Path) -> None:
-    """The line names no client and may be another program's; it suspects the producer that the log names elsewhere."""
     own = line(2, "kafka-producer-network-thread | p", "[Producer clientId=p] Node -1 disconnected.")
     logged = "".join(f"2026-11-20 10:0{minute}:03,000 main ERROR cannot write: {GAVE_UP}" for minute in (1, 2, 3))
     (tmp_path / "app.log").write_text(own + logged)

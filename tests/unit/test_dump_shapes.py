@@ -316,7 +316,7 @@ def test_a_dump_without_kafka_judges_nothing() -> None:
     "file", sorted(file for file in FOLDER.iterdir() if file.suffix != ".md"), ids=lambda f: f.name
 )
 def test_the_stream_skips_no_dump_of_a_real_process(file: Path) -> None:
-    """The filter for raw records must keep each dump, although Java 25 numbers its main thread `#3` instead of `#1`."""
+    """Java 25 numbers its main thread `#3` instead of `#1`."""
     text = file.read_text("utf-8")
     for value in (text, json.dumps({"message": text})):
         assert any(literal in value for literal in literals(catalogue()))

@@ -1,4 +1,4 @@
-"""Problems in a user's first hour give one sentence with advice. `tests/kafka` tests passwords, rights and topics."""
+"""Problems in a user's first hour give one sentence with advice."""
 
 from __future__ import annotations
 

@@ -97,7 +97,6 @@ def test_a_pushing_client_is_identified_by_the_broker_and_not_by_its_payload() -
 
 
 def test_the_monitor_rejects_what_is_foreign_also_where_it_reads_fast() -> None:
-    """Two reports on service `orders` from another team's topic are rejected, one from the shared topic is read."""
     topics = ["payments-metrics", "client-metrics", "payments-metrics", "payments-metrics"]
     services = ["orders", "orders", "orders", "payments"]
     rows = len(topics)

@@ -253,7 +253,7 @@ def test_a_partition_without_an_end_is_kept_and_one_that_is_gone_is_not() -> Non
 
 
 def test_groups_that_no_broker_lists_are_not_called_absent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A partition of the offsets topic has no leader, so no broker lists its groups: they are reported as unknown."""
+    """No broker lists a group if its partition of the offsets topic has no leader."""
     cluster = Cluster("1-a")
     cluster.leaders |= {TopicPartition("__consumer_offsets", 0): 1, TopicPartition("__consumer_offsets", 1): -1}
     groups = reader(cluster)

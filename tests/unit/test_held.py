@@ -1,4 +1,4 @@
-"""Test from when on a thread is known to stay at one place: dumps show this, but other data may contradict them."""
+"""Test from when on a thread is known to stay at one place."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Whatever a client reports over its whole life, all other clients are judged as if it did not exist.
-
-The test runs raw records through the real decoder and step to what is published and what the exporter shows.
-`make fuzz` tests more clients of this kind (target `lives`).
-"""
+"""Whatever a client reports over its whole life, all other clients are judged as if it did not exist."""
 
 from __future__ import annotations
 
@@ -72,7 +68,6 @@ def test_no_fault_begins_before_kafka_did() -> None:
 
 
 def test_a_process_that_names_no_instance_is_shown() -> None:
-    """The exporter must not treat the records of a process without an instance as unreadable."""
     monitor = Streamed()
     for second in range(BEGIN, BEGIN + 60, 10):
         record = snapshot(ts=1000 * second, client={"service": "evil", "client_id": "e", "kind": "producer"})
@@ -117,7 +112,6 @@ NAMED = ((LETTERS[:5_000], None), ("t", LETTERS[:5_000]), ("t", "short"))
 
 
 def test_a_group_too_large_for_the_topic_is_reported_and_stays_known() -> None:
-    """A group that reads 6,400 partitions of topics with the longest possible names is rejected, but not forgotten."""
     parts = [
         {"topic": LETTERS[249 * n : 249 * (n + 1)], "partition": n, "metrics": {"end-offset": 2**52 + n * n}}
         for n in range(6_400)

@@ -28,8 +28,6 @@ KEY = "orders-api|web-7:31337|order-producer"
 
 
 class Receiver:
-    """A server that stores requests, and answers with these status codes; the last one repeats."""
-
     def __init__(self, *codes: int) -> None:
         self.codes = list(codes or (204,))
         self.got: list[tuple[dict[str, str], bytes]] = []

@@ -133,8 +133,6 @@ def jvm(asked: Any) -> tuple[int, bytes]:
 
 
 class Delivered(Publisher):
-    """A publisher that stores what is sent."""
-
     def __init__(self) -> None:
         self.records: list[tuple[str, str, dict[str, Any]]] = []
 

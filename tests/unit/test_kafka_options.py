@@ -210,8 +210,6 @@ def test_spark_is_given_what_a_login_needs_beside_the_settings() -> None:
 
 
 class Endpoint(http.server.BaseHTTPRequestHandler):
-    """A token endpoint that issues `first`, `second`, …, and stores the requests."""
-
     asked: ClassVar[list[tuple[str, str]]] = []
     seconds = 3600
 
@@ -259,7 +257,6 @@ def test_a_token_in_a_file_is_read_each_time(tmp_path: Path) -> None:
 
 
 def test_what_is_signed_for_amazon_is_what_kafka_python_signs_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Our signature and kafka-python's are equal for the same credentials and time."""
     monkeypatch.setenv("AWS_REGION", "eu-west-1")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY")

@@ -1,7 +1,4 @@
-"""Judge KIP-714 pushes at the default interval: a 4.x producer every five minutes, forwarded by a plugin.
-
-The pushes are made by hand in the format of Kafka's TelemetryMetricNamingConvention and SinglePointMetric: totals
-are deltas.
+"""Judge pushes made by hand in the format of Kafka's TelemetryMetricNamingConvention and SinglePointMetric (KIP-714).
 """
 
 from __future__ import annotations

@@ -23,8 +23,6 @@ from tests.support.streamed import arrow
 
 
 class Monitor:
-    """Probes of a monitor that started at second 0, with a clock that the test sets."""
-
     def __init__(self) -> None:
         self.now = 0.0
         self.last: float | None = None

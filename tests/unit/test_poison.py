@@ -1,4 +1,4 @@
-"""Records that kill the monitor are found and skipped, whatever else happens. The query is a fake in memory."""
+"""Records that kill the monitor are found and skipped, whatever else happens."""
 
 from __future__ import annotations
 

@@ -306,7 +306,6 @@ def evidence(scraped: list[str]) -> dict[str, list[tuple[str, float]]]:
 
 @pytest.mark.parametrize("client_series", ["all", "unhealthy"])
 def test_evidence_is_served_for_the_unhealthy_and_for_five_like_them(client_series: str) -> None:
-    """Evidence is served for the failing producer and five of the nine healthy ones in its service, no others."""
     ill = deadlock()
     ill["indicators"] |= {"select_rate": 0.0, "undelivered_seconds": 58.0}
     numbers = {"select_rate": 12.0, "metadata_age_seconds": 90.0}

@@ -197,7 +197,6 @@ def test_a_request_that_dribbles_in_is_cut_off(monkeypatch: pytest.MonkeyPatch) 
 def test_of_a_crowd_that_only_waits_the_first_make_room_for_probes_and_scrapes(
     begun: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If there are too many connections, those that have waited longest are closed, long before their time limit."""
     monkeypatch.setattr(web, "REQUEST_SECONDS", 600.0)
     monkeypatch.setattr(web._Handler, "timeout", 600.0)
     with ExitStack() as stack:

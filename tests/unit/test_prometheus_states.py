@@ -16,8 +16,6 @@ KEY = key("orders-api", "web-7:31337", "order-producer")
 
 
 class Clock:
-    """A clock that the test moves (epoch seconds)."""
-
     def __init__(self) -> None:
         self.now = NOW_MS / 1000
 

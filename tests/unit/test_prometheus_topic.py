@@ -28,10 +28,7 @@ class Record:
 
 @dataclass
 class Broker:
-    """A fake broker: one topic's records by partition. Each poll begins with a call of the next function in `polls`.
-
-    It also acts as the admin client for this topic.
-    """
+    """A fake broker and its admin client; each poll first calls the next function in `polls`."""
 
     partitions: dict[int, list[Record]] = field(default_factory=dict)
     polls: list[Callable[[], None]] = field(default_factory=list)
@@ -103,8 +100,6 @@ class Consumer:
 
 
 class Reading:
-    """Runs the exporter's reader of `client-health` on a fake broker, and keeps what was read."""
-
     def __init__(self, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(health_topic, "CHECK_SECONDS", 0.0)
         monkeypatch.setattr(health_topic, "RETRY_SECONDS", 0.0)

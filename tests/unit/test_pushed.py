@@ -1,7 +1,4 @@
-"""Test that our broker plugin's headers show which client pushed.
-
-As in pushes of Kafka's clients, each metric has an OTLP resource of its own.
-"""
+"""Test that our broker plugin's headers show which client pushed."""
 
 from __future__ import annotations
 

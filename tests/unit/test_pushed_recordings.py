@@ -1,7 +1,6 @@
-"""Judge real clients only by the pushes that our broker plugin passes on: which failures they show, and which not.
+"""Judge real clients only by the pushes that our broker plugin passes on.
 
-The pushes come from the demo's clients 3.9.1 and 4.1.2 on brokers 4.1.2, with push intervals of 10 and 30 s, recorded
-by `deploy.demo.record --pushes` with one record a line. `truth.json` states each client's failure and its onset.
+`truth.json` states each client's failure and its onset.
 """
 
 from __future__ import annotations
@@ -52,8 +51,6 @@ CALLBACK_SECONDS, TOLERANCE = 0.1, 0.1
 
 @dataclass(frozen=True)
 class Result:
-    """The monitor's result for the client at `ts_ms`: status by mode, and indicators."""
-
     ts_ms: int
     verdicts: Mapping[str, str]
     indicators: Mapping[str, Any]
@@ -210,7 +207,7 @@ def test_of_a_deadlock_that_ended_the_pushes_a_dump_and_the_log_are_two_kinds_of
 
 @pytest.mark.parametrize("name", OF_LIBRDKAFKA)
 def test_the_few_metrics_of_librdkafka_prove_neither_failure_nor_health(name: str) -> None:
-    """Every verdict stays unknown; only the last push says whether the client is closing. Pushes come every 10 s."""
+    """Only the last push says whether the client is closing."""
     snapshots, results = [*pushed(name)], results_of(name)
     assert all(one.client.library == "librdkafka" and one.client.version == "2.16.0" for one in snapshots)
     assert all(9_000 <= (one.interval_ms or 0) <= 10_500 for one in snapshots[:-1])

@@ -43,8 +43,6 @@ class Clock:
 
 
 class Producer:
-    """A fake KafkaProducer, with everything that `ProducerProbe` uses."""
-
     def __init__(self) -> None:
         self.futures: list[FutureRecordMetadata] = []
         self.closed = False

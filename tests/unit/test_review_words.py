@@ -104,8 +104,6 @@ def test_an_overspent_month_puts_reliability_first() -> None:
 
 
 class Elements(HTMLParser):
-    """The elements of a page, and their attributes."""
-
     def __init__(self, text: str) -> None:
         super().__init__()
         self.names: list[str] = []

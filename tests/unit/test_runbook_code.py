@@ -92,7 +92,6 @@ def test_python_compiles(name: str) -> None:
 
 @pytest.mark.long
 def test_java_compiles(tmp_path: Path) -> None:
-    """Compiles all blocks at once, each in a class with the names that its application would define."""
     files = []
     for name, code in blocks("java").items():
         runbook = name.rpartition("-")[0]

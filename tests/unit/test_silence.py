@@ -1,4 +1,4 @@
-"""Test Python clients that stop reporting: librdkafka reports only during poll(), and processes end in many ways."""
+"""Test Python clients that stop reporting."""
 
 from __future__ import annotations
 

@@ -175,7 +175,6 @@ def test_what_a_process_suffered_from_is_not_its_successors(instance: str | None
 
 
 def test_a_successor_that_logs_keeps_no_incident_of_its_predecessor_open() -> None:
-    """The restart that resolves a deadlock ends its incident."""
     deadlock = "producer-callback-deadlock"
     monitor = Stepped()
     inputs: list[Any] = []

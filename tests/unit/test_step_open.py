@@ -30,7 +30,7 @@ OF_HANGS = [*pushed(HANGS)]
 
 
 class Monitor:
-    """Runs the steps of one bucket as a Spark worker does. `now`: this machine's clock, in seconds after START."""
+    """Runs the steps of one bucket as a Spark worker does; `now` is in seconds after START."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, settings: Settings | None = None) -> None:
         self.settings, self.now = settings or Settings(), 0.0

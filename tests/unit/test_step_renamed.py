@@ -81,10 +81,7 @@ def test_one_that_only_follows_it_is_another(successor: list[Any]) -> None:
 
 
 def test_replicas_beside_each_other_stay_two() -> None:
-    """Two replicas have similar counts. The second begins to report when the first pauses.
-
-    Later both report, so they are two clients.
-    """
+    """The second replica begins to report when the first pauses, and both have similar counts."""
     monitor = Stepped()
     first = [s for s in range(0, 400, 10) if not 100 <= s < 110]
     run(monitor, [*(producer(s, "a") for s in first), *(producer(s, "b") for s in range(103, 400, 10))])

@@ -37,7 +37,6 @@ def statuses(monitor: Stepped, client_id: str) -> set[str]:
 
 
 def test_a_repeated_sample_proves_nothing_about_its_client() -> None:
-    """A producer and a consumer end at 200 s; while their last samples are repeated, both become unknown."""
     monitor = Stepped()
     for second in range(0, 600, 10):
         monitor.batch([producer(second, min(second, 200)), consumer(second, min(second, 200))], second + 10)

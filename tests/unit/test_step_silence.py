@@ -126,7 +126,7 @@ def test_a_suspended_monitor_accuses_no_client() -> None:
 
 
 def test_a_failure_that_is_over_when_they_report_again_is_closed() -> None:
-    """All input arrives in one batch, as after a night without the monitor; its samples show no failure any more."""
+    """All input arrives in one batch, as after a night without the monitor."""
     monitor = Stepped()
     report(monitor, 0, 200, CLIENTS, stuck="p3")
     well = [reading(second, c) for second in range(4000, 4200, 10) for c in CLIENTS]

@@ -77,10 +77,6 @@ def test_what_is_loaded_is_what_was_saved() -> None:
 
 @pytest.mark.parametrize("seed", long_after(1, range(3)))
 def test_what_the_stream_keeps_is_all_that_the_next_step_needs(seed: int) -> None:
-    """A monitor that saves its state after each batch gives the same results as one that keeps its state in memory.
-
-    The input of half an hour is random: batches of any length, clients that come and go, log lines, and gaps.
-    """
     chosen = random.Random(seed)
     stream, memory = Stepped(), Stepped(saved=False)
     second, phase, until = 0.0, "nothing", 30.0

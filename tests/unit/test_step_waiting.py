@@ -32,8 +32,6 @@ def shown(monitor: Stepped) -> list[dict[str, Any]]:
 
 
 def test_lines_that_are_ten_minutes_ahead_are_judged_with_the_readings_of_their_time() -> None:
-    """The results are as if lines and samples came together; a second process starts after ten minutes."""
-
     def both(begin: int, end: int) -> list[Snapshot | LogEntry]:
         return [*lines(begin, end), *lines(max(600, begin), end, "late")]
 

@@ -148,10 +148,7 @@ def test_the_bill_names_packages_and_jars(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_forms_of_issues_are_as_github_takes_them() -> None:
-    """Issue forms have what GitHub requires: types of parts, unique ids, labels, and options for each dropdown.
-
-    See https://docs.github.com/en/communities/using-templates-to-encourage-useful-issues-and-pull-requests
-    """
+    """See https://docs.github.com/en/communities/using-templates-to-encourage-useful-issues-and-pull-requests"""
     folder = ROOT / ".github/ISSUE_TEMPLATE"
     forms = {path.stem: yaml.safe_load(path.read_text("utf-8")) for path in folder.glob("*.yml")}
     assert forms.pop("config").keys() == {"blank_issues_enabled", "contact_links"}

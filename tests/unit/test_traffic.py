@@ -112,10 +112,7 @@ def test_times_are_seconds_and_rates_are_of_the_window() -> None:
 
 
 def test_compression_and_authentications_that_brokers_refuse() -> None:
-    """Telegraf reads these metrics from a Java client.
-
-    Expected values: ratio of compressed to original size, and failed authentications per second.
-    """
+    """Compression is compressed by original size; refused authentications are per second."""
     refused = [{"failed-authentication-total": total, "compression-rate-avg": 0.25} for total in (2.0, 2.0, 5.0)]
     producer = measured("producer", *refused)
     assert (producer["compression_ratio"], producer["failed_authentication_rate"]) == (0.25, 3 / 20)

@@ -337,8 +337,6 @@ def test_a_terminal_shows_a_table_in_its_place_and_no_line_is_wider(tmp_path: Pa
 
 
 class Terminal(io.StringIO):
-    """A stream that reports itself as a terminal."""
-
     def isatty(self) -> bool:
         return True
 

@@ -70,8 +70,6 @@ INNOCENT = (
 
 
 class Entry(NamedTuple):
-    """A log pattern, with the file and the key under which it is defined."""
-
     file: str
     key: str
     meaning: Meaning

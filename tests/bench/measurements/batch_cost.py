@@ -1,4 +1,4 @@
-"""Measure the CPU time of a cold start, and of small batches without pauses between them. Takes two minutes."""
+"""Measure the CPU time of a cold start, and of small batches without pauses between them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TARGETS = {"batch": 0.7, "memory": 900.0}
 
 @dataclass(frozen=True)
 class Run:
-    """Cost of a start (until the first batch was committed) and of one warm batch; memory (MB) at the run's end."""
+    """Cost of a start (until the first batch was committed) and of one warm batch."""
 
     start: Cost
     batch: Cost

@@ -37,14 +37,9 @@ SICK, SICK_FROM = 100, 6
 
 @dataclass
 class Seen:
-    """What was observed while the fleet ran.
+    """Observations of the running fleet; times are in seconds.
 
-    behind            unread input, as the time (s) that the fleet takes to send it
-    scrapes           duration (s) of each scrape of the exporter
-    rules             duration (s) of each evaluation of all rules
-    clients           number of clients that Prometheus knows
-    sick              number of clients with a confirmed failure, as Prometheus knows them
-    firing            names of the alerts that fired
+    `behind` is the unread input, as the time that the fleet takes to send it.
     """
 
     behind: list[float] = field(default_factory=list)
@@ -145,7 +140,7 @@ SICK_QUERY = 'sum(kafka_client_service_failure_mode_clients{mode="producer-callb
 
 
 def _evaluation(prometheus: str) -> float:
-    """Return the duration of the last evaluation of all rules."""
+    """Return the duration (s) of the last evaluation of all rules."""
     groups = _get(f"{prometheus}/api/v1/rules").get("groups", ())
     return float(sum(group["evaluationTime"] for group in groups))
 

@@ -37,10 +37,7 @@ NAMES = CLIENT_METRICS["producer"]
 
 @dataclass(frozen=True)
 class Grown:
-    """Costs of a batch: CPU time (ms) of the step in one bucket and of the driver; bytes that the driver collects.
-
-    `worst_…`: costs of the batch in which most incidents open; other costs: while open incidents continue.
-    """
+    """Costs of a batch while incidents stay open; `worst_…`: costs of the batch in which most incidents open."""
 
     clients: int
     unhealthy: int

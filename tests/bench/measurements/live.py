@@ -46,8 +46,7 @@ HEALTHY_SECONDS, WATCHED_SECONDS, LOOK_SECONDS = 180, 120.0, 5.0
 class Live:
     """Measurements of one fleet, from the failure of its first client on.
 
-    `due`: number of samples sent. `memory_mb`: proportional set size. `onsets`: seconds from a client's failure to the
-    verdict, for each client that has a verdict, sorted.
+    `onsets`: sorted seconds from a client's failure to its verdict.
     """
 
     monitor: Cost
@@ -77,8 +76,6 @@ class Live:
 
 
 class Fleet:
-    """Yields the records of clients that report at an even rate, with an occasional log line."""
-
     def __init__(self, clients: int, every: int) -> None:
         self.began, self._sent, self._clients = time.time(), 0, clients
         # Number (from 0) of the last healthy sample of a client that will fail.
@@ -90,7 +87,6 @@ class Fleet:
         self._steady = Steady(TOPIC, canonical.producer(), clients, clients / every, value_of=value_of)
 
     def __call__(self, since: float, until: float) -> Iterable[tuple[str, bytes, bytes]]:
-        """Yield the samples that are due before `until`, with log lines between them."""
         for topic, key, value in self._steady(since, until):
             client = self._sent % self._clients
             self._sent += 1

@@ -68,13 +68,10 @@ class Fate:
 
 @dataclass
 class Fleet:
-    """All producers. Calling the object yields the producers' records, which `Load` sends."""
-
     fates: Sequence[Fate]
     template: Template = field(default_factory=canonical.producer)
 
     def __call__(self, since: float, until: float) -> Iterable[tuple[str, bytes, bytes]]:
-        """Yield the samples that are due between the two times."""
         for fate in self.fates:
             if int((until - fate.phase) / INTERVAL_SECONDS) > int((since - fate.phase) / INTERVAL_SECONDS):
                 fields = fate.values(until)
@@ -109,7 +106,7 @@ def measure(scope: Scope) -> Result:
 class Verdicts:
     """Reads `client-health`.
 
-    `first`: (client, mode) → time at which the first record with this failure, suspected or confirmed, arrived.
+    `first`: (client, mode) → time at which the first record with this failure arrived.
     """
 
     def __init__(self, servers: str, topic: str) -> None:

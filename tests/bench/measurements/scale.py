@@ -26,7 +26,7 @@ LOOK_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Live:
-    """What the monitor costs for one fleet, in the second half of the time measured.
+    """Cost of the monitor for one fleet, in the second half of the time measured.
 
     `behind`: unread records, as the time (s) that the fleet takes to send them; one value every 5 s.
     """

@@ -25,11 +25,7 @@ TARGET_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Start:
-    """Times of a cold start.
-
-    `planned`, `verdict`: seconds from the command until the first batch is planned, and until the verdict arrives.
-    `cpu`: CPU seconds until the verdict arrives.
-    """
+    """Seconds of a cold start; `cpu`: CPU seconds until the verdict arrives."""
 
     planned: float
     verdict: float

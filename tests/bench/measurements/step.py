@@ -63,11 +63,6 @@ def measure(scope: Scope) -> Result:
 
 @dataclass
 class Bucket:
-    """A bucket of a live fleet.
-
-    `seconds`: part → CPU time. `records`: number of samples taken in. `published`: number of records published.
-    """
-
     every: int
     kept: bytes = field(default_factory=lambda: compressed(save(BucketState(), SETTINGS.monitor.buckets)))
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PARTS, 0.0))

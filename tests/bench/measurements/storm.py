@@ -40,8 +40,6 @@ INSTALLATION = 'cluster="eu",env="prod"'
 
 @dataclass
 class Fleet:
-    """A simulated fleet: makes its metrics page for Prometheus. `received`: (time, message) of each webhook call."""
-
     failed: float = 0.0
     heals: float = 0.0
     received: list[tuple[float, dict[str, Any]]] = field(default_factory=list)

@@ -62,8 +62,6 @@ Ill = Sequence[tuple[int, int]]
 
 @dataclass(frozen=True)
 class Ran:
-    """Cost of a command, and the lines that it printed."""
-
     seconds: float
     cpu: float
     peak_mb: float
@@ -179,7 +177,7 @@ def _shown(sizes: tuple[float, float]) -> list[str]:
 
 
 def _run(folder: Path, arguments: Sequence[str]) -> Ran:
-    """Run `kafka-health` with these arguments in its own process. Raises ServiceError if it fails."""
+    """Raises ServiceError if the command fails."""
     log = folder / f"{arguments[0]}-{time.monotonic_ns()}.log"
     began = alive = time.time()
     process = Process(arguments[0], [KAFKA_HEALTH, *arguments], log)
